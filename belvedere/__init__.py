@@ -1,0 +1,20 @@
+"""Belvedere: a view store on Apache Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from belvedere.spark.window_by.run import sql as sql
+    from belvedere.workbench import Workbench as Workbench
+
+# loaded at first use: pyspark is slow to import
+_LAZY = {"sql": "belvedere.spark.window_by.run", "Workbench": "belvedere.workbench"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LAZY[name]), name)

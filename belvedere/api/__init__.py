@@ -1,0 +1,24 @@
+"""The generated API: GraphQL over a catalog's public views, served from the store.
+
+Nothing is imported before it is asked for: a process that serves starts without what it does not need.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from belvedere.api.graphql import Api, execute_graphql
+    from belvedere.api.processes import start_api
+
+__all__ = ["Api", "execute_graphql", "start_api"]
+
+_HOMES = {"Api": "graphql", "execute_graphql": "graphql", "start_api": "processes"}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(name)
+    return getattr(import_module(f"belvedere.api.{_HOMES[name]}"), name)

@@ -1,0 +1,204 @@
+"""What of a catalog the API shows: entities with their columns and relationships, and templates.
+
+In: a `Catalog`. Out: an immutable `Model` in which every thing has its GraphQL name. Private names (a leading underscore),
+hidden columns and relations that are not public never get into it, so nothing behind it can show them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from belvedere.api.names import Namespace, first_lower, graphql_name
+from belvedere.catalog import Catalog, Parameter, QueryTemplate, Relationship
+from belvedere.errors import BelvedereError, Diagnostic
+from belvedere.schema import Column, Schema
+from belvedere.store.query import Link
+from belvedere.store.query_plans import check_template
+from belvedere.store.query_sql import check_link
+
+SCALARS = ("Int", "Float", "String", "Boolean", "ID", "Long", "Decimal", "DateTime", "Date", "JSON", "Cursor", "Bytes")
+RESERVED_TYPES = ("Query", "Mutation", "Subscription", "SortOrder", *SCALARS, *(f"{s}Filter" for s in SCALARS))
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A relationship as a field: rows of `target` (an id) that belong to a row."""
+
+    name: str
+    target: str
+    link: Link
+    to_one: bool
+    doc: str | None = None
+
+
+@dataclass(frozen=True)
+class Entity:
+    """A public relation: its type's name, its root fields' names, its columns and relationships by their GraphQL names."""
+
+    id: str
+    name: str
+    type_name: str
+    filter_type: str
+    order_type: str
+    page_type: str
+    field: str
+    by_key: str | None
+    page: str | None
+    schema: Schema
+    columns: Mapping[str, Column]
+    key: Mapping[str, Column]
+    relations: Mapping[str, Relation] = dataclasses.field(default_factory=dict)
+    doc: str | None = None
+    nested: bool = False
+
+
+@dataclass(frozen=True)
+class Template:
+    """A query template as a root field."""
+
+    field: str
+    type_name: str
+    template: QueryTemplate
+    columns: Mapping[str, Column]
+    parameters: Mapping[str, Parameter]
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything that the API shows. `omitted` says what of the catalog it does not, and why."""
+
+    entities: Mapping[str, Entity]
+    templates: Mapping[str, Template]
+    omitted: tuple[Diagnostic, ...] = ()
+
+
+def model_of(catalog: Catalog) -> Model:
+    """The API's view of a catalog."""
+    types, fields = Namespace(RESERVED_TYPES), Namespace()
+    ids = [i for i in (*catalog.inputs, *catalog.views, *catalog.subscriptions) if _is_shown(catalog, i)]
+    names = {i: types.claim(graphql_name(shown_name(catalog, i))) for i in ids}
+    roots = {i: fields.claim(first_lower(names[i])) for i in ids}
+    templates = {n: fields.claim(first_lower(graphql_name(n))) for n in catalog.templates if not n.startswith("_")}
+    entities = {i: _entity(catalog, i, names[i], roots[i], fields, types) for i in ids}
+    omitted: list[Diagnostic] = []
+    entities = {i: _with_relations(catalog, e, entities, omitted) for i, e in entities.items()}
+    shown = _templates(catalog, templates, types, omitted)
+    return Model(entities, shown, tuple(omitted))
+
+
+def _is_shown(catalog: Catalog, relation: str) -> bool:
+    if relation not in catalog.public:
+        return False
+    return not any(part.startswith("_") for part in shown_name(catalog, relation).split("."))
+
+
+def shown_name(catalog: Catalog, relation: str) -> str:
+    """A relation's name as the script spells it."""
+    found = catalog.inputs.get(relation) or catalog.views.get(relation) or catalog.subscriptions[relation]
+    return found.name
+
+
+def _doc(catalog: Catalog, relation: str) -> str | None:
+    found = catalog.inputs.get(relation) or catalog.views.get(relation) or catalog.subscriptions[relation]
+    return found.doc
+
+
+def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: Namespace, types: Namespace) -> Entity:
+    schema = catalog.schema_of(relation)
+    columns = shown_columns(schema.visible, events=relation in catalog.subscriptions)
+    shown = {c.name: n for n, c in columns.items()}
+    key = {shown[k]: schema[k] for k in schema.key or () if k in shown}
+    has_key = (
+        bool(schema.key) and len(key) == len(schema.key or ()) and not any(pa.types.is_nested(c.type) for c in key.values())
+    )
+    by_key = f"{root}ByKey" if has_key and f"{root}ByKey" not in fields else None
+    page = f"{root}Page" if f"{root}Page" not in fields else None
+    for name in filter(None, (by_key, page)):
+        fields.claim(name)
+    view = catalog.views.get(relation)
+    return Entity(
+        id=relation,
+        name=shown_name(catalog, relation),
+        type_name=type_name,
+        filter_type=types.claim(f"{type_name}Filter"),
+        order_type=types.claim(f"{type_name}Order"),
+        page_type=types.claim(f"{type_name}Page"),
+        field=root,
+        by_key=by_key,
+        page=page,
+        schema=schema,
+        columns=columns,
+        key=key if has_key else {},
+        doc=_doc(catalog, relation),
+        nested=view is not None and view.parent is not None,
+    )
+
+
+def shown_columns(columns: Iterable[Column], events: bool = False) -> dict[str, Column]:
+    """Columns by GraphQL name; private ones are left out, except those that every event has."""
+    names = Namespace()
+    kept = [c for c in columns if not c.hidden and (events or not c.name.startswith("_"))]
+    exact = {c.name: names.claim(c.name) for c in kept if graphql_name(c.name) == c.name}
+    return {exact.get(c.name) or names.claim(graphql_name(c.name)): c for c in kept}
+
+
+def _with_relations(catalog: Catalog, entity: Entity, entities: Mapping[str, Entity], omitted: list[Diagnostic]) -> Entity:
+    relations: dict[str, Relation] = {}
+    own: dict[str, Relation] = {}
+    for relationship in catalog.relationships:
+        if relationship.owner != entity.id or relationship.target not in entities or relationship.name.startswith("_"):
+            continue
+        try:
+            relation = _from_relationship(relationship)
+            check_link(relation.link, entity.schema, entities[relation.target].schema)
+        except BelvedereError as error:
+            omitted += [replace(d, span=d.span or relationship.span) for d in error.diagnostics]
+            continue
+        own[relationship.name.casefold()] = relation  # the last definition of a name counts
+    for relation in _nesting(catalog, entity, entities):
+        own.setdefault(relation.name.casefold(), relation)
+    # an array of objects is a nested table: its relationship stands for the column of the same name
+    columns = {n: c for n, c in entity.columns.items() if not (pa.types.is_nested(c.type) and c.name.casefold() in own)}
+    names = Namespace(columns)
+    for relation in own.values():
+        relations[names.claim(graphql_name(relation.name))] = relation
+    return replace(entity, columns=columns, relations=relations)
+
+
+def _from_relationship(relationship: Relationship) -> Relation:
+    link = Link(relationship.pairs, relationship.residual, relationship.order, relationship.limit)
+    return Relation(relationship.name, relationship.target, link, relationship.to_one, relationship.doc)
+
+
+def _nesting(catalog: Catalog, entity: Entity, entities: Mapping[str, Entity]) -> Iterable[Relation]:
+    """Nested tables under their field's name, and `parent` back."""
+    view = catalog.views.get(entity.id)
+    if view is not None and view.parent in entities:
+        yield Relation("parent", view.parent or "", Link(view.parent_key, limit=1), to_one=True)
+    for other in catalog.views.values():
+        if other.parent == entity.id and other.id in entities:
+            pairs = tuple((theirs, own) for own, theirs in other.parent_key)
+            yield Relation(other.name.rpartition(".")[2], other.id, Link(pairs), to_one=False, doc=other.doc)
+
+
+def _templates(catalog: Catalog, names: Mapping[str, str], types: Namespace, omitted: list[Diagnostic]) -> dict[str, Template]:
+    shown: dict[str, Template] = {}
+    for name, root in names.items():
+        template = catalog.templates[name]
+        try:
+            check_template(template, catalog.public)
+        except BelvedereError as error:
+            omitted += error.diagnostics
+            continue
+        parameters: dict[str, Parameter] = {}
+        taken = Namespace(("limit", "offset"))
+        for parameter in template.parameters:
+            parameters[taken.claim(graphql_name(parameter.name))] = parameter
+        type_name = types.claim(graphql_name(name[:1].upper() + name[1:]))
+        columns = shown_columns(template.schema.visible)
+        shown[root] = Template(root, type_name, template, columns, parameters)
+    return shown

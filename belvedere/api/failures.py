@@ -1,0 +1,72 @@
+"""What goes wrong with a request: a code, a message and a hint, as GraphQL's errors carry them.
+
+In: whatever was raised. Out: `RequestError`s and their JSON form. A client never sees a traceback or the database's text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphql import GraphQLError
+
+SYNTAX = "B8001"
+VALIDATION = "B8002"
+BAD_VALUE = "B8003"
+LIMIT_EXCEEDED = "B8004"
+NOT_READY = "B8005"
+TIME_OUT = "B8006"
+BAD_REQUEST = "B8007"
+NOT_ALLOWED = "B8008"
+INTERNAL = "B8009"
+
+
+class RequestError(Exception):
+    """A request that cannot be answered. `status` is the HTTP status where the answer's media type has one."""
+
+    def __init__(self, code: str, message: str, hint: str | None = None, *, status: int = 400, node: Any = None):
+        super().__init__(message)
+        self.code, self.message, self.hint, self.status = code, message, hint, status
+        self.locations: list[dict[str, int]] = []
+        if node is not None and getattr(node, "loc", None) is not None:
+            token = node.loc.start_token
+            self.locations = [{"line": token.line, "column": token.column}]
+
+    def formatted(self) -> list[dict[str, Any]]:
+        """The `errors` of a GraphQL answer."""
+        extensions = {"code": self.code} | ({"hint": self.hint} if self.hint else {})
+        located = {"locations": self.locations} if self.locations else {}
+        return [{"message": self.message, **located, "extensions": extensions}]
+
+
+class InvalidDocument(RequestError):
+    """Several errors that graphql-core found in one document."""
+
+    def __init__(self, code: str, errors: list[GraphQLError]):
+        super().__init__(code, errors[0].message, _hint(errors[0].message))
+        self.errors = errors
+
+    def formatted(self) -> list[dict[str, Any]]:
+        result = []
+        for error in self.errors:
+            hint = _hint(error.message)
+            extensions = {"code": self.code} | ({"hint": hint} if hint else {})
+            located = {"locations": [{"line": at.line, "column": at.column} for at in error.locations or ()]}
+            result.append({"message": error.message, **(located if located["locations"] else {}), "extensions": extensions})
+        return result
+
+
+def _hint(message: str) -> str | None:
+    """What to write instead, for the mistakes that people make most."""
+    if "Expected ':', found '='" in message:
+        return "write `:` between a name and its value: `filter: {groupid: {eq: 501}}`"
+    if message.startswith("Syntax Error: Unexpected Name"):
+        return "put the whole query into braces: `{ ... }`"
+    if "Expected Name, found '}'" in message or "Expected Name, found <EOF>" in message:
+        return "name at least one field between the braces"
+    if "must have a selection of subfields" in message:
+        return "say which fields you want: `{ ... }` behind the name"
+    if "Did you mean" in message:
+        return "d" + message[message.index("Did you mean") + 1 :]
+    if message.startswith("Unknown argument"):
+        return "the console at `/` lists each field's arguments"
+    return None

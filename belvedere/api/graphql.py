@@ -1,0 +1,149 @@
+"""Answer GraphQL requests from a store: one statement a request, its JSON passed on as bytes.
+
+In: a catalog, a reader, an operation's text and variables. Out: the answer as bytes (or, for programs, as a dict) with
+`extensions: {epoch, asOf, freshnessMs}`. It knows no HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from graphql import GraphQLSchema, execute_sync
+
+from belvedere.api.entities import Model, model_of
+from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, NOT_ALLOWED, NOT_READY, TIME_OUT, RequestError
+from belvedere.api.limits import Limits
+from belvedere.api.operations import Operation, Operations, Prepared, only_fields
+from belvedere.api.types import schema_of
+from belvedere.catalog import Catalog
+from belvedere.errors import BelvedereError
+from belvedere.store.protocol import Reader, StoredTable
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Api:
+    """The GraphQL API of one catalog over one store."""
+
+    def __init__(self, catalog: Catalog, reader: Reader, limits: Limits | None = None):
+        self.limits = limits or Limits()
+        self.model: Model = model_of(catalog)
+        self.schema: GraphQLSchema = schema_of(self.model, self.limits)
+        self.reader = reader
+        self.operations = Operations(self.model, self.schema, reader, self.limits)
+        self._shown: tuple[int, int, bytes] = (-1, 0, b"")
+
+    def answer(self, text: str, variables: Mapping[str, Any] | None = None, name: str | None = None) -> bytes:
+        """The whole answer; raises `RequestError`."""
+        operation, literals = self.find(text, name)
+        if operation.introspects:
+            self.check_introspection()
+            return self.introspect(operation, literals, variables or {})
+        return self.run(self.operations.prepare(operation, literals, variables or {}))
+
+    def find(self, text: str, name: str | None = None) -> tuple[Operation, list[Any]]:
+        """The operation of a text."""
+        if len(text) > self.limits.size:
+            raise RequestError(LIMIT_EXCEEDED, f"the request has more than {self.limits.size} characters")
+        return self.operations.find(text, name)
+
+    def run(self, prepared: Prepared) -> bytes:
+        """Read the store once, and put the answer together."""
+        plan = prepared.plan
+        started = time.thread_time()
+        try:
+            rows = self.reader.execute(plan.statement.sql, prepared.parameters)
+        except BelvedereError as error:
+            raise _failure(error) from error
+        finally:
+            plan.calls += 1
+            plan.last = time.thread_time() - started
+        if not rows:
+            raise RequestError(NOT_READY, "no epoch was committed yet", "ask again when `/readyz` answers 200", status=503)
+        epoch, clock, committed, data = rows[0]
+        content: bytes = data.encode() if isinstance(data, str) else data
+        if len(content) > self.limits.answer:
+            hint = "give smaller limits"
+            raise RequestError(LIMIT_EXCEEDED, f"the answer has more than {self.limits.answer} bytes", hint)
+        return b'{"data":%b,"extensions":%b}' % (content, self._extensions(epoch, clock, committed))
+
+    def _extensions(self, epoch: int, clock: int, committed: int) -> bytes:
+        known, when, text = self._shown
+        if known != epoch or when != clock:
+            as_of = (_EPOCH + timedelta(microseconds=clock)).isoformat().replace("+00:00", "Z")
+            text = f'{{"epoch":{epoch},"asOf":"{as_of}","freshnessMs":'.encode()
+            self._shown = (epoch, clock, text)
+        return b"%b%d}" % (text, max(0, time.time_ns() // 1_000_000 - committed // 1000))
+
+    def check_introspection(self) -> None:
+        if not self.limits.introspection:
+            raise RequestError(
+                NOT_ALLOWED, "this API does not describe itself", "its project file says `introspection = false`"
+            )
+
+    def introspect(self, operation: Operation, literals: list[Any], variables: Mapping[str, Any]) -> bytes:
+        """An answer about the schema; other root fields beside it are read from the store."""
+        nodes = self.operations.root_fields(operation, variables)
+        about = [n for found in nodes.values() for n in found if n.name.value in ("__schema", "__type")]
+        result = execute_sync(self.schema, only_fields(operation, about), variable_values=dict(variables))
+        if result.errors and result.data is None:
+            raise RequestError(BAD_REQUEST, result.errors[0].message)
+        described: dict[str, Any] = result.data or {}
+        if len(described) == len(nodes):
+            return json.dumps({"data": described}).encode()
+        read = json.loads(self.run(self.operations.prepare(operation, literals, variables)))
+        read["data"] = {alias: described[alias] if alias in described else read["data"][alias] for alias in nodes}
+        return json.dumps(read).encode()
+
+
+def _failure(error: BelvedereError) -> RequestError:
+    """What a client may know of a failed read."""
+    found = error.diagnostics[0]
+    if found.code == "B7086":
+        return RequestError(TIME_OUT, "the read took too long", "ask for less", status=503)
+    if found.code == "B7087":
+        return RequestError(LIMIT_EXCEEDED, "the request is nested too deeply for this store", "nest less")
+    if found.code == "B7014":
+        return RequestError(NOT_READY, "a view is not stored yet", "ask again when `/readyz` answers 200", status=503)
+    return RequestError(INTERNAL, "the store could not answer", found.hint, status=500)
+
+
+_APIS: list[tuple[Catalog, frozenset[str], Api]] = []
+"""The last few APIs, for programs that ask one catalog many times."""
+
+
+def execute_graphql(
+    catalog: Catalog,
+    tables: Mapping[str, StoredTable] | None,
+    reader: Reader,
+    text: str,
+    variables: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> dict[str, Any]:
+    """Answer one request in process: `{"data": ..., "extensions": ...}` or `{"errors": [...]}`.
+
+    `tables`, where given, says which relations the store holds; public ones that it does not hold are not shown.
+    """
+    api = copy(_api(catalog, tables, reader))
+    api.reader = reader
+    try:
+        answer: dict[str, Any] = json.loads(api.answer(text, variables, name))
+    except RequestError as error:
+        return {"errors": error.formatted()}
+    return answer
+
+
+def _api(catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader) -> Api:
+    stored = catalog.public if tables is None else catalog.public & tables.keys()
+    for known, shown, api in _APIS:
+        if known is catalog and shown == stored and api.reader.dialect == reader.dialect:
+            return api
+    api = Api(replace(catalog, public=stored), reader)
+    _APIS[:] = [*_APIS[-7:], (catalog, stored, api)]
+    return api

@@ -1,0 +1,50 @@
+"""How much one request may ask for.
+
+In: nothing. Out: `Limits`, all on by default. Each limit that a request exceeds is an error that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from belvedere.store.query import LIMIT_DEFAULT, LIMIT_MOST
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`size`: bytes of a request; `tokens` of its text; `depth`: levels of lists and objects; `fields` in all, fragments
+    spread; `aliases` in all; `cost`: rows times fields that it may read, where a list without `limit` counts as
+    `assumed_rows`; `answer`: bytes; `seconds` of database time; `rows` of a list without `limit`, `most_rows` of any list.
+    """
+
+    rows: int = LIMIT_DEFAULT
+    most_rows: int = LIMIT_MOST
+    introspection: bool = True
+
+    size: int = 100_000
+    tokens: int = 5_000
+    depth: int = 15
+    fields: int = 2_000
+    aliases: int = 100
+    cost: int = 5_000_000
+    assumed_rows: int = 10
+    answer: int = 32_000_000
+    seconds: float = 5.0
+
+
+SETTINGS = {
+    "limit": "rows",
+    "max_limit": "most_rows",
+    "max_depth": "depth",
+    "max_cost": "cost",
+    "timeout_seconds": "seconds",
+    "introspection": "introspection",
+}
+"""The project file's names in `[api]`."""
+
+
+def limits_of(settings: Mapping[str, Any]) -> Limits:
+    """The limits that a project file's `[api]` gives; the others stay as they are."""
+    return Limits(**{SETTINGS[key]: value for key, value in settings.items() if key in SETTINGS})

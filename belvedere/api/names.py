@@ -1,0 +1,48 @@
+"""GraphQL names for the names of a script.
+
+In: names as the script spells them (any unicode, dotted paths). Out: names that GraphQL takes, each used once.
+A name that GraphQL takes already stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+_REFUSED = re.compile(r"[^_0-9A-Za-z]+")
+
+
+def graphql_name(name: str) -> str:
+    """The name with every character that GraphQL refuses made `_` (letters lose their accents first)."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode() if not name.isascii() else name
+    result = _REFUSED.sub("_", plain) or "_"
+    if result[0].isdigit():
+        result = "_" + result
+    while result.startswith("__"):
+        result = result[1:]
+    return result if result != "_" or name == "_" else f"_{sum(name.encode()):x}"
+
+
+def first_lower(name: str) -> str:
+    """`MonitoringGroup` -> `monitoringGroup`."""
+    return name[:1].lower() + name[1:]
+
+
+class Namespace:
+    """Names that must differ from each other: the second to ask for a name gets `name_2`."""
+
+    def __init__(self, taken: Iterable[str] = ()):
+        self._taken = set(taken)
+
+    def claim(self, wanted: str) -> str:
+        """The wanted name, or the first free one with a number behind it."""
+        name, number = wanted, 1
+        while name in self._taken:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._taken.add(name)
+        return name
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._taken

@@ -1,0 +1,273 @@
+"""From an operation's text to a prepared plan, remembered by the text without its literals.
+
+In: text, variables, a `Model` with its GraphQL schema. Out: a `Prepared` request: a statement with the values to bind. A text
+that was seen before, in other literals, is neither parsed nor validated again.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLError,
+    GraphQLSchema,
+    InlineFragmentNode,
+    OperationDefinitionNode,
+    OperationType,
+    SelectionSetNode,
+    get_named_type,
+    parse,
+    type_from_ast,
+    validate,
+)
+from graphql.execution.values import get_variable_values
+from graphql.language import Visitor, visit
+
+from belvedere.api.entities import Model
+from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, LIMIT_EXCEEDED, SYNTAX, VALIDATION, InvalidDocument, RequestError
+from belvedere.api.limits import Limits
+from belvedere.api.literals import Literals, take_out
+from belvedere.api.planning import Cost, Draft, Planner
+from belvedere.api.values import Values, look_up, shape
+from belvedere.store.protocol import Reader
+from belvedere.store.query_sql import Statement, print_read
+
+REMEMBERED = 2_000
+"""Operations, and plans of each, that are kept."""
+
+
+@dataclass
+class Plan:
+    """A printed read. `calls`: how often it ran; `last`: the seconds of this process that it took the last time."""
+
+    draft: Draft
+    statement: Statement
+    fixed_cost: bool
+    calls: int = 0
+    last: float = 0.0
+
+
+@dataclass
+class Operation:
+    """A valid operation, and its plans by the shape of its variables."""
+
+    document: DocumentNode
+    node: OperationDefinitionNode
+    fragments: Mapping[str, FragmentDefinitionNode]
+    literals: Mapping[int, int]
+    enums: frozenset[str]
+    introspects: bool
+    plans: dict[Any, Plan] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan and the values to bind it with."""
+
+    plan: Plan
+    parameters: list[Any]
+
+
+@dataclass
+class Operations:
+    """The operations that were seen, for one model and dialect."""
+
+    model: Model
+    schema: GraphQLSchema
+    reader: Reader
+    limits: Limits
+    seen: dict[tuple[str, str | None], Operation] = field(default_factory=dict)
+    texts: dict[tuple[str, str | None], tuple[Operation, list[Any]]] = field(default_factory=dict)
+    misses: int = 0
+
+    def find(self, text: str, name: str | None) -> tuple[Operation, list[Any]]:
+        """The operation of a text, and the text's literals."""
+        found = self.texts.get((text, name))
+        if found is not None:
+            return found
+        try:
+            literals = take_out(text)
+        except ValueError:
+            raise RequestError(SYNTAX, "a string with a broken escape sequence") from None
+        operation = self.seen.get((literals.rest, name))
+        if operation is None:
+            operation = self._read(text, name, literals)
+            if not operation.introspects:
+                _remember(self.seen, (literals.rest, name), operation)
+        if len(text) < 10_000:
+            _remember(self.texts, (text, name), (operation, literals.values))
+        return operation, literals.values
+
+    def prepare(self, operation: Operation, literals: list[Any], variables: Mapping[str, Any]) -> Prepared:
+        """The plan for a request, and its values in the store's form."""
+        key = tuple((n, shape(v, n in operation.enums)) for n, v in variables.items()) if variables else ()
+        plan = operation.plans.get(key)
+        if plan is None:
+            plan = self._plan(operation, literals, variables)
+            _remember(operation.plans, key, plan)
+        return Prepared(plan, self._bind(plan, literals, variables))
+
+    def _bind(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any]) -> list[Any]:
+        draft = plan.draft
+        cursors = [_decoded(look_up(source, literals, variables), width) for source, width in draft.cursors]
+        values = [cursors[s[1]][s[2]] if s[0] == "cursor" else look_up(s, literals, variables) for s in draft.sources]
+        try:
+            parameters = plan.statement.bind(values)
+        except ValueError as error:
+            message, number = error.args
+            raise RequestError(BAD_VALUE, f"`{draft.names[number]}`: {message}") from None
+        for number in draft.bounded:
+            if values[number] > self.limits.most_rows:
+                message = f"`{draft.names[number]}`: must be between 0 and {self.limits.most_rows}, not {values[number]}"
+                raise RequestError(LIMIT_EXCEEDED, message, "read the rest page by page")
+        if not plan.fixed_cost:
+            self._check_cost(draft.costs, literals, variables)
+        return parameters
+
+    # a text that was not seen before
+
+    def _read(self, text: str, name: str | None, literals: Literals) -> Operation:
+        self.misses += 1
+        _check_nesting(text)
+        try:
+            document = parse(text, max_tokens=self.limits.tokens)
+        except GraphQLError as error:
+            raise InvalidDocument(SYNTAX, [error]) from None
+        node = _chosen(document, name)
+        fragments = {d.name.value: d for d in document.definitions if isinstance(d, FragmentDefinitionNode)}
+        self._check_aliases(document)
+        errors = validate(self.schema, document, max_errors=5)
+        if errors:
+            raise InvalidDocument(VALIDATION, errors)
+        numbers = {offset: number for number, offset in enumerate(literals.offsets)}
+        return Operation(document, node, fragments, numbers, self._enums(node), _introspects(node.selection_set, fragments))
+
+    def _check_aliases(self, document: DocumentNode) -> None:
+        counter = _Counter()
+        visit(document, counter)
+        if counter.aliases > self.limits.aliases:
+            hint = "ask in several requests"
+            raise RequestError(LIMIT_EXCEEDED, f"more than {self.limits.aliases} aliases in one request", hint)
+
+    def _enums(self, node: OperationDefinitionNode) -> frozenset[str]:
+        """The variables that hold directions of an order: their strings are part of the plan."""
+        result = set()
+        for definition in node.variable_definitions or ():
+            type_ = type_from_ast(self.schema, definition.type)
+            named = get_named_type(type_).name if type_ is not None else ""
+            if named == "SortOrder" or named in {e.order_type for e in self.model.entities.values()}:
+                result.add(definition.variable.name.value)
+        return frozenset(result)
+
+    def _plan(self, operation: Operation, literals: list[Any], variables: Mapping[str, Any]) -> Plan:
+        definitions = operation.node.variable_definitions or ()
+        coerced = get_variable_values(self.schema, definitions, dict(variables), max_errors=5)
+        if isinstance(coerced, list):
+            raise InvalidDocument(BAD_VALUE, coerced)
+        draft = self.planner(operation, variables).plan(operation.node.selection_set)
+        self._check_cost(draft.costs, literals, variables)
+        return Plan(draft, print_read(draft.read, self.reader.dialect), not any(map(_varies, draft.costs)))
+
+    def planner(self, operation: Operation, variables: Mapping[str, Any]) -> Planner:
+        """The planner for one request of an operation."""
+        declared = {d.variable.name.value for d in operation.node.variable_definitions or ()}
+        given = {n: v for n, v in variables.items() if n in declared}
+        values = Values(operation.node, given, operation.literals)
+        return Planner(self.model, self.limits, values, operation.fragments)
+
+    def root_fields(self, operation: Operation, variables: Mapping[str, Any]) -> dict[str, list[FieldNode]]:
+        """The root fields that a request asks for, by response key."""
+        return self.planner(operation, variables).collect((operation.node.selection_set,))
+
+    def _check_cost(self, costs: tuple[Cost, ...], literals: list[Any], variables: Mapping[str, Any]) -> None:
+        total = sum(_total(c, literals, variables) for c in costs)
+        if total > self.limits.cost:
+            hint = "give smaller limits, or ask for less in one request"
+            raise RequestError(LIMIT_EXCEEDED, f"the request costs {total}, the limit is {self.limits.cost}", hint)
+
+
+def only_fields(operation: Operation, nodes: list[FieldNode]) -> DocumentNode:
+    """The operation with no other root fields than these."""
+    definition = replace(operation.node, selection_set=SelectionSetNode(selections=tuple(nodes)))
+    return DocumentNode(definitions=(definition, *operation.fragments.values()))
+
+
+def _remember(kept: dict[Any, Any], key: Any, value: Any) -> None:
+    """Keep a value; the oldest goes where there are too many."""
+    if len(kept) >= REMEMBERED:
+        kept.pop(next(iter(kept)), None)
+    kept[key] = value
+
+
+def _total(cost: Cost, literals: list[Any], variables: Mapping[str, Any]) -> int:
+    limit = cost.limit if isinstance(cost.limit, int) else look_up(cost.limit, literals, variables)
+    return int(limit) * (1 + cost.fields + sum(_total(c, literals, variables) for c in cost.nested))
+
+
+def _varies(cost: Cost) -> bool:
+    return not isinstance(cost.limit, int) or any(map(_varies, cost.nested))
+
+
+def _decoded(cursor: Any, width: int) -> list[Any]:
+    """A cursor's values: see `_Printer.cursor` in `belvedere.store.query_sql`."""
+    try:
+        values = json.loads(base64.b16decode(cursor))
+    except (TypeError, ValueError):
+        values = None
+    if not isinstance(values, list) or len(values) != width or any(isinstance(v, list | dict | bool) for v in values):
+        hint = "pass on what `endCursor` gave, with the same order"
+        raise RequestError(BAD_VALUE, "`after` is no cursor of this list", hint)
+    return values
+
+
+def _check_nesting(text: str) -> None:
+    """Refuse what would exhaust the parser's stack."""
+    depth = 0
+    for character in text:
+        if character in "{[(":
+            depth += 1
+            if depth > 100:
+                raise RequestError(LIMIT_EXCEEDED, "brackets are nested more than 100 levels deep")
+        elif character in "}])":
+            depth -= 1
+
+
+def _chosen(document: DocumentNode, name: str | None) -> OperationDefinitionNode:
+    operations = [d for d in document.definitions if isinstance(d, OperationDefinitionNode)]
+    if name is not None:
+        operations = [o for o in operations if o.name is not None and o.name.value == name]
+    if len(operations) != 1:
+        if name is None and len(operations) > 1:
+            raise RequestError(BAD_REQUEST, "the document has several operations", "name one in `operationName`")
+        raise RequestError(BAD_REQUEST, "the document has no operation" + (f' "{name}"' if name else ""))
+    if operations[0].operation is not OperationType.QUERY:
+        raise RequestError(BAD_REQUEST, "views are read only: there are no mutations or subscriptions here", "write `query`")
+    return operations[0]
+
+
+class _Counter(Visitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.aliases = 0
+
+    def enter_field(self, node: FieldNode, *_: Any) -> None:
+        self.aliases += node.alias is not None
+
+
+def _introspects(selections: SelectionSetNode, fragments: Mapping[str, FragmentDefinitionNode]) -> bool:
+    for node in selections.selections:
+        if isinstance(node, FieldNode) and node.name.value in ("__schema", "__type"):
+            return True
+        if isinstance(node, InlineFragmentNode) and _introspects(node.selection_set, fragments):
+            return True
+        if isinstance(node, FragmentSpreadNode) and _introspects(fragments[node.name.value].selection_set, fragments):
+            return True
+    return False

@@ -1,0 +1,439 @@
+"""An operation as a `Read`: which rows and columns of which relations, under which names.
+
+In: a validated operation, its fragments and variables, a `Model`. Out: a `Draft`: the read, where each bound value comes
+from, and the operation's cost. Everything that a client names is looked up in the model here; nothing it wrote reaches SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from graphql import (
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    InlineFragmentNode,
+    SelectionSetNode,
+    ValueNode,
+)
+
+from belvedere.api.entities import Entity, Model, Relation, Template
+from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
+from belvedere.api.limits import Limits
+from belvedere.api.types import SORT_ORDERS
+from belvedere.api.values import Fixed, Given, Scalar, Source, Values
+from belvedere.catalog import Parameter as TemplateParameter
+from belvedere.schema import Column
+from belvedere.store.query import (
+    LIMIT_MOST,
+    Comparison,
+    Condition,
+    Constant,
+    Every,
+    Field,
+    Leaf,
+    Membership,
+    Negation,
+    Nested,
+    NullTest,
+    Operator,
+    PageNames,
+    Parameter,
+    Query,
+    Read,
+    Role,
+    Shape,
+    Some,
+    Sort,
+)
+from belvedere.store.query_plans import plan_order
+from belvedere.store.query_sql import ordered
+
+COMPARISONS = {
+    "eq": (Operator.EQ, Role.EXACT),
+    "neq": (Operator.NEQ, Role.EXACT),
+    "gt": (Operator.GT, Role.FLOOR),
+    "gte": (Operator.GTE, Role.CEILING),
+    "lt": (Operator.LT, Role.CEILING),
+    "lte": (Operator.LTE, Role.FLOOR),
+    "like": (Operator.LIKE, Role.LIKE),
+    "ilike": (Operator.ILIKE, Role.ILIKE),
+    "startsWith": (Operator.STARTS_WITH, Role.PREFIX),
+    "contains": (Operator.CONTAINS, Role.PREFIX),
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one query may read: so many fields for each of so many rows. `limit` None: as many as its default assumes."""
+
+    fields: int
+    limit: Source | int
+    nested: tuple[Cost, ...] = ()
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A read, the sources of its values by number, cursors to decode (`after` values), and what it may cost."""
+
+    read: Read
+    sources: tuple[Source, ...]
+    names: tuple[str, ...]
+    """For messages: what each value is called."""
+    cursors: tuple[tuple[Source, int], ...]
+    costs: tuple[Cost, ...]
+    bounded: tuple[int, ...] = ()
+    """The values that are numbers of rows."""
+
+
+@dataclass
+class Planner:
+    """Turns the selections of one operation into queries."""
+
+    model: Model
+    limits: Limits
+    values: Values
+    fragments: Mapping[str, FragmentDefinitionNode]
+    sources: list[Source] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    cursors: list[tuple[Source, int]] = field(default_factory=list)
+    bounded: list[int] = field(default_factory=list)
+    selected: int = 0
+
+    def plan(self, selections: SelectionSetNode) -> Draft:
+        """The read for an operation's root selections (introspection aside)."""
+        fields: list[Field] = []
+        costs: list[Cost] = []
+        by_field = self._root_fields()
+        for alias, nodes in self.collect((selections,)).items():
+            name = nodes[0].name.value
+            if name.startswith("__"):
+                fields += [Constant(alias, "Query")] if name == "__typename" else []
+            elif name == "nothing" and name not in by_field:
+                fields.append(Constant(alias, ""))
+            else:
+                query, cost = by_field[name](nodes)
+                fields.append(Nested(alias, query))
+                costs.append(cost)
+        read = Read(tuple(fields))
+        sources, names, cursors = tuple(self.sources), tuple(self.names), tuple(self.cursors)
+        return Draft(read, sources, names, cursors, tuple(costs), tuple(self.bounded))
+
+    def _root_fields(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for entity in self.model.entities.values():
+            found[entity.field] = lambda nodes, e=entity: self.list_of(e, nodes, 1)
+            if entity.by_key is not None:
+                found[entity.by_key] = lambda nodes, e=entity: self.by_key(e, nodes)
+            if entity.page is not None:
+                found[entity.page] = lambda nodes, e=entity: self.page(e, nodes)
+        for name, template in self.model.templates.items():
+            found[name] = lambda nodes, t=template: self.template(t, nodes)
+        return found
+
+    # selections
+
+    def collect(self, sets: Iterable[SelectionSetNode | None]) -> dict[str, list[FieldNode]]:
+        """The fields of selection sets by response key, fragments spread, @skip and @include obeyed."""
+        result: dict[str, list[FieldNode]] = {}
+        for selections in sets:
+            if selections is not None:
+                self._collect_into(result, selections, set())
+        return result
+
+    def _collect_into(self, result: dict[str, list[FieldNode]], selections: SelectionSetNode, seen: set[str]) -> None:
+        for node in selections.selections:
+            self._count(node)
+            if not self._included(node):
+                continue
+            if isinstance(node, FieldNode):
+                key = node.alias.value if node.alias else node.name.value
+                result.setdefault(key, []).append(node)
+            elif isinstance(node, InlineFragmentNode):
+                self._collect_into(result, node.selection_set, seen)
+            elif isinstance(node, FragmentSpreadNode) and node.name.value not in seen:
+                seen.add(node.name.value)
+                self._collect_into(result, self.fragments[node.name.value].selection_set, seen)
+
+    def _count(self, node: Any) -> None:
+        self.selected += 1
+        if self.selected > self.limits.fields:
+            hint = "ask for less, or in several requests"
+            raise RequestError(LIMIT_EXCEEDED, f"more than {self.limits.fields} fields in one request", hint, node=node)
+
+    def _included(self, node: Any) -> bool:
+        for directive in node.directives or ():
+            condition = self.values.boolean(directive.arguments[0].value)
+            if condition is (directive.name.value == "skip"):
+                return False
+        return True
+
+    def fields_of(self, entity: Entity, nodes: list[FieldNode], depth: int) -> tuple[tuple[Field, ...], list[Cost]]:
+        """The selected fields of an entity's rows."""
+        if depth > self.limits.depth:
+            hint = f"at most {self.limits.depth} levels may be nested in each other"
+            raise RequestError(LIMIT_EXCEEDED, f"the request is nested {depth} levels deep", hint, node=nodes[0])
+        fields: list[Field] = []
+        costs: list[Cost] = []
+        for alias, found in self.collect(n.selection_set for n in nodes).items():
+            name = found[0].name.value
+            if name == "__typename":
+                fields.append(Constant(alias, entity.type_name))
+            elif name in entity.columns:
+                fields.append(Leaf(alias, entity.columns[name].name))
+            elif name in entity.relations:
+                query, cost = self.relation(entity.relations[name], found, depth + 1)
+                fields.append(Nested(alias, query))
+                costs.append(cost)
+            else:
+                raise RequestError(BAD_VALUE, f"`{entity.type_name}` has no column to show", "add a column", node=found[0])
+        return tuple(fields), costs
+
+    # queries
+
+    def list_of(
+        self, entity: Entity, nodes: list[FieldNode], depth: int, relation: Relation | None = None
+    ) -> tuple[Query, Cost]:
+        """Rows of an entity with the arguments of a field."""
+        arguments = self.arguments(nodes[0])
+        fields, costs = self.fields_of(entity, nodes, depth)
+        where = self.where(entity, arguments.get("filter"))
+        limit, source = self.limit(arguments.get("limit"), "limit")
+        query = Query(
+            entity.id,
+            entity.schema,
+            fields,
+            where=where,
+            order=self.order(entity, arguments.get("order")),
+            limit=limit,
+            offset=self.offset(arguments.get("offset")),
+            link=None if relation is None else relation.link,
+        )
+        return query, Cost(len(fields), 1 if _is_keyed(entity, where) else source, tuple(costs))
+
+    def relation(self, relation: Relation, nodes: list[FieldNode], depth: int) -> tuple[Query, Cost]:
+        """Related rows, or the one related row."""
+        entity = self.model.entities[relation.target]
+        if not relation.to_one:
+            return self.list_of(entity, nodes, depth, relation)
+        fields, costs = self.fields_of(entity, nodes, depth)
+        query = Query(entity.id, entity.schema, fields, Shape.ONE, limit=1, link=relation.link)
+        return query, Cost(len(fields), 1, tuple(costs))
+
+    def by_key(self, entity: Entity, nodes: list[FieldNode]) -> tuple[Query, Cost]:
+        """The row with a key."""
+        arguments = self.arguments(nodes[0])
+        conditions = tuple(
+            Comparison(column.name, Operator.EQ, self.parameter(arguments[name], column, Role.EXACT, name))
+            for name, column in entity.key.items()
+        )
+        fields, costs = self.fields_of(entity, nodes, 1)
+        query = Query(entity.id, entity.schema, fields, Shape.ONE, where=Every(conditions), limit=1)
+        return query, Cost(len(fields), 1, tuple(costs))
+
+    def page(self, entity: Entity, nodes: list[FieldNode]) -> tuple[Query, Cost]:
+        """One page of an entity's rows in a total order."""
+        arguments = self.arguments(nodes[0])
+        names, costs = self.page_names(entity, nodes)
+        limit, source = self.limit(arguments.get("first"), "first")
+        query = Query(
+            entity.id,
+            entity.schema,
+            (),
+            Shape.PAGE,
+            where=self.where(entity, arguments.get("filter")),
+            order=self.order(entity, arguments.get("order")),
+            limit=limit,
+            page=names,
+        )
+        after = self.after(query, arguments.get("after"))
+        query = Query(**{**query.__dict__, "after": after})
+        return query, Cost(3 + sum(len(f) for _, f in names.nodes), source, tuple(costs))
+
+    def page_names(self, entity: Entity, nodes: list[FieldNode]) -> tuple[PageNames, list[Cost]]:
+        lists: list[tuple[str, tuple[Field, ...]]] = []
+        costs: list[Cost] = []
+        parts = self.collect(n.selection_set for n in nodes)
+        by_name: dict[str, list[str]] = {}
+        for alias, found in parts.items():
+            name = found[0].name.value
+            by_name.setdefault(name, []).append(alias)
+            if name == "nodes":
+                fields, nested = self.fields_of(entity, found, 1)
+                lists.append((alias, fields))
+                costs += nested
+        constants = tuple(Constant(a, entity.page_type) for a in by_name.get("__typename", ()))
+        cursors, more = tuple(by_name.get("endCursor", ())), tuple(by_name.get("hasNextPage", ()))
+        return PageNames(tuple(lists), cursors, more, constants, tuple(parts)), costs
+
+    def after(self, query: Query, given: Given | None) -> tuple[Parameter, ...] | None:
+        """The values of a cursor, decoded when the plan is bound."""
+        if not isinstance(given, Scalar):
+            return None
+        sorts = ordered(query)
+        self.cursors.append((given.source, len(sorts)))
+        which = len(self.cursors) - 1
+        result = []
+        for i, sort in enumerate(sorts):
+            column = query.schema.find(sort.column)
+            type_ = pa.string() if column is None else column.type
+            result.append(Parameter(self.register(("cursor", which, i), "after"), type_, Role.CURSOR, nullable=True))
+        return tuple(result)
+
+    def template(self, template: Template, nodes: list[FieldNode]) -> tuple[Query, Cost]:
+        """The rows of a query template."""
+        arguments = self.arguments(nodes[0])
+        fields: list[Field] = []
+        for alias, found in self.collect(n.selection_set for n in nodes).items():
+            name = found[0].name.value
+            fields.append(
+                Constant(alias, template.type_name) if name == "__typename" else Leaf(alias, template.columns[name].name)
+            )
+        limit, source = self.limit(arguments.get("limit"), "limit")
+        bound = tuple(
+            (
+                p.name,
+                self.parameter(_given_or_default(arguments, name, p), Column(p.name, p.type, p.nullable), Role.ARGUMENT, name),
+            )
+            for name, p in template.parameters.items()
+        )
+        schema = template.template.schema
+        query = Query(
+            template.template.name,
+            schema,
+            tuple(fields),
+            order=plan_order(template.template.plan),
+            limit=limit,
+            offset=self.offset(arguments.get("offset")),
+            plan=template.template.plan,
+            arguments=bound,
+        )
+        return query, Cost(len(fields), source)
+
+    # arguments
+
+    def arguments(self, node: FieldNode) -> dict[str, Given]:
+        """A field's arguments that were given."""
+        read = ((a.name.value, self._read(a.value)) for a in node.arguments or ())
+        return {name: value for name, value in read if value is not None}
+
+    def _read(self, node: ValueNode) -> Given | None:
+        return self.values.read(node)
+
+    def register(self, source: Source, name: str) -> int:
+        """The number of a value that comes from `source`."""
+        self.sources.append(source)
+        self.names.append(name)
+        return len(self.sources) - 1
+
+    def parameter(self, given: Given, column: Column, role: Role, name: str) -> Parameter:
+        """A scalar argument as a parameter of a column's type."""
+        if isinstance(given, Scalar):
+            return Parameter(self.register(given.source, name), column.type, role)
+        if isinstance(given, Fixed):
+            nullable = role is Role.ARGUMENT
+            if given.value is None and not nullable:
+                raise RequestError(BAD_VALUE, f"`{name}` must not be null", "write `isNull: true` to ask for missing values")
+            return Parameter(self.register(("constant", given.value), name), column.type, role, nullable)
+        raise RequestError(BAD_VALUE, f"`{name}` takes one value")
+
+    def limit(self, given: Given | None, name: str) -> tuple[Parameter | int, Source | int]:
+        """A list's bound, and what it means for the cost: a list without one is assumed to be short."""
+        if isinstance(given, Scalar):
+            number = self.register(given.source, name)
+            self.bounded.append(number)
+            return Parameter(number, pa.int64(), Role.LIMIT), given.source
+        return self.limits.rows, self.limits.assumed_rows
+
+    def offset(self, given: Given | None) -> Parameter | None:
+        if isinstance(given, Scalar):
+            return Parameter(self.register(given.source, "offset"), pa.int64(), Role.OFFSET)
+        return None
+
+    def order(self, entity: Entity, given: Given | None) -> tuple[Sort, ...]:
+        """`[{a: DESC}, {b: ASC}]`; the first mention of a column counts."""
+        result: dict[str, Sort] = {}
+        for part in as_list(given):
+            if not isinstance(part, dict):
+                continue
+            for name, direction in part.items():
+                value = direction.value if isinstance(direction, Fixed) else self._enum(direction)
+                if value is not None:
+                    column = entity.columns[name].name
+                    result.setdefault(column, Sort(column, *SORT_ORDERS[str(value)]))
+        return tuple(result.values())
+
+    def _enum(self, given: Given) -> str | None:
+        """An enum that came in a variable: a string there, and part of the plan's shape."""
+        return str(self.values.scalar(given)) if isinstance(given, Scalar) else None
+
+    # conditions
+
+    def where(self, entity: Entity, given: Given | None) -> Condition | None:
+        """A filter as a condition; None for none."""
+        if not isinstance(given, dict) or not given:
+            return None
+        parts = self._conditions(entity, given)
+        return parts[0] if len(parts) == 1 else Every(tuple(parts))
+
+    def _conditions(self, entity: Entity, given: dict[str, Given]) -> list[Condition]:
+        parts: list[Condition] = []
+        for name, value in given.items():
+            if name in entity.columns:
+                parts += self._column_conditions(entity.columns[name], name, value)
+            elif not (isinstance(value, Fixed) and value.value is None):
+                parts.append(self._combined(entity, name, value))
+        return parts
+
+    def _combined(self, entity: Entity, name: str, value: Given) -> Condition:
+        parts = tuple(Every(tuple(self._conditions(entity, p))) for p in as_list(value) if isinstance(p, dict))
+        if name == "not":
+            return Negation(parts[0])
+        return Every(parts) if name == "and" else Some(parts)
+
+    def _column_conditions(self, column: Column, name: str, given: Given) -> list[Condition]:
+        if not isinstance(given, dict):
+            return []
+        return [self._column_condition(column, f"{name}.{operator}", operator, value) for operator, value in given.items()]
+
+    def _column_condition(self, column: Column, name: str, operator: str, value: Given) -> Condition:
+        if operator == "isNull":
+            if not isinstance(value, Fixed) or value.value is None:
+                raise RequestError(BAD_VALUE, f"`{name}` takes true or false")
+            return NullTest(column.name, bool(value.value))
+        if operator in ("in", "notIn"):
+            if isinstance(value, Fixed) and value.value is None:
+                raise RequestError(BAD_VALUE, f"`{name}` must not be null", "write `isNull: true` to ask for missing values")
+            given = as_list(value)
+            if len(given) > LIMIT_MOST:
+                raise RequestError(LIMIT_EXCEEDED, f"`{name}` takes at most {LIMIT_MOST} values")
+            values = tuple(self.parameter(v, column, Role.EXACT, name) for v in given)
+            among = Membership(column.name, values)
+            return among if operator == "in" else Negation(among)
+        printed, role = COMPARISONS[operator]
+        return Comparison(column.name, printed, self.parameter(value, column, role, name))
+
+
+def as_list(given: Given | None) -> list[Any]:
+    """A value where a list may stand: GraphQL takes one value for a list of one."""
+    if given is None or (isinstance(given, Fixed) and given.value is None):
+        return []
+    return given if isinstance(given, list) else [given]
+
+
+def _is_keyed(entity: Entity, where: Condition | None) -> bool:
+    """Whether a condition fixes the whole key, so that at most one row has it."""
+    parts = where.parts if isinstance(where, Every) else (where,)
+    fixed = {p.column for p in parts if isinstance(p, Comparison) and p.operator is Operator.EQ}
+    return bool(entity.key) and all(c.name in fixed for c in entity.key.values())
+
+
+def _given_or_default(arguments: Mapping[str, Given], name: str, parameter: TemplateParameter) -> Given:
+    """A template's argument; a null for a parameter that has a default is refused, as GraphQL says."""
+    given = arguments.get(name, Fixed(parameter.default))
+    if isinstance(given, Fixed) and given.value is None and parameter.default is not None:
+        raise RequestError(BAD_VALUE, f"`{name}` must not be null", "leave it out to get its default")
+    return given

@@ -1,0 +1,328 @@
+"""The HTTP side: `/graphql`, `/healthz`, `/readyz`, `/metrics`, `/schema.graphql` and the console at `/`.
+
+In: a catalog and how to open its store. Out: an ASGI application. GraphQL requests take a short way of their own (GraphQL over
+HTTP, draft of 2025); everything else goes through Starlette. It starts no process and binds no port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+from urllib.parse import parse_qs
+
+from graphql import print_schema
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
+
+import belvedere.console
+from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, NOT_ALLOWED, NOT_READY, RequestError
+from belvedere.api.graphql import Api
+from belvedere.api.limits import Limits
+from belvedere.api.metrics import Metrics
+from belvedere.catalog import Catalog
+from belvedere.errors import BelvedereError
+from belvedere.store.protocol import EpochRow, Reader
+
+JSON = b"application/json"
+GRAPHQL = b"application/graphql-response+json"
+QUICK = 0.003
+"""Seconds: a plan that last took less runs where the request was read, any other in a thread."""
+LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """How to serve. `hosts`, where given, are the only names in `Host` that are answered: on a loopback address it keeps
+    foreign web pages out (DNS rebinding). `token`, where given, must come as `Authorization: Bearer`.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    token: str | None = None
+    origins: tuple[str, ...] = ()
+    hosts: frozenset[str] | None = None
+    threads: int = 8
+
+
+class Application:
+    """The ASGI application of one catalog. The store may come to be after the application."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        open_reader: Callable[[], Reader],
+        settings: ServerSettings | None = None,
+        metrics: Metrics | None = None,
+    ):
+        self.settings = settings or ServerSettings()
+        self.metrics = metrics or Metrics()
+        self._lazy = _LazyReader(open_reader)
+        self.api = Api(catalog, self._lazy, self.settings.limits)
+        self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="read")
+        self._authorization = f"Bearer {self.settings.token}".encode() if self.settings.token else None
+        self._others = _routes(self)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._others(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        refused = self._refusal(scope, headers)
+        if refused is not None:
+            await _send(send, refused.status, JSON, _errors(refused), self._cross_origin(headers))
+        elif scope["path"] == "/graphql":
+            await self._graphql(scope, headers, receive, send)
+        else:
+            await self._others(scope, receive, send)
+
+    def _refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> RequestError | None:
+        settings = self.settings
+        if settings.hosts is not None and _host(headers.get(b"host", b"")) not in settings.hosts:
+            hint = "use localhost or 127.0.0.1 in the URL"
+            return RequestError(NOT_ALLOWED, "this server answers to its own names only", hint, status=421)
+        if self._authorization is not None and scope["path"] in ("/graphql", "/metrics", "/schema.graphql"):
+            given = headers.get(b"authorization", b"")
+            if scope["method"] != "OPTIONS" and not hmac.compare_digest(given, self._authorization):
+                hint = "send the header `Authorization: Bearer TOKEN`"
+                return RequestError(NOT_ALLOWED, "this request carries no valid token", hint, status=401)
+        return None
+
+    # GraphQL over HTTP
+
+    async def _graphql(self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        media = GRAPHQL if GRAPHQL in headers.get(b"accept", b"") else JSON
+        method = scope["method"]
+        if method == "OPTIONS":
+            await _send(send, 204, b"", b"", self._cross_origin(headers))
+            return
+        if method == "GET" and not scope["query_string"] and b"text/html" in headers.get(b"accept", b""):
+            await self._others({**scope, "path": "/", "raw_path": b"/"}, receive, send)
+            return
+        outcome = 0
+        try:
+            asked = await self._asked(scope, headers, receive)
+            body, status = await self._answer(*asked), 200
+        except RequestError as error:
+            body = _errors(error)
+            # the older media type says 200 for what is well-formed HTTP; the newer one has a status for each failure
+            status = (
+                200 if media is JSON and error.code not in (BAD_REQUEST, NOT_READY) and error.status == 400 else error.status
+            )
+            outcome = 3 if error.code == NOT_READY else 2 if error.status >= 500 else 1
+        except Exception:
+            body, status, outcome = _errors(RequestError(INTERNAL, "the request failed inside the server")), 500, 2
+        await _send(send, status, media, body, self._cross_origin(headers))
+        self.metrics.count(outcome, time.perf_counter() - started)
+
+    async def _asked(
+        self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive
+    ) -> tuple[str, dict[str, Any], str | None]:
+        if scope["method"] == "GET":
+            return _from_query_string(scope["query_string"])
+        if scope["method"] != "POST":
+            raise RequestError(BAD_REQUEST, f"/graphql does not take {scope['method']}", "use POST or GET", status=405)
+        kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+        if kind not in (JSON, GRAPHQL):
+            raise RequestError(BAD_REQUEST, "the body must be JSON", "send `Content-Type: application/json`", status=415)
+        return _from_body(await _body(receive, self.settings.limits.size))
+
+    async def _answer(self, text: str, variables: dict[str, Any], name: str | None) -> bytes:
+        api = self.api
+        operation, literals = api.find(text, name)
+        if operation.introspects:
+            api.check_introspection()
+            return await self._in_thread(lambda: api.introspect(operation, literals, variables))
+        prepared = api.operations.prepare(operation, literals, variables)
+        self.metrics.missed(api.operations.misses)
+        plan = prepared.plan
+        if plan.calls and plan.last < QUICK and api.reader.dialect == "sqlite":
+            return api.run(prepared)
+        return await self._in_thread(lambda: api.run(prepared))
+
+    async def _in_thread(self, work: Callable[[], bytes]) -> bytes:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _cross_origin(self, headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+        origin = headers.get(b"origin")
+        if origin is None or not self.settings.origins:
+            return []
+        if origin.decode("latin-1") not in self.settings.origins and "*" not in self.settings.origins:
+            return []
+        return [
+            (b"access-control-allow-origin", origin),
+            (b"access-control-allow-headers", b"content-type, authorization"),
+            (b"access-control-allow-methods", b"GET, POST"),
+            (b"vary", b"origin"),
+        ]
+
+    def last_epoch(self) -> EpochRow | None:
+        """The last committed epoch, or None while there is none."""
+        try:
+            return self._lazy.last_epoch()
+        except (BelvedereError, RequestError):
+            return None
+
+
+class _LazyReader:
+    """A reader of a store that may not be there yet. Until it is, requests are answered with NOT_READY."""
+
+    def __init__(self, open_reader: Callable[[], Reader]):
+        self._open = open_reader
+        self._reader: Reader | None = None
+        self._lock = Lock()
+
+    @property
+    def reader(self) -> Reader:
+        if self._reader is None:
+            with self._lock:
+                if self._reader is None:
+                    try:
+                        self._reader = self._open()
+                    except BelvedereError as error:
+                        message = "no epoch was committed yet"
+                        raise RequestError(NOT_READY, message, "ask again when `/readyz` answers 200", status=503) from error
+        return self._reader
+
+    @property
+    def dialect(self) -> str:
+        return self.reader.dialect
+
+    def execute(self, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+        return self.reader.execute(sql, parameters)
+
+    def rows(self, table: Any) -> Any:
+        return self.reader.rows(table)
+
+    def last_epoch(self) -> EpochRow | None:
+        return self.reader.last_epoch()
+
+    def document(self, name: str) -> str | None:
+        return self.reader.document(name)
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+
+
+def _from_query_string(text: bytes) -> tuple[str, dict[str, Any], str | None]:
+    try:
+        fields = parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict")
+    except ValueError:
+        raise RequestError(BAD_REQUEST, "the query string cannot be read") from None
+    if "query" not in fields:
+        raise RequestError(BAD_REQUEST, "the query string has no `query`", "write `/graphql?query={...}`, or send a POST")
+    asked: dict[str, Any] = {"query": fields["query"][0]}
+    if fields.get("operationName", [""])[0]:
+        asked["operationName"] = fields["operationName"][0]
+    if fields.get("variables", [""])[0]:
+        asked["variables"] = _json(fields["variables"][0])
+    return _checked(asked)
+
+
+def _from_body(body: bytes) -> tuple[str, dict[str, Any], str | None]:
+    return _checked(_json(body))
+
+
+def _json(text: bytes | str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise RequestError(BAD_REQUEST, "the body is not JSON", 'send `{"query": "{ ... }"}`') from None
+
+
+def _checked(asked: Any) -> tuple[str, dict[str, Any], str | None]:
+    if isinstance(asked, list):
+        raise RequestError(BAD_REQUEST, "several requests in one body are not answered", "ask for all in one `query`")
+    if not isinstance(asked, dict) or not isinstance(asked.get("query"), str):
+        raise RequestError(BAD_REQUEST, "the body has no `query`", 'send `{"query": "{ ... }", "variables": {...}}`')
+    variables, name = asked.get("variables"), asked.get("operationName")
+    if variables is not None and not isinstance(variables, dict):
+        raise RequestError(BAD_REQUEST, "`variables` is not an object")
+    if name is not None and not isinstance(name, str):
+        raise RequestError(BAD_REQUEST, "`operationName` is not a string")
+    return asked["query"], variables or {}, name
+
+
+async def _body(receive: Receive, size: int) -> bytes:
+    body = b""
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestError(BAD_REQUEST, "the connection was closed")
+        part: bytes = message.get("body", b"")
+        body += part
+        if len(body) > size:
+            raise RequestError(LIMIT_EXCEEDED, f"the body has more than {size} bytes", status=413)
+        if not message.get("more_body"):
+            return body
+
+
+async def _send(send: Send, status: int, media: bytes, body: bytes, more: list[tuple[bytes, bytes]]) -> None:
+    headers = [(b"content-type", media), (b"content-length", b"%d" % len(body)), *more]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _errors(error: RequestError) -> bytes:
+    return json.dumps({"errors": error.formatted()}).encode()
+
+
+def _host(header: bytes) -> str:
+    text = header.decode("latin-1")
+    return text.rpartition(":")[0] if ":" in text and not text.endswith("]") else text
+
+
+# everything but GraphQL
+
+
+def _routes(application: Application) -> Starlette:
+    folder = belvedere.console.__path__[0]
+
+    async def health(request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def ready(request: Request) -> Response:
+        row = await asyncio.to_thread(application.last_epoch)
+        if row is None:
+            return PlainTextResponse("no epoch was committed yet\n", 503)
+        return PlainTextResponse(f"epoch {row.epoch}\n")
+
+    async def metrics(request: Request) -> Response:
+        row = await asyncio.to_thread(application.last_epoch)
+        committed = None if row is None or row.committed_at is None else row.committed_at.timestamp()
+        freshness = None if committed is None else max(0.0, time.time() - committed)
+        text = application.metrics.text(None if row is None else row.epoch, freshness)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def schema(request: Request) -> Response:
+        if not application.settings.limits.introspection:
+            return PlainTextResponse("this API does not describe itself\n", 403)
+        return PlainTextResponse(print_schema(application.api.schema) + "\n")
+
+    async def console(request: Request) -> Response:
+        return await StaticFiles(directory=folder).get_response("index.html", request.scope)
+
+    return Starlette(
+        routes=[
+            Route("/", console),
+            Route("/healthz", health),
+            Route("/readyz", ready),
+            Route("/metrics", metrics),
+            Route("/schema.graphql", schema),
+            Mount("/console", StaticFiles(directory=folder)),
+        ]
+    )
+
+
+__all__ = ["Application", "ServerSettings"]

@@ -1,0 +1,269 @@
+"""The GraphQL schema of a model: what clients may ask, for validation, introspection and the console.
+
+In: a `Model`. Out: a `GraphQLSchema` of graphql-core without resolvers: answers never pass through graphql-core's executor
+(introspection does). Type and field names are those of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from graphql import (
+    GraphQLArgument,
+    GraphQLBoolean,
+    GraphQLEnumType,
+    GraphQLEnumValue,
+    GraphQLField,
+    GraphQLFloat,
+    GraphQLInputField,
+    GraphQLInputObjectType,
+    GraphQLInt,
+    GraphQLList,
+    GraphQLNonNull,
+    GraphQLObjectType,
+    GraphQLScalarType,
+    GraphQLSchema,
+    GraphQLString,
+    Undefined,
+    ValueNode,
+)
+from graphql.utilities import value_from_ast_untyped
+
+from belvedere.api.entities import Entity, Model, Relation, Template
+from belvedere.api.limits import Limits
+from belvedere.schema import Column
+from belvedere.store.query import is_ordered
+from belvedere.store.query_values import LONG_MOST, decimal, microseconds
+
+types = pa.types
+
+
+def _long(value: Any) -> int:
+    if isinstance(value, str) and value.removeprefix("-").isascii() and value.removeprefix("-").isdigit():
+        value = int(value) if len(value) < 25 else LONG_MOST + 1
+    if isinstance(value, bool) or not isinstance(value, int) or not -LONG_MOST - 1 <= value <= LONG_MOST:
+        raise ValueError(f"Long cannot represent {value!r}: it is not a whole number of 64 bits")
+    return value
+
+
+def _checked(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def parse(value: Any) -> Any:
+        check(value)
+        return value
+
+    return parse
+
+
+def _text(name: str) -> Callable[[Any], Any]:
+    def parse(value: Any) -> str:
+        if not isinstance(value, str):
+            raise ValueError(f"{name} cannot represent {value!r}: it is not a string")
+        return value
+
+    return parse
+
+
+def _scalar(name: str, description: str, parse: Callable[[Any], Any]) -> GraphQLScalarType:
+    def literal(node: ValueNode, variables: dict[str, Any] | None = None) -> Any:
+        return parse(value_from_ast_untyped(node, variables))
+
+    return GraphQLScalarType(name, description=description, parse_value=parse, parse_literal=literal)
+
+
+LONG = _scalar("Long", "A whole number of 64 bits.", _long)
+DECIMAL = _scalar("Decimal", 'An exact decimal number, as a string: "12.30".', _checked(decimal))
+DATE_TIME = _scalar("DateTime", "An instant, RFC 3339 with an offset: 2020-01-01T08:07:00Z.", _checked(microseconds))
+DATE = _scalar("Date", "A day: 2020-01-31.", _text("Date"))
+JSON = _scalar("JSON", "A nested value.", lambda value: value)
+CURSOR = _scalar("Cursor", "A place in a list, as `endCursor` gave it.", _text("Cursor"))
+BYTES = _scalar("Bytes", "Bytes in hexadecimal.", _text("Bytes"))
+
+SORT_ORDERS = {
+    "ASC": (False, True),
+    "DESC": (True, False),
+    "ASC_NULLS_FIRST": (False, True),
+    "ASC_NULLS_LAST": (False, False),
+    "DESC_NULLS_FIRST": (True, True),
+    "DESC_NULLS_LAST": (True, False),
+}
+"""(descending, NULLs first); ASC and DESC place NULLs as Spark does."""
+
+SORT_ORDER = GraphQLEnumType(
+    "SortOrder",
+    {n: GraphQLEnumValue(n) for n in SORT_ORDERS},
+    description="A direction. ASC puts NULLs first, DESC last, unless the name says otherwise.",
+)
+
+
+def scalar_of(type_: pa.DataType) -> GraphQLScalarType:
+    """The GraphQL scalar for values of an Arrow type."""
+    if types.is_boolean(type_):
+        return GraphQLBoolean
+    if types.is_integer(type_):
+        return LONG if type_.bit_width == 64 or type_ == pa.uint32() else GraphQLInt
+    if types.is_floating(type_):
+        return GraphQLFloat
+    if types.is_decimal(type_):
+        return DECIMAL
+    if types.is_timestamp(type_):
+        return DATE_TIME
+    if types.is_date(type_):
+        return DATE
+    if types.is_binary(type_) or types.is_large_binary(type_):
+        return BYTES
+    if types.is_time(type_) or types.is_duration(type_):
+        return LONG
+    return JSON if types.is_nested(type_) or types.is_interval(type_) else GraphQLString
+
+
+@dataclass
+class _Builder:
+    model: Model
+    limits: Limits
+    filters: dict[str, GraphQLInputObjectType] = field(default_factory=dict)
+    objects: dict[str, GraphQLObjectType] = field(default_factory=dict)
+    where: dict[str, GraphQLInputObjectType] = field(default_factory=dict)
+    orders: dict[str, GraphQLInputObjectType | None] = field(default_factory=dict)
+
+
+def schema_of(model: Model, limits: Limits) -> GraphQLSchema:
+    """The whole schema. A script without public views has one field that says so."""
+    build = _Builder(model, limits)
+    for entity in model.entities.values():
+        build.where[entity.id] = _where(build, entity)
+        build.orders[entity.id] = _order(entity)
+    for entity in model.entities.values():
+        build.objects[entity.id] = _object(build, entity)
+    roots: dict[str, GraphQLField] = {}
+    for entity in model.entities.values():
+        roots |= _roots(build, entity)
+    roots |= {name: _template(build, template) for name, template in model.templates.items()}
+    if not roots:
+        roots["nothing"] = GraphQLField(GraphQLBoolean, description="This script defines no public view.")
+    return GraphQLSchema(query=GraphQLObjectType("Query", roots))
+
+
+def _output(column: Column) -> GraphQLField:
+    scalar = scalar_of(column.type)
+    not_a_number = types.is_floating(column.type)  # NaN is shown as null
+    return GraphQLField(
+        scalar if column.nullable or not_a_number else GraphQLNonNull(scalar),
+        description=column.doc,
+    )
+
+
+def _object(build: _Builder, entity: Entity) -> GraphQLObjectType:
+    def fields() -> dict[str, GraphQLField]:
+        result = {name: _output(column) for name, column in entity.columns.items()}
+        return result | {name: _relation(build, r) for name, r in entity.relations.items()} or {
+            "_empty": GraphQLField(GraphQLBoolean)
+        }
+
+    return GraphQLObjectType(entity.type_name, fields, description=entity.doc)
+
+
+def _relation(build: _Builder, relation: Relation) -> GraphQLField:
+    target = build.objects[relation.target]
+    if relation.to_one:
+        return GraphQLField(target, description=relation.doc)
+    return GraphQLField(_list(target), args=_arguments(build, relation.target), description=relation.doc)
+
+
+def _list(type_: GraphQLObjectType) -> GraphQLNonNull[Any]:
+    return GraphQLNonNull(GraphQLList(GraphQLNonNull(type_)))
+
+
+def _roots(build: _Builder, entity: Entity) -> dict[str, GraphQLField]:
+    object_ = build.objects[entity.id]
+    result = {entity.field: GraphQLField(_list(object_), args=_arguments(build, entity.id), description=entity.doc)}
+    if entity.by_key is not None:
+        keys = {n: GraphQLArgument(GraphQLNonNull(scalar_of(c.type))) for n, c in entity.key.items()}
+        result[entity.by_key] = GraphQLField(object_, args=keys, description=f"The row of {entity.name} with that key.")
+    if entity.page is not None:
+        page = GraphQLObjectType(
+            entity.page_type,
+            {
+                "nodes": GraphQLField(_list(object_)),
+                "endCursor": GraphQLField(CURSOR, description="The place of the last row: `after` for the next page."),
+                "hasNextPage": GraphQLField(GraphQLNonNull(GraphQLBoolean)),
+            },
+        )
+        arguments = _arguments(build, entity.id)
+        bounded = {k: v for k, v in arguments.items() if k in ("filter", "order")}
+        bounded["first"] = _limit(build)
+        bounded["after"] = GraphQLArgument(CURSOR)
+        result[entity.page] = GraphQLField(
+            GraphQLNonNull(page), args=bounded, description=f"{entity.name}, page by page in a stable order."
+        )
+    return result
+
+
+def _arguments(build: _Builder, target: str) -> dict[str, GraphQLArgument]:
+    arguments = {"filter": GraphQLArgument(build.where[target])}
+    order = build.orders[target]
+    if order is not None:
+        arguments["order"] = GraphQLArgument(GraphQLList(GraphQLNonNull(order)))
+    arguments["limit"] = _limit(build)
+    arguments["offset"] = GraphQLArgument(GraphQLInt)
+    return arguments
+
+
+def _limit(build: _Builder) -> GraphQLArgument:
+    return GraphQLArgument(GraphQLInt, build.limits.rows, description=f"At most {build.limits.most_rows}.")
+
+
+def _where(build: _Builder, entity: Entity) -> GraphQLInputObjectType:
+    def fields() -> dict[str, GraphQLInputField]:
+        own = build.where[entity.id]
+        result = {name: GraphQLInputField(_filter(build, column.type)) for name, column in entity.columns.items()}
+        parts = GraphQLInputField(GraphQLList(GraphQLNonNull(own)))
+        for name, input_field in (("and", parts), ("or", parts), ("not", GraphQLInputField(own))):
+            result.setdefault(name, input_field)
+        return result
+
+    return GraphQLInputObjectType(entity.filter_type, fields, description="Several columns: all of them.")
+
+
+def _filter(build: _Builder, type_: pa.DataType) -> GraphQLInputObjectType:
+    scalar = scalar_of(type_)
+    found = build.filters.get(scalar.name)
+    if found is None:
+        found = build.filters[scalar.name] = GraphQLInputObjectType(f"{scalar.name}Filter", _operators(scalar))
+    return found
+
+
+def _operators(scalar: GraphQLScalarType) -> dict[str, GraphQLInputField]:
+    result: dict[str, GraphQLInputField] = {}
+    if scalar is not JSON:
+        names = ("eq", "neq") if scalar is GraphQLBoolean else ("eq", "neq", "gt", "gte", "lt", "lte")
+        result |= {n: GraphQLInputField(scalar) for n in names}
+        result |= {n: GraphQLInputField(GraphQLList(GraphQLNonNull(scalar))) for n in ("in", "notIn")}
+    if scalar is GraphQLString:
+        result |= {n: GraphQLInputField(scalar) for n in ("like", "ilike", "startsWith", "contains")}
+    return result | {"isNull": GraphQLInputField(GraphQLBoolean)}
+
+
+def _order(entity: Entity) -> GraphQLInputObjectType | None:
+    fields = {n: GraphQLInputField(SORT_ORDER) for n, c in entity.columns.items() if is_ordered(c.type)}
+    return GraphQLInputObjectType(entity.order_type, fields) if fields else None
+
+
+def _template(build: _Builder, template: Template) -> GraphQLField:
+    row = GraphQLObjectType(template.type_name, {n: _output(c) for n, c in template.columns.items()})
+    arguments: Mapping[str, GraphQLArgument] = {
+        name: GraphQLArgument(
+            scalar_of(p.type) if p.nullable else GraphQLNonNull(scalar_of(p.type)),
+            default_value=Undefined if p.default is None else p.default,
+        )
+        for name, p in template.parameters.items()
+    }
+    limits = {
+        "limit": _limit(build),
+        "offset": GraphQLArgument(GraphQLInt),
+    }
+    return GraphQLField(
+        _list(row), args={**arguments, **limits}, description=template.template.doc or template.template.sql or None
+    )

@@ -1,0 +1,130 @@
+"""Argument values of an operation, with where each scalar comes from instead of the scalar itself.
+
+In: value nodes of a parsed operation and the request's variables. Out: trees of `Given` values. A scalar out of the text is
+known by its number among the text's literals, one out of the variables by its path, so that the plan made from the tree
+serves every request of the same shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphql import (
+    BooleanValueNode,
+    EnumValueNode,
+    ListValueNode,
+    NullValueNode,
+    ObjectValueNode,
+    OperationDefinitionNode,
+    ValueNode,
+    VariableNode,
+)
+
+Source = tuple[Any, ...]
+"""("literal", number) or ("variable", name, step, step ...)."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A scalar that is bound when the plan runs."""
+
+    source: Source
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A value that is part of the plan: a boolean, an enum's name, a default of the script, or None for null."""
+
+    value: bool | int | float | str | None
+
+
+Given = Scalar | Fixed | dict[str, Any] | list[Any]
+
+
+class Values:
+    """Reads the argument values of one operation. `literals` maps a literal's offset in the text to its number."""
+
+    def __init__(self, operation: OperationDefinitionNode, variables: Mapping[str, Any], literals: Mapping[int, int]):
+        self._defaults = {d.variable.name.value: d.default_value for d in operation.variable_definitions or ()}
+        self._variables = variables
+        self._literals = literals
+
+    def read(self, node: ValueNode) -> Given | None:
+        """The value of a node; None for a variable that is absent and has no default (as if nothing had been written)."""
+        if isinstance(node, VariableNode):
+            return self._variable(node.name.value)
+        if isinstance(node, NullValueNode):
+            return Fixed(None)
+        if isinstance(node, BooleanValueNode | EnumValueNode):
+            return Fixed(node.value)
+        if isinstance(node, ListValueNode):
+            return [v for v in map(self.read, node.values) if v is not None]
+        if isinstance(node, ObjectValueNode):
+            given = ((f.name.value, self.read(f.value)) for f in node.fields)
+            return {name: value for name, value in given if value is not None}
+        assert node.loc is not None
+        return Scalar(("literal", self._literals[node.loc.start]))
+
+    def _variable(self, name: str) -> Given | None:
+        if name in self._variables:
+            return _given(self._variables[name], ("variable", name))
+        default = self._defaults.get(name)
+        return None if default is None else self.read(default)
+
+    def scalar(self, given: Scalar) -> Any:
+        """The value of a scalar that came in a variable."""
+        return look_up(given.source, [], self._variables)
+
+    def boolean(self, node: ValueNode) -> bool:
+        """The value of a directive's condition: part of the plan."""
+        found = self.read(node)
+        return isinstance(found, Fixed) and found.value is True
+
+
+def _given(value: Any, path: Source) -> Given:
+    if value is None or isinstance(value, bool):
+        return Fixed(value)
+    if isinstance(value, dict):
+        return {k: _given(v, (*path, k)) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_given(v, (*path, i)) for i, v in enumerate(value)]
+    return Scalar(path)
+
+
+def look_up(source: Source, literals: list[Any], variables: Mapping[str, Any]) -> Any:
+    """The scalar at a source in one request."""
+    if source[0] == "literal":
+        return literals[source[1]]
+    if source[0] == "constant":
+        return source[1]
+    value: Any = variables
+    for step in source[1:]:
+        value = value[step]
+    return value
+
+
+def shape(value: Any, whole: bool = False) -> Any:
+    """What of a variable's value decides the plan: its structure, nulls and booleans; with `whole` also its strings (enums)."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return ("enum", value) if whole else "string"
+    if isinstance(value, dict):
+        return ("object", *((k, shape(v, whole)) for k, v in value.items()))
+    if isinstance(value, list):
+        return ("list", *(shape(v, whole) for v in value))
+    return type(value).__name__
+
+
+def leaves(given: Given | None) -> Iterator[Scalar]:
+    """All scalars in a value."""
+    if isinstance(given, Scalar):
+        yield given
+    elif isinstance(given, dict):
+        for value in given.values():
+            yield from leaves(value)
+    elif isinstance(given, list):
+        for value in given:
+            yield from leaves(value)

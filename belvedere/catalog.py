@@ -1,0 +1,223 @@
+"""What a script defines, resolved: inputs, views, relationships, templates, subscriptions, exports.
+
+In: nothing below the plan. Out: immutable values that the compiler makes once and everybody else reads.
+
+**Ids and names.** A script may define a name again: every definition has an `id` of its own; the last one of a name has
+the name itself as its id, earlier ones `Name~1`, `Name~2` ... A plan's `Scan` names ids. Names are shown as they were
+written; look-ups ignore case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.errors import Span
+from belvedere.plan.nodes import Expr, Node, Order
+from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, Column, Schema
+
+
+class InputKind(StrEnum):
+    IMPORT = "import"
+    STREAM = "stream"
+    TABLE = "table"
+
+
+class LatePolicy(StrEnum):
+    REJECT = "reject"
+    DROP = "drop"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """An event-time column of an input. `delay` in microseconds behind its rows; None = only explicit bounds count."""
+
+    column: str
+    delay: int | None = None
+    idle_after: int | None = None
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """Where an import reads from: a source of the project file and the table's name in it, with its options."""
+
+    source: str
+    table: str
+    connector: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Input:
+    """A table that rows arrive in. Its schema ends with the hidden `_uid` BIGINT and `_ingest_time` TIMESTAMP.
+
+    `schema.key` is the declared primary key, else `("_uid",)`. Nested data stays in array and struct columns here;
+    nested tables are views that unnest them.
+    """
+
+    id: str
+    name: str
+    kind: InputKind
+    schema: Schema
+    primary_key: tuple[str, ...] = ()
+    source: SourceTable | None = None
+    watermarks: tuple[Watermark, ...] = ()
+    late: LatePolicy = LatePolicy.KEEP
+    keep: int | None = None
+    span: Span | None = None
+    doc: str | None = None
+    late_of: str | None = None
+    """The id of the input whose late rows these are."""
+
+    @property
+    def append_only(self) -> bool:
+        """Whether rows only ever arrive: neither updates nor deletes."""
+        return not self.primary_key and self.kind is not InputKind.TABLE
+
+
+def late_input(table: Input) -> Input:
+    """`LATE(T)`: the rows of an input that came below its bound and were not used, each with the reason and the bound."""
+    columns = [replace(c, hidden=False, nullable=True) for c in table.schema if c.name not in (UID, INGEST_TIME)]
+    taken = {c.name.casefold() for c in columns}
+    for name, type_ in ((LATE_REASON, pa.string()), (LATE_BOUND, TIMESTAMP)):
+        columns.append(Column(name if name not in taken else f"late_{name}", type_))
+    hidden = (Column(UID, pa.int64(), nullable=False, hidden=True), Column(INGEST_TIME, TIMESTAMP, nullable=False, hidden=True))
+    schema = Schema((*columns, *hidden), (UID,))
+    return Input(f"LATE({table.id})", f"LATE({table.name})", InputKind.STREAM, schema, span=table.span, late_of=table.id)
+
+
+LATE_REASON, LATE_BOUND = "reason", "bound"
+
+
+@dataclass(frozen=True)
+class View:
+    """A maintained query. `plan` carries its key (`belvedere.plan.keys.carry_keys`); `schema` is the plan's.
+
+    `parent` is the id of the table under which it is nested (then `parent_key` pairs its columns with the parent's).
+    `sql` is the definition as written, for people.
+    """
+
+    id: str
+    name: str
+    plan: Node
+    schema: Schema
+    span: Span | None = None
+    doc: str | None = None
+    parent: str | None = None
+    parent_key: tuple[tuple[str, str], ...] = ()
+    sql: str = ""
+
+
+@dataclass(frozen=True)
+class Relationship:
+    """A named join from the rows of `owner` to rows of `target` (both ids).
+
+    `condition` refers to columns as `_.name` (the owner's row) and `target.name`: `exp.Column` with these table parts.
+    `pairs` are its equalities (owner column, target column); `residual` is what is left of it, or None.
+    """
+
+    owner: str
+    name: str
+    target: str
+    pairs: tuple[tuple[str, str], ...]
+    residual: Expr | None = None
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+    span: Span | None = None
+    doc: str | None = None
+    alias: str = ""
+    """The target's alias in the definition, for people."""
+
+    @property
+    def to_one(self) -> bool:
+        return self.limit == 1
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A query template's parameter; `:name` in the query is `exp.Placeholder(this=name)`."""
+
+    name: str
+    type: pa.DataType
+    nullable: bool = False
+    default: bool | int | float | str | None = None
+    """What holds where the caller gives nothing, in the form in which a client would write it; None: it must be given."""
+
+
+@dataclass(frozen=True)
+class QueryTemplate:
+    """A registered query: `plan` holds `exp.Placeholder`s for its parameters. `name` is made up for a nameless SELECT."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    plan: Node
+    schema: Schema
+    span: Span | None = None
+    doc: str | None = None
+    sql: str = ""
+
+
+class ChangeKind(StrEnum):
+    ADD = "add"
+    CHANGE = "change"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """Events about a query's result. `view` is the id of the view that holds the observed query.
+
+    The events are a relation `id` with the observed columns and `_op`, `_event_time`, `_seq` (and `_old` for CHANGE).
+    """
+
+    id: str
+    name: str
+    on: ChangeKind
+    view: str
+    schema: Schema
+    span: Span | None = None
+    doc: str | None = None
+
+
+@dataclass(frozen=True)
+class Export:
+    """A view's changes or a subscription's events on their way to `sink.target`."""
+
+    relation: str
+    sink: str
+    target: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Everything a script defines. Mappings keep the order of definition; their keys are ids (templates: names)."""
+
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)
+    relationships: tuple[Relationship, ...] = ()
+    templates: Mapping[str, QueryTemplate] = field(default_factory=dict)
+    subscriptions: Mapping[str, Subscription] = field(default_factory=dict)
+    exports: tuple[Export, ...] = ()
+    public: frozenset[str] = frozenset()
+    """Ids that the API shows and the store therefore holds: the last definition of every public name."""
+
+    def schema_of(self, relation: str) -> Schema:
+        """The schema of an input, view or subscription by its id."""
+        found = self.inputs.get(relation) or self.views.get(relation) or self.subscriptions[relation]
+        return found.schema
+
+    def late_of(self, table: str) -> Input | None:
+        """The input that holds the late rows of an input."""
+        return next((t for t in self.inputs.values() if t.late_of == table), None)
+
+    def find(self, name: str) -> str | None:
+        """The id of the last definition of a name, whatever its case."""
+        ids = (*self.inputs, *self.views, *self.subscriptions)
+        return next((i for i in ids if i == name), None) or next((i for i in ids if i.casefold() == name.casefold()), None)

@@ -1,0 +1,107 @@
+"""The command line: `belvedere COMMAND ...`.
+
+In: arguments. Out: an exit code: 0 fine, 1 the script or the data is wrong, 2 the command line is wrong. Each command is a
+module of `belvedere.commands` and is imported when it is called, so that `check` starts without what `run` needs.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from belvedere.errors import BelvedereError
+
+# typer brings its own copy of click or uses the installed one, by version: its exceptions are those of BadParameter's family.
+CommandLineError: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+COMMANDS = {
+    "init": "make a small working project in a directory",
+    "check": "say what is wrong with a script, in under a second and without Spark",
+    "fmt": "write scripts in the one layout",
+    "explain": "explain a diagnostic's code, or how a script's views are kept",
+    "run": "keep a script's views up to date and serve them",
+    "serve": "serve the views of an existing store",
+    "query": "run one query over files",
+    "test": "run a script's tests",
+}
+
+
+class LazyGroup(TyperGroup):
+    """Knows the commands' names and first lines; imports a command's module when it is used."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for name in COMMANDS if self._module(name) is not None]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        module = self._module(cmd_name) if cmd_name in COMMANDS else None
+        if module is None:
+            return None
+        single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+        single.command(name=cmd_name, help=COMMANDS[cmd_name] if not module.command.__doc__ else None)(module.command)
+        return get_command(single)
+
+    def _module(self, name: str) -> Any:
+        try:
+            return import_module(f"belvedere.commands.{name}")
+        except ModuleNotFoundError as error:
+            if error.name == f"belvedere.commands.{name}":
+                return None
+            raise
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+app = typer.Typer(
+    cls=LazyGroup, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        typer.echo(f"belvedere {version('belvedere')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="print the version and stop"),
+) -> None:
+    """Belvedere keeps views over streams up to date on Apache Spark and serves them by GraphQL and REST."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line; the exit code. A user's mistake never ends in a traceback."""
+    try:
+        result = get_command(app)(args=arguments, prog_name="belvedere", standalone_mode=False)
+    except CommandLineError as error:
+        error.show()
+        return 2
+    except (typer.Abort, KeyboardInterrupt):
+        return 130
+    except BelvedereError as error:
+        from belvedere.commands.output import show
+
+        show(error.diagnostics, {}, stream=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""`belvedere explain SCRIPT`: how each view is kept, its state, its plan, or its standard SQL.
+
+In: a script. Out: text or JSON; no Spark. `--state` adds the rows and bytes that the state takes in a store now.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import typer
+
+from belvedere.catalog import Catalog
+from belvedere.commands.output import has_errors, print_json, read_script, show
+from belvedere.errors import BelvedereError, fail
+from belvedere.incremental import maintain
+from belvedere.incremental.explain import ViewExplanation, explain
+from belvedere.incremental.explain_text import explanation_text
+from belvedere.lang.names import did_you_mean
+
+Sizes = Mapping[str, tuple[int, int]]
+
+
+def explain_script(path: Path, *, view: str | None, sql: str | None, json: bool, state: str | None = None) -> int:
+    """Print how the views of a script are kept; `sql` names a view to print as standard SQL, `state` a store to measure."""
+    from belvedere.compiler import compile_script
+    from belvedere.settings import load_project
+
+    text = read_script(path)
+    compiled = compile_script(text, path=path, project=load_project(path.parent))
+    if has_errors(compiled.diagnostics):
+        show(compiled.diagnostics, {str(path): text}, stream=sys.stderr)
+        return 1
+    if sql is not None:
+        return print_sql(compiled.catalog, sql)
+    found = explain(compiled.catalog, maintain(compiled.catalog))
+    if view is not None:
+        found = tuple(e for e in found if e.name.casefold() == view.casefold())
+        if not found:
+            raise unknown_view(compiled.catalog, view)
+    sizes = measure(state) if state is not None else {}
+    if json:
+        print_json([with_sizes(e, sizes) for e in found])
+    else:
+        typer.echo("\n\n".join(explanation_text(e, sizes) for e in found))
+    return 0
+
+
+def print_sql(catalog: Catalog, name: str) -> int:
+    """Print a view's expansion in standard SQL."""
+    from belvedere.lang.expand import expand
+
+    id_ = catalog.find(name)
+    if id_ is None or id_ not in catalog.views:
+        raise unknown_view(catalog, name)
+    typer.echo(expand(catalog, id_))
+    return 0
+
+
+def unknown_view(catalog: Catalog, name: str) -> BelvedereError:
+    """The error for a name that is no view."""
+    return fail("B2001", f'the script defines no view "{name}"', hint=did_you_mean(name, tuple(catalog.views)))
+
+
+def measure(url: str) -> Sizes:
+    """Rows and bytes per stored relation."""
+    from belvedere.store import open_store
+
+    store = open_store(url)
+    try:
+        return store.size()
+    finally:
+        store.close()
+
+
+def with_sizes(explanation: ViewExplanation, sizes: Sizes) -> dict[str, object]:
+    """The explanation as JSON data, with the state's sizes where they are known."""
+    data = explanation.as_dict()
+    for entry in data["state"]:
+        if entry["relation"] in sizes:
+            entry["rows"], entry["bytes"] = sizes[entry["relation"]]
+    return data

@@ -1,0 +1,55 @@
+"""`belvedere fmt`: scripts in the one layout.
+
+In: scripts, or `-` for standard input. Out: the files rewritten, or with `--check` exit code 1 if one would change.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from belvedere.commands.output import has_errors, print_json, read_script, show
+from belvedere.lang.format import format_script
+from belvedere.lang.parse import parse_script
+
+
+def command(
+    scripts: Annotated[list[Path], typer.Argument(help="scripts (.sqrl), or - for standard input", metavar="SCRIPT")],
+    check: Annotated[bool, typer.Option("--check", help="write nothing; exit 1 if a script would change")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print what changed as JSON")] = False,
+) -> int:
+    """Write scripts in the one layout. A script with syntax errors is left as it is."""
+    if [str(path) for path in scripts] == ["-"]:
+        return _from_standard_input()
+    texts = {path: read_script(path) for path in scripts}
+    changed, failed = [], []
+    for path, text in texts.items():
+        diagnostics = parse_script(text, str(path)).diagnostics
+        if has_errors(diagnostics):
+            failed.append(path)
+            show(diagnostics, {str(path): text}, stream=sys.stderr)
+            continue
+        formatted = format_script(text)
+        if formatted != text:
+            changed.append(path)
+            if not check:
+                path.write_text(formatted, encoding="utf-8")
+    if json:
+        print_json({"changed": [str(p) for p in changed], "failed": [str(p) for p in failed]})
+    else:
+        for path in changed:
+            typer.echo(f"{path}: {'would change' if check else 'changed'}")
+    return 1 if failed or (check and changed) else 0
+
+
+def _from_standard_input() -> int:
+    text = sys.stdin.read()
+    diagnostics = parse_script(text, "standard input").diagnostics
+    if has_errors(diagnostics):
+        show(diagnostics, {"standard input": text}, stream=sys.stderr)
+        return 1
+    sys.stdout.write(format_script(text))
+    return 0

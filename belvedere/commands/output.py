@@ -1,0 +1,74 @@
+"""What commands share: reading the script that an argument names, printing diagnostics.
+
+In: paths and diagnostics. Out: text on a stream. Decides no exit code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import typer
+
+from belvedere.errors import Diagnostic, Severity
+from belvedere.rendering import as_json, render, summary
+
+
+def read_script(path: Path) -> str:
+    """The text of a script; a wrong path is a wrong command line."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise typer.BadParameter(f"there is no file `{path}`") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"`{path}` cannot be read: {error}") from error
+
+
+def coloured(stream: IO[str]) -> bool:
+    """Whether to paint: on a terminal, unless NO_COLOR is set."""
+    return stream.isatty() and not os.environ.get("NO_COLOR")
+
+
+def show(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], *, stream: IO[str] | None = None) -> None:
+    """Print diagnostics for people."""
+    out = stream or sys.stdout
+    found = list(diagnostics)
+    known = with_texts(found, texts)
+    text = render(found, known, colour=coloured(out))
+    if text:
+        out.write(text + "\n" + summary(found) + "\n")
+        out.flush()
+
+
+def with_texts(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str]) -> dict[str, str]:
+    """The texts, and those of other files that diagnostics point into."""
+    known = dict(texts)
+    for diagnostic in diagnostics:
+        for span in (diagnostic.span, *(label.span for label in diagnostic.labels)):
+            if span is not None and span.file not in known:
+                try:
+                    known[span.file] = Path(span.file).read_text(encoding="utf-8")
+                except (OSError, UnicodeDecodeError, ValueError):
+                    continue
+    return known
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, indented for people."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def diagnostics_json(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Diagnostics as plain values."""
+    found = list(diagnostics)
+    known = with_texts(found, texts)
+    return [as_json(d, known) for d in found]
+
+
+def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
+    """Whether one of them is an error."""
+    return any(d.severity is Severity.ERROR for d in diagnostics)

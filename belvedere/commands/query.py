@@ -1,0 +1,135 @@
+"""`belvedere query`: one query of the whole language over files, in batch.
+
+In: the query's text, and `name=path` for each table (JSON lines, CSV, Parquet; a file or a directory). Out: the answer in the query's
+order on stdout, as a table, JSON or CSV; what was wrong in the files on stderr. Exit code 1 where the query is wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from belvedere.catalog import Catalog, QueryTemplate
+from belvedere.commands.answer_formats import FORMATS
+from belvedere.commands.output import show
+from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
+from belvedere.schema import Column
+
+if TYPE_CHECKING:
+    from belvedere.spark.query_files import Answer
+
+FILE = "<query>"
+SHOWN_REJECTED = 5
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+def command(
+    sql: Annotated[str, typer.Argument(help="one query", metavar="SQL")],
+    table: Annotated[list[str] | None, typer.Option("--table", help="name=path: a file, or a directory of files")] = None,
+    format: Annotated[Format, typer.Option("--format", help="how to print the answer")] = Format.TABLE,
+    json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
+) -> int:
+    """Run one query over files."""
+    paths = table_paths(table or [])
+    try:
+        answer = query(sql, paths)
+    except BelvedereError as error:
+        show(error.diagnostics, {FILE: sql}, stream=sys.stderr)
+        return 1
+    sys.stdout.write(FORMATS[Format.JSON if json else format](answer.rows))
+    sys.stdout.flush()
+    for row in answer.rejected[:SHOWN_REJECTED]:
+        place = f"{row.file}:{row.line}" if row.line else row.file
+        sys.stderr.write(f'warning: rejected for table "{row.table}": {place}: {row.reason}\n')
+    if len(answer.rejected) > SHOWN_REJECTED:
+        sys.stderr.write(f"warning: {len(answer.rejected) - SHOWN_REJECTED} more rows were rejected\n")
+    return 0
+
+
+def table_paths(given: Sequence[str]) -> dict[str, Path]:
+    """The tables by name. A wrong form or a path that is not there is a wrong command line."""
+    paths: dict[str, Path] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path:
+            raise typer.BadParameter(f"`{text}` is not of the form name=path", param_hint="--table")
+        if not Path(path).exists():
+            raise typer.BadParameter(f"there is no file or directory `{path}`", param_hint="--table")
+        if name.casefold() in {n.casefold() for n in paths}:
+            raise typer.BadParameter(f"table `{name}` is given twice", param_hint="--table")
+        paths[name] = Path(path).absolute()
+    return paths
+
+
+def query(sql: str, paths: Mapping[str, Path]) -> Answer:
+    """The answer of one query over tables in files. Raises BelvedereError where it is wrong, before Spark is started."""
+    from belvedere.lang.infer_files import infer_file
+    from belvedere.lang.window_by_parser import mentions_window_by
+
+    columns = {name: [Column(f.name, f.type) for f in infer_file(path)] for name, path in paths.items()}
+    if mentions_window_by(sql):
+        from belvedere.spark.query_files import query_window_by
+        from belvedere.spark.quiet_session import batch_session
+
+        with batch_session() as spark:
+            return query_window_by(spark, sql, {name: (path, columns[name]) for name, path in paths.items()})
+    catalog, template = _compile(sql, columns)
+    from belvedere.spark.query_files import query_template
+    from belvedere.spark.quiet_session import batch_session
+
+    with batch_session() as spark:
+        return query_template(spark, catalog, template, {i: paths[t.name] for i, t in catalog.inputs.items()})
+
+
+def _compile(sql: str, columns: Mapping[str, Sequence[Column]]) -> tuple[Catalog, QueryTemplate]:
+    """The catalog of the tables and the query as its one template."""
+    from belvedere.compiler import compile_script
+
+    declared = "".join(_declaration(name, cs) for name, cs in columns.items())
+    text = declared + sql.strip().rstrip(";")
+    compiled = compile_script(text, path=None)
+    lead = len(sql) - len(sql.lstrip())
+    errors = [_moved(d, len(declared) - lead) for d in compiled.diagnostics if d.severity is Severity.ERROR]
+    if errors:
+        raise BelvedereError(errors)
+    templates = list(compiled.catalog.templates.values())
+    if len(templates) != 1:
+        found = "no query" if not templates else f"{len(templates)} queries"
+        raise fail("B9120", f"one query is needed, found {found}", hint='write "SELECT ... FROM name", and --table name=path')
+    if templates[0].parameters:
+        name = templates[0].parameters[0].name
+        raise fail("B9121", f"the query has a parameter `{name}`", hint="write its value instead")
+    return compiled.catalog, templates[0]
+
+
+def _declaration(name: str, columns: Sequence[Column]) -> str:
+    from belvedere.lang.types import type_text
+
+    listed = ", ".join(f"{_quoted(c.name)} {type_text(c.type)}" for c in columns)
+    return f"CREATE TABLE {_quoted(name)} ({listed});\n"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _moved(diagnostic: Diagnostic, by: int) -> Diagnostic:
+    """The diagnostic with its places in the query alone."""
+
+    def moved(span: Span) -> Span:
+        return Span(FILE, max(0, span.start - by), max(0, span.end - by))
+
+    labels = tuple(replace(label, span=moved(label.span)) for label in diagnostic.labels if label.span.start >= by)
+    fix = replace(diagnostic.fix, span=moved(diagnostic.fix.span)) if diagnostic.fix else None
+    return replace(diagnostic, span=moved(diagnostic.span) if diagnostic.span else None, labels=labels, fix=fix)

@@ -1,0 +1,92 @@
+"""`belvedere run`: keep a script's views up to date and serve them.
+
+In: a script, a store, a port. Out: the API's address as the first line, then a line or a live table per epoch; exit code 0 when it was
+stopped or `--once` is done, 1 where script, data or store are wrong. The API runs in processes of its own; this one runs Spark.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from belvedere.catalog import Catalog
+from belvedere.commands.output import has_errors, read_script, show
+from belvedere.errors import Severity
+from belvedere.settings import Project, load_project
+from belvedere.spark.stop_flag import StopFlag, stop_on_signals
+
+DEFAULT_PORT = 8080
+HOST = "127.0.0.1"
+
+
+def command(
+    script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
+    store: Annotated[
+        str | None, typer.Option("--store", help="where views are kept: sqlite:///file.db, postgresql://...")
+    ] = None,
+    port: Annotated[int | None, typer.Option("--port", help="the API's port; 0 takes a free one", min=0, max=65535)] = None,
+    once: Annotated[bool, typer.Option("--once", help="take in what is there, commit, and end")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print a JSON object per line")] = False,
+) -> int:
+    """Keep a script's views up to date and serve them."""
+    text = read_script(script)
+    project = load_project(script.parent)
+    from belvedere.compiler import compile_script
+
+    compiled = compile_script(text, path=script, project=project)
+    found = tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics)))
+    if has_errors(found):
+        show(found, {str(script): text}, stream=sys.stderr)
+        return 1
+    show([d for d in found if d.severity is Severity.WARNING], {str(script): text}, stream=sys.stderr)
+    url = store or _project_store(project) or f"sqlite:///{script.resolve().with_suffix('.db')}"
+    with stop_on_signals() as stopped:
+        run(script, compiled.catalog, project, url, _port(port, project), once=once, json=json, stopped=stopped)
+    return 0
+
+
+def run(
+    script: Path, catalog: Catalog, project: Project, url: str, port: int, *, once: bool, json: bool, stopped: StopFlag
+) -> None:
+    """Open the store, start the API, then Spark, and run epochs until `stopped` is set or `once` is done."""
+    from belvedere.api.processes import start_api
+    from belvedere.commands.run_display import display_for
+    from belvedere.spark.java import use_java
+    from belvedere.spark.runner import Runner
+
+    use_java()
+    display = display_for(json)
+    with (
+        Runner(script, catalog, project, url, once=once) as runner,
+        start_api(catalog, runner.store_url, port, settings=project.api) as api,
+    ):
+        display.start(api.url, runner.store_url)
+        try:
+            runner.run(display.progress, stopped)
+        finally:
+            display.end()
+
+
+def _project_store(project: Project) -> str | None:
+    """The store that the project file names; a relative SQLite file lies beside it."""
+    if project.store is None or not project.store.startswith("sqlite:///"):
+        return project.store
+    return f"sqlite:///{project.directory / project.store.removeprefix('sqlite:///')}"
+
+
+def _port(given: int | None, project: Project) -> int:
+    """The port that was asked for, else the default one if it is free, else any."""
+    asked = given if given is not None else project.api.get("port")
+    if asked is not None:
+        return int(asked)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, DEFAULT_PORT))
+        except OSError:
+            return 0
+    return DEFAULT_PORT

@@ -1,0 +1,178 @@
+"""What a run shows: a live table in a terminal, plain lines elsewhere, JSON lines where asked for.
+
+In: the API's address, then a `Progress` per epoch. Out: text on stdout, whose first line is the address. Decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import IO, Any, Protocol
+
+from belvedere.spark.run_loop import Progress
+
+SHOWN_VIEWS = 20
+
+
+class Display(Protocol):
+    """Where a run tells what it does."""
+
+    def start(self, address: str, store: str) -> None: ...
+
+    def progress(self, progress: Progress) -> None: ...
+
+    def end(self) -> None: ...
+
+
+def display_for(as_json: bool, stream: IO[str] | None = None) -> Display:
+    """JSON lines where asked for, a live table on a terminal, else plain lines."""
+    out = stream or sys.stdout
+    if as_json:
+        return JsonLines(out)
+    return LiveTable(out) if out.isatty() else PlainLines(out)
+
+
+class PlainLines:
+    """One line per epoch, and one per rejected row up to three an epoch."""
+
+    def __init__(self, stream: IO[str]):
+        self.stream = stream
+
+    def start(self, address: str, store: str) -> None:
+        self._write(address)
+
+    def progress(self, progress: Progress) -> None:
+        self._write(epoch_line(progress))
+        for text in rejected_lines(progress):
+            self._write(text)
+
+    def end(self) -> None:
+        return
+
+    def _write(self, text: str) -> None:
+        self.stream.write(text + "\n")
+        self.stream.flush()
+
+
+class JsonLines(PlainLines):
+    """One object per line: the address, then the epochs."""
+
+    def start(self, address: str, store: str) -> None:
+        self._object({"event": "api", "url": address})
+
+    def progress(self, progress: Progress) -> None:
+        rejected = [
+            {"table": r.table, "file": r.file, "line": r.line, "text": r.text, "reason": r.reason} for r in progress.examples
+        ]
+        self._object(
+            {
+                "event": "epoch",
+                "epoch": progress.epoch,
+                "clock": progress.clock,
+                "rows_in": dict(progress.rows_in),
+                "changes": dict(progress.changes),
+                "rejected": dict(progress.rejected),
+                "rejected_examples": rejected,
+                "seconds": round(progress.seconds, 4),
+            }
+        )
+
+    def end(self) -> None:
+        self._object({"event": "end"})
+
+    def _object(self, value: Mapping[str, Any]) -> None:
+        self._write(json.dumps(value, ensure_ascii=False, default=_json_value))
+
+
+class LiveTable:
+    """A table that is drawn anew: the epoch, rows a second, and per view what changed and how long ago."""
+
+    def __init__(self, stream: IO[str]):
+        from rich.console import Console
+        from rich.live import Live
+
+        self.last: Progress | None = None
+        self.rows = 0
+        self.rejected = 0
+        self.changed: dict[str, tuple[int, float]] = {}
+        self.rate = 0.0
+        self.seen = time.monotonic()
+        self.console = Console(file=stream)
+        self.live = Live(console=self.console, get_renderable=self.table, refresh_per_second=2, transient=False)
+
+    def start(self, address: str, store: str) -> None:
+        self.console.print(address, highlight=False)
+        self.console.print(f"store {store}; Ctrl-C ends", style="dim", highlight=False)
+        self.live.start()
+
+    def progress(self, progress: Progress) -> None:
+        now = time.monotonic()
+        count = sum(progress.rows_in.values())
+        pause = max(now - self.seen, progress.seconds, 1e-3)
+        self.rate = count / pause if self.last is None else 0.7 * self.rate + 0.3 * count / pause
+        self.rows += count
+        self.rejected += sum(progress.rejected.values())
+        self.seen, self.last = now, progress
+        for name, changes in _by_name(progress.changes).items():
+            self.changed[name] = (changes, now)
+        for text in rejected_lines(progress):
+            self.live.console.print(text, style="yellow", highlight=False, markup=False)
+
+    def end(self) -> None:
+        self.live.stop()
+
+    def table(self) -> Any:
+        """What the terminal shows now."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        if self.last is None:
+            return "starting Spark"
+        summary = f"epoch {self.last.epoch}   {self.rows:,} rows   {self.rate:,.0f} rows/s   {self.last.seconds:.2f} s an epoch"
+        summary += f"   {self.rejected:,} rejected" if self.rejected else ""
+        table = Table()
+        table.add_column("view")
+        table.add_column("last changes", justify="right")
+        table.add_column("changed", justify="right")
+        newest = sorted(self.changed.items(), key=lambda item: -item[1][1])
+        for name, (changes, at) in newest[:SHOWN_VIEWS]:
+            table.add_row(name, f"{changes:,}", f"{time.monotonic() - at:.0f} s ago")
+        return Group(Text(summary), table)
+
+
+def epoch_line(progress: Progress) -> str:
+    """An epoch in one line."""
+    rows = ", ".join(f"{name} {count:,}" for name, count in _by_name(progress.rows_in).items()) or "no rows"
+    changed = sum(1 for count in _by_name(progress.changes).values() if count)
+    line = f"epoch {progress.epoch}: {rows}; {changed} {'view' if changed == 1 else 'views'} changed; {progress.seconds:.2f} s"
+    refused = sum(progress.rejected.values())
+    return line + (f"; {refused:,} rejected" if refused else "")
+
+
+def _by_name(counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts under the names of the script: without operators' own state (`Hot$1`), earlier definitions (`Hot~1`) under theirs."""
+    shown: dict[str, int] = {}
+    for id_, count in counts.items():
+        if "$" not in id_:
+            name = id_.split("~")[0]
+            shown[name] = shown.get(name, 0) + count
+    return shown
+
+
+def rejected_lines(progress: Progress) -> list[str]:
+    """Up to three rejected rows, and how many more there are."""
+    lines = []
+    for row in progress.examples:
+        place = f"{row.file}:{row.line}" if row.line else row.file or ""
+        text = "" if row.text is None else f": {row.text[:120]}"
+        lines.append(f'rejected for "{row.table}": {place}: {row.reason}{text}')
+    more = sum(progress.rejected.values()) - len(lines)
+    return lines + ([f"... and {more:,} more rejected"] if more > 0 else [])
+
+
+def _json_value(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,74 @@
+"""`belvedere serve`: the API alone, over an existing store.
+
+In: a script, a store's URL, an address. Out: the API's URL on the first line, then nothing until it is stopped. It starts no Spark.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from threading import Event
+from typing import Annotated
+
+import typer
+
+from belvedere.commands.output import has_errors, print_json, read_script, show
+from belvedere.errors import BelvedereError, Diagnostic, Severity
+from belvedere.settings import Project, load_project
+
+
+def command(
+    script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
+    store: Annotated[
+        str | None, typer.Option("--store", help="where views are kept: sqlite:///file.db, postgresql://...")
+    ] = None,
+    port: Annotated[int | None, typer.Option("--port", help="the port; 0 takes a free one", min=0, max=65535)] = None,
+    host: Annotated[str | None, typer.Option("--host", help="the address; a public one needs a token")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print the address as JSON")] = False,
+) -> int:
+    """Serve the views of an existing store."""
+    text = read_script(script)
+    project = load_project(script.parent)
+    from belvedere.compiler import compile_script
+
+    compiled = compile_script(text, path=script, project=project)
+    found = tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics)))
+    if has_errors(found):
+        show(found, {str(script): text}, stream=sys.stderr)
+        return 1
+    from belvedere.api.entities import model_of
+    from belvedere.api.processes import DEFAULT_PORT, start_api
+    from belvedere.store import open_reader
+
+    url = store or _project_store(project) or f"sqlite:///{script.resolve().with_suffix('.db')}"
+    open_reader(url).close()  # a store that is missing or damaged is told at once
+    _tell_what_is_missing(model_of(compiled.catalog).omitted, script, text)
+    stopped = Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, lambda *_: stopped.set())
+    address = host or str(project.api.get("host", "127.0.0.1"))
+    asked = port if port is not None else int(project.api.get("port", DEFAULT_PORT))
+    with start_api(compiled.catalog, url, asked, address, settings=project.api) as api:
+        api.wait_until_listening()
+        print_json({"url": api.url}) if json else typer.echo(api.url)
+        sys.stdout.flush()
+        while not stopped.wait(1.0):
+            if not api.alive():
+                raise BelvedereError(Diagnostic("B8011", "a process of the API ended unexpectedly"))
+    return 0
+
+
+def _tell_what_is_missing(omitted: tuple[Diagnostic, ...], script: Path, text: str) -> None:
+    """Relationships and templates that the API cannot show are warnings: everything else is served."""
+    from dataclasses import replace
+
+    if omitted:
+        show([replace(d, severity=Severity.WARNING) for d in omitted], {str(script): text}, stream=sys.stderr)
+
+
+def _project_store(project: Project) -> str | None:
+    """The store that the project file names; a relative SQLite file lies beside it."""
+    if project.store is None or not project.store.startswith("sqlite:///"):
+        return project.store
+    return f"sqlite:///{project.directory / project.store.removeprefix('sqlite:///')}"

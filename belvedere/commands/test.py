@@ -1,0 +1,192 @@
+"""`belvedere test`: run golden `.test` files.
+
+In: files, or folders that are searched for `*.test`. Out: a line per file and a difference per failure, or JSON; with `--update` the
+files with their expectations as they are now. One Spark session serves all files and starts only where one steps.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from belvedere.commands.output import coloured, diagnostics_json, print_json, read_script, show
+from belvedere.errors import Diagnostic
+from belvedere.scenarios import Outcome, Scenario, read_scenarios, run_scenario, updated
+from belvedere.scenarios.run import Check
+
+
+def command(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="tests (.test) or folders of them; else here", metavar="[FILE|DIR]")
+    ] = None,
+    update: Annotated[bool, typer.Option("--update", help="write what is into the expectations that failed")] = False,
+    only: Annotated[str | None, typer.Option("--only", help="only scenarios whose title contains this", metavar="TEXT")] = None,
+    batch: Annotated[bool, typer.Option("--batch", help="also compare every view with its batch answer at the end")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print the results as JSON")] = False,
+) -> int:
+    """Run golden tests: scripts, what happens to them, and what must be seen."""
+    texts = {path: read_script(path) for path in find_tests(paths or [Path()])}
+    read = {path: read_scenarios(text, str(path)) for path, text in texts.items()}
+    malformed = [d for _, found in read.values() for d in found]
+    if malformed:
+        return refuse(malformed, {str(p): t for p, t in texts.items()}, json=json)
+    results: dict[Path, list[Outcome]] = {}
+    with Session() as session:
+        for path, (scenarios, _) in read.items():
+            wanted = [s for s in scenarios if only is None or only.casefold() in s.title.casefold()]
+            if wanted:
+                results[path] = run_file(path, wanted, session, batch=batch, quiet=json, update=update)
+                if update:
+                    write_update(path, texts[path], results[path])
+    if json:
+        print_json(as_json(results))
+    else:
+        typer.echo(totals(results, update=update))
+    return 0 if all(o.ok or (update and fixable(o)) for found in results.values() for o in found) else 1
+
+
+def find_tests(paths: list[Path]) -> list[Path]:
+    """The files named and those in the folders named, each once. Raises BadParameter where there are none."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        inside = [p for p in path.rglob("*.test") if not any(part.startswith(".") for part in p.relative_to(path).parts)]
+        found |= dict.fromkeys(sorted(inside) if path.is_dir() else [path])
+    if not found:
+        raise typer.BadParameter(f"there is no .test file in {', '.join(f'`{p}`' for p in paths)}")
+    return list(found)
+
+
+def refuse(malformed: list[Diagnostic], texts: dict[str, str], *, json: bool) -> int:
+    """Say what is wrong with test files; nothing runs."""
+    if json:
+        print_json({"ok": False, "diagnostics": diagnostics_json(malformed, texts), "files": []})
+    else:
+        show(malformed, texts, stream=sys.stderr)
+    return 1
+
+
+class Session:
+    """The Spark session of all tests, started when the first one asks for it."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._spark: Any = None
+
+    def __enter__(self) -> Callable[[], Any]:
+        return self._session
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def _session(self) -> Any:
+        if self._spark is None:
+            from belvedere.spark.quiet_session import batch_session
+
+            self._spark = self._stack.enter_context(batch_session())
+        return self._spark
+
+
+def run_file(
+    path: Path, scenarios: list[Scenario], session: Callable[[], Any], *, batch: bool, quiet: bool, update: bool = False
+) -> list[Outcome]:
+    """Run the scenarios of one file and tell how it went; with `update`, only what cannot be written anew is told whole."""
+    outcomes = []
+    for number, scenario in enumerate(scenarios, start=1):
+        if not quiet and sys.stdout.isatty():
+            sys.stdout.write(f"\r\x1b[K{path}: {number} of {len(scenarios)}, {scenario.title}")
+            sys.stdout.flush()
+        outcomes.append(run_scenario(scenario, path, session, batch=batch))
+    if not quiet:
+        start = "\r\x1b[K" if sys.stdout.isatty() else ""
+        typer.echo(f"{start}{path}: {counted(outcomes, update=update)} ({sum(o.seconds for o in outcomes):.1f} s)")
+        for outcome in outcomes:
+            if not outcome.ok and not (update and fixable(outcome)):
+                typer.echo(failure_text(path, outcome))
+    return outcomes
+
+
+def counted(outcomes: list[Outcome], *, update: bool) -> str:
+    """How many scenarios passed, failed, and are written anew."""
+    written = sum(not o.ok and fixable(o) for o in outcomes) if update else 0
+    failed = sum(not o.ok for o in outcomes) - written
+    said = [f"{failed} of {len(outcomes)} failed"] if failed else []
+    said += [f"{written} of {len(outcomes)} updated"] if written else []
+    return ", ".join(said) or f"{len(outcomes)} passed"
+
+
+def failure_text(path: Path, outcome: Outcome) -> str:
+    """What was not as expected in a scenario, each with its place."""
+    parts = [f"\n  {outcome.scenario.title}"]
+    parts += [f"  {path}:{outcome.scenario.line}: {text}" for text in outcome.trouble]
+    for check in outcome.checks:
+        if not check.ok:
+            parts.append(f"  {path}:{check.step.section.line}: {check.step.title}")
+            parts += [f"    {line}" for line in difference(check)]
+    return "\n".join(parts) + "\n"
+
+
+def difference(check: Check) -> list[str]:
+    """`-` what was expected, `+` what is."""
+    if check.actual is None:
+        return check.message.split("\n")
+    lines = list(difflib.ndiff([line.rstrip() for line in check.expected if line.strip()], list(check.actual)))
+    paint = coloured(sys.stdout)
+    return [_painted(line, paint) for line in lines if not line.startswith("?")] or [
+        "(nothing was expected, and nothing is there)"
+    ]
+
+
+def _painted(line: str, paint: bool) -> str:
+    code = {"-": "31", "+": "32"}.get(line[:1])
+    return f"\x1b[{code}m{line}\x1b[0m" if paint and code else line
+
+
+def fixable(outcome: Outcome) -> bool:
+    """Whether every failure can be written into the file as what is expected."""
+    return not outcome.trouble and all(c.ok or c.actual is not None for c in outcome.checks)
+
+
+def write_update(path: Path, text: str, outcomes: list[Outcome]) -> None:
+    """Write the file anew where something was not as expected."""
+    new = updated(text, [c for o in outcomes for c in o.checks])
+    if new != text:
+        path.write_text(new, encoding="utf-8")
+
+
+def totals(results: dict[Path, list[Outcome]], *, update: bool) -> str:
+    """One line about all files."""
+    outcomes = [o for found in results.values() for o in found]
+    scenarios = f"{len(outcomes)} scenario{'' if len(outcomes) == 1 else 's'}"
+    files = f"{len(results)} file{'' if len(results) == 1 else 's'}"
+    return f"{scenarios} in {files}: {'all passed' if all(o.ok for o in outcomes) else counted(outcomes, update=update)}"
+
+
+def as_json(results: dict[Path, list[Outcome]]) -> dict[str, Any]:
+    """The results as plain values."""
+    files = [{"file": str(path), "scenarios": [_scenario_json(o) for o in found]} for path, found in results.items()]
+    return {"ok": all(o.ok for found in results.values() for o in found), "files": files}
+
+
+def _scenario_json(outcome: Outcome) -> dict[str, Any]:
+    failures: list[dict[str, Any]] = [{"line": outcome.scenario.line, "message": text} for text in outcome.trouble]
+    for check in outcome.checks:
+        if not check.ok:
+            actual = None if check.actual is None else list(check.actual)
+            failures.append(
+                {
+                    "line": check.step.section.line,
+                    "step": check.step.title,
+                    "message": check.message,
+                    "expected": list(check.expected),
+                    "actual": actual,
+                }
+            )
+    scenario = outcome.scenario
+    seconds = round(outcome.seconds, 3)
+    return {"title": scenario.title, "line": scenario.line, "ok": outcome.ok, "seconds": seconds, "failures": failures}

@@ -1,0 +1,61 @@
+"""A script's text -> a catalog.
+
+In: text, the path it came from and the project file's contents. Out: `Compiled`: the catalog and every diagnostic of parsing and
+lowering, and of the query templates that the store cannot answer. Starts no JVM; reads a sample of source files for the columns of imports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from belvedere.catalog import Catalog
+from belvedere.errors import BelvedereError, Diagnostic, Severity
+from belvedere.lang.lower import lower_script
+from belvedere.lang.parse import parse_script
+from belvedere.plan.forgive import forgive
+from belvedere.settings import Project, load_project
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The result of a compile; where `ok` is false the catalog holds what could be understood and must not be run."""
+
+    catalog: Catalog
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether no diagnostic is an error."""
+        return not any(d.severity is Severity.ERROR for d in self.diagnostics)
+
+
+def compile_script(text: str, *, path: Path | str | None = None, project: Project | None = None) -> Compiled:
+    """Compile a script. `path` names it in diagnostics and says where imported scripts and `belvedere.toml` are."""
+    file = str(path) if path is not None else "script.sqrl"
+    if project is None and path is not None:
+        project = load_project(Path(path).resolve().parent)
+    script = parse_script(text, file)
+    catalog, found = lower_script(script, path=Path(path) if path is not None else None, project=project)
+    if project is not None and project.on_error == "null":
+        catalog = replace(catalog, views={i: replace(v, plan=forgive(v.plan)) for i, v in catalog.views.items()})
+    compiled = Compiled(catalog, (*script.diagnostics, *found))
+    if compiled.ok:
+        found += unanswered_templates(catalog)
+    diagnostics = sorted(dict.fromkeys((*script.diagnostics, *found)), key=lambda d: d.span.start if d.span is not None else -1)
+    return Compiled(catalog, tuple(diagnostics))
+
+
+def unanswered_templates(catalog: Catalog) -> tuple[Diagnostic, ...]:
+    """A warning (B8020, B8021) for every query template that the store cannot answer: the API leaves it out."""
+    if not catalog.templates:
+        return ()
+    from belvedere.store.query_plans import check_template  # loaded by the few scripts that have templates
+
+    found: list[Diagnostic] = []
+    for template in catalog.templates.values():
+        try:
+            check_template(template, catalog.public)
+        except BelvedereError as error:
+            found += (replace(d, severity=Severity.WARNING) for d in error.diagnostics)
+    return tuple(found)

@@ -1,0 +1,6 @@
+"""A plan -> how each view is kept."""
+
+from belvedere.incremental.maintain import Options, maintain
+from belvedere.incremental.pipeline import Path, Pipeline, Relation, Rule, Slot, Stage
+
+__all__ = ["Options", "Path", "Pipeline", "Relation", "Rule", "Slot", "Stage", "maintain"]

@@ -1,0 +1,253 @@
+"""Event time at the intake: which rows are late, and how rows and bounds move the clocks of the inputs.
+
+In: rows of an input as they arrive, bounds, producers. Out: immutable `Clocks` (a JSON document of the epoch row) and, per call, an
+`Admission`: the rows taken and the late ones with the bound that they broke. A row is judged against the rows and bounds before it,
+row by row, so that it does not matter how arrivals are cut into calls and epochs. What happens to late rows is the caller's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.catalog import Catalog, Input, InputKind, LatePolicy, Watermark
+from belvedere.incremental import producers
+from belvedere.incremental.producers import STRICT, StreamClock, highest
+from belvedere.plan.monotone import NEVER
+from belvedere.schema import INGEST_TIME, ROWTIME, TIMESTAMP, UID, WEIGHT
+
+Times = npt.NDArray[np.int64]
+LOWEST = int(np.iinfo(np.int64).min)
+
+
+@dataclass(frozen=True)
+class LateRow:
+    """A row below the bound of its stream: its place in the call, the event-time column, its time and the bound."""
+
+    index: int
+    column: str
+    time: int
+    bound: int
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many rows an input was given, and how many of them were late and not used: rows in = rows used + rows late."""
+
+    given: int = 0
+    late: int = 0
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The clocks of all inputs: input id -> event-time column -> clock; and the count of their rows."""
+
+    streams: Mapping[str, Mapping[str, StreamClock]] = field(default_factory=dict)
+    counts: Mapping[str, Counts] = field(default_factory=dict)
+
+    def bound(self, table: str, column: str) -> int | None:
+        """The bound of an event-time column; None before there is one."""
+        return self.clock(table, column).bound
+
+    def clock(self, table: str, column: str) -> StreamClock:
+        """The clock of an event-time column."""
+        return self.streams.get(table, {}).get(column) or StreamClock()
+
+    def with_clock(self, table: str, column: str, clock: StreamClock) -> Clocks:
+        """The same with one clock replaced."""
+        return replace(self, streams={**self.streams, table: {**self.streams.get(table, {}), column: clock}})
+
+    def as_document(self) -> dict[str, Any]:
+        """The clocks as JSON data, for the epoch row."""
+        streams = {t: {c: clock.as_document() for c, clock in columns.items()} for t, columns in self.streams.items()}
+        counts = {t: [c.given, c.late] for t, c in self.counts.items()}
+        return {"streams": streams, "counts": counts}
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Clocks:
+        """The clocks that `as_document` wrote; none for an empty document."""
+        streams = {
+            t: {c: StreamClock.of_document(d) for c, d in columns.items()} for t, columns in document.get("streams", {}).items()
+        }
+        return cls(streams, {t: Counts(*c) for t, c in document.get("counts", {}).items()})
+
+
+@dataclass(frozen=True)
+class Admission:
+    """The outcome of a call: the clocks after it, the rows taken (late ones too under KEEP), and those that were not."""
+
+    clocks: Clocks
+    taken: pa.Table
+    late: tuple[LateRow, ...] = ()
+
+
+def admit(clocks: Clocks, table: Input, rows: pa.Table, now: int, producer: str | None = None) -> Admission:
+    """Judge the rows of one call (with the input's event-time columns; `_weight` < 0 is never late) and move the clocks on."""
+    if not table.watermarks or not rows.num_rows:
+        return Admission(clocks, rows)
+    arriving = _arriving(rows)
+    given = [(w, clocks.clock(table.id, w.column), *_times(rows, w.column, arriving)) for w in table.watermarks]
+    late = _late_rows(given, producer, rows.num_rows, table.late is not LatePolicy.KEEP)
+    used = np.ones(rows.num_rows, dtype=bool)
+    used[[r.index for r in late]] = False
+    for mark, clock, times, known in given:
+        good = used & known
+        implied = None
+        if mark.delay is not None and good.any():
+            implied = int(times[good].max()) - mark.delay
+        if used.any():
+            clocks = clocks.with_clock(table.id, mark.column, producers.rows_seen(clock, producer, implied, now))
+    before = clocks.counts.get(table.id, Counts())
+    after = Counts(before.given + rows.num_rows, before.late + len(late))
+    clocks = replace(clocks, counts={**clocks.counts, table.id: after})
+    return Admission(clocks, rows.filter(pa.array(used)) if late else rows, late)
+
+
+def send_bound(clocks: Clocks, table: Input, column: str, bound: int, now: int, producer: str | None, strict: bool) -> Clocks:
+    """An explicit bound of a producer on one event-time column."""
+    moved = producers.bounded(clocks.clock(table.id, column), producer, bound + (STRICT if strict else 0), now)
+    return clocks.with_clock(table.id, column, moved)
+
+
+def open_producer(clocks: Clocks, table: Input, producer: str | None, bound: int | None, now: int) -> Clocks:
+    """A producer attaches; its bound is one on the first event-time column."""
+    for n, mark in enumerate(table.watermarks):
+        clock = producers.opened(clocks.clock(table.id, mark.column), producer, bound if n == 0 else None, now)
+        clocks = clocks.with_clock(table.id, mark.column, clock)
+    return clocks
+
+
+def close_producer(clocks: Clocks, table: Input, producer: str | None, now: int) -> Clocks:
+    """A producer detaches."""
+    for mark in table.watermarks:
+        clocks = clocks.with_clock(table.id, mark.column, producers.closed(clocks.clock(table.id, mark.column), producer, now))
+    return clocks
+
+
+def bounds_by_input(catalog: Catalog, clocks: Clocks) -> dict[str, Mapping[str, int] | None]:
+    """Per input the bounds of its event-time columns; None for tables without any, which nobody waits for."""
+    found: dict[str, Mapping[str, int] | None] = {}
+    for table in catalog.inputs.values():
+        waits_for_nothing = not table.watermarks and (table.kind is InputKind.TABLE or bool(table.primary_key))
+        bounds = {w.column: clocks.bound(table.id, w.column) for w in table.watermarks}
+        found[table.id] = None if waits_for_nothing else {c: NEVER if b is None else b for c, b in bounds.items()}
+    return found
+
+
+def pass_time(clocks: Clocks, catalog: Catalog, now: int) -> Clocks:
+    """Let the processing time pass: producers that were silent for too long stop holding their streams back."""
+    for table in catalog.inputs.values():
+        for mark in table.watermarks:
+            if mark.idle_after is not None and mark.column in clocks.streams.get(table.id, {}):
+                moved = producers.settled(clocks.clock(table.id, mark.column), mark.idle_after, now)
+                clocks = clocks.with_clock(table.id, mark.column, moved)
+    return clocks
+
+
+def with_rowtime(table: Input, rows: pa.Table, now: int) -> pa.Table:
+    """The rows with the hidden `rowtime` that they were not given: the clock at their arrival."""
+    known = table.schema.find(ROWTIME)
+    if known is None or not known.hidden:
+        return rows
+    arrival = pa.array(np.full(rows.num_rows, now), pa.int64()).cast(TIMESTAMP)
+    if ROWTIME not in rows.schema.names:
+        return rows.append_column(ROWTIME, arrival)
+    filled = pc.coalesce(rows[ROWTIME].cast(TIMESTAMP), arrival)
+    return rows.set_column(rows.schema.names.index(ROWTIME), ROWTIME, filled)
+
+
+def late_rows(table: Input, late_table: Input, rows: pa.Table, late: tuple[LateRow, ...]) -> pa.Table:
+    """The late rows of a call as rows of `LATE(T)`."""
+    found = rows.take(pa.array([r.index for r in late], pa.int64()))
+    reason, bound = [c.name for c in late_table.schema if c.name not in (UID, INGEST_TIME)][-2:]
+    word = "rejected" if table.late is LatePolicy.REJECT else "dropped"
+    texts = [f"{word}: {r.column} is below the bound" for r in late]
+    made = {reason: pa.array(texts, pa.string()), bound: pa.array([r.bound for r in late], pa.int64()).cast(TIMESTAMP)}
+    names = [c.name for c in late_table.schema if c.name in made or c.name in found.schema.names]
+    return pa.table({n: made.get(n, found[n] if n in found.schema.names else None) for n in names})
+
+
+def log_points(before: int, after: int) -> tuple[int, ...]:
+    """The powers of ten among the late rows `before` + 1 to `after`: so often they are told."""
+    powers = (10**n for n in range(len(str(after)) + 1))
+    return tuple(p for p in powers if before < p <= after)
+
+
+def instant(time: Any) -> int:
+    """A datetime as microseconds since 1970."""
+    return int(pc.cast(pa.scalar(time, TIMESTAMP), pa.int64()).as_py())
+
+
+_Given = tuple[Watermark, StreamClock, Times, npt.NDArray[np.bool_]]
+
+
+def _arriving(rows: pa.Table) -> npt.NDArray[np.bool_]:
+    if WEIGHT not in rows.schema.names:
+        return np.ones(rows.num_rows, dtype=bool)
+    return np.asarray(pc.greater(rows[WEIGHT], 0).to_numpy(), dtype=bool)
+
+
+def _times(rows: pa.Table, name: str, arriving: npt.NDArray[np.bool_]) -> tuple[Times, npt.NDArray[np.bool_]]:
+    """The times in microseconds, and which rows have one: a NULL is never late and implies no bound."""
+    column = rows[name].cast(TIMESTAMP).cast(pa.int64())
+    known = np.asarray(pc.is_valid(column).to_numpy(), dtype=bool) & arriving
+    return np.asarray(pc.fill_null(column, LOWEST).to_numpy(), dtype=np.int64), known
+
+
+def _late_rows(given: list[_Given], producer: str | None, size: int, refuse: bool) -> tuple[LateRow, ...]:
+    if not refuse:
+        return ()
+    if len(given) > 1:
+        return _late_by_any(given, producer, size)
+    mark, clock, times, known = given[0]
+    least = np.full(size, _or_lowest(clock.least_for(producer)), dtype=np.int64)
+    if mark.delay is not None:
+        implied = np.where(known, times, LOWEST + mark.delay) - mark.delay
+        least[1:] = np.maximum(least[1:], np.maximum.accumulate(implied)[:-1])
+    found = np.flatnonzero(known & (times < least))
+    return tuple(LateRow(int(i), mark.column, int(times[i]), int(least[i])) for i in found)
+
+
+def _late_by_any(given: list[_Given], producer: str | None, size: int) -> tuple[LateRow, ...]:
+    """With several event-time columns, row by row: a row that is late by one does not move the others."""
+    least = [_or_lowest(clock.least_for(producer)) for _, clock, _, _ in given]
+    found = []
+    for index in range(size):
+        broken = next((n for n, (_, _, t, known) in enumerate(given) if known[index] and t[index] < least[n]), None)
+        if broken is not None:
+            mark, _, times, _ = given[broken]
+            found.append(LateRow(index, mark.column, int(times[index]), least[broken]))
+            continue
+        for n, (mark, _, times, known) in enumerate(given):
+            if mark.delay is not None and known[index]:
+                least[n] = max(least[n], int(times[index]) - mark.delay)
+    return tuple(found)
+
+
+def _or_lowest(bound: int | None) -> int:
+    return LOWEST if bound is None else bound
+
+
+__all__ = [
+    "Admission",
+    "Clocks",
+    "Counts",
+    "LateRow",
+    "admit",
+    "bounds_by_input",
+    "close_producer",
+    "highest",
+    "instant",
+    "late_rows",
+    "log_points",
+    "open_producer",
+    "pass_time",
+    "send_bound",
+    "with_rowtime",
+]

@@ -1,0 +1,110 @@
+"""Say how each view is kept: key, stages with their reasons, state, what is read at query time.
+
+In: a catalog and its pipeline. Out: plain data that the command line prints as text or JSON. Sizes come from the store and are
+added by the caller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from belvedere.catalog import Catalog
+from belvedere.incremental.emission import EMITTED, GROUPS
+from belvedere.incremental.pipeline import WAITING, Pipeline, Relation, Rule, Stage
+
+RULES = {
+    Rule.INGEST: "taken in",
+    Rule.CONSTANT: "computed once",
+    Rule.LINEAR: "linear",
+    Rule.KEYED: "keyed",
+    Rule.WHOLE: "recomputed whole",
+    Rule.JOIN: "delta join",
+    Rule.MERGE: "merged",
+    Rule.TOP: "top rows",
+    Rule.CLOCK: "clock filter",
+    Rule.EVENTS: "events",
+    Rule.EMIT: "emitted",
+    Rule.ORDER: "in order",
+}
+
+
+@dataclass(frozen=True)
+class StageExplanation:
+    """One step: the relation it makes, by which rule and why, from which relations."""
+
+    output: str
+    rule: str
+    reason: str
+    reads: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StateExplanation:
+    """A stored relation that serves as state: its columns, its access paths, what bounds it."""
+
+    relation: str
+    columns: tuple[str, ...]
+    paths: tuple[str, ...]
+    bound: str
+
+
+@dataclass(frozen=True)
+class ViewExplanation:
+    """How one view is kept."""
+
+    name: str
+    key: tuple[str, ...]
+    stages: tuple[StageExplanation, ...]
+    state: tuple[StateExplanation, ...]
+    reads: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The explanation as JSON data."""
+        return asdict(self)
+
+
+def explain(catalog: Catalog, pipeline: Pipeline) -> tuple[ViewExplanation, ...]:
+    """One explanation per view and subscription that has stages of its own, in the order of definition."""
+    owners = dict.fromkeys(s.owner for s in pipeline.stages)
+    return tuple(_explain(o, catalog, pipeline) for o in owners)
+
+
+def _explain(owner: str, catalog: Catalog, pipeline: Pipeline) -> ViewExplanation:
+    stages = [s for s in pipeline.stages if s.owner == owner]
+    own = pipeline.relations[owner] if owner in pipeline.relations else pipeline.relations[stages[-1].output]
+    state = [r for s in stages for r in _relations(s, pipeline) if r.stored]
+    return ViewExplanation(
+        owner,
+        own.schema.key or (),
+        tuple(_stage(s) for s in stages),
+        tuple(_state(r) for r in state),
+        _reads(owner, own, catalog),
+    )
+
+
+def _relations(stage: Stage, pipeline: Pipeline) -> list[Relation]:
+    names = (stage.output, stage.output + WAITING, stage.output + GROUPS, stage.output + EMITTED)
+    return [pipeline.relations[n] for n in names if n in pipeline.relations]
+
+
+def _stage(stage: Stage) -> StageExplanation:
+    return StageExplanation(stage.output, RULES[stage.rule], stage.reason, tuple(s.relation for s in stage.slots))
+
+
+def _state(relation: Relation) -> StateExplanation:
+    paths = tuple(", ".join(e.sql(dialect="spark") for e in p.exprs) or "all rows" for p in relation.paths)
+    bound = "the view's own rows" if relation.view is not None else "as many rows as its input has now"
+    if relation.append_only:
+        bound = "nothing bounds it: its input only grows"
+    if relation.name.endswith((GROUPS, EMITTED)):
+        bound = "groups leave once a bound makes them final"
+    elif relation.ranges:
+        bound = "rows leave as now() passes"
+    return StateExplanation(relation.name, relation.schema.names, paths, bound)
+
+
+def _reads(owner: str, relation: Relation, catalog: Catalog) -> str:
+    if owner in catalog.public and relation.stored:
+        return f'table "{owner}" by its key or index: nothing is computed when it is read'
+    return "not served: it feeds other views"

@@ -1,0 +1,164 @@
+"""A pipeline: how every view is kept, as data that `explain` prints and the engine runs.
+
+In: nothing. Out: immutable stages in the order in which an epoch runs them. A stage's plan is a tree over `Scan`s of its
+slots; a slot names the relation that feeds it and the access path by which old rows are looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import pyarrow as pa
+
+from belvedere.catalog import ChangeKind
+from belvedere.incremental.emission import Emission
+from belvedere.plan.nodes import Aggregate, Expr, Node
+from belvedere.schema import TIMESTAMP, Column, Schema
+
+WAITING = "$waiting"
+"""Suffix of the relation that holds the rows of a CLOCK stage whose time to enter has not come."""
+
+
+STATE = "$state"
+"""Suffix of the relation that holds the accumulators of a MERGE stage."""
+
+
+OWN = "own"
+"""The scan by which a TOP stage reads its own rows."""
+
+
+OPERATION, EVENT_TIME, SEQUENCE, OLD = "_op", "_event_time", "_seq", "_old"
+EVENT_COLUMNS = (
+    Column(OPERATION, pa.string(), nullable=False),
+    Column(EVENT_TIME, TIMESTAMP, nullable=False),
+    Column(SEQUENCE, pa.int64(), nullable=False),
+)
+"""What every event has besides its row: ADD, CHANGE or DELETE, the epoch's clock, an ever-growing number."""
+
+CHANGES = "$changes"
+"""Suffix of the relation that holds an exported relation's changes until they are delivered."""
+
+
+class Rule(StrEnum):
+    """How a stage turns the changes of its inputs into the changes of its output."""
+
+    INGEST = "ingest"
+    CONSTANT = "constant"
+    LINEAR = "linear"
+    KEYED = "keyed"
+    WHOLE = "whole"
+    JOIN = "join"
+    MERGE = "merge"
+    TOP = "top"
+    CLOCK = "clock"
+    EVENTS = "events"
+    EMIT = "emit"
+    ORDER = "order"
+
+
+@dataclass(frozen=True)
+class Path:
+    """An access path: rows are found by a hash of these expressions over the relation's own columns."""
+
+    name: str
+    exprs: tuple[Expr, ...]
+    types: tuple[pa.DataType, ...]
+    stored: bool = True
+    """Whether the hash is a stored, indexed column; else changes carry it and the store does not."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A maintained relation. Not stored where nothing needs its old rows (an append-only private stream)."""
+
+    name: str
+    schema: Schema
+    stored: bool
+    paths: tuple[Path, ...] = ()
+    ranges: tuple[str, ...] = ()
+    append_only: bool = False
+    keep: int | None = None
+    """Microseconds for which an input's rows are served; such rows cannot be another operator's state."""
+    view: str | None = None
+    """The id of the input or view that this relation is; None for an operator's own state."""
+
+    @property
+    def is_state(self) -> bool:
+        """Whether all its rows are there to be looked up."""
+        return self.stored and self.keep is None
+
+    @property
+    def stored_paths(self) -> tuple[str, ...]:
+        """The names of the stored hash columns."""
+        return tuple(p.name for p in self.paths if p.stored)
+
+    def path(self, name: str) -> Path:
+        """The access path of that name."""
+        return next(p for p in self.paths if p.name == name)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One input of a stage: `Scan(name)` in the stage's plan reads `relation`, looked up by `path` (None: whole)."""
+
+    name: str
+    relation: str
+    path: str | None = None
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """One aggregate kept as columns: what an epoch adds, how two states become one, and the result.
+
+    `partials` are aggregates over the rows of a delta (they may read `_weight`); `merge` gives, per state column, an
+    expression over `old.<column>` and `new.<column>`; `result` is the aggregate's value over the state columns.
+    """
+
+    columns: tuple[tuple[str, pa.DataType], ...]
+    partials: tuple[Expr, ...]
+    merge: tuple[Expr, ...]
+    result: Expr
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of an epoch: computes the change of `output` from the changes of its slots' relations."""
+
+    output: str
+    rule: Rule
+    plan: Node
+    slots: tuple[Slot, ...] = ()
+    path: str | None = None
+    """The output's access path that corresponds to the slots' paths (KEYED, MERGE)."""
+    owner: str = ""
+    """The id of the view that this stage is a part of."""
+    reason: str = ""
+    reads_clock: bool = False
+    """Whether time alone changes the output: the stage runs in every epoch."""
+    state: str | None = None
+    """The relation that holds the accumulators (MERGE): `plan` is then over `Scan("state")` alone."""
+    partial: Aggregate | None = None
+    """What an epoch adds to the accumulators, over the slots' changes with `_weight` (MERGE)."""
+    merge: tuple[Expr, ...] = ()
+    """Per state column after the keys how `old` and `new` become one (MERGE)."""
+    on: ChangeKind | None = None
+    """Which changes of the slot's relation make events (EVENTS); None = all."""
+    emission: Emission | None = None
+    """By what rows are grouped and completed (EMIT), or by which time they come out (ORDER)."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """All relations by name and the stages in order: a stage comes after those that feed it."""
+
+    relations: Mapping[str, Relation] = field(default_factory=dict)
+    stages: tuple[Stage, ...] = ()
+    served: Mapping[str, str] = field(default_factory=dict)
+    """Which relation holds each public id."""
+
+    @property
+    def reads_clock(self) -> bool:
+        """Whether time alone changes some view, so that the clock must start epochs."""
+        return any(s.reads_clock for s in self.stages)

@@ -1,0 +1,80 @@
+"""Warnings and notices about a whole catalog: what grows without end.
+
+In: a catalog that compiled. Out: diagnostics, none of them errors (SQRL: `check` names the public streams that nothing bounds, and
+joins whose state has no end).
+"""
+
+from __future__ import annotations
+
+from belvedere.catalog import Catalog, Input, InputKind, View
+from belvedere.errors import Diagnostic, Severity
+from belvedere.plan.expressions import reads_clock
+from belvedere.plan.nodes import Aggregate, Distinct, Filter, Join, JoinKind, Node, Scan, SetOperation, TopK, Values
+
+
+def check_catalog(catalog: Catalog) -> list[Diagnostic]:
+    """What a user should know before running the script."""
+    return [*_unbounded_streams(catalog), *_endless_joins(catalog)]
+
+
+def _unbounded_streams(catalog: Catalog) -> list[Diagnostic]:
+    found = []
+    for id_, input_ in catalog.inputs.items():
+        if id_ not in catalog.public or input_.keep is not None or not _grows(input_) or input_.late_of is not None:
+            continue
+        what = "stream" if input_.kind is InputKind.STREAM else "import"
+        hint = f"make it private (`_{input_.name}`), or keep its rows for a while: KEEP 7 DAYS"
+        message = f"public {what} `{input_.name}` is kept without end"
+        found.append(Diagnostic("B6120", message, Severity.NOTICE, input_.span, hint=hint))
+    return found
+
+
+def _grows(input_: Input) -> bool:
+    """Whether rows only ever arrive."""
+    return not input_.primary_key and input_.kind is not InputKind.TABLE
+
+
+# -- joins ------------------------------------------------------------------------------------------------------------
+
+
+def _endless_joins(catalog: Catalog) -> list[Diagnostic]:
+    """Joins of two relations whose rows stay for ever."""
+    found = []
+    for view in catalog.views.values():
+        for join in (n for n in view.plan.walk() if isinstance(n, Join)):
+            sides = [_endless(side, catalog) for side in (join.left, join.right)]
+            if None not in sides and sides[0] != sides[1] and not _bounds_time(join):
+                found.append(_endless_join(view, sides[0] or "", sides[1] or ""))
+                break
+    return found
+
+
+def _endless_join(view: View, left: str, right: str) -> Diagnostic:
+    message = f"the join in `{view.name}` keeps all rows of `{left}` and `{right}` for ever"
+    hint = "filter one side by `time + n DAY >= now()`, or make it state: `DISTINCT T ON key ORDER BY time DESC`"
+    return Diagnostic("B6121", message, Severity.NOTICE, view.span, hint=hint)
+
+
+def _bounds_time(join: Join) -> bool:
+    return join.kind in (JoinKind.SEMI, JoinKind.ANTI) or (join.condition is not None and reads_clock(join.condition))
+
+
+def _endless(node: Node, catalog: Catalog) -> str | None:
+    """The input that makes a relation grow without end; None where keys, limits or the clock bound it."""
+    match node:
+        case Scan():
+            return _endless_relation(node.relation, catalog)
+        case Aggregate() | TopK() | Distinct() | SetOperation() | Values():
+            return None
+        case Filter() if reads_clock(node.condition):
+            return None
+        case _:
+            return next((n for n in (_endless(i, catalog) for i in node.inputs) if n is not None), None)
+
+
+def _endless_relation(relation: str, catalog: Catalog) -> str | None:
+    input_ = catalog.inputs.get(relation)
+    if input_ is not None:
+        return input_.name if _grows(input_) else None
+    view = catalog.views.get(relation)
+    return _endless(view.plan, catalog) if view is not None else catalog.subscriptions[relation].name

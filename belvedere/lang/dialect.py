@@ -1,0 +1,378 @@
+"""SQL as SQRL reads it: sqlglot's Spark dialect with our additions.
+
+In: tokens of one statement. Out: sqlglot trees in the form that `belvedere.lang.statements` describes. Nothing is resolved
+here; statements that are not queries are read in `belvedere.lang.parse`. Windowing calls are in `belvedere.lang.windowing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, ClassVar, NoReturn
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from belvedere.lang.printing import SqrlGenerator
+from belvedere.lang.problems import Problem, describe, near_keyword, shown
+from belvedere.lang.statements import Emit
+
+UNITS = {
+    name: unit
+    for unit in ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+    for name in (unit, unit + "S")
+}
+ROUNDING = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+AFTER_ITEMS = {
+    TokenType.FROM,
+    TokenType.WHERE,
+    TokenType.GROUP_BY,
+    TokenType.HAVING,
+    TokenType.ORDER_BY,
+    TokenType.LIMIT,
+    TokenType.OFFSET,
+    TokenType.UNION,
+    TokenType.EXCEPT,
+    TokenType.INTERSECT,
+    TokenType.QUALIFY,
+    TokenType.WINDOW,
+    TokenType.LATERAL,
+    TokenType.R_PAREN,
+    TokenType.COMMA,
+    TokenType.JOIN,
+    TokenType.SENTINEL,
+}
+
+
+def rounding(unit: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """Builds `minute(t)` and its like: the timestamp rounded down, not a number as in Spark."""
+
+    def build(arguments: list[exp.Expr]) -> exp.Expr:
+        if len(arguments) > 1:
+            start, end = arguments[1].meta.get("start", 0), arguments[1].meta.get("end", 0) + 1
+            raise Problem("B1014", f"{unit.lower()}() takes one timestamp", start, end)
+        return exp.TimestampTrunc(this=arguments[0] if arguments else None, unit=exp.var(unit))
+
+    return build
+
+
+def make_interval(count: str, unit: str) -> exp.Interval:
+    """`n UNIT` in its one form; a quarter is three months, since Spark has no such unit."""
+    name = UNITS[unit.upper()]
+    if name == "QUARTER" and count.lstrip("-").isdigit():
+        count, name = str(int(count) * 3), "MONTH"
+    return exp.Interval(this=exp.Literal.string(count), unit=exp.var(name))
+
+
+class SqrlParser(SparkParser):
+    """Adds intervals, EMIT, SELECT STREAM, windowing calls and exact positions to the Spark parser."""
+
+    STRICT_CAST: ClassVar[bool] = True
+    ADD_JOIN_ON_TRUE: ClassVar[bool] = False
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {
+        **SparkParser.FUNCTIONS,
+        **{unit: rounding(unit) for unit in ROUNDING},
+        "NOW": lambda args: exp.CurrentTimestamp(),
+    }
+
+    # x -> y is a lambda's, never a look-up in JSON
+    COLUMN_OPERATORS: ClassVar[dict[Any, Any]] = {
+        k: v for k, v in SparkParser.COLUMN_OPERATORS.items() if k not in (TokenType.ARROW, TokenType.DARROW)
+    }
+
+    def begin(self, tokens: list[Token], text: str, stream_selects: Collection[int] = ()) -> None:
+        """Set out to read `tokens` of the script `text`; `stream_selects` are the offsets of SELECTs that said STREAM."""
+        self.reset()
+        self.error_level = ErrorLevel.IMMEDIATE
+        self.sql = text
+        self._tokens = tokens
+        self._tokens_size = len(tokens)
+        self._index = -1
+        self.findings: list[Problem] = []
+        self.stream_selects = stream_selects
+        self.placeholders = 0
+        self._bare_numbers = False
+        self._advance()
+
+    # -- errors -------------------------------------------------------------------------------------------------------
+
+    def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
+        """Turn sqlglot's complaint into ours, at the token where it arose."""
+        at = token or self._curr
+        raise describe(message, at if at else None, self._prev)
+
+    def refuse(self, code: str, message: str, token: Token | None = None, *, hint: str | None = None) -> NoReturn:
+        """Give up on this statement at a token (the current one, or the end of the last)."""
+        at = token or self._curr
+        if at:
+            raise Problem(code, message, at.start, at.end + 1, hint)
+        end = self._prev.end + 1 if self._prev else 0
+        raise Problem(code, message, end, end, hint)
+
+    # -- positions ----------------------------------------------------------------------------------------------------
+
+    def _covered(self, node: Any, first: Token) -> Any:
+        """Note that `node` reaches from `first` to the token just read."""
+        if isinstance(node, exp.Expr) and first and self._prev:
+            node.meta["start"], node.meta["end"] = first.start, self._prev.end
+        return node
+
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        first = self._curr
+        return self._covered(super()._parse_function_call(*args, **kwargs), first)  # type: ignore[no-any-return]
+
+    def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        first = self._curr
+        return self._covered(super()._parse_types(*args, **kwargs), first)  # type: ignore[no-any-return]
+
+    def _parse_primary(self) -> exp.Expr | None:
+        first = self._curr
+        return self._covered(super()._parse_primary(), first)  # type: ignore[no-any-return]
+
+    def _parse_atom(self) -> exp.Expr | None:
+        first = self._curr
+        node = super()._parse_atom()
+        return node if node is None or "start" in node.meta else self._covered(node, first)
+
+    def _parse_where(self, *args: Any, **kwargs: Any) -> exp.Where | None:
+        first = self._curr
+        return self._covered(super()._parse_where(*args, **kwargs), first)  # type: ignore[no-any-return]
+
+    def _parse_group(self, *args: Any, **kwargs: Any) -> exp.Group | None:
+        first = self._curr
+        return self._covered(super()._parse_group(*args, **kwargs), first)  # type: ignore[no-any-return]
+
+    def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
+        first = self._curr
+        join = self._covered(super()._parse_join(*args, **kwargs), first)
+        if join is not None and self._prev.token_type in (TokenType.ON, TokenType.USING):
+            self.refuse("B1002", f"a condition is missing after {self._prev.text.upper()}")
+        return join  # type: ignore[no-any-return]
+
+    def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
+        """As in sqlglot, but nothing after a comma is an error."""
+
+        def parse() -> Any:
+            comma = self._prev if self._prev and self._prev.token_type == sep else None
+            item = parse_method()
+            if item is None and comma is not None and self._prev is comma:
+                self.refuse("B1002", "something is missing after the comma", comma, hint="remove the comma")
+            return item
+
+        return super()._parse_csv(parse, sep)
+
+    def _parse_placeholder(self) -> exp.Expr | None:
+        first = self._curr
+        node = self._covered(super()._parse_placeholder(), first)
+        if isinstance(node, exp.Placeholder) and not node.this and "index" not in node.meta:
+            node.meta["index"] = self.placeholders
+            self.placeholders += 1
+        return node  # type: ignore[no-any-return]
+
+    # -- intervals ----------------------------------------------------------------------------------------------------
+
+    def _token(self, ahead: int) -> Token | None:
+        index = self._index + ahead
+        return self._tokens[index] if 0 <= index < self._tokens_size else None
+
+    def _take_interval(self, skip: int) -> exp.Interval | None:
+        """`n UNIT`, after `skip` tokens (the word INTERVAL)."""
+        count, unit, after = self._token(skip), self._token(skip + 1), self._token(skip + 2)
+        kinds = (TokenType.NUMBER, TokenType.STRING) if skip else (TokenType.NUMBER,)
+        if not count or not unit or count.token_type not in kinds or unit.text.upper() not in UNITS:
+            return None
+        if unit.token_type == TokenType.IDENTIFIER or (after and after.token_type == TokenType.L_PAREN and not skip):
+            return None
+        if after and (after.text.upper() == "TO" or (skip and after.token_type in (TokenType.NUMBER, TokenType.STRING))):
+            return None
+        first = self._curr
+        self._advance(skip + 2)
+        interval = make_interval(count.text, unit.text)
+        for node in (interval, interval.this, interval.args["unit"]):
+            self._covered(node, first)
+        return interval
+
+    def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> exp.Expr | None:
+        if self._curr.token_type == TokenType.NUMBER and not self._bare_numbers:
+            interval = self._take_interval(0)
+            if interval:
+                return interval
+        return super()._parse_type(parse_interval, fallback_to_identifier)
+
+    def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:
+        first = self._curr
+        if self._curr.token_type == TokenType.INTERVAL:
+            interval = self._take_interval(1)
+            if interval:
+                return interval
+        before, self._bare_numbers = self._bare_numbers, True
+        try:
+            return self._covered(super()._parse_interval(require_interval, parse_function_unit), first)
+        finally:
+            self._bare_numbers = before
+
+    def _parse_ceil_floor(self, expr_type: Any) -> Any:
+        """`FLOOR(t TO HOUR)` is the same rounding as `hour(t)`."""
+        node = super()._parse_ceil_floor(expr_type)
+        unit = node.args.get("to")
+        if expr_type is exp.Floor and unit is not None and unit.name.upper() in ROUNDING:
+            return exp.TimestampTrunc(this=node.this, unit=exp.var(unit.name.upper()))
+        return node
+
+    # -- select items -------------------------------------------------------------------------------------------------
+
+    def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
+        """Select items; where a comma is missing, say so and read on as if it were there."""
+        if not self._curr or self._curr.token_type in AFTER_ITEMS:
+            self.refuse("B1002", "a SELECT needs at least one item", hint="name columns, or write `*`")
+        items = [self._select_item()]
+        while True:
+            if self._match(TokenType.COMMA):
+                if not self._curr or self._curr.token_type in (TokenType.FROM, TokenType.R_PAREN):
+                    self.refuse("B1003", "a select item is missing after the comma", self._prev, hint="remove the comma")
+                items.append(self._select_item())
+            elif self._comma_is_missing(items):
+                items.append(self._select_item())
+            else:
+                return items, None
+
+    def _select_item(self) -> exp.Expr:
+        item = self._parse_expression()
+        if item is None:
+            self.refuse("B1001", f"expected a select item, found {shown(self._curr)}")
+        return item
+
+    def _comma_is_missing(self, items: list[exp.Expr]) -> bool:
+        if not self._curr or self._curr.token_type in AFTER_ITEMS or self._at_emit():
+            return False
+        last = items[-1]
+        implicit = isinstance(last, exp.Alias) and not self._said_as()
+        if implicit and near_keyword(self._prev.text, ("FROM",)):
+            self.refuse("B1001", f"unexpected `{self._prev.text}`", self._prev, hint="did you mean `FROM`?")
+        if implicit and self._curr.token_type in (TokenType.L_PAREN, TokenType.DOT):
+            items[-1] = last.this
+            self._retreat(self._index - 1)
+        elif self._curr.token_type not in self.ID_VAR_TOKENS | {
+            TokenType.IDENTIFIER,
+            TokenType.NUMBER,
+            TokenType.STRING,
+            TokenType.CASE,
+            TokenType.L_PAREN,
+        } or (self._curr.token_type == TokenType.L_PAREN and not isinstance(last, exp.Alias | exp.Column)):
+            return False
+        gap = self._prev.end + 1
+        self.findings.append(Problem("B1003", "a comma is missing between select items", gap, gap, "write a comma here", ","))
+        return True
+
+    def _said_as(self) -> bool:
+        before = self._token(-2)
+        return before is not None and before.token_type == TokenType.ALIAS
+
+    # -- clauses of a query -------------------------------------------------------------------------------------------
+
+    def _at_emit(self) -> bool:
+        after = self._next.text.upper() if self._next else ""
+        return bool(self._curr) and self._curr.text.upper() == "EMIT" and after in ("STREAM", "AFTER")
+
+    def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:
+        return this if self._at_emit() else super()._parse_alias(this, explicit)
+
+    def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
+        if self._at_emit():
+            return None
+        self._refuse_other_clauses()
+        return super()._parse_table_alias(alias_tokens)
+
+    def _refuse_other_clauses(self) -> None:
+        """Clauses of other systems that would be read as an alias, and so silently mean nothing."""
+        word = self._curr.text.upper() if self._curr else ""
+        after = self._next.text.upper() if self._next else ""
+        if word == "EMIT" and after in ("CHANGES", "FINAL"):
+            meant = "EMIT STREAM" if after == "CHANGES" else "EMIT AFTER WATERMARK"
+            self.refuse("B1001", f"unexpected `{self._next.text}` after EMIT", self._next, hint=f"write {meant}")
+        if word == "WINDOW" and after == "(":
+            hint = "write Tumble(...) or Hop(...) in FROM, or OVER (...) in the SELECT list"
+            self.refuse("B1001", "a table takes no WINDOW (...)", hint=hint)
+
+    def _parse_query_modifiers(self, this: Any) -> Any:
+        query = super()._parse_query_modifiers(this)
+        if isinstance(query, exp.Query) and self._at_emit():
+            query.set("emit", self._parse_emit())
+        return query
+
+    def _parse_set_operations(self, this: exp.Expr | None) -> exp.Expr | None:
+        """An EMIT after the last SELECT of a union belongs to the union."""
+        result = super()._parse_set_operations(this)
+        if isinstance(result, exp.SetOperation):
+            last: Any = result.expression
+            while isinstance(last, exp.SetOperation):
+                last = last.expression
+            emit = last.args.get("emit") if isinstance(last, exp.Select) else None
+            if emit is not None:
+                last.set("emit", None)
+                result.set("emit", emit)
+            elif self._at_emit():
+                result.set("emit", self._parse_emit())
+        return result
+
+    def _parse_emit(self) -> Emit:
+        first = self._curr
+        self._advance()
+        emit = Emit(stream=self._match_text_seq("STREAM"))
+        while self._match_text_seq("AFTER"):
+            if self._match_text_seq("WATERMARK"):
+                emit.set("watermark", True)
+            elif self._match_text_seq("DELAY"):
+                delay = self._parse_bitwise()
+                if delay is None:
+                    self.refuse("B1002", "AFTER DELAY needs an interval", hint="write `AFTER DELAY INTERVAL '6' MINUTES`")
+                emit.set("delay", delay)
+            else:
+                self.refuse("B1001", f"expected WATERMARK or DELAY after AFTER, found {shown(self._curr)}")
+            if not self._match(TokenType.AND):
+                break
+        return self._covered(emit, first)  # type: ignore[no-any-return]
+
+    def _parse_order(self, this: exp.Expr | None = None, skip_order_token: bool = False) -> exp.Expr | None:
+        order = super()._parse_order(this, skip_order_token)
+        if isinstance(order, exp.Order) and self._curr.text.upper() == "WITHIN" and self._next.text.upper() != "GROUP":
+            self._advance()
+            order.set("within", self._parse_bitwise())
+        return order
+
+    def _parse_select_query(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        first = self._curr
+        query = super()._parse_select_query(*args, **kwargs)
+        if first and first.token_type == TokenType.SELECT:
+            node: Any = query
+            while isinstance(node, exp.SetOperation):
+                node = node.this
+            if isinstance(node, exp.Select):
+                node.meta["start"] = node.meta.get("start", first.start)
+                if first.start in self.stream_selects:
+                    node.set("stream", True)
+        return query
+
+    def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        from belvedere.lang.windowing import parse_window_call, starts_window_call
+
+        if starts_window_call(self._curr, self._next, self._token(2)):
+            return parse_window_call(self)
+        return super()._parse_table(*args, **kwargs)
+
+
+class Sqrl(Spark):
+    """The dialect of scripts."""
+
+    class Tokenizer(Spark.Tokenizer):
+        # since Spark 4 'it''s' is one text with a quote in it, as in standard SQL
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if k not in ("/*+", "?::", "??")
+        }
+
+    Parser = SqrlParser
+    Generator = SqrlGenerator

@@ -1,0 +1,434 @@
+"""A view in standard SQL: paths as joins, local queries as subqueries, DISTINCT ON as row numbers.
+
+In: a compiled catalog and a view's id. Out: SQL text for people (`explain --sql`), as in the seed's figures 'how SQRL syntax expands to
+standard SQL'. It names other views as the script does. Nothing is executed from it: plans are what runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sqlglot import exp
+
+from belvedere.catalog import Catalog, Relationship, View
+from belvedere.lang.definitions import OWNER, TARGET
+from belvedere.lang.parse import parse_script
+from belvedere.lang.path_aggregates import expand_path_aggregates, is_scalar
+from belvedere.lang.resolve import unwrap_query
+from belvedere.lang.statements import (
+    CreateSubscription,
+    DefineColumn,
+    DefineLocalQuery,
+    DefineRelationship,
+    DefineView,
+    DistinctOn,
+    Statement,
+    WindowCall,
+    path_of,
+)
+from belvedere.plan.expressions import conjuncts
+from belvedere.plan.nodes import Expr, Order, Scan
+
+
+def expand(catalog: Catalog, id_: str) -> str:
+    """`CREATE VIEW ... AS` the standard SQL of a view."""
+    view = catalog.views[id_]
+    query = _Expansion(catalog).query(view)
+    for call in list(query.find_all(WindowCall)):
+        call.replace(_window_call(call))
+    for version in query.find_all(exp.Version):
+        version.set("this", "FOR SYSTEM_TIME")  # the standard's words
+    text = query.sql(dialect="spark", pretty=True, comments=False, max_text_width=100)
+    return f"CREATE VIEW {exp.to_identifier(view.name, quoted='.' in view.name).sql('spark')} AS\n{text}"
+
+
+def _window_call(call: exp.Expr) -> exp.Expr:
+    """A windowing call as One SQL writes it."""
+    data = call.args["data"]
+    arguments = {
+        "data": exp.Anonymous(this="TABLE", expressions=[data.copy()]),
+        "timecol": exp.Anonymous(this="DESCRIPTOR", expressions=[call.args["timecol"].copy()]),
+        **{k: call.args[k].copy() for k in ("dur", "hopsize", "offset", "gap") if call.args.get(k) is not None},
+    }
+    if call.args.get("keys"):
+        arguments["key"] = exp.Anonymous(this="DESCRIPTOR", expressions=[k.copy() for k in call.args["keys"]])
+    written = [exp.Kwarg(this=exp.var(k), expression=v) for k, v in arguments.items()]
+    return exp.Anonymous(this=call.args["function"].capitalize(), expressions=written)
+
+
+def base_name(id_: str) -> str:
+    """The name behind an id: `Sensors` of `Sensors~1`."""
+    return id_.partition("~")[0]
+
+
+class _Expansion:
+    """Expands one view; keeps the aliases apart."""
+
+    def __init__(self, catalog: Catalog):
+        self.catalog = catalog
+
+    def query(self, view: View) -> exp.Query:
+        statement = self._statement(view)
+        match statement:
+            case DefineView() | CreateSubscription():
+                return self.plain(statement.query, view)
+            case DistinctOn():
+                return self._distinct(statement, view)
+            case DefineColumn() | DefineLocalQuery() if self._is_column(statement, view):
+                return self._with_columns(view)
+            case DefineLocalQuery():
+                return self._nested(unwrap_query(statement.query), view)
+            case DefineRelationship():
+                return self._nested(_through(statement), view)
+            case _:
+                return self._nested_data(view)
+
+    @staticmethod
+    def _statement(view: View) -> Statement | None:
+        statements = parse_script(view.sql, view.name).statements if view.sql else ()
+        return statements[0] if statements else None
+
+    @staticmethod
+    def _is_column(statement: Statement, view: View) -> bool:
+        """Whether the statement adds a column to the view, rather than defines it."""
+        if isinstance(statement, DefineColumn):
+            return True
+        return isinstance(statement, DefineLocalQuery) and statement.path.text.casefold() != view.name.casefold()
+
+    # -- plain queries: paths in FROM ---------------------------------------------------------------------------------
+
+    def plain(self, query: exp.Query, view: View) -> exp.Query:
+        """A query with every path replaced by joins and every table named by its version."""
+        copied = query.copy()
+        for select in list(copied.find_all(exp.Select)):
+            self._expand_from(select, {})
+        self._name_versions(copied, view)
+        return copied
+
+    def _name_versions(self, query: exp.Expr, view: View) -> None:
+        ids = {n.relation for n in view.plan.walk() if isinstance(n, Scan)}
+        for table in query.find_all(exp.Table):
+            if len(table.parts) == 1 and isinstance(table.this, exp.Identifier):
+                found = [i for i in ids if base_name(i).casefold() == table.name.casefold()]
+                if len(found) == 1 and found[0].casefold() != table.name.casefold():
+                    if not table.alias:
+                        table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
+                    table.set("this", exp.to_identifier(found[0], quoted=True))
+
+    def _expand_from(self, select: exp.Select, outer: dict[str, str], reserved: Iterable[str] = ()) -> None:
+        """Replace the paths in FROM and JOIN. `outer`: aliases of the query around with the tables behind them."""
+        clause = select.args.get("from_")
+        if clause is None:
+            return
+        known = dict(outer)
+        taken = {a.casefold() for a in (*known, *reserved)}
+        joins: list[exp.Join] = []
+        conditions: list[exp.Expr] = []
+        first: exp.Expr | None = None
+        for item, join in [(clause.this, None), *((j.this, j) for j in select.args.get("joins") or ())]:
+            steps = self._steps(item, known)
+            if steps is None:
+                if isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier):
+                    known[item.alias_or_name] = ".".join(p.name for p in path_of(item))
+                taken.add(item.alias_or_name.casefold())
+                if first is None:
+                    first = item
+                elif join is not None:
+                    joins.append(join)
+                continue
+            found = list(self._joined(steps, item, known, taken, select))
+            for n, (table, condition, alias, name) in enumerate(found):
+                known[alias] = name
+                on = join.args.get("on") if join is not None and n == len(found) - 1 else None
+                parts = [c for c in (condition, on) if c is not None]
+                if first is None:
+                    first = table
+                    conditions += parts
+                else:
+                    side = join.args.get("side") if join is not None else None
+                    joins.append(exp.Join(this=table, on=exp.and_(*parts) if parts else exp.true(), side=side))
+        select.set("from_", exp.From(this=first))
+        select.set("joins", joins)
+        if conditions:
+            where = select.args.get("where")
+            parts = [*conditions, *conjuncts(where.this if where is not None else None)]
+            select.set("where", exp.Where(this=exp.and_(*parts)))
+
+    def _steps(self, item: exp.Expr, known: dict[str, str]) -> tuple[str, Sequence[str]] | None:
+        """The alias that a path starts from and the relationships after it; None for a plain FROM item."""
+        if not isinstance(item, exp.Table) or len(item.parts) < 2:
+            return None
+        names = [p.name for p in path_of(item)]
+        start = next((a for a in known if a.casefold() == names[0].casefold()), None)
+        return (start, names[1:]) if start is not None else None
+
+    def _joined(
+        self, steps: tuple[str, Sequence[str]], item: exp.Expr, known: dict[str, str], taken: set[str], select: exp.Select
+    ) -> Iterable[tuple[exp.Expr, exp.Expr | None, str, str]]:
+        alias, names = steps
+        relation = known[alias]
+        for n, name in enumerate(names):
+            found = self._relationship(relation, name)
+            if found is None:
+                return
+            last = n == len(names) - 1
+            wanted = item.alias if last and item.alias and item.alias != "path" else found.alias or name[:1].lower()
+            target = _fresh(wanted, taken)
+            if last and item.alias == "path":
+                _requalify(select, "path", target)
+            condition: exp.Expr | None = _condition(found, alias, target)
+            if found.limit is not None and _mixed(found):
+                table: exp.Expr = self._lateral(found, alias, target)
+                condition = None
+            else:
+                table = self._target(found, target, select)
+            yield table, condition, target, base_name(found.target)
+            alias, relation = target, base_name(found.target)
+
+    def _relationship(self, owner: str, name: str) -> Relationship | None:
+        return next(
+            (
+                r
+                for r in self.catalog.relationships
+                if base_name(r.owner).casefold() == base_name(owner).casefold() and r.name.casefold() == name.casefold()
+            ),
+            None,
+        )
+
+    def _target(self, found: Relationship, alias: str, select: exp.Select) -> exp.Expr:
+        """The table of a relationship; with LIMIT, its first rows per key (the seed's second figure)."""
+        name = exp.to_identifier(found.target, quoted="." in found.target or "~" in found.target)
+        if found.limit is None:
+            return exp.Table(this=name, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+        read = {c.name.casefold() for c in select.find_all(exp.Column)} | {t.casefold() for _, t in found.pairs}
+        columns = [c.name for c in self.catalog.schema_of(found.target).visible if c.name.casefold() in read]
+        window = exp.Window(
+            this=exp.RowNumber(),
+            partition_by=[exp.column(t) for _, t in found.pairs],
+            order=exp.Order(expressions=[_ordered(o) for o in found.order]),
+            over="OVER",
+        )
+        numbered = exp.select(*columns, exp.alias_(window, "row_no")).from_(exp.Table(this=name))
+        for condition in conjuncts(found.residual):
+            if all(c.table == TARGET for c in condition.find_all(exp.Column)):
+                numbered = numbered.where(_bare(condition))
+        bound = exp.EQ if found.limit == 1 else exp.LTE
+        first = bound(this=exp.column("row_no"), expression=exp.Literal.number(found.limit))
+        cut = exp.select(*columns).from_(numbered.subquery()).where(first)
+        return cut.subquery(alias)
+
+    @staticmethod
+    def _lateral(found: Relationship, owner: str, alias: str) -> exp.Expr:
+        """A relationship with LIMIT whose condition is more than equalities: its first rows, row by row."""
+        inner = _fresh(alias, {alias.casefold()})
+        name = exp.to_identifier(found.target, quoted="." in found.target or "~" in found.target)
+        table = exp.Table(this=name, alias=exp.TableAlias(this=exp.to_identifier(inner)))
+        query = exp.select("*").from_(table).where(_condition(found, owner, inner, everything=True))
+        query.set("order", exp.Order(expressions=[_ordered(o) for o in found.order]))
+        lateral = exp.Lateral(
+            this=query.limit(found.limit or 0).subquery(), alias=exp.TableAlias(this=exp.to_identifier(alias))
+        )
+        return lateral
+
+    # -- definitions --------------------------------------------------------------------------------------------------
+
+    def _distinct(self, statement: DistinctOn, view: View) -> exp.Query:
+        scanned = next(n for n in view.plan.walk() if isinstance(n, Scan))
+        columns = [c.name for c in scanned.schema.visible]
+        window = exp.Window(
+            this=exp.RowNumber(),
+            partition_by=[k.copy() for k in statement.keys],
+            order=exp.Order(expressions=[o.copy() for o in statement.order]) if statement.order else None,
+            over="OVER",
+        )
+        table = exp.Table(this=exp.to_identifier(scanned.relation, quoted="~" in scanned.relation))
+        numbered = exp.select(*columns, exp.alias_(window, "row_no")).from_(table)
+        return exp.select(*columns).from_(numbered.subquery()).where("row_no = 1")
+
+    def _with_columns(self, view: View) -> exp.Query:
+        """The chain of versions that added columns, as one SELECT where no column reads another added one."""
+        added: list[tuple[str, Statement]] = []
+        current: View | None = view
+        while current is not None:
+            statement = self._statement(current)
+            if not isinstance(statement, (DefineColumn, DefineLocalQuery)) or not self._is_column(statement, current):
+                break
+            if any(statement.path.last.text.casefold() in {c.name.casefold() for c in _columns(s)} for _, s in added):
+                break
+            added.insert(0, (statement.path.last.text, statement))
+            before = self._before(current)
+            if before is None:
+                return self._extended(None, self._input_before(current), added, view)
+            current = before
+        return self._extended(current, None, added, view)
+
+    def _before(self, view: View) -> View | None:
+        return next(
+            (
+                self.catalog.views[n.relation]
+                for n in view.plan.walk()
+                if isinstance(n, Scan)
+                and base_name(n.relation).casefold() == view.name.casefold()
+                and n.relation != view.id
+                and n.relation in self.catalog.views
+            ),
+            None,
+        )
+
+    def _input_before(self, view: View) -> str:
+        return next(
+            n.relation
+            for n in view.plan.walk()
+            if isinstance(n, Scan) and base_name(n.relation).casefold() == view.name.casefold()
+        )
+
+    def _extended(
+        self, base: View | None, relation: str | None, added: Sequence[tuple[str, Statement]], view: View
+    ) -> exp.Query:
+        taken: set[str] = set()
+        for _, s in added:
+            taken |= {t.alias_or_name.casefold() for t in _tables(s) if t.alias_or_name}
+        alias = _fresh(view.name.rpartition(".")[2][:1].lower(), taken | self._relationship_aliases())
+        schema = base.schema if base is not None else self.catalog.schema_of(relation or "")
+        new = {n.casefold(): self._value(s, alias, view) for n, s in added}
+        items: list[exp.Expr] = []
+        for c in schema.visible:
+            overriding = new.pop(c.name.casefold(), None)
+            items.append(exp.alias_(overriding, c.name) if overriding is not None else exp.column(c.name))
+        items += [exp.alias_(new[n.casefold()], n) for n, _ in added if n.casefold() in new]
+        query = exp.select(*items)
+        if base is not None:
+            return query.from_(self.query(base).subquery(alias))
+        return query.from_(
+            exp.Table(this=exp.to_identifier(relation, quoted=True), alias=exp.TableAlias(this=exp.to_identifier(alias)))
+        )
+
+    def _relationship_aliases(self) -> set[str]:
+        return {r.alias.casefold() for r in self.catalog.relationships if r.alias}
+
+    def _value(self, statement: Statement, alias: str, view: View) -> exp.Expr:
+        if isinstance(statement, DefineColumn):
+            value = expand_path_aggregates(statement.expression, lambda names: self._follow(view.name, names))
+        else:
+            assert isinstance(statement, DefineLocalQuery)
+            value = exp.Subquery(this=unwrap_query(statement.query).copy())
+        for select in list(value.find_all(exp.Select)):
+            self._expand_from(select, {OWNER: view.name})
+        _requalify(value, OWNER, alias)
+        return value
+
+    def _follow(self, relation: str, names: Sequence[str]) -> int:
+        for n, name in enumerate(names):
+            found = self._relationship(relation, name)
+            if found is None:
+                return n
+            relation = base_name(found.target)
+        return len(names)
+
+    def _nested(self, query: exp.Query, view: View) -> exp.Query:
+        """A nested table: joined to its parent's rows, grouped by their key."""
+        select = query.copy()
+        if not isinstance(select, exp.Select):
+            return select
+        parent = base_name(view.parent or "")
+        alias = _fresh(parent.rpartition(".")[2][:1].lower(), self._relationship_aliases())
+        keys = [p for _, p in view.parent_key]
+        self._expand_from(select, {OWNER: parent}, (alias,))
+        _requalify(select, OWNER, alias)
+        own = exp.Table(
+            this=exp.to_identifier(view.parent, quoted="." in parent), alias=exp.TableAlias(this=exp.to_identifier(alias))
+        )
+        where = select.args.get("where")
+        first = exp.Join(this=select.args["from_"].this, on=where.this if where is not None else exp.true())
+        select.set("where", None)
+        select.set("from_", exp.From(this=own))
+        select.set("joins", [first, *(select.args.get("joins") or ())])
+        if select.args.get("group") is not None or is_scalar(select) or any(e.find(exp.AggFunc) for e in select.expressions):
+            group = select.args.get("group")
+            written = (
+                list(group.expressions)
+                if group is not None
+                else [e.unalias() for e in select.expressions if not e.find(exp.AggFunc)]
+            )
+            select.set("group", exp.Group(expressions=[*(exp.column(k, alias) for k in keys), *written]))
+        select.set("expressions", [*(exp.column(k, alias) for k in keys), *select.expressions])
+        self._name_versions(select, view)
+        return select
+
+    @staticmethod
+    def _nested_data(view: View) -> exp.Query:
+        """A table of nested data: the elements of its parent's array."""
+        field = view.name.rpartition(".")[2]
+        keys = [exp.alias_(exp.column(p, "t"), own) for own, p in view.parent_key]
+        items = [exp.column(c.name, "e") for c in view.schema.visible]
+        table = exp.Table(this=exp.to_identifier(view.parent, quoted=True), alias=exp.TableAlias(this=exp.to_identifier("t")))
+        lateral = exp.Lateral(
+            this=exp.Inline(this=exp.column(field, "t")), view=True, alias=exp.TableAlias(this=exp.to_identifier("e"))
+        )
+        return exp.select(*keys, *items).from_(table).lateral(lateral)
+
+
+def _through(statement: DefineRelationship) -> exp.Select:
+    last = statement.joins[-1].this
+    first = statement.joins[0]
+    query = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(last.alias_or_name)))
+    query.set("from_", exp.From(this=first.this.copy()))
+    query.set("joins", [j.copy() for j in statement.joins[1:]])
+    conditions = [c.copy() for c in (first.args.get("on"), statement.where) if c is not None]
+    if conditions:
+        query.set("where", exp.Where(this=exp.and_(*conditions)))
+    return query
+
+
+def _fresh(alias: str, taken: set[str]) -> str:
+    found, n = alias, 1
+    while found.casefold() in taken:
+        n += 1
+        found = f"{alias}{n}"
+    taken.add(found.casefold())
+    return found
+
+
+def _requalify(node: exp.Expr, old: str, new: str) -> None:
+    for c in node.find_all(exp.Column):
+        if c.table.casefold() == old.casefold():
+            c.set("table", exp.to_identifier(new))
+
+
+def _mixed(found: Relationship) -> bool:
+    """Whether a condition beside the equalities reads the owner's row."""
+    return any(c.table == OWNER for r in conjuncts(found.residual) for c in r.find_all(exp.Column))
+
+
+def _condition(found: Relationship, owner: str, target: str, *, everything: bool = False) -> exp.Expr:
+    parts: list[exp.Expr] = [exp.EQ(this=exp.column(t, target), expression=exp.column(o, owner)) for o, t in found.pairs]
+    for condition in conjuncts(found.residual):
+        if not everything and found.limit is not None and all(c.table == TARGET for c in condition.find_all(exp.Column)):
+            continue
+        copied = condition.copy()
+        for c in copied.find_all(exp.Column):
+            c.replace(exp.column(c.name, owner if c.table == OWNER else target))
+        parts.append(copied)
+    return exp.and_(*parts) if parts else exp.true()
+
+
+def _bare(expr: Expr) -> exp.Expr:
+    return expr.copy().transform(lambda n: exp.column(n.name) if isinstance(n, exp.Column) else n)
+
+
+def _ordered(order: Order) -> exp.Ordered:
+    return exp.Ordered(this=_bare(order.expr), desc=order.descending, nulls_first=order.nulls_come_first)
+
+
+def _tables(statement: Statement) -> list[exp.Table]:
+    expr = statement.expression if isinstance(statement, DefineColumn) else getattr(statement, "query", None)
+    return list(expr.find_all(exp.Table)) if isinstance(expr, exp.Expr) else []
+
+
+def _columns(statement: Statement) -> list[exp.Column]:
+    """The columns of the table's own row that a definition reads."""
+    expr = statement.expression if isinstance(statement, DefineColumn) else getattr(statement, "query", None)
+    if not isinstance(expr, exp.Expr):
+        return []
+    own = isinstance(statement, DefineColumn)
+    return [c for c in expr.find_all(exp.Column) if c.table == OWNER or (own and not c.table)]

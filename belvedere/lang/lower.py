@@ -1,0 +1,167 @@
+"""Statements -> catalog: the whole of lowering, statement by statement.
+
+In: a parsed script, its path and the project. Out: a `Catalog` and diagnostics; a statement that is wrong is left out, and those that
+name it stay silent about it. Imports of other scripts compile these first, once each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from belvedere.catalog import Catalog, Relationship
+from belvedere.errors import BelvedereError, Diagnostic
+from belvedere.lang.checks_catalog import check_catalog
+from belvedere.lang.definitions import Definitions
+from belvedere.lang.lower_imports import Importer
+from belvedere.lang.lower_inputs import define_created
+from belvedere.lang.lower_statements import StatementLowering
+from belvedere.lang.relationships import present_target
+from belvedere.lang.statements import (
+    CreateInput,
+    CreateSubscription,
+    DefineColumn,
+    DefineLocalQuery,
+    DefineRelationship,
+    DefineTemplate,
+    DefineView,
+    DistinctOn,
+    ExportStatement,
+    ImportAll,
+    ImportTable,
+    Script,
+    Statement,
+)
+from belvedere.plan.nodes import Node, Scan
+from belvedere.settings import Project
+
+
+def lower_script(script: Script, *, path: Path | None, project: Project | None) -> tuple[Catalog, tuple[Diagnostic, ...]]:
+    """The catalog of a script with what is wrong or noteworthy in it."""
+    lowering, diagnostics = lower_statements(script, path, project, ())
+    catalog = finish(lowering)
+    if not any(d.severity == "error" for d in diagnostics):
+        diagnostics += check_catalog(catalog)
+    return catalog, tuple(diagnostics)
+
+
+def lower_statements(
+    script: Script,
+    path: Path | None,
+    project: Project | None,
+    chain: tuple[Path, ...],
+    compiled: dict[Path, Definitions] | None = None,
+) -> tuple[StatementLowering, list[Diagnostic]]:
+    """All statements of one script. `chain` are the scripts that import this one; `compiled` are those that are done."""
+    diagnostics: list[Diagnostic] = []
+    definitions = Definitions()
+    definitions.broken |= script.unread
+    lowering = StatementLowering(definitions, script.file, script.text, diagnostics)
+    if project is not None and project.file is not None:
+        lowering.sinks = frozenset(project.sinks)
+    importer = Importer(definitions, script.file, path, project, chain, lower_statements, diagnostics)
+    importer.scripts = compiled if compiled is not None else {}
+    for statement in script.statements:
+        try:
+            _lower(statement, lowering, importer)
+        except BelvedereError as error:
+            diagnostics += error.diagnostics
+            _break(statement, definitions)
+    return lowering, diagnostics
+
+
+def _lower(statement: Statement, lowering: StatementLowering, importer: Importer) -> None:
+    handlers: dict[type[Statement], Callable[[Any], None]] = {
+        ImportTable: importer.import_table,
+        ImportAll: importer.import_all,
+        CreateInput: lambda s: define_created(s, lowering.definitions, lowering.file),
+        DefineView: lowering.define_view,
+        DistinctOn: lowering.define_distinct,
+        DefineColumn: lowering.define_column,
+        DefineLocalQuery: lowering.define_local_query,
+        DefineRelationship: lowering.define_relationship,
+        CreateSubscription: lowering.define_subscription,
+        ExportStatement: lowering.define_export,
+        DefineTemplate: lowering.define_template,
+    }
+    handlers[type(statement)](statement)
+
+
+def _break(statement: Statement, definitions: Definitions) -> None:
+    """Names that a refused statement would have defined: others say nothing more about them."""
+    name = None
+    if isinstance(statement, (DefineView, CreateSubscription, DistinctOn, DefineLocalQuery, DefineRelationship)):
+        name = statement.path.text
+    elif isinstance(statement, (ImportTable, CreateInput)):
+        name = statement.name.text
+    if name is not None and definitions.find(name) is None:
+        definitions.broken.add(name.casefold())
+
+
+# -- ids as the catalog has them --------------------------------------------------------------------------------------
+
+
+def finish(lowering: StatementLowering) -> Catalog:
+    """The definitions under their final ids."""
+    definitions = lowering.definitions
+    ids = definitions.final_ids()
+    inputs = {ids[i]: replace(x, id=ids[i], late_of=ids.get(x.late_of or "")) for i, x in definitions.inputs.items()}
+    views = {
+        ids[i]: replace(v, id=ids[i], plan=rename_scans(v.plan, ids), parent=_present(v.parent, definitions, ids))
+        for i, v in definitions.views.items()
+    }
+    subscriptions = {ids[i]: replace(s, id=ids[i], view=ids[s.view]) for i, s in definitions.subscriptions.items()}
+    templates = {n: replace(q, plan=rename_scans(q.plan, ids)) for n, q in lowering.templates.items()}
+    exports = tuple(replace(e, relation=ids[e.relation]) for e in lowering.exports)
+    return Catalog(inputs, views, relationships(definitions, ids), templates, subscriptions, exports, _public(definitions, ids))
+
+
+def _present(parent: str | None, definitions: Definitions, ids: dict[str, str]) -> str | None:
+    if parent is None:
+        return None
+    return ids[definitions.latest(definitions.relations[parent]).id]
+
+
+def rename_scans(node: Node, ids: dict[str, str]) -> Node:
+    """The same plan over the relations' final ids."""
+    if isinstance(node, Scan):
+        return replace(node, relation=ids.get(node.relation, node.relation))
+    return node.with_inputs(tuple(rename_scans(i, ids) for i in node.inputs))
+
+
+def relationships(definitions: Definitions, ids: dict[str, str]) -> tuple[Relationship, ...]:
+    """The relationships of the current versions."""
+    found = []
+    for relation in definitions:
+        for r in relation.relationships.values():
+            target = present_target(definitions, r)
+            residual = None
+            for condition in r.residual:
+                residual = condition if residual is None else _and(residual, condition)
+            found.append(
+                Relationship(
+                    ids[relation.id], r.name, ids[target.id], r.pairs, residual, r.order, r.limit, r.span, r.doc, r.alias
+                )
+            )
+    return tuple(found)
+
+
+def _and(left: Any, right: Any) -> Any:
+    from sqlglot import exp
+
+    return exp.And(this=exp.paren(left), expression=exp.paren(right))
+
+
+def _public(definitions: Definitions, ids: dict[str, str]) -> frozenset[str]:
+    """The current version of every name without a private part; late rows are asked for in the script, not through the API."""
+    late = {x.name for x in definitions.inputs.values() if x.late_of is not None}
+    return frozenset(
+        ids[r.id]
+        for r in definitions
+        if "~" not in r.name
+        and r.name not in late
+        and not any(p.startswith("_") for p in r.name.split("."))
+        and r.name.casefold() not in definitions.foreign
+    )

@@ -1,0 +1,232 @@
+"""IMPORT: tables of sources and views of other scripts.
+
+In: import statements, the project's sources, scripts beside this one. Out: inputs, or the other script's relations, in the
+definitions. Another script is compiled once; a circle is refused and shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from belvedere.catalog import SourceTable
+from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
+from belvedere.lang.definitions import Definitions, Relation
+from belvedere.lang.infer_files import source_table, table_names
+from belvedere.lang.lower_inputs import define_imported
+from belvedere.lang.names import did_you_mean
+from belvedere.lang.parse import parse_script
+from belvedere.lang.statements import ImportAll, ImportTable, InputClauses
+from belvedere.plan.nodes import Node, Scan
+from belvedere.settings import Project, Source
+
+SUFFIX = ".sqrl"
+
+
+class Importer:
+    """Resolves the imports of one script."""
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        file: str,
+        path: Path | None,
+        project: Project | None,
+        chain: tuple[Path, ...],
+        lower: Callable[..., tuple[Any, list[Diagnostic]]],
+        diagnostics: list[Diagnostic],
+    ):
+        self.definitions = definitions
+        self.file = file
+        self.path = path.resolve() if path is not None else None
+        self.project = project
+        self.chain = chain
+        self.lower = lower
+        self.diagnostics = diagnostics
+        self.scripts: dict[Path, Definitions] = {}
+        """Scripts that were compiled, for all that import each other."""
+
+    def import_table(self, statement: ImportTable) -> None:
+        """`IMPORT origin.Table [AS Name]`."""
+        source = self._source(statement.origin.text)
+        if source is not None:
+            self._from_source(
+                source, statement.table.text, statement.name.text, statement.clauses, statement.span, statement.doc
+            )
+            return
+        script = self._script(statement.origin.text)
+        if script is None:
+            raise self._no_origin(statement.origin.text, statement.origin.span)
+        self._refuse_clauses(statement.clauses, statement.span)
+        found = self._compiled(script, statement.origin.span)
+        relation = found.find(statement.table.text)
+        if relation is None or relation.name.startswith("_"):
+            names = [r.name for r in found if not r.name.startswith(("_", "LATE(")) and "~" not in r.name]
+            hint = did_you_mean(statement.table.text, names)
+            private = " is private" if relation is not None else " is not defined"
+            message = f"view `{statement.table.text}` of script `{script.name}`{private}"
+            raise fail("B2009", message, span=statement.table.span, hint=hint)
+        self._take(found, [relation], script, {relation.name.casefold(): statement.name.text})
+
+    def import_all(self, statement: ImportAll) -> None:
+        """`IMPORT origin.*`."""
+        source = self._source(statement.origin.text)
+        if source is not None:
+            names = table_names(source)
+            if not names:
+                self.diagnostics.append(
+                    Diagnostic("B6106", f"source `{source.name}` has no tables", Severity.WARNING, statement.span)
+                )
+            for name in names:
+                self._from_source(source, name, name, statement.clauses, statement.span, statement.doc)
+            return
+        script = self._script(statement.origin.text)
+        if script is None:
+            raise self._no_origin(statement.origin.text, statement.origin.span)
+        self._refuse_clauses(statement.clauses, statement.span)
+        found = self._compiled(script, statement.origin.span)
+        public = [r for r in found if not r.name.startswith("_") and "~" not in r.name and r.parent is None]
+        self._take(found, [r for r in public if r.name.casefold() not in found.foreign], script, {})
+
+    # -- sources ------------------------------------------------------------------------------------------------------
+
+    def _source(self, name: str) -> Source | None:
+        return self.project.source(name) if self.project is not None else None
+
+    def _from_source(self, source: Source, table: str, name: str, clauses: InputClauses, span: Span, doc: str | None) -> None:
+        found = source_table(source, table, span=span)
+        origin = SourceTable(source.name, found.name, source.connector, dict(source.options))
+        define_imported(
+            self.definitions, name if name.casefold() != found.name.casefold() else found.name, found.schema, found.primary_key,
+            origin, clauses, self.file, span, doc,
+        )  # fmt: skip
+
+    def _no_origin(self, name: str, span: Span) -> BelvedereError:
+        sources = list(self.project.sources) if self.project is not None else []
+        scripts = [p.stem for d in self._directories() for p in sorted(d.glob(f"*{SUFFIX}")) if p != self.path]
+        hint = did_you_mean(name, [*sources, *scripts])
+        if hint is None or not hint.startswith("did"):
+            hint = f"add [sources.{name}] to belvedere.toml, or put {name}{SUFFIX} beside this script"
+        return fail("B6100", f"`{name}` is neither a configured source nor a script", span=span, hint=hint)
+
+    @staticmethod
+    def _refuse_clauses(clauses: InputClauses, span: Span) -> None:
+        if clauses.watermarks or clauses.late is not None or clauses.keep is not None:
+            raise fail(
+                "B6107", "WATERMARK, LATE and KEEP belong to the import of a source's table", span=span, hint="write them there"
+            )
+
+    # -- other scripts ------------------------------------------------------------------------------------------------
+
+    def _directories(self) -> list[Path]:
+        found = [self.path.parent] if self.path is not None else [self.project.directory] if self.project is not None else []
+        return [*found, *(self.project.script_path if self.project is not None else ())]
+
+    def _script(self, name: str) -> Path | None:
+        relative = Path(*name.split(".")).with_suffix(SUFFIX) if name else Path()
+        for directory in self._directories():
+            candidate = directory / relative
+            if candidate.is_file():
+                return candidate.resolve()
+            folded = next((p for p in directory.glob(f"*{SUFFIX}") if p.stem.casefold() == name.casefold()), None)
+            if folded is not None:
+                return folded.resolve()
+        return None
+
+    def _compiled(self, script: Path, span: Span) -> Definitions:
+        if script in self.scripts:
+            return self.scripts[script]
+        chain = (*self.chain, self.path) if self.path is not None else self.chain
+        if script in chain:
+            circle = " -> ".join(p.name for p in (*chain[chain.index(script) :], script))
+            raise fail(
+                "B2010",
+                f"the scripts import each other in a circle: {circle}",
+                span=span,
+                hint="move what both need to a third",
+            )
+        text = script.read_text(encoding="utf-8")
+        parsed = parse_script(text, str(script))
+        lowering, found = self.lower(parsed, script, self.project, chain, self.scripts)
+        diagnostics = [*parsed.diagnostics, *found]
+        self.diagnostics += diagnostics
+        if any(d.severity is Severity.ERROR for d in diagnostics):
+            raise fail("B2011", f"script `{script.name}` has errors", span=span)
+        self.scripts[script] = lowering.definitions
+        return self.scripts[script]
+
+    def _take(self, other: Definitions, wanted: list[Relation], script: Path, names: dict[str, str]) -> None:
+        """Bring relations of another script in, with all that they rest on. What was not asked for gets a name that no script can
+        say; nested tables come along under their parent's new name."""
+        mine = self.definitions
+        here = {origin: id_ for id_, origin in mine.origins.items()}
+        renamed: dict[str, str] = {}
+        shown = {r.name.casefold(): names.get(r.name.casefold(), r.name) for r in wanted}
+        for id_ in _needed(other, [r.id for r in wanted]):
+            relation = other.relations[id_]
+            root, _, rest = relation.name.partition(".")
+            name = shown.get(root.casefold(), f"_{root}~imported") + (f".{rest}" if rest else "")
+            origin = other.origins.get(id_, (script, id_))
+            if root.casefold() not in shown and origin in here:
+                renamed[id_] = here[origin]  # it came by another way
+                continue
+            new_id = mine.new_id(name)
+            mine.origins[new_id] = origin
+            renamed[id_] = new_id
+            self._copy(other, relation, new_id, name, renamed)
+        for new_id in (i for i in renamed.values() if i not in here.values()):
+            relation = mine.relations[new_id]
+            for folded, r in list(relation.relationships.items()):
+                if r.target in renamed:
+                    relation.relationships[folded] = replace(r, target=renamed[r.target])
+                elif r.target not in mine.relations:
+                    del relation.relationships[folded]
+
+    def _copy(self, other: Definitions, relation: Relation, new_id: str, name: str, renamed: dict[str, str]) -> None:
+        mine = self.definitions
+        parent = None
+        if relation.parent is not None:
+            parent = name.rpartition(".")[0]
+        if relation.id in other.inputs:
+            found = other.inputs[relation.id]
+            mine.inputs[new_id] = replace(found, id=new_id, name=name, late_of=renamed.get(found.late_of or ""))
+        elif relation.id in other.views:
+            view = other.views[relation.id]
+            owner = renamed.get(view.parent) if view.parent is not None else None
+            mine.views[new_id] = replace(view, id=new_id, name=name, plan=_moved(view.plan, renamed), parent=owner)
+        else:
+            subscription = other.subscriptions[relation.id]
+            mine.subscriptions[new_id] = replace(subscription, id=new_id, name=name, view=renamed[subscription.view])
+        mine.add(replace(relation, id=new_id, name=name, parent=parent, relationships=dict(relation.relationships)))
+
+
+def _moved(node: Node, renamed: dict[str, str]) -> Node:
+    if isinstance(node, Scan):
+        return replace(node, relation=renamed[node.relation])
+    return node.with_inputs(tuple(_moved(i, renamed) for i in node.inputs))
+
+
+def _needed(other: Definitions, wanted: list[str]) -> list[str]:
+    """The ids that relations rest on or lead to, in the order of definition."""
+    seen: set[str] = set()
+    todo = list(wanted)
+    while todo:
+        id_ = todo.pop()
+        if id_ in seen:
+            continue
+        seen.add(id_)
+        if id_ in other.views:
+            todo += [n.relation for n in other.views[id_].plan.walk() if isinstance(n, Scan)]
+        late_of = other.inputs[id_].late_of if id_ in other.inputs else None
+        if late_of is not None:
+            todo.append(late_of)
+        if id_ in other.subscriptions:
+            todo.append(other.subscriptions[id_].view)
+        relation = other.relations[id_]
+        todo += [r.target for r in relation.relationships.values()]
+    return [id_ for id_ in other.relations if id_ in seen]
+
+
+__all__ = ["Importer"]

@@ -1,0 +1,219 @@
+"""Inputs: IMPORT and CREATE STREAM | TABLE -> `Input`s with the nested tables of their data.
+
+In: the statement and, for imports, the columns of the source. Out: inputs and nested views in the definitions. An array of objects
+becomes a nested table `T.field` whose hidden key is the parent's key and the index (SQRL, 'Representing Hierarchical Data').
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.catalog import Input, InputKind, LatePolicy, SourceTable, View, Watermark, late_input
+from belvedere.errors import BelvedereError, Span, fail
+from belvedere.lang import types as t
+from belvedere.lang.definitions import Definitions, Relation, RelationshipDefinition
+from belvedere.lang.durations import microseconds
+from belvedere.lang.names import did_you_mean
+from belvedere.lang.statements import CreateInput, InputClauses, span_of
+from belvedere.plan.expressions import column
+from belvedere.plan.keys import unused_name
+from belvedere.plan.nodes import Item, Project, Scan, Unnest
+from belvedere.schema import INGEST_TIME, ROWTIME, TIMESTAMP, UID, Column, Schema
+
+INDEX = "_index"
+PARENT = "parent"
+
+
+def define_created(statement: CreateInput, definitions: Definitions, file: str) -> None:
+    """`CREATE STREAM` or `CREATE TABLE`."""
+    columns: list[Column] = []
+    for written in statement.columns:
+        type_ = t.arrow_type(written.type)
+        if type_ is None or t.is_interval(type_):
+            raise fail(
+                "B3003", f"type {written.type.sql('spark')} is not supported", span=written.span, hint="use another type"
+            )
+        if any(c.name.casefold() == written.name.text.casefold() for c in columns):
+            raise fail("B2007", f"column `{written.name.text}` is declared twice", span=written.name.span)
+        columns.append(Column(written.name.text, type_, written.nullable, doc=written.doc))
+    key = tuple(_column(columns, k.text, k.span) for k in statement.primary_key)
+    watermarks = read_watermarks(columns, statement.clauses, file)
+    if statement.kind is InputKind.STREAM and not watermarks and not any(c.name.casefold() == ROWTIME for c in columns):
+        columns.append(Column(ROWTIME, TIMESTAMP, nullable=False, hidden=True))
+        watermarks = (Watermark(ROWTIME, 0),)
+    late = statement.clauses.late or (LatePolicy.REJECT if statement.kind is InputKind.STREAM else LatePolicy.KEEP)
+    _define(
+        definitions,
+        statement.name.text,
+        statement.kind,
+        columns,
+        key,
+        watermarks,
+        late,
+        statement.clauses,
+        statement.span,
+        statement.doc,
+    )
+
+
+def define_imported(
+    definitions: Definitions,
+    name: str,
+    schema: pa.Schema,
+    primary_key: Sequence[str],
+    source: SourceTable,
+    clauses: InputClauses,
+    file: str,
+    span: Span,
+    doc: str | None,
+) -> None:
+    """One table of a source."""
+    columns = [Column(f.name, _utc(f.type), f.nullable) for f in schema]
+    key = tuple(_column(columns, k, span) for k in primary_key)
+    watermarks = read_watermarks(columns, clauses, file)
+    late = clauses.late or LatePolicy.KEEP
+    _define(definitions, name, InputKind.IMPORT, columns, key, watermarks, late, clauses, span, doc, source)
+
+
+def _utc(type_: pa.DataType) -> pa.DataType:
+    """Instants have one type, whatever the file's unit and zone."""
+    if pa.types.is_timestamp(type_):
+        return TIMESTAMP
+    return t.STRING if type_ == pa.large_string() else type_
+
+
+def _define(
+    definitions: Definitions,
+    name: str,
+    kind: InputKind,
+    columns: list[Column],
+    key: tuple[str, ...],
+    watermarks: tuple[Watermark, ...],
+    late: LatePolicy,
+    clauses: InputClauses,
+    span: Span,
+    doc: str | None,
+    source: SourceTable | None = None,
+) -> None:
+    shown = [_nested_hidden(c) for c in columns]
+    keyed = [Column(c.name, c.type, False, c.hidden, c.doc) if c.name in key else c for c in shown]
+    schema = Schema(
+        (*keyed, Column(UID, pa.int64(), False, hidden=True), Column(INGEST_TIME, TIMESTAMP, False, hidden=True)), key or (UID,)
+    )
+    if clauses.history:
+        raise fail("B4031", "WITH HISTORY is not supported yet", span=clauses.history_span or span, hint="leave it out")
+    keep = None
+    if clauses.keep is not None:
+        keep = microseconds(clauses.keep)
+        if keep is None:
+            raise fail("B5002", "KEEP takes an interval of days or less", span=span, hint="write KEEP 7 DAYS")
+    id_ = definitions.new_id(name)
+    relation = Relation(id_, name, schema, span=span)
+    made = Input(id_, name, kind, schema, key, source, watermarks, late, keep, span, doc)
+    definitions.inputs[id_] = made
+    definitions.add(relation)
+    if watermarks:
+        _define_late(definitions, late_input(made))
+    define_nested_data(definitions, relation, span)
+
+
+def _define_late(definitions: Definitions, table: Input) -> None:
+    id_ = definitions.new_id(table.name)
+    definitions.inputs[id_] = replace(table, id=id_)
+    definitions.add(Relation(id_, table.name, table.schema, span=table.span))
+
+
+def _nested_hidden(c: Column) -> Column:
+    """Objects in an array are shown as a nested table, not as a column."""
+    return Column(c.name, c.type, c.nullable, hidden=True, doc=c.doc) if t.is_array_of_struct(c.type) else c
+
+
+def _column(columns: Sequence[Column], name: str, span: Span) -> str:
+    found = next((c for c in columns if c.name.casefold() == name.casefold()), None)
+    if found is None:
+        names = [c.name for c in columns if not c.hidden]
+        raise fail("B2002", f"column `{name}` is not defined", span=span, hint=did_you_mean(name, names))
+    return found.name
+
+
+# -- watermarks -------------------------------------------------------------------------------------------------------
+
+
+def read_watermarks(columns: Sequence[Column], clauses: InputClauses, file: str) -> tuple[Watermark, ...]:
+    """The event-time columns with their delays."""
+    found = []
+    for clause in clauses.watermarks:
+        name = _column(columns, clause.column.text, clause.column.span)
+        if next(c.type for c in columns if c.name == name) != TIMESTAMP:
+            raise fail("B5001", f"event-time column `{name}` is not a TIMESTAMP", span=clause.column.span)
+        idle = clause.idle_after or clauses.idle_after
+        found.append(Watermark(name, _delay(clause.expression, name, file), microseconds(idle) if idle is not None else None))
+    return tuple(found)
+
+
+def _delay(expr: exp.Expr | None, name: str, file: str) -> int | None:
+    """`c` is 0, `c - INTERVAL d` is d microseconds."""
+    if expr is None:
+        return None
+    inner = expr.unnest()
+    if isinstance(inner, exp.Column) and inner.name.casefold() == name.casefold():
+        return 0
+    if isinstance(inner, exp.Sub) and isinstance(inner.this, exp.Column) and inner.this.name.casefold() == name.casefold():
+        delay = microseconds(inner.expression)
+        if delay is not None and delay >= 0:
+            return delay
+    hint = f"write `WATERMARK FOR {name} AS {name} - INTERVAL 5 SECONDS`"
+    raise fail("B5003", "a watermark is its column minus an interval of fixed length", span=span_of(expr, file), hint=hint)
+
+
+# -- nested data ------------------------------------------------------------------------------------------------------
+
+
+def define_nested_data(definitions: Definitions, parent: Relation, span: Span | None) -> None:
+    """A nested table for each array of objects, as deep as the data goes."""
+    for c in parent.schema:
+        if t.is_array_of_struct(c.type):
+            _nested_table(definitions, definitions.relations[parent.id], c, span)
+
+
+def _nested_table(definitions: Definitions, parent: Relation, array: Column, span: Span | None) -> None:
+    name = f"{parent.name}.{array.name}"
+    fields = [Column(f"element.{f.name}", f.type, True) for f in array.type.value_type]
+    taken = {f.name for f in array.type.value_type}
+    position = Column(f"element.{INDEX}", pa.int32(), False, hidden=True)
+    index = unused_name(INDEX, taken)
+    unnested = Unnest(Scan(parent.id, parent.schema), column(array.name), tuple(fields), position, inline=True)
+    items = [
+        Item(f.name, column(f"element.{f.name}"), _utc(f.type), True, hidden=t.is_array_of_struct(f.type))
+        for f in array.type.value_type
+    ]
+    pairs: list[tuple[str, str]] = []
+    for key in parent.schema.key or ():
+        own = unused_name(key, taken | {index} | {p[0] for p in pairs})
+        source = parent.schema[key]
+        items.append(Item(own, column(key), source.type, source.nullable, hidden=True))
+        pairs.append((own, key))
+    items.append(Item(index, column(position.name), position.type, False, hidden=True))
+    plan = Project(unnested, tuple(items))
+    id_ = definitions.new_id(name)
+    relation = Relation(id_, name, plan.schema, parent=parent.name, parent_key=tuple(pairs), span=span)
+    definitions.views[id_] = View(id_, name, plan, plan.schema, span, array.doc, parent.id, tuple(pairs))
+    definitions.add(relation)
+    link_nested(definitions, parent, relation, array.name)
+    define_nested_data(definitions, definitions.relations[id_], span)
+
+
+def link_nested(definitions: Definitions, parent: Relation, nested: Relation, name: str) -> None:
+    """Relationships both ways between a nested table and its parent."""
+    down = RelationshipDefinition(name, nested.id, tuple((p, own) for own, p in nested.parent_key), span=nested.span)
+    definitions.relate(definitions.relations[parent.id], down)
+    if nested.schema.find(PARENT) is None:
+        up = RelationshipDefinition(PARENT, parent.id, nested.parent_key, limit=1, span=nested.span)
+        definitions.relate(definitions.relations[nested.id], up)
+
+
+__all__ = ["BelvedereError", "define_created", "define_imported", "define_nested_data", "link_nested"]

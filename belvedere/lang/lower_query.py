@@ -1,0 +1,260 @@
+"""Queries -> plans: WITH, set operations, and SELECT through `lower_select`.
+
+In: a query as written and the definitions that it may use. Out: a plan whose visible columns are the query's outputs, in order. Keys
+are not carried yet (`belvedere.plan.keys` does), and nothing is pruned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.errors import Diagnostic
+from belvedere.lang import types as t
+from belvedere.lang.definitions import Definitions
+from belvedere.lang.frame import Context, Frame
+from belvedere.lang.lower_from import lower_item
+from belvedere.lang.lower_select import SelectLowering, limits, make_order, ordinal
+from belvedere.lang.lower_stream import emitted, lower_stream
+from belvedere.lang.names import did_you_mean
+from belvedere.lang.resolve import unwrap_query
+from belvedere.lang.scope import Scope, Source
+from belvedere.lang.statements import WindowByBlock, emit_of, is_stream
+from belvedere.lang.subqueries import Inner
+from belvedere.lang.types import Typed
+from belvedere.plan.expressions import column
+from belvedere.plan.keys import carry_keys
+from belvedere.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Expr,
+    Item,
+    Node,
+    Order,
+    Project,
+    SetKind,
+    SetOperation,
+    TopK,
+    Union,
+    Window,
+)
+
+
+def new_context(
+    definitions: Definitions, file: str, diagnostics: list[Diagnostic], parameters: dict[str, Typed] | None = None
+) -> Context:
+    """A context for one statement."""
+    context = Context(definitions, file, diagnostics, parameters=parameters if parameters is not None else {})
+    context.lower_select = lower_subquery
+    context.lower_query = lower_query
+    return context
+
+
+def lower_query(query: exp.Query, context: Context, outer: Scope | None = None) -> Node:
+    """A whole query: visible columns are its outputs."""
+    query = unwrap_query(query)
+    if isinstance(query, WindowByBlock):
+        raise context.fail("B5020", "WINDOW BY is not supported in a script yet", query, "use `belvedere query`")
+    context = with_tables(query, context)
+    return emitted(_unemitted(query, context, outer), query, context)
+
+
+def _unemitted(query: exp.Query, context: Context, outer: Scope | None) -> Node:
+    if _streams(query):
+        return lower_stream(query, context)
+    _refuse_within(query, context)
+    if isinstance(query, exp.Select):
+        return SelectLowering(query, context, outer).lower(named=True).plan
+    if isinstance(query, exp.SetOperation):
+        return _set_operation(query, context)
+    if isinstance(query, exp.Values):
+        node, sources = lower_item(Frame(context), query)
+        return _renamed(node, [c.name for c in sources[0].columns])
+    if isinstance(query, exp.Subquery):
+        return _limited(lower_query(query.this, context), query, context)
+    raise context.fail("B3050", "this is not a query that Belvedere knows", query)
+
+
+def _streams(query: exp.Expr) -> bool:
+    """Whether its first SELECT says STREAM."""
+    while isinstance(query, exp.SetOperation):
+        query = query.this
+    return is_stream(query)
+
+
+def _refuse_within(query: exp.Query, context: Context) -> None:
+    order: Any = query.args.get("order")
+    if order is not None and order.args.get("within") is not None:
+        raise context.fail("B5012", "ORDER BY ... WITHIN is for SELECT STREAM", order, "write SELECT STREAM")
+
+
+def lower_nested(query: exp.Select, context: Context, domain: Node, source: Source, implied: Sequence[Item]) -> Inner:
+    """A local query of many rows per row of the table around: `source` is that row's FROM item `_`, `implied` its key."""
+    context = with_tables(query, context)
+    return SelectLowering(query, context, None, domain=domain, sources=[source], implied=implied).lower(named=True)
+
+
+def lower_subquery(query: exp.Query, context: Context, outer: Scope | None, *, domain: Node | None = None) -> Inner:
+    """A subquery of an expression, with what links it to the outer row."""
+    query = unwrap_query(query)
+    refuse_stream_forms(query, context)
+    context = with_tables(query, context)
+    if isinstance(query, exp.Select):
+        return SelectLowering(query, context, outer, domain=domain).lower(named=False)
+    plan = lower_query(query, context)
+    prefix = context.names.fresh("value") + "."
+    items = tuple(Item(prefix + c.name, column(c.name), c.type, c.nullable) for c in plan.schema.visible)
+    node = Project(plan, items)
+    single = node.schema.key == () or carry_keys(node).schema.key == ()
+    outputs = tuple(Item(i.name, column(i.name), i.type, i.nullable) for i in items)
+    return Inner(node, outputs, (), (), {}, single, grouped=True)
+
+
+def refuse_stream_forms(query: exp.Query, context: Context) -> None:
+    """EMIT, SELECT STREAM and WINDOW BY inside an expression."""
+    if isinstance(query, WindowByBlock):
+        raise context.fail("B5020", "WINDOW BY is not supported in a script yet", query, "use `belvedere query`")
+    if emit_of(query) is not None or _streams(query):
+        raise context.fail(
+            "B5010", "EMIT and STREAM cannot stand in an expression's subquery", query, "write a view with it first"
+        )
+    _refuse_within(query, context)
+
+
+def with_tables(query: exp.Query, context: Context) -> Context:
+    """The context with the names of the query's WITH clause."""
+    clause = query.args.get("with_")
+    if clause is None:
+        return context
+    if clause.args.get("recursive"):
+        raise context.fail("B3051", "WITH RECURSIVE is not supported", clause)
+    for entry in clause.expressions:
+        plan = lower_query(entry.this, context)
+        names = [c.name for c in entry.args["alias"].columns]
+        if names and len(names) != len(plan.schema.visible):
+            raise context.fail("B3025", f"`{entry.alias}` has {len(plan.schema.visible)} columns", entry)
+        context = context.with_tables({entry.alias.casefold(): _renamed(plan, names) if names else plan})
+    return context
+
+
+def _renamed(plan: Node, names: Sequence[str]) -> Node:
+    visible = plan.schema.visible
+    return Project(plan, tuple(Item(n, column(c.name), c.type, c.nullable) for n, c in zip(names, visible, strict=True)))
+
+
+# -- set operations ---------------------------------------------------------------------------------------------------
+
+
+def _set_operation(query: exp.SetOperation, context: Context) -> Node:
+    left = lower_query(query.left, context)
+    right = lower_query(query.right, context)
+    if query.args.get("by_name"):
+        right = _by_name(left, right, query, context)
+    left, right = _aligned(left, right, query, context)
+    distinct = query.args.get("distinct") is not False
+    if isinstance(query, exp.Union):
+        node: Node = Union((left, right))
+        node = Distinct(node) if distinct else node
+    else:
+        kind = SetKind.INTERSECT if isinstance(query, exp.Intersect) else SetKind.EXCEPT
+        node = SetOperation(left, right, kind) if distinct else _counted(left, right, kind, context)
+    return _limited(node, query, context)
+
+
+def _by_name(left: Node, right: Node, query: exp.Expr, context: Context) -> Node:
+    names = [c.name for c in right.schema.visible]
+    items = []
+    for c in left.schema.visible:
+        found = next((r for r in right.schema.visible if r.name.casefold() == c.name.casefold()), None)
+        if found is None:
+            raise context.fail("B2002", f"column `{c.name}` is missing on the right", query, did_you_mean(c.name, names))
+        items.append(Item(found.name, column(found.name), found.type, found.nullable))
+    return Project(right, tuple(items))
+
+
+def _aligned(left: Node, right: Node, query: exp.Expr, context: Context) -> tuple[Node, Node]:
+    """Both sides with the same number of columns and the same types; names are the left's."""
+    a, b = left.schema.visible, right.schema.visible
+    if len(a) != len(b):
+        word = type(query).__name__.upper()
+        raise context.fail(
+            "B3052", f"the sides of {word} have {len(a)} and {len(b)} columns", query, "select as many on both sides"
+        )
+    types = []
+    for x, y in zip(a, b, strict=True):
+        common = t.common_type(x.type, y.type)
+        if common is None:
+            message = f"column `{x.name}` is {t.a_type(x.type)} on the left and {t.a_type(y.type)} on the right"
+            raise context.fail("B3053", message, query, "CAST one of them")
+        types.append(common)
+    names = [c.name for c in a]
+    return _cast(left, names, types), _cast(right, names, types)
+
+
+def _cast(plan: Node, names: Sequence[str], types: Sequence[Any]) -> Node:
+    visible = plan.schema.visible
+    if len(visible) == len(plan.schema.columns) and all(
+        c.name == n and c.type == x for c, n, x in zip(visible, names, types, strict=True)
+    ):
+        return plan
+    items = []
+    for c, name, type_ in zip(visible, names, types, strict=True):
+        expr: Expr = column(c.name)
+        items.append(Item(name, expr if c.type == type_ else t.cast(expr, type_), type_, c.nullable, doc=c.doc))
+    return Project(plan, tuple(items))
+
+
+def _counted(left: Node, right: Node, kind: SetKind, context: Context) -> Node:
+    """The ALL forms: the n-th copy of a row on the left is matched by the n-th on the right."""
+    number = context.names.fresh("copy")
+    sides = [_numbered(carry_keys(side), number) for side in (left, right)]
+    node = SetOperation(sides[0], sides[1], kind)
+    return Project(node, tuple(Item(c.name, column(c.name), c.type, c.nullable) for c in node.schema if c.name != number))
+
+
+def _numbered(side: Node, number: str) -> Node:
+    visible = side.schema.visible
+    keys = [exp.Ordered(this=column(k), nulls_first=True) for k in side.schema.key or ()] or [
+        exp.Ordered(this=exp.Literal.number(1))
+    ]
+    window = exp.Window(
+        this=exp.RowNumber(), partition_by=[column(c.name) for c in visible], order=exp.Order(expressions=keys), over="OVER"
+    )
+    node = Window(side, (Item(number, window, t.INT32, False),))
+    items = (*(Item(c.name, column(c.name), c.type, c.nullable) for c in visible), Item(number, column(number), t.INT32, False))
+    return Project(node, items)
+
+
+def _limited(node: Node, query: exp.Query, context: Context) -> Node:
+    """ORDER BY and LIMIT around a set operation: over its output columns."""
+    limit, offset = limits(query, context)
+    clause = query.args.get("order")
+    orders = [_output_order(node, o, context) for o in clause.expressions] if clause is not None else []
+    if not orders and limit is None and not offset:
+        return node
+    return TopK(node, tuple(orders), limit, offset)
+
+
+def _output_order(node: Node, ordered: exp.Expr, context: Context) -> Order:
+    written = ordered.this if isinstance(ordered, exp.Ordered) else ordered
+    position = ordinal(written)
+    visible = node.schema.visible
+    if position is not None and 1 <= position <= len(visible):
+        return make_order(ordered, column(visible[position - 1].name))
+
+    def change(part: Expr) -> Expr:
+        if not isinstance(part, exp.Column):
+            return part
+        found = next((c for c in visible if c.name.casefold() == part.name.casefold()), None)
+        if found is None:
+            raise context.fail(
+                "B2002", f"column `{part.name}` is not defined", part, did_you_mean(part.name, [c.name for c in visible])
+            )
+        return column(found.name)
+
+    return make_order(ordered, written.copy().transform(change))
+
+
+__all__ = ["Aggregate", "lower_nested", "lower_query", "lower_subquery", "new_context"]

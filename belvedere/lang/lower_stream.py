@@ -1,0 +1,200 @@
+"""EMIT and SELECT STREAM: when and in which form a query's changes appear.
+
+In: a query with EMIT or STREAM, and its plan. Out: the plan under `Emit` or `InOrder`. Which rows are complete when is decided where the
+plan is kept; here it is only checked that some event-time column can say so (One SQL, extensions 2 and 4 to 7; SQLstream's rowtime bounds).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.catalog import InputKind
+from belvedere.lang import types as t
+from belvedere.lang.durations import microseconds
+from belvedere.lang.emit import grouped_stream, order_windows
+from belvedere.lang.frame import Context
+from belvedere.lang.lower_select import SelectLowering
+from belvedere.lang.scope import Source
+from belvedere.lang.statements import Emit as EmitClause
+from belvedere.lang.statements import emit_of, is_stream
+from belvedere.plan.bounds import Bounds, Known, bounds_of
+from belvedere.plan.expressions import column
+from belvedere.plan.monotone import monotone
+from belvedere.plan.nodes import PTIME, UNDO, VERSION, Emit, InOrder, Item, Node, Project, Union
+from belvedere.schema import ROWTIME, TIMESTAMP
+
+
+def emitted(plan: Node, query: exp.Query, context: Context) -> Node:
+    """The plan under the query's EMIT clause; as it is where there is none."""
+    clause = emit_of(query)
+    if clause is None:
+        return plan
+    watermark = bool(clause.args.get("watermark"))
+    if watermark:
+        _check_event_time(plan, clause, context)
+    stream = bool(clause.args.get("stream"))
+    own = next((c.name for c in plan.schema.visible if c.name.casefold() in (UNDO, PTIME, VERSION)), None)
+    if stream and own is not None:
+        message = f"EMIT STREAM adds a column `{own}`, and the query has one already"
+        raise context.fail("B5023", message, clause, f"rename it: SELECT {own} AS first_{own}")
+    return Emit(plan, stream, watermark, _delay(clause, context))
+
+
+def _delay(clause: EmitClause, context: Context) -> int | None:
+    written = clause.args.get("delay")
+    if written is None:
+        return None
+    length = microseconds(written)
+    if length is None or length < 0:
+        raise context.fail("B5002", "AFTER DELAY takes an interval of days or less", written, "write INTERVAL '6' MINUTES")
+    return length
+
+
+def _check_event_time(plan: Node, clause: EmitClause, context: Context) -> None:
+    if not event_time_columns(plan, context):
+        hint = "group by an event-time column or a window of it, and say WATERMARK FOR where the input is defined"
+        raise context.fail("B5013", "EMIT AFTER WATERMARK needs an event-time column in the result", clause, hint)
+
+
+def event_time_columns(plan: Node, context: Context) -> list[str]:
+    """The columns of a plan that may have a bound: those of inputs with event time, as far as they reach."""
+    return list(bounds_of(plan, known_bounds(context)))
+
+
+def known_bounds(context: Context) -> Known:
+    """Which columns of inputs and views may have a bound; tables that nobody waits for hold nothing back."""
+
+    def known(relation: str) -> Bounds | None:
+        definitions = context.definitions
+        table = definitions.inputs.get(relation)
+        if table is not None:
+            waits = table.watermarks or (table.kind is not InputKind.TABLE and not table.primary_key)
+            return {w.column: 0 for w in table.watermarks} if waits else None
+        if relation in definitions.views:
+            return bounds_of(definitions.views[relation].plan, known)
+        return {}
+
+    return known
+
+
+# -- SELECT STREAM ----------------------------------------------------------------------------------------------------
+
+
+def lower_stream(query: exp.Query, context: Context) -> Node:
+    """`SELECT STREAM ...`, and `UNION ALL` of such: rows in the order of their rowtime."""
+    if isinstance(query, exp.Select) and query.args.get("group"):
+        return grouped_stream(query, context, known_bounds(context))
+    branches = [_branch(s, context) for s in _selects(query, context)]
+    within = _within(query, context)
+    if len(branches) == 1:
+        plan, time = branches[0]
+        return InOrder(plan, time, within)
+    plan, time = _united(branches, query, context)
+    return InOrder(plan, time, within)
+
+
+def _selects(query: exp.Expr, context: Context) -> list[exp.Select]:
+    if isinstance(query, exp.Union) and query.args.get("distinct") is False:
+        return [*_selects(query.this, context), *_selects(query.expression, context)]
+    if isinstance(query, exp.Select):
+        return [query]
+    raise context.fail(
+        "B5015", "UNION ALL is the only set operation on streams", query, "write UNION ALL, or SELECT without STREAM"
+    )
+
+
+def _within(query: exp.Query, context: Context) -> int | None:
+    order: Any = query.args.get("order")
+    if order is None:
+        return None
+    within = order.args.get("within")
+    length = microseconds(within) if within is not None else None
+    if within is None or length is None:
+        raise context.fail(
+            "B5016", "a stream is in the order of its rowtime already", order, "write ORDER BY ts WITHIN INTERVAL '2' SECOND"
+        )
+    return length
+
+
+def _branch(select: exp.Select, context: Context) -> tuple[Node, str]:
+    """One SELECT of a stream: its plan with the time column, and that column's name."""
+    for key in ("group", "having", "distinct", "limit", "offset", "qualify"):
+        if select.args.get(key):
+            hint = "write SELECT ... EMIT STREAM AFTER WATERMARK"
+            raise context.fail("B5011", f"SELECT STREAM with {key.upper()} is not supported yet", select, hint)
+    ordered: Any = select.args.get("order")
+    plain = order_windows(select.copy(), context)
+    plain.set("order", None)
+    lowering = SelectLowering(plain, context)
+    plan = lowering.lower(named=True).plan
+    sources = lowering.frame.scope.sources
+    if len(sources) != 1 or not isinstance(plan, Project):
+        hint = "write SELECT ... EMIT STREAM"
+        raise context.fail("B5011", "SELECT STREAM over a join is not supported yet", select, hint)
+    own = _source_time(sources[0], context)
+    named = next((i for i in plan.items if i.name.casefold() == ROWTIME), None)
+    if named is not None:
+        _check_rowtime(named, own, ordered is not None, select, context)
+        return plan, named.name
+    if ordered is not None:
+        raise context.fail("B5016", "ORDER BY ... WITHIN needs the time in the select list", ordered, "select it AS ROWTIME")
+    if own is None:
+        hint = "say WATERMARK FOR where the input is defined, or select a time AS ROWTIME"
+        raise context.fail("B5017", f"`{sources[0].alias}` has no event-time column to stream by", select, hint)
+    shown = next((i for i in plan.items if isinstance(i.expr, exp.Column) and i.expr.name == own), None)
+    if shown is not None:
+        return plan, shown.name
+    return replace(plan, items=(*plan.items, Item(ROWTIME, column(own), TIMESTAMP, False, hidden=True))), ROWTIME
+
+
+def _source_time(source: Source, context: Context) -> str | None:
+    """The internal name of the event-time column of a FROM item."""
+    if source.relation is None:
+        return None
+    definitions = context.definitions
+    name = None
+    if source.relation.id in definitions.inputs:
+        watermarks = definitions.inputs[source.relation.id].watermarks
+        name = watermarks[0].column if watermarks else None
+    elif source.relation.id in definitions.views:
+        plan = definitions.views[source.relation.id].plan
+        name = plan.time if isinstance(plan, InOrder) else next(iter(event_time_columns(plan, context)), None)
+    found = source.find(name) if name is not None else None
+    return found.internal if found is not None else None
+
+
+def _check_rowtime(item: Item, own: str | None, sorted_: bool, select: exp.Select, context: Context) -> None:
+    if item.type != TIMESTAMP:
+        raise context.fail("B5018", f"ROWTIME is {t.a_type(item.type)}, not a TIMESTAMP", select, "CAST it")
+    if sorted_ or (isinstance(item.expr, exp.Column) and item.expr.name == own):
+        return
+    found = monotone(item.expr)
+    if found is None or found.column != own:
+        hint = "add an interval to it, or round it down; or sort: ORDER BY t WITHIN INTERVAL ..."
+        raise context.fail("B5019", "a computed ROWTIME must never fall while the rowtime of its input rises", select, hint)
+
+
+def _united(branches: list[tuple[Node, str]], query: exp.Query, context: Context) -> tuple[Node, str]:
+    """The branches with the same columns, and the name of their time: a column that all show, else the hidden `rowtime`."""
+    first = branches[0][0].schema.visible
+    places = {[c.name for c in plan.schema.columns].index(time) for plan, time in branches}
+    place = min(places)
+    shown = len(places) == 1 and place < len(first) and all(not p.schema[t].hidden for p, t in branches)
+    united = []
+    for plan, time in branches:
+        columns = plan.schema.visible
+        if [c.type for c in columns] != [c.type for c in first]:
+            raise context.fail(
+                "B3053", "the streams of UNION ALL have different columns", query, "select the same types from each"
+            )
+        items = [Item(f.name, column(c.name), c.type, c.nullable) for c, f in zip(columns, first, strict=True)]
+        if not shown:
+            items.append(Item(ROWTIME, column(time), TIMESTAMP, False, hidden=True))
+        united.append(Project(plan, tuple(items)))
+    return Union(tuple(united)), first[place].name if shown else ROWTIME
+
+
+__all__ = ["emitted", "event_time_columns", "is_stream", "lower_stream"]

@@ -1,0 +1,56 @@
+"""The nearest name: what a misspelt word probably meant.
+
+In: a word and the names that are there. Out: the likeliest of them, or a hint for a diagnostic. Case never counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def distance(left: str, right: str, limit: int) -> int:
+    """Edits (insert, delete, replace, swap of neighbours) between two words; `limit + 1` where there are more."""
+    if abs(len(left) - len(right)) > limit:
+        return limit + 1
+    before_last: list[int] = []
+    last = list(range(len(right) + 1))
+    for i, a in enumerate(left, 1):
+        row = [i]
+        for j, b in enumerate(right, 1):
+            cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
+                cost = min(cost, before_last[j - 2] + 1)
+            row.append(cost)
+        if min(row) > limit:
+            return limit + 1
+        before_last, last = last, row
+    return last[-1]
+
+
+def nearest_name(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate closest to `name`, if it is close: a third of its letters may differ, and underscores do not count."""
+    folded = _fold(name)
+    limit = max(1, len(folded) // 3)
+    best: tuple[int, int] | None = None
+    found = None
+    for order, candidate in enumerate(candidates):
+        edits = distance(folded, _fold(candidate), limit)
+        if edits <= limit and (best is None or (edits, order) < best):
+            best, found = (edits, order), candidate
+    return found
+
+
+def _fold(name: str) -> str:
+    return name.casefold().replace("_", "")
+
+
+def did_you_mean(name: str, candidates: Iterable[str], *, shown: int = 8) -> str | None:
+    """A hint: `did you mean ...?` with the nearest name, else what there is; None where there is nothing."""
+    names = list(dict.fromkeys(candidates))
+    nearest = nearest_name(name, names)
+    if nearest is not None:
+        return f"did you mean `{nearest}`?"
+    if not names:
+        return None
+    listed = ", ".join(f"`{n}`" for n in names[:shown])
+    return f"there is {listed}" + (f" and {len(names) - shown} more" if len(names) > shown else "")

@@ -1,0 +1,137 @@
+"""The types of a query template's undeclared parameters, and the defaults of declared ones.
+
+In: a query with `?` or `:name`; a literal. Out: a type for each parameter, from the column or value that it is compared with (what
+cannot be told is refused with a hint to declare it); a default as a client of the API would write it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.errors import BelvedereError, Span, fail
+from belvedere.lang.frame import Context
+from belvedere.lang.infer import parameter_name
+from belvedere.lang.types import Typed, a_type, arrow_type
+
+COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In, exp.Like, exp.NullSafeEQ)
+
+
+def infer_parameters(query: exp.Query, context: Context) -> dict[str, Typed]:
+    """Name -> type, in the order of first use."""
+    parameters: dict[str, Typed] = {}
+    for placeholder in sorted(query.find_all(exp.Placeholder), key=lambda p: p.meta.get("start", 0)):
+        name = parameter_name(placeholder)
+        if name not in parameters:
+            parameters[name] = Typed(_type(placeholder, query, context), False)
+    return parameters
+
+
+def _type(placeholder: exp.Placeholder, query: exp.Query, context: Context) -> object:
+    parent = placeholder.parent
+    while isinstance(parent, (exp.Paren, exp.Tuple)):
+        parent = parent.parent
+    if isinstance(parent, exp.Cast):
+        found = arrow_type(parent.args["to"])
+        if found is not None:
+            return found
+    for other in _others(parent, placeholder):
+        found = _type_in(other, context)
+        if found is not None:
+            return found
+    name = parameter_name(placeholder)
+    raise context.fail(
+        "B3004", f"parameter `{name}` has no type", placeholder, "compare it with a column, or declare: `Q(name TYPE) := ...`"
+    )
+
+
+def _others(parent: exp.Expr | None, placeholder: exp.Placeholder) -> list[exp.Expr]:
+    if not isinstance(parent, COMPARED):
+        return []
+    parts = [parent.args.get(k) for k in ("this", "expression", "low", "high")] + list(parent.expressions)
+    return [p for p in parts if isinstance(p, exp.Expr) and p.find(exp.Placeholder) is None]
+
+
+def _type_in(expr: exp.Expr, context: Context) -> object:
+    """The type of an expression of a query: what the query would give if it selected just that."""
+    select = expr.find_ancestor(exp.Select)
+    if select is None:
+        return None
+    probe = exp.Select(expressions=[exp.alias_(expr.copy(), "probe", quoted=True)])
+    for key in ("from_", "joins", "laterals"):
+        value = select.args.get(key)
+        if isinstance(value, list):
+            probe.set(key, [v.copy() for v in value])
+        elif value is not None:
+            probe.set(key, value.copy())
+    if probe.find(exp.Placeholder) is not None:
+        return None
+    outer = select.root()
+    clause = outer.args.get("with_")
+    if clause is not None and clause.find(exp.Placeholder) is None:
+        probe.set("with_", clause.copy())
+    try:
+        plan = context.lower_query(probe, context, None)
+    except BelvedereError:
+        return None
+    return plan.schema["probe"].type
+
+
+# -- defaults ---------------------------------------------------------------------------------------------------------
+
+
+def default_of(written: exp.Expr, type_: pa.DataType, name: str, span: Span) -> bool | int | float | str:
+    """A literal of a parameter's type; anything else is refused (B4030)."""
+    try:
+        found = _literal(written, type_)
+    except (ValueError, InvalidOperation):
+        found = None
+    if found is None:
+        hint = "write a literal: 10, 'text', TRUE, DATE '2026-01-31', TIMESTAMP '2026-01-31 08:00:00'"
+        raise fail("B4030", f"the default of parameter `{name}` is not a literal of {a_type(type_)}", span=span, hint=hint)
+    return found
+
+
+def _literal(written: exp.Expr, type_: pa.DataType) -> bool | int | float | str | None:
+    if isinstance(written, exp.Cast) and isinstance(written.this, exp.Literal) and written.this.is_string:
+        same = pa.types.is_temporal(type_) and arrow_type(written.args["to"]) == type_
+        return _time(written.this.name, type_) if same else None
+    if isinstance(written, exp.Boolean):
+        return bool(written.this) if pa.types.is_boolean(type_) else None
+    negative = isinstance(written, exp.Neg)
+    literal = written.this if negative else written
+    if not isinstance(literal, exp.Literal):
+        return None
+    if literal.is_string:
+        return _text(literal.name, type_) if not negative else None
+    return _number(("-" if negative else "") + literal.name, type_)
+
+
+def _number(text: str, type_: pa.DataType) -> int | float | str | None:
+    if pa.types.is_integer(type_):
+        value = int(text)
+        return value if -(1 << (type_.bit_width - 1)) <= value < 1 << (type_.bit_width - 1) else None
+    if pa.types.is_floating(type_):
+        return float(text)
+    if pa.types.is_decimal(type_):
+        return str(pa.scalar(Decimal(text), type_).as_py())
+    return None
+
+
+def _text(text: str, type_: pa.DataType) -> str | None:
+    if pa.types.is_string(type_):
+        return text
+    return _time(text, type_) if pa.types.is_temporal(type_) else None
+
+
+def _time(text: str, type_: pa.DataType) -> str | None:
+    if pa.types.is_date(type_):
+        return date.fromisoformat(text).isoformat()
+    if not pa.types.is_timestamp(type_):
+        return None
+    instant = datetime.fromisoformat(text)
+    instant = instant.astimezone(UTC) if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
+    return instant.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,170 @@
+"""Names inside a query: which column of which FROM item a name means.
+
+In: the FROM items of a query and of those around it. Out: internal column names `alias.column`, all distinct within a
+query and its subqueries. Knows nothing of plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from belvedere.errors import Span, fail
+from belvedere.lang.definitions import Relation
+from belvedere.lang.names import did_you_mean
+from belvedere.lang.types import Typed
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """A column as a script names it, and the plan's column behind it."""
+
+    name: str
+    internal: str
+    typed: Typed
+    hidden: bool = False
+    doc: str | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """One FROM item. `relation` is where its relationships are found; parts of a path without alias are not `addressable`."""
+
+    alias: str
+    columns: tuple[SourceColumn, ...]
+    relation: Relation | None = None
+    addressable: bool = True
+    bare: bool = True
+    """Whether its columns may be named without the alias."""
+
+    def find(self, name: str) -> SourceColumn | None:
+        """An exact match first, then one that differs in case only."""
+        exact = next((c for c in self.columns if c.name == name), None)
+        if exact is not None:
+            return exact
+        folded = name.casefold()
+        return next((c for c in self.columns if c.name.casefold() == folded), None)
+
+    @property
+    def names(self) -> list[str]:
+        """The visible columns' names."""
+        return [c.name for c in self.columns if not c.hidden]
+
+
+@dataclass
+class Names:
+    """Hands out internal aliases, each once per compiled query."""
+
+    taken: set[str] = field(default_factory=set)
+
+    def fresh(self, alias: str) -> str:
+        """`alias`, or the first free `alias_2`, `alias_3` ..."""
+        name, n = alias, 1
+        while name.casefold() in self.taken:
+            n += 1
+            name = f"{alias}_{n}"
+        self.taken.add(name.casefold())
+        return name
+
+
+@dataclass
+class Scope:
+    """The FROM items of one query, and the query around it. `used` collects the outer columns that it reads."""
+
+    file: str
+    sources: list[Source] = field(default_factory=list)
+    merged: dict[str, SourceColumn] = field(default_factory=dict)
+    """Columns that USING or NATURAL made one, by folded name."""
+    outer: Scope | None = None
+    used: dict[str, SourceColumn] = field(default_factory=dict)
+
+    def source(self, alias: str) -> Source | None:
+        """The FROM item of an alias, in this query only."""
+        folded = alias.casefold()
+        return next((s for s in self.sources if s.addressable and s.alias.casefold() == folded), None)
+
+    def reachable(self, alias: str) -> tuple[Source, bool] | None:
+        """The FROM item of an alias here or in the query around; and whether it is an outer one."""
+        found = self.source(alias)
+        if found is not None:
+            return found, False
+        if self.outer is not None:
+            outer = self.outer.source(alias)
+            if outer is not None:
+                return outer, True
+        return None
+
+    def columns(self) -> Iterator[SourceColumn]:
+        """All columns of this query's FROM items."""
+        for s in self.sources:
+            yield from s.columns
+
+    def resolve(self, parts: Sequence[exp.Identifier], span: Span) -> tuple[SourceColumn, Sequence[exp.Identifier]]:
+        """The column that a dotted name begins with, and the fields that remain of it; an error where there is none."""
+        found = self._find(parts, span)
+        if found is not None:
+            return found
+        if self.outer is not None:
+            found = self.outer._find(parts, span)
+            if found is not None:
+                self.used[found[0].internal] = found[0]
+                return found
+            if self.outer.outer is not None and self.outer.outer._find(parts, span) is not None:
+                raise fail(
+                    "B3011",
+                    f"`{dotted(parts)}` belongs to a query two levels out",
+                    span=span,
+                    hint="pass the column through the query between, or write a join",
+                )
+        raise self._unknown(parts, span)
+
+    def _find(self, parts: Sequence[exp.Identifier], span: Span) -> tuple[SourceColumn, Sequence[exp.Identifier]] | None:
+        if len(parts) > 1:
+            source = self.source(parts[0].name)
+            if source is not None:
+                column = source.find(parts[1].name)
+                if column is not None:
+                    return column, parts[2:]
+                if not any(s.bare and s.find(parts[0].name) for s in self.sources):
+                    raise self._unknown_in(source, parts[1].name, span)
+        found = self._bare(parts[0].name, span)
+        return None if found is None else (found, parts[1:])
+
+    def _bare(self, name: str, span: Span) -> SourceColumn | None:
+        merged = self.merged.get(name.casefold())
+        if merged is not None:
+            return merged
+        hits = [(s, c) for s in self.sources if s.addressable and s.bare and (c := s.find(name)) is not None]
+        shown = [h for h in hits if not h[1].hidden] or hits
+        if len(shown) > 1:
+            owners = " and ".join(f"`{s.alias}`" for s, _ in shown)
+            hint = " or ".join(f"`{s.alias}.{c.name}`" for s, c in shown)
+            raise fail("B2003", f"column `{name}` is in {owners}", span=span, hint=f"write {hint}")
+        return shown[0][1] if shown else None
+
+    def _unknown_in(self, source: Source, name: str, span: Span) -> Exception:
+        if source.relation is not None and source.relation.relationship(name) is not None:
+            hint = f"join it: `JOIN {source.alias}.{name} x`, or aggregate over it"
+            return fail("B4003", f"`{source.alias}.{name}` is a relationship, not a column", span=span, hint=hint)
+        return fail("B2002", f"`{source.alias}` has no column `{name}`", span=span, hint=did_you_mean(name, source.names))
+
+    def _unknown(self, parts: Sequence[exp.Identifier], span: Span) -> Exception:
+        name = parts[0].name
+        everything = [n for s in self.sources if s.addressable for n in s.names]
+        if len(parts) > 1:
+            aliases = [s.alias for s in self.sources if s.addressable]
+            hint = did_you_mean(name, aliases + everything)
+            return fail("B2004", f"`{name}` is not a table of this query", span=span, hint=hint)
+        return fail("B2002", f"column `{name}` is not defined", span=span, hint=did_you_mean(name, everything))
+
+
+def dotted(parts: Iterable[exp.Identifier]) -> str:
+    """A path as written."""
+    return ".".join(p.name for p in parts)
+
+
+def column_parts(column: exp.Column) -> tuple[exp.Identifier, ...]:
+    """The identifiers of a column reference, outermost first."""
+    return tuple(p for p in column.parts if isinstance(p, exp.Identifier))

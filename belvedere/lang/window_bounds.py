@@ -1,0 +1,89 @@
+"""Which columns are the two ends of one time window, and whether one of them tells the other.
+
+In: a plan and a column's name. Out: the window behind it. So `GROUP BY wend` may select `wstart` (One SQL, Listing 2): the ends
+of Tumble and Hop determine each other; of a Cumulate window the end determines the start; of a session neither does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from belvedere.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Emit,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Scan,
+    TimeWindow,
+    TimeWindowKind,
+    TopK,
+    Unnest,
+    Window,
+)
+
+ViewPlan = Callable[[str], Node | None]
+
+
+@dataclass(frozen=True)
+class WindowEnd:
+    """An end of a window: how one gets to it from the top of the plan, the kind, and whether it is the start."""
+
+    path: tuple[str, ...]
+    kind: TimeWindowKind
+    is_start: bool
+
+
+def window_end(plan: Node, name: str, view_plan: ViewPlan, path: tuple[str, ...] = ()) -> WindowEnd | None:
+    """The window that a column is an end of; None for any other column."""
+    match plan:
+        case TimeWindow():
+            if name in (plan.start, plan.end):
+                return WindowEnd(path, plan.kind, name == plan.start)
+            return window_end(plan.input, name, view_plan, (*path, "window"))
+        case Project():
+            item = next((i for i in plan.items if i.name == name), None)
+            found = item is not None and isinstance(item.expr, exp.Column)
+            return window_end(plan.input, item.expr.name, view_plan, path) if item is not None and found else None
+        case Aggregate():
+            item = next((i for i in plan.keys if i.name == name), None)
+            if item is None or not isinstance(item.expr, exp.Column):
+                return _maximum(plan, name, view_plan, path)
+            return window_end(plan.input, item.expr.name, view_plan, path)
+        case Join():
+            side = 0 if name in plan.left.schema.names else 1
+            below = plan.inputs[side]
+            return window_end(below, name, view_plan, (*path, str(side))) if name in below.schema.names else None
+        case Filter() | TopK() | Distinct() | Window() | Unnest() | Emit():
+            below = plan.inputs[0]
+            return window_end(below, name, view_plan, path) if name in below.schema.names else None
+        case Scan():
+            behind = view_plan(plan.relation)
+            return window_end(behind, name, view_plan, (*path, plan.relation)) if behind is not None else None
+        case _:
+            return None
+
+
+def _maximum(plan: Aggregate, name: str, view_plan: ViewPlan, path: tuple[str, ...]) -> WindowEnd | None:
+    """`max(wstart)` beside a key `wend` of the same window is its start."""
+    item = next((i for i in plan.aggregates if i.name == name), None)
+    if item is None or not isinstance(item.expr, exp.Max) or not isinstance(item.expr.this, exp.Column):
+        return None
+    found = window_end(plan.input, item.expr.this.name, view_plan, path)
+    keys = [k.expr.name for k in plan.keys if isinstance(k.expr, exp.Column)]
+    ends = [window_end(plan.input, k, view_plan, path) for k in keys]
+    return found if found is not None and any(e is not None and tells(e, found) for e in ends) else None
+
+
+def tells(known: WindowEnd, other: WindowEnd) -> bool:
+    """Whether one end of a window determines the other."""
+    if known.path != other.path or known.kind is not other.kind or known.is_start == other.is_start:
+        return False
+    if known.kind is TimeWindowKind.CUMULATE:
+        return not known.is_start
+    return known.kind in (TimeWindowKind.TUMBLE, TimeWindowKind.HOP)

@@ -1,0 +1,202 @@
+"""The syntax tree of a SQL++ query with the WINDOW BY clause.
+
+In: nothing. Out: immutable types that `window_by_parser` makes and all later stages read. Scalar expressions are sqlglot
+trees in a normal form: a variable is an unqualified `exp.Column`, a field an `exp.Dot`, an index or `[*]` an
+`exp.Bracket`, a function call an `exp.Anonymous`, an object an `exp.Struct`; `Missing` and `QueryExpression` are ours.
+Source of the clause: Fang, Lychagin, Carey, Tsotras, "WINDOW BY", VLDB Journal 33(3), 2024, sections 3.1 to 3.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar
+
+from sqlglot import exp
+
+from belvedere.errors import Span
+
+Expr = exp.Expr
+
+
+class Missing(exp.Expression):
+    """The MISSING literal."""
+
+    arg_types: ClassVar[dict[str, bool]] = {}
+
+
+class QueryExpression(exp.Expression):
+    """A query in brackets as a value: the array of its results; `query` is a `Query`."""
+
+    arg_types = {"query": True}
+
+    @property
+    def query(self) -> Query:
+        query = self.args["query"]
+        assert isinstance(query, Query)
+        return query
+
+
+@dataclass(frozen=True)
+class Name:
+    """A declared name and where it stands."""
+
+    text: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Let:
+    """`LET name = value`, or `WITH name AS value` where value is a `QueryExpression`."""
+
+    name: Name
+    value: Expr
+
+
+class SourceKind(StrEnum):
+    """How a FROM term joins those before it."""
+
+    CROSS = "cross"
+    INNER = "inner"
+    LEFT = "left"
+    UNNEST = "unnest"
+    LEFT_UNNEST = "left unnest"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One term of FROM: a table, a path or a query, bound to a variable; `position` counts from 1 (AT)."""
+
+    variable: Name
+    expr: Expr
+    kind: SourceKind = SourceKind.CROSS
+    condition: Expr | None = None
+    position: Name | None = None
+
+
+@dataclass(frozen=True)
+class GroupBy:
+    """GROUP BY keys, each with a name, and the GROUP AS variable."""
+
+    keys: tuple[Let, ...]
+    group: Name | None = None
+
+
+@dataclass(frozen=True)
+class OrderKey:
+    """One sort key. MISSING < NULL < values ascending; NULLS FIRST|LAST moves both."""
+
+    expr: Expr
+    descending: bool = False
+    nulls_first: bool | None = None
+
+    @property
+    def nulls_come_first(self) -> bool:
+        return not self.descending if self.nulls_first is None else self.nulls_first
+
+
+@dataclass(frozen=True)
+class Variables:
+    """What a boundary declares: AS item, AT position, PREV AS previous, NEXT AS next (Fig. 6)."""
+
+    item: Name | None = None
+    position: Name | None = None
+    previous: Name | None = None
+    next: Name | None = None
+
+    def __iter__(self) -> Iterator[tuple[str, Name]]:
+        for role in ("item", "position", "previous", "next"):
+            name = getattr(self, role)
+            if name is not None:
+                yield role, name
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """LABEL, START or END: variables and a predicate (None is TRUE), or UNBOUNDED (Fig. 5)."""
+
+    variables: Variables = Variables()
+    when: Expr | None = None
+    unbounded: bool = False
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class WindowBy:
+    """The clause (Figs. 4 to 6). `end` is None only for TUMBLING: up to the tuple before the next start."""
+
+    name: Name
+    partition: tuple[Expr, ...]
+    order: tuple[OrderKey, ...]
+    tumbling: bool
+    start: Boundary
+    end: Boundary | None
+    label: Boundary | None = None
+    only: bool = False
+    span: Span | None = None
+
+    @property
+    def boundaries(self) -> tuple[tuple[str, Boundary], ...]:
+        """The boundaries that are there, by role, in the order of their scopes."""
+        named = (("label", self.label), ("start", self.start), ("end", self.end))
+        return tuple((role, b) for role, b in named if b is not None)
+
+    @property
+    def variables(self) -> dict[str, tuple[str, str]]:
+        """Declared variable -> (label|start|end, item|position|previous|next)."""
+        return {name.text: (side, role) for side, b in self.boundaries for role, name in b.variables}
+
+
+@dataclass(frozen=True)
+class Selected:
+    """One member of SELECT: a named expression, `e.*` (star), or `*` (star without expression)."""
+
+    expr: Expr | None
+    name: str | None = None
+    star: bool = False
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Select:
+    """SELECT VALUE e (`value`) or SELECT with named members."""
+
+    value: Expr | None = None
+    items: tuple[Selected, ...] = ()
+    distinct: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """One query block: its clauses in the order in which they act."""
+
+    select: Select
+    sources: tuple[Source, ...] = ()
+    lets: tuple[Let, ...] = ()
+    where: Expr | None = None
+    group: GroupBy | None = None
+    group_lets: tuple[Let, ...] = ()
+    having: Expr | None = None
+    window: WindowBy | None = None
+    window_lets: tuple[Let, ...] = ()
+    window_having: Expr | None = None
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Query:
+    """Blocks joined by UNION ALL, with the clauses around them."""
+
+    blocks: tuple[Block, ...]
+    bindings: tuple[Let, ...] = ()
+    order: tuple[OrderKey, ...] = ()
+    limit: Expr | None = None
+    offset: Expr | None = None
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def has_window(self) -> bool:
+        """Whether some block here, or a query within FROM or WITH, has a WINDOW BY clause."""
+        nested = [let.value for let in self.bindings] + [s.expr for b in self.blocks for s in b.sources]
+        return any(b.window for b in self.blocks) or any(isinstance(e, QueryExpression) and e.query.has_window for e in nested)

@@ -1,0 +1,327 @@
+"""The normal form of START and END, and the class that says how fast the boundary can be found.
+
+In: a boundary's predicate, the variables' sides and the type of an item. Out: a `Search`: a disjunction of conjunctions of
+atoms, or None for the arbitrary class d. A search looks, for each known tuple i, for the first tuple j at or after a
+place where one of the conjunctions holds; each conjunction alone has one of the classes
+
+    0    no condition on j                      a    P(j)
+    b    monotone in j: positions, order key    a+b  both
+    c1   f(j) < g(i) and the like               c2   f(j) = g(i)            c3   f(j) <> g(i)
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.lang.window_by import Expr, QueryExpression, WindowBy
+from belvedere.lang.window_by_functions import Type
+from belvedere.lang.window_by_types import Scope, Typing
+
+ITEM = "$item"
+MOST_CONJUNCTIONS = 16
+FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+OPERATORS: Mapping[type[Any], str] = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+
+
+class WindowClass(StrEnum):
+    """How the search is done, cheapest first."""
+
+    NONE = "0"
+    LOCAL = "a"
+    MONOTONE = "b"
+    LOCAL_MONOTONE = "a+b"
+    ORDERED = "c1"
+    EQUAL = "c2"
+    UNEQUAL = "c3"
+    ARBITRARY = "d"
+
+
+COST: Mapping[WindowClass, str] = {
+    WindowClass.NONE: "no search",
+    WindowClass.LOCAL: "one backward pass, O(n)",
+    WindowClass.MONOTONE: "arithmetic or binary search, O(n log n) at most",
+    WindowClass.LOCAL_MONOTONE: "binary search, then the next true, O(n log n) at most",
+    WindowClass.ORDERED: "descent in a tree of extremes, O(n log n)",
+    WindowClass.EQUAL: "look-up by value and position, O(n log n)",
+    WindowClass.UNEQUAL: "next change, O(n)",
+    WindowClass.ARBITRARY: "scan from each start, O(n L) for windows of length L",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A summand: an expression over the item (`$item`) of one side's tuple, or its neighbour's, or its position, or a constant."""
+
+    side: str  # label, start, end, or "" for a constant
+    role: str  # item, previous, next, position, or "" for a constant
+    expr: Expr
+    sign: int = 1
+
+
+@dataclass(frozen=True)
+class Local:
+    """A condition on one side's tuple alone; variables by role: `$item`, `$position`, `$previous`, `$next`."""
+
+    side: str
+    expr: Expr
+
+    @property
+    def roles(self) -> frozenset[str]:
+        return frozenset(c.name[1:] for c in self.expr.find_all(exp.Column) if c.name.startswith("$"))
+
+
+@dataclass(frozen=True)
+class Compare:
+    """`sum(searched) operator sum(known)`; more than one summand only where sums are exact."""
+
+    searched: tuple[Part, ...]
+    operator: str
+    known: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Conjunction:
+    """Atoms that must all be TRUE: on the known tuples, on the searched one, and between them."""
+
+    known: tuple[Local, ...] = ()
+    local: tuple[Local, ...] = ()
+    compares: tuple[Compare, ...] = ()
+
+
+@dataclass(frozen=True)
+class Search:
+    """Look for `side`: the first tuple for which a conjunction holds. `classes` has one class each."""
+
+    side: str
+    conjunctions: tuple[Conjunction, ...]
+    classes: tuple[WindowClass, ...]
+
+    @property
+    def worst(self) -> WindowClass:
+        return max(self.classes, key=list(WindowClass).index, default=WindowClass.NONE)
+
+
+@dataclass(frozen=True)
+class Item:
+    """What classification knows of the items: their type, ORDER BY's first key over `$item` (None if not a plain one)."""
+
+    type: Type
+    order: Expr | None
+    constants: Mapping[str, Type]
+
+
+class _NotNormal(Exception):
+    """The predicate has no normal form of known class."""
+
+
+def item_expression(expr: Expr, variables: tuple[str, ...]) -> Expr:
+    """An expression over the binding variables as one over `$item`."""
+
+    def change(node: Any) -> Any:
+        if isinstance(node, exp.Column) and node.name in variables:
+            item = exp.Column(this=exp.to_identifier(ITEM))
+            return item if len(variables) == 1 else exp.Dot(this=item, expression=exp.to_identifier(node.name))
+        return node
+
+    result: Expr = expr.transform(change)
+    return result
+
+
+def classify(window: WindowBy, side: str, item: Item) -> Search | None:
+    """The search for START (of a labelled window) or END; None for class d. UNBOUNDED and no WHEN are the caller's."""
+    boundary = window.end if side == "end" else window.start
+    assert boundary is not None
+    when = boundary.when if boundary.when is not None else exp.true()
+    try:
+        alternatives = _Normal(window.variables, side, item).alternatives(when, positive=True)
+    except _NotNormal:
+        return None
+    classes = tuple(class_of(c, item) for c in alternatives)
+    if any(c == WindowClass.ARBITRARY for c in classes):
+        return None
+    return Search(side, tuple(alternatives), classes)
+
+
+def local_condition(window: WindowBy, side: str, expr: Expr | None) -> Local:
+    """LABEL's or an unlabelled START's predicate: it sees one tuple only."""
+    sides = window.variables
+    return Local(side, _by_role(expr if expr is not None else exp.true(), sides))
+
+
+def neighbours_compared(atom: Local, positive: bool, item: Type) -> Compare | None:
+    """A comparison of a tuple with its neighbours or its position; None for other conditions. `item` is its type."""
+    node = atom.expr
+    if type(node) not in OPERATORS:
+        return None
+    operator = OPERATORS[type(node)] if positive else NEGATED[OPERATORS[type(node)]]
+    roles = {f"${r}": (atom.side, r) for r in ("item", "previous", "next", "position")}
+    normal = _Normal(roles, atom.side, Item(item, None, {}))
+    left, right = normal.whole(node.this), normal.whole(node.expression)
+    if left is not None and right is not None and "position" not in (left.role, right.role) and left.side and right.side:
+        return Compare((left,), operator, (right,))
+    try:
+        summands = normal.summands(node.this, 1) + normal.summands(node.expression, -1)
+    except _NotNormal:
+        return None
+    known = tuple(Part(p.side, p.role, p.expr, -p.sign) for p in summands if not p.side)
+    return Compare(tuple(p for p in summands if p.side), operator, known)
+
+
+def class_of(conjunction: Conjunction, item: Item) -> WindowClass:
+    """The class of one conjunction."""
+    monotone = [c for c in conjunction.compares if is_monotone(c, item) and c.operator != "<>"]
+    general = [c for c in conjunction.compares if c not in monotone]
+    if len(general) > 1:
+        return WindowClass.ARBITRARY
+    if general:
+        return {"=": WindowClass.EQUAL, "<>": WindowClass.UNEQUAL}.get(general[0].operator, WindowClass.ORDERED)
+    if monotone:
+        return WindowClass.LOCAL_MONOTONE if conjunction.local else WindowClass.MONOTONE
+    return WindowClass.LOCAL if conjunction.local else WindowClass.NONE
+
+
+def is_monotone(compare: Compare, item: Item) -> bool:
+    """Whether the searched sum grows or falls with the position: it is the position, or ORDER BY's first key."""
+    if len(compare.searched) != 1:
+        return False
+    part = compare.searched[0]
+    return part.role == "position" or (item.order is not None and part.expr == item.order)
+
+
+class _Normal:
+    def __init__(self, sides: Mapping[str, tuple[str, str]], side: str, item: Item):
+        self.sides, self.searched, self.item = sides, side, item
+
+    def alternatives(self, node: Expr, positive: bool) -> list[Conjunction]:
+        """The disjunctive normal form of `node` (or of its negation)."""
+        sides = self.sides_of(node)
+        if len(sides) <= 1 and not node.find(QueryExpression):
+            return self.one_sided(node if positive else exp.Not(this=node.copy()), next(iter(sides), ""))
+        if isinstance(node, exp.Not):
+            return self.alternatives(node.this, not positive)
+        if isinstance(node, exp.Between):
+            low = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
+            high = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
+            return self.alternatives(exp.And(this=low, expression=high), positive)
+        if isinstance(node, (exp.And, exp.Or)):
+            parts = [self.alternatives(s, positive) for s in (node.left, node.right)]
+            if isinstance(node, exp.Or) == positive:
+                return self.limited(parts[0] + parts[1])
+            return self.limited([_joined(a, b) for a, b in product(*parts)])
+        if type(node) in OPERATORS:
+            operator = OPERATORS[type(node)]
+            return [
+                Conjunction(compares=(self.compare(node.this, operator if positive else NEGATED[operator], node.expression),))
+            ]
+        raise _NotNormal
+
+    def limited(self, found: list[Conjunction]) -> list[Conjunction]:
+        if len(found) > MOST_CONJUNCTIONS:
+            raise _NotNormal
+        return found
+
+    def sides_of(self, node: Expr) -> frozenset[str]:
+        return frozenset(self.sides[c.name][0] for c in node.find_all(exp.Column) if c.name in self.sides)
+
+    def one_sided(self, node: Expr, side: str) -> list[Conjunction]:
+        if isinstance(node, exp.Boolean):
+            return [Conjunction()] if node.this else []
+        side = side or self.searched  # a constant holds for all tuples or for none
+        local = Local(side, _by_role(node, self.sides))
+        return [Conjunction(local=(local,)) if side == self.searched else Conjunction(known=(local,))]
+
+    def compare(self, left: Expr, operator: str, right: Expr) -> Compare:
+        sides = self.sides_of(left), self.sides_of(right)
+        if sides[0] == {self.searched} and len(sides[1]) == 1 and self.searched not in sides[1]:
+            simple = self.simple(left, right)
+            if simple is not None:
+                return Compare((simple[0],), operator, (simple[1],))
+        if sides[1] == {self.searched} and len(sides[0]) == 1 and self.searched not in sides[0]:
+            simple = self.simple(right, left)
+            if simple is not None:
+                return Compare((simple[0],), FLIPPED[operator], (simple[1],))
+        return self.linear(left, operator, right)
+
+    def simple(self, searched: Expr, known: Expr) -> tuple[Part, Part] | None:
+        parts = self.whole(searched), self.whole(known)
+        return None if parts[0] is None or parts[1] is None else (parts[0], parts[1])
+
+    def whole(self, node: Expr) -> Part | None:
+        """An expression over one role of one side as a single part."""
+        used = {self.sides[c.name] for c in node.find_all(exp.Column) if c.name in self.sides}
+        if len(used) > 1 or node.find(QueryExpression):
+            return None
+        if not used:
+            return Part("", "", node.copy())
+        side, role = next(iter(used))
+        if role == "position" and not isinstance(node, exp.Column):
+            return None
+        return Part(side, role, _over_item(node, self.sides))
+
+    def linear(self, left: Expr, operator: str, right: Expr) -> Compare:
+        """Both sides as sums, the searched summands on the left."""
+        summands = self.summands(left, 1) + self.summands(right, -1)
+        searched = [p for p in summands if p.side == self.searched]
+        known = [Part(p.side, p.role, p.expr, -p.sign) for p in summands if p.side != self.searched]
+        if not searched:
+            raise _NotNormal
+        if all(p.sign < 0 for p in searched):
+            searched, known = ([Part(p.side, p.role, p.expr, -p.sign) for p in x] for x in (searched, known))
+            operator = FLIPPED[operator]
+        return Compare(tuple(searched), operator, tuple(known))
+
+    def summands(self, node: Expr, sign: int) -> list[Part]:
+        if isinstance(node, (exp.Add, exp.Sub)):
+            other = sign if isinstance(node, exp.Add) else -sign
+            return self.summands(node.this, sign) + self.summands(node.expression, other)
+        if isinstance(node, exp.Neg):
+            return self.summands(node.this, -sign)
+        part = self.whole(node)
+        if part is None or not self.is_exact(part):
+            raise _NotNormal
+        return [Part(part.side, part.role, part.expr, sign)]
+
+    def is_exact(self, part: Part) -> bool:
+        if part.role == "position":
+            return True
+        type_ = Typing().of(part.expr, Scope({ITEM: self.item.type, **self.item.constants}))
+        return type_ is not None and (
+            pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_timestamp(type_) or pa.types.is_duration(type_)
+        )
+
+
+def _joined(a: Conjunction, b: Conjunction) -> Conjunction:
+    return Conjunction(a.known + b.known, a.local + b.local, a.compares + b.compares)
+
+
+def _by_role(node: Expr, sides: Mapping[str, tuple[str, str]]) -> Expr:
+    """Variables as `$item`, `$position`, `$previous`, `$next`."""
+
+    def change(found: Any) -> Any:
+        if isinstance(found, exp.Column) and found.name in sides:
+            return exp.Column(this=exp.to_identifier(f"${sides[found.name][1]}"))
+        return found
+
+    result: Expr = node.transform(change)
+    return result
+
+
+def _over_item(node: Expr, sides: Mapping[str, tuple[str, str]]) -> Expr:
+    """Variables of one role as `$item`."""
+
+    def change(found: Any) -> Any:
+        if isinstance(found, exp.Column) and found.name in sides:
+            return exp.Column(this=exp.to_identifier(ITEM))
+        return found
+
+    result: Expr = node.transform(change)
+    return result

@@ -1,0 +1,96 @@
+"""How a WINDOW BY query will be evaluated, in words: the class of each boundary and what it costs.
+
+In: text and schemas. Out: text for a person; nothing is run. Raises `BelvedereError` for a query with errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from belvedere.errors import BelvedereError, Severity
+from belvedere.lang.window_by import Block, Boundary, Query, QueryExpression, WindowBy
+from belvedere.lang.window_by_check import check_query, row_type
+from belvedere.lang.window_by_classes import COST, Item, WindowClass, classify, item_expression
+from belvedere.lang.window_by_functions import WINDOW_AGGREGATES, canonical
+from belvedere.lang.window_by_parser import parse_window_query
+from belvedere.lang.window_by_types import Scope, Typing
+from belvedere.schema import Schema
+
+AGGREGATE_COST = {
+    "COUNT": "prefix sums", "SUM": "prefix sums", "AVG": "prefix sums", "MIN": "doubling table", "MAX": "doubling table",
+    "MEDIAN": "wavelet matrix", "PERCENTILE": "wavelet matrix",
+}  # fmt: skip
+
+
+def explain_window_query(text: str, schemas: Mapping[str, Schema], file: str = "") -> str:
+    """One paragraph per WINDOW BY clause: type, boundaries with class and cost, aggregates."""
+    query = parse_window_query(text, file)
+    tables = {name: row_type(s) for name, s in schemas.items()}
+    errors = [d for d in check_query(query, tables, file) if d.severity == Severity.ERROR]
+    if errors:
+        raise BelvedereError(errors)
+    lines: list[str] = []
+    _explain(query, Scope(tables=tables), lines)
+    return "\n".join(lines) if lines else "no WINDOW BY: Spark SQL"
+
+
+def _explain(query: Query, scope: Scope, lines: list[str]) -> None:
+    typing = Typing()
+    for let in query.bindings:
+        if isinstance(let.value, QueryExpression):
+            _explain(let.value.query, scope, lines)
+    scope = typing.with_bindings(query, scope)
+    for block in query.blocks:
+        for source in block.sources:
+            if isinstance(source.expr, QueryExpression):
+                _explain(source.expr.query, scope, lines)
+        if block.window is not None:
+            lines += _window_lines(block, block.window, typing, scope)
+
+
+def _window_lines(block: Block, window: WindowBy, typing: Typing, scope: Scope) -> list[str]:
+    types = typing.block(block, scope)
+    order = item_expression(window.order[0].expr, tuple(types.before))
+    item = Item(types.item, order, {})
+    kind = "tumbling" if window.tumbling else "sliding"
+    keys = ", ".join(p.sql("spark") for p in window.partition) or "nothing: one partition"
+    lines = [f"window {window.name.text}: {kind}, partitioned by {keys}"]
+    for role, boundary in window.boundaries:
+        lines.append(f"  {role.upper()}: {_boundary(window, role, boundary, item)}")
+    if window.end is None:
+        lines.append("  END: before the next start, one pass, O(n)")
+    elif window.only:
+        lines.append("  only windows whose END is found")
+    for name in _aggregates(block):
+        lines.append(
+            f"  {name}: {AGGREGATE_COST.get(name.split('_', 1)[1], 'folds over aligned blocks')}, independent of window length"
+        )
+    return lines
+
+
+def _boundary(window: WindowBy, role: str, boundary: Boundary, item: Item) -> str:
+    if boundary.unbounded:
+        return "the partition's edge, O(1)"
+    if role == "label" or (role == "start" and window.label is None):
+        return (
+            "every tuple"
+            if boundary.when is None or isinstance(boundary.when, exp.Boolean)
+            else "a condition on one tuple, O(n)"
+        )
+    found = classify(window, role, item)
+    if found is None:
+        return f"class d: {COST[WindowClass.ARBITRARY]}, by the interpreter"
+    names = " or ".join(f"class {c}" for c in dict.fromkeys(found.classes)) or "never"
+    return f"{names}: {COST[found.worst]}"
+
+
+def _aggregates(block: Block) -> list[str]:
+    exprs = [s.expr for s in block.select.items] + [
+        block.select.value,
+        block.window_having,
+        *(x.value for x in block.window_lets),
+    ]
+    calls = (n for e in exprs if e is not None for n in e.find_all(exp.Anonymous))
+    return list(dict.fromkeys(canonical(n.name) for n in calls if canonical(n.name) in WINDOW_AGGREGATES))

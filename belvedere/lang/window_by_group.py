@@ -1,0 +1,57 @@
+"""GROUP BY's keys where they are repeated: `GROUP BY g.station SELECT g.station` means the key.
+
+In: a block. Out: the block with every expression after GROUP BY that equals a key's expression replaced by the key's
+variable, as SQL++ rewrites it; arguments of aggregates are left alone, for they see the variables before GROUP BY.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.lang.window_by import Block, Expr
+from belvedere.lang.window_by_functions import AGGREGATES, canonical
+
+
+def name_group_keys(block: Block) -> Block:
+    """The block with repeated key expressions as variables; unchanged without GROUP BY."""
+    if block.group is None:
+        return block
+    keys = [(k.value, k.name.text) for k in block.group.keys]
+
+    def rewrite(expr: Expr | None) -> Any:
+        return None if expr is None else _replaced(expr, keys)
+
+    window = block.window
+    if window is not None:
+        order = tuple(replace(k, expr=rewrite(k.expr)) for k in window.order)
+        window = replace(window, partition=tuple(rewrite(p) for p in window.partition), order=order)
+        select = block.select
+    else:
+        items = tuple(replace(s, expr=rewrite(s.expr)) for s in block.select.items)
+        select = replace(block.select, value=rewrite(block.select.value), items=items)
+    lets = tuple(replace(let, value=rewrite(let.value)) for let in block.group_lets)
+    return replace(block, group_lets=lets, having=rewrite(block.having), window=window, select=select)
+
+
+def _replaced(expr: Expr, keys: list[tuple[Expr, str]]) -> Expr:
+    def walk(node: Any) -> Any:
+        if isinstance(node, exp.Anonymous) and canonical(node.name) in AGGREGATES:
+            return node
+        for key, variable in keys:
+            if node == key:
+                return exp.Column(this=exp.to_identifier(variable))
+        for slot, value in list(node.args.items()):
+            if isinstance(value, exp.Expr):
+                node.set(slot, walk(value))
+            elif isinstance(value, list):
+                node.set(slot, [walk(v) if isinstance(v, exp.Expr) else v for v in value])
+        return node
+
+    span = expr.meta.get("span")
+    found: Expr = walk(expr.copy())
+    if span is not None:
+        found.meta["span"] = span
+    return found

@@ -1,0 +1,484 @@
+"""Text -> syntax tree of a SQL++ query with WINDOW BY.
+
+In: text. Out: a `Query`, or a `BelvedereError` (B1xxx) with the span of the token that does not fit. Scalar expressions are
+parsed by sqlglot's Spark parser, of which this is a subclass: only what SQL++ adds is here (queries as values, objects,
+`[*]`, IS MISSING, quantifiers) and the clauses of a block. Names are not resolved here: `window_by_check` does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from belvedere.errors import BelvedereError, Span, fail
+from belvedere.lang.window_by import (
+    Block,
+    Boundary,
+    Expr,
+    GroupBy,
+    Let,
+    Missing,
+    Name,
+    OrderKey,
+    Query,
+    QueryExpression,
+    Select,
+    Selected,
+    Source,
+    SourceKind,
+    Variables,
+    WindowBy,
+)
+from belvedere.lang.window_by_group import name_group_keys
+
+T = TypeVar("T")
+TYPED_CALLS = frozenset({"CAST", "TRY_CAST", "EXTRACT"})
+# Words that cannot be an alias without AS: each begins a clause or joins one.
+RESERVED = frozenset(
+    "WHERE LET LETTING GROUP HAVING WINDOW SELECT FROM ORDER LIMIT OFFSET UNION JOIN INNER LEFT RIGHT FULL CROSS OUTER ON "
+    "UNNEST AT AS PARTITION TYPE LABEL START ONLY END WHEN PREV NEXT THEN ELSE AND OR NOT IN IS LIKE BETWEEN SATISFIES".split()
+)
+QUERY_TOKENS = (TokenType.SELECT, TokenType.FROM, TokenType.WITH)
+
+
+class UnexpectedToken(ParseError):
+    """A syntax error that knows its token."""
+
+    def __init__(self, message: str, token: Token | None):
+        super().__init__(message)
+        self.token = token
+
+
+class WindowByParser(Spark.Parser):  # type: ignore[misc, valid-type]
+    """Spark's expressions with SQL++'s additions, and the clauses of a query block."""
+
+    NO_PAREN_FUNCTION_PARSERS = {"CASE": Spark.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+    TEXT_MATCH_EXCLUDED_TOKENS = {*Spark.Parser.TEXT_MATCH_EXCLUDED_TOKENS, TokenType.IDENTIFIER}
+
+    # -- what SQL++ adds to expressions --
+
+    def raise_error(self, message: str, token: Any = None) -> None:
+        raise UnexpectedToken(message, token or self._curr or self._prev or None)
+
+    def _parse_function_call(self, functions: Any = None, anonymous: bool = False, **options: Any) -> Any:
+        plain = self._curr.text.upper() not in TYPED_CALLS if self._curr else True
+        return super()._parse_function_call(functions, anonymous=anonymous or plain, **options)
+
+    def _parse_window(self, this: Any, alias: bool = False) -> Any:
+        return this  # no OVER here: SQL++'s OVER and WINDOW BY do not mix in this grammar
+
+    def _parse_select(self, *args: Any, **options: Any) -> Any:
+        if self._curr and self._curr.token_type in QUERY_TOKENS:
+            return QueryExpression(query=self.parse_query())
+        return None
+
+    def _parse_is(self, this: Any) -> Any:
+        index = self._index
+        negate = self._match(TokenType.NOT)
+        for word in ("MISSING", "UNKNOWN", "VALUED", "KNOWN"):
+            if self._match_text_seq(word):
+                test = exp.Is(this=this, expression=exp.var("VALUED" if word == "KNOWN" else word))
+                return exp.Not(this=test) if negate else test
+        self._retreat(index)
+        return super()._parse_is(this)
+
+    def _parse_unary(self) -> Any:
+        token = self._curr
+        if token and token.token_type == TokenType.L_BRACE:
+            return self._parse_column_ops(self._object())
+        quantifier = token.text.upper() if token and token.token_type != TokenType.STRING else ""
+        if quantifier in ("SOME", "ANY", "EVERY") and self._next and self._next.token_type == TokenType.VAR:
+            return self._quantified(quantifier)
+        return super()._parse_unary()
+
+    def _object(self) -> Expr:
+        self._advance()
+        members: list[Any] = []
+        while not self._match(TokenType.R_BRACE):
+            if members:
+                self._expect(TokenType.COMMA, "a comma or } in the object")
+            members.append(self._object_member())
+        return exp.Struct(expressions=members)
+
+    def _object_member(self) -> Expr:
+        if self._next and self._next.token_type != TokenType.COLON:
+            value = self.value()
+            name = value.expression.name if isinstance(value, exp.Dot) else value.name
+            return exp.PropertyEQ(this=exp.Literal.string(name), expression=value)
+        name = self._curr.text
+        self._advance(2)
+        return exp.PropertyEQ(this=exp.Literal.string(name), expression=self.value())
+
+    def _quantified(self, quantifier: str) -> Expr:
+        self._advance()
+        variable = self._name("a variable")
+        self._expect(TokenType.IN, "IN")
+        collection = self.value(self._parse_bitwise)
+        self._words("SATISFIES")
+        condition = self.value()
+        if quantifier == "EVERY":
+            condition = exp.Not(this=exp.Is(this=condition, expression=exp.true()))
+        block = Block(Select(value=exp.true()), sources=(Source(variable, collection),), where=condition)
+        found = exp.Exists(this=QueryExpression(query=Query((block,))))
+        return exp.Not(this=found) if quantifier == "EVERY" else found
+
+    # -- small steps --
+
+    def _expect(self, token_type: TokenType, what: str) -> None:
+        if not self._match(token_type):
+            self.raise_error(f"expected {what}")
+
+    def _words(self, *words: str) -> None:
+        if not self._match_text_seq(*words):
+            self.raise_error(f"expected {' '.join(words)}")
+
+    def _at(self, *words: str) -> bool:
+        return bool(self._match_text_seq(*words, advance=False))
+
+    def _span(self, start: Token, end: Token | None = None) -> Span:
+        return Span("", start.start, (end or self._prev or start).end + 1)
+
+    def _name(self, what: str) -> Name:
+        token = self._curr
+        identifier = self._parse_id_var(any_token=False) if token else None
+        if identifier is None:
+            self.raise_error(f"expected {what}")
+        assert identifier is not None
+        return Name(identifier.name, self._span(token))
+
+    def value(self, parse: Callable[[], Any] | None = None) -> Expr:
+        """One scalar expression in normal form; `meta["span"]` says where it stands."""
+        start = self._curr
+        tree = (parse or self._parse_disjunction)() if start else None
+        if tree is None:
+            self.raise_error("expected an expression")
+        assert tree is not None
+        normal = normalize(tree)
+        normal.meta["span"] = self._span(start)
+        return normal
+
+    def _list(self, parse: Callable[[], T]) -> tuple[T, ...]:
+        members = [parse()]
+        while self._match(TokenType.COMMA):
+            members.append(parse())
+        return tuple(members)
+
+    # -- queries and blocks --
+
+    def whole_query(self) -> QueryExpression:
+        """A query and nothing after it."""
+        query = QueryExpression(query=self.parse_query())
+        if self._curr:
+            self.raise_error("expected the end of the query")
+        return query
+
+    def parse_query(self) -> Query:
+        """`[WITH ...] block [UNION ALL block ...] [ORDER BY] [LIMIT] [OFFSET]`."""
+        start = self._curr
+        bindings = self._list(self._with_binding) if self._match(TokenType.WITH) else ()
+        blocks = [self._block()]
+        while self._match(TokenType.UNION):
+            self._words("ALL")
+            blocks.append(self._block())
+        order: tuple[OrderKey, ...] = ()
+        if self._match(TokenType.ORDER_BY):
+            order = self._list(self._order_key)
+        limit = self.value() if self._match(TokenType.LIMIT) else None
+        offset = self.value() if self._match(TokenType.OFFSET) else None
+        return Query(tuple(blocks), bindings, order, limit, offset, self._span(start))
+
+    def _with_binding(self) -> Let:
+        name = self._name("a name after WITH")
+        self._expect(TokenType.ALIAS, "AS")
+        return Let(name, self.value())
+
+    def _block(self) -> Block:
+        start = self._curr
+        if start and start.token_type == TokenType.L_PAREN:
+            self._advance()
+            block = self._block()
+            self._expect(TokenType.R_PAREN, ")")
+            return block
+        if start and start.token_type == TokenType.SELECT:
+            select = self._select()
+            parts = self._generator() if self._curr and self._curr.token_type == TokenType.FROM else {}
+        else:
+            parts = self._generator()
+            if not self._curr or self._curr.token_type != TokenType.SELECT:
+                self.raise_error("expected SELECT")
+            select = self._select()
+        return name_group_keys(Block(select, **parts, span=self._span(start)))
+
+    def _generator(self) -> dict[str, Any]:
+        self._expect(TokenType.FROM, "FROM or SELECT")
+        parts: dict[str, Any] = {"sources": self._sources()}
+        parts["lets"] = self._lets()
+        parts["where"] = self.value() if self._match(TokenType.WHERE) else None
+        if self._match(TokenType.GROUP_BY):
+            parts["group"] = self._group()
+            parts["group_lets"] = self._lets()
+            parts["having"] = self.value() if self._match(TokenType.HAVING) else None
+        if self._at("WINDOW", "BY"):
+            parts["window"] = self._window_by()
+            parts["window_lets"] = self._lets()
+            parts["window_having"] = self.value() if self._match(TokenType.HAVING) else None
+        return parts
+
+    def _lets(self) -> tuple[Let, ...]:
+        if self._match_text_seq("LET") or self._match_text_seq("LETTING"):
+            return self._list(self._let)
+        return ()
+
+    def _let(self) -> Let:
+        name = self._name("a variable after LET")
+        self._expect(TokenType.EQ, "=")
+        return Let(name, self.value())
+
+    def _select(self) -> Select:
+        self._expect(TokenType.SELECT, "SELECT")
+        distinct = bool(self._match(TokenType.DISTINCT))
+        if not distinct:
+            self._match_text_seq("ALL")
+        value_word = self._at("VALUE") or self._at("ELEMENT") or self._at("RAW")
+        if value_word and self._next and self._next.token_type not in (TokenType.COMMA, TokenType.DOT, TokenType.FROM):
+            self._advance()
+            return Select(value=self.value(), distinct=distinct)
+        return Select(items=self._list(self._selected), distinct=distinct)
+
+    def _selected(self) -> Selected:
+        start = self._curr
+        if self._match(TokenType.STAR):
+            return Selected(None, star=True, span=self._span(start))
+        expr = self.value()
+        if isinstance(expr, exp.Dot) and isinstance(expr.expression, exp.Star):
+            return Selected(expr.this, star=True, span=self._span(start))
+        alias = self._alias()
+        name = alias.text if alias else implied_name(expr)
+        return Selected(expr, name, span=self._span(start))
+
+    def _alias(self) -> Name | None:
+        if self._match(TokenType.ALIAS):
+            return self._name("a name after AS")
+        token = self._curr
+        if not token or token.text.upper().split(" ")[0] in RESERVED:
+            return None
+        if token.token_type in (TokenType.VAR, TokenType.IDENTIFIER):
+            return self._name("a name")
+        return None
+
+    def _sources(self) -> tuple[Source, ...]:
+        sources = [self._source(SourceKind.CROSS)]
+        while True:
+            if self._match(TokenType.COMMA) or self._match_text_seq("CROSS", "JOIN"):
+                sources.append(self._source(SourceKind.CROSS))
+            elif self._match_text_seq("LEFT", "UNNEST") or self._match_text_seq("LEFT", "OUTER", "UNNEST"):
+                sources.append(self._source(SourceKind.LEFT_UNNEST))
+            elif self._match_text_seq("UNNEST"):
+                sources.append(self._source(SourceKind.UNNEST))
+            elif self._match_text_seq("LEFT", "JOIN") or self._match_text_seq("LEFT", "OUTER", "JOIN"):
+                sources.append(self._source(SourceKind.LEFT))
+            elif self._match_text_seq("INNER", "JOIN") or self._match_text_seq("JOIN"):
+                sources.append(self._source(SourceKind.INNER))
+            else:
+                return tuple(sources)
+
+    def _source(self, kind: SourceKind) -> Source:
+        expr = self.value(self._parse_bitwise)
+        variable = self._alias() or self._implied_variable(expr)
+        position = self._name("a variable after AT") if self._match_text_seq("AT") else None
+        condition = None
+        if kind in (SourceKind.INNER, SourceKind.LEFT):
+            self._expect(TokenType.ON, "ON")
+            condition = self.value()
+        return Source(variable, expr, kind, condition, position)
+
+    def _implied_variable(self, expr: Expr) -> Name:
+        name = implied_name(expr)
+        if name is None:
+            self.raise_error("expected AS and a variable for this FROM term")
+        return Name(str(name), expr.meta["span"])
+
+    def _group(self) -> GroupBy:
+        keys = self._list(self._group_key)
+        group = None
+        if self._match_text_seq("GROUP", "AS"):
+            group = self._name("a variable after GROUP AS")
+        return GroupBy(keys, group)
+
+    def _group_key(self) -> Let:
+        expr = self.value()
+        name = self._alias() or self._implied_variable(expr)
+        return Let(name, expr)
+
+    def _order_key(self) -> OrderKey:
+        expr = self.value()
+        descending = bool(self._match(TokenType.DESC))
+        if not descending:
+            self._match(TokenType.ASC)
+        first: bool | None = None
+        if self._match_text_seq("NULLS", "FIRST"):
+            first = True
+        elif self._match_text_seq("NULLS", "LAST"):
+            first = False
+        return OrderKey(expr, descending, first)
+
+    # -- the clause --
+
+    def _window_by(self) -> WindowBy:
+        start = self._curr
+        self._words("WINDOW", "BY")
+        name = self._name("the window's variable after WINDOW BY")
+        self._match(TokenType.ALIAS)
+        bracket = self._match(TokenType.L_PAREN)
+        partition, order, tumbling = self._properties()
+        label = self._boundary("LABEL") if self._match_text_seq("LABEL") else None
+        opening = self._boundary("START") if self._match_text_seq("START") else Boundary()
+        only = self._match_text_seq("ONLY")
+        end = self._boundary("END") if self._match(TokenType.END) else None
+        if only and end is None:
+            self.raise_error("expected END after ONLY")
+        if end is None and (not tumbling or label is not None):
+            self.raise_error("expected END")
+        if bracket:
+            self._expect(TokenType.R_PAREN, ") at the end of WINDOW BY")
+        return WindowBy(name, partition, order, tumbling, opening, end, label, bool(only), self._span(start))
+
+    def _properties(self) -> tuple[tuple[Expr, ...], tuple[OrderKey, ...], bool]:
+        found: dict[str, Any] = {}
+        while True:
+            if self._match(TokenType.PARTITION_BY):
+                self._once(found, "PARTITION BY", self._list(self.value))
+            elif self._match(TokenType.ORDER_BY):
+                self._once(found, "ORDER BY", self._list(self._order_key))
+            elif self._match_text_seq("TYPE"):
+                self._once(found, "TYPE", self._type())
+            else:
+                break
+        if "ORDER BY" not in found:
+            self.raise_error("expected ORDER BY: a window needs the order of its tuples")
+        if "TYPE" not in found:
+            self.raise_error("expected TYPE SLIDING or TYPE TUMBLING")
+        return found.get("PARTITION BY", ()), found["ORDER BY"], found["TYPE"]
+
+    def _once(self, found: dict[str, Any], clause: str, value: Any) -> None:
+        if clause in found:
+            self.raise_error(f"{clause} stands twice in one WINDOW BY", self._prev)
+        found[clause] = value
+
+    def _type(self) -> bool:
+        if self._match_text_seq("TUMBLING"):
+            return True
+        self._words("SLIDING")
+        return False
+
+    def _boundary(self, clause: str) -> Boundary:
+        start = self._prev
+        if clause != "LABEL" and self._match_text_seq("UNBOUNDED"):
+            return Boundary(unbounded=True, span=self._span(start))
+        item = self._name("a variable after AS") if self._match(TokenType.ALIAS) else None
+        position = self._name("a variable after AT") if self._match_text_seq("AT") else None
+        previous = self._name("a variable after PREV AS") if self._match_text_seq("PREV", "AS") else None
+        following = self._name("a variable after NEXT AS") if self._match_text_seq("NEXT", "AS") else None
+        if self._curr and (self._curr.token_type == TokenType.ALIAS or self._at("AT") or self._at("PREV", "AS")):
+            self.raise_error("the variables of a boundary stand in the order AS, AT, PREV AS, NEXT AS")
+        when = self.value() if self._match_text_seq("WHEN") else None
+        return Boundary(Variables(item, position, previous, following), when, False, self._span(start))
+
+
+def implied_name(expr: Expr) -> str | None:
+    """The name that a path or a variable gives a column without AS; None for other expressions."""
+    if isinstance(expr, exp.Dot) and isinstance(expr.expression, exp.Identifier):
+        return str(expr.expression.name)
+    return str(expr.name) if isinstance(expr, exp.Column) else None
+
+
+def normalize(tree: Expr) -> Expr:
+    """The normal form: variables unqualified, fields as Dot, brackets gone, MISSING a node of its own."""
+
+    def change(node: Any) -> Any:
+        while isinstance(node, exp.Paren):
+            node = node.this
+        if not isinstance(node, exp.Column):
+            return node
+        parts = node.parts
+        root = parts[0]
+        if len(parts) == 1 and not root.args.get("quoted") and root.name.upper() == "MISSING":
+            return Missing()
+        result: Any = exp.Column(this=root.copy())
+        for part in parts[1:]:
+            result = exp.Dot(this=result, expression=part.copy())
+        result.meta.update(node.meta)
+        return result
+
+    def walk(node: Any) -> Any:
+        node = change(node)
+        if isinstance(node, exp.Column):
+            return node
+        for key, value in list(node.args.items()):
+            if isinstance(value, exp.Expr):
+                node.set(key, walk(value))
+            elif isinstance(value, list):
+                node.set(key, [walk(v) if isinstance(v, exp.Expr) else v for v in value])
+        return node
+
+    normal: Expr = walk(tree)
+    return normal
+
+
+def mentions_window_by(text: str) -> bool:
+    """Whether the two words WINDOW BY stand side by side outside strings and comments."""
+    try:
+        tokens = Spark().tokenize(text)
+    except TokenError:
+        return False
+    return any(
+        a.text.upper() == "WINDOW" and a.token_type != TokenType.STRING and b.text.upper() == "BY" for a, b in pairwise(tokens)
+    )
+
+
+def parse_window_query(text: str, file: str = "") -> Query:
+    """The query's tree. Raises `BelvedereError` B1601 for what the grammar does not allow, B1602 for an unclosed string."""
+    dialect = Spark()
+    try:
+        tokens = dialect.tokenize(text)
+    except TokenError as error:
+        raise fail("B1602", "a string, comment or quoted name is not closed", detail=str(error)) from error
+    parser = WindowByParser(dialect=dialect)
+    if tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens.pop()
+    try:
+        found = parser._parse(WindowByParser.whole_query, tokens, text)
+    except UnexpectedToken as error:
+        raise _syntax_error(error, text, file) from None
+    except ParseError as error:
+        raise fail("B1601", f"syntax error: {str(error).splitlines()[0].lower()}") from error
+    if len(found) != 1 or not isinstance(found[0], QueryExpression):
+        raise fail("B1601", "expected one query", span=Span(file, 0, len(text)))
+    return found[0].query
+
+
+def _syntax_error(error: UnexpectedToken, text: str, file: str) -> BelvedereError:
+    message = str(error).rstrip(".")
+    if message.startswith("Required keyword"):
+        message = "an operand is missing"
+    message = message[:1].lower() + message[1:] if not message[:2].isupper() else message
+    token = error.token
+    span = Span(file, token.start, token.end + 1) if token else Span(file, len(text), len(text))
+    found = f'found "{token.text}"' if token else "found the end of the text"
+    return fail("B1601", f"{message}, {found}", span=span, hint=_hint(message))
+
+
+def _hint(message: str) -> str | None:
+    if message.startswith("expected ORDER BY"):
+        return "write WINDOW BY w PARTITION BY key ORDER BY time TYPE SLIDING START ... END ..."
+    if message.startswith("expected TYPE"):
+        return "write TYPE SLIDING where windows may overlap, TYPE TUMBLING where they may not"
+    if message == "expected END":
+        return "write END WHEN condition, END UNBOUNDED, or END alone for windows of one tuple"
+    return None

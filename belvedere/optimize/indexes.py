@@ -1,0 +1,84 @@
+"""Which indexes a stored relation needs for the reads that the API makes.
+
+In: a catalog and a relation's id. Out: lists of columns, none of them the beginning of another one: the key (a row by its key, the
+order of pages), the target side of relationships with their order, and the columns that query templates compare with parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.catalog import Catalog, QueryTemplate, Relationship
+from belvedere.plan.expressions import conjuncts
+from belvedere.plan.nodes import Expr, Filter, Node, Project, Scan
+from belvedere.schema import Schema
+
+Columns = tuple[str, ...]
+
+
+def read_indexes(catalog: Catalog, relation: str) -> tuple[Columns, ...]:
+    """The indexes of a relation that the API shows; none for one that it does not show."""
+    if relation not in catalog.public:
+        return ()
+    schema = catalog.schema_of(relation)
+    wanted = [schema.key or ()]
+    wanted += [_of_relationship(r, schema) for r in catalog.relationships if r.target == relation]
+    wanted += [c for t in catalog.templates.values() for c in _of_template(t, relation)]
+    view = catalog.views.get(relation)
+    if view is not None and view.parent is not None:
+        wanted.append(tuple(own for own, _ in view.parent_key))
+    known = {c.name: c.type for c in schema}
+    usable = {w for w in wanted if w and all(n in known and not pa.types.is_nested(known[n]) for n in w)}
+    return tuple(sorted(_without_beginnings(usable)))
+
+
+def _of_relationship(relationship: Relationship, schema: Schema) -> Columns:
+    columns = [schema[own].name for _, own in relationship.pairs]
+    for order in relationship.order:
+        found = schema.find(order.expr.name) if isinstance(order.expr, exp.Column) else None
+        if found is None:
+            break
+        columns.append(found.name)
+    return tuple(dict.fromkeys(columns))
+
+
+def _of_template(template: QueryTemplate, relation: str) -> Iterator[Columns]:
+    """Columns that are equal to a parameter, then one that is compared with anything else."""
+    for node in template.plan.walk():
+        if not isinstance(node, Filter):
+            continue
+        names = _stored_names(node.input, relation)
+        equal: list[str] = []
+        other: list[str] = []
+        for part in map(_bare, conjuncts(node.condition)):
+            columns = {names.get(c.name) for c in part.find_all(exp.Column)}
+            if len(columns) == 1:
+                (equal if isinstance(part, exp.EQ) else other).extend(c for c in columns if c is not None)
+        if equal or other:
+            yield tuple(dict.fromkeys([*equal, *other[:1]]))
+
+
+def _stored_names(node: Node, relation: str) -> dict[str, str]:
+    """What a node's columns are called in the relation, where it only renames them."""
+    if isinstance(node, Scan):
+        return {n: n for n in node.schema.names} if node.relation == relation else {}
+    if isinstance(node, Filter):
+        return _stored_names(node.input, relation)
+    if not isinstance(node, Project):
+        return {}
+    inner = _stored_names(node.input, relation)
+    found = {i.name: inner.get(i.expr.name) for i in node.items if isinstance(i.expr, exp.Column)}
+    return {name: stored for name, stored in found.items() if stored is not None}
+
+
+def _bare(part: Expr) -> Expr:
+    return _bare(part.this) if isinstance(part, exp.Paren) else part
+
+
+def _without_beginnings(wanted: Iterable[Columns]) -> set[Columns]:
+    """The lists that are not the beginning of a longer one."""
+    all_ = set(wanted)
+    return {w for w in all_ if not any(len(o) > len(w) and o[: len(w)] == w for o in all_)}

@@ -1,0 +1,1 @@
+"""The immutable relational tree that everything after the language works on."""

@@ -1,0 +1,72 @@
+"""Small questions about scalar expressions: which columns they read, whether they read the clock; and renaming.
+
+Expressions are sqlglot trees and never changed in place: every rewrite here works on a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from sqlglot import exp
+
+from belvedere.plan.nodes import Expr
+
+
+def column(name: str) -> exp.Column:
+    """A reference to a column of the input, by its exact name."""
+    return exp.Column(this=exp.to_identifier(name, quoted=True))
+
+
+def columns_of(expr: Expr) -> frozenset[str]:
+    """The names of the columns that an expression reads."""
+    return frozenset(c.name for c in expr.find_all(exp.Column))
+
+
+def reads_clock(expr: Expr) -> bool:
+    """Whether `now()` occurs in it."""
+    return expr.find(exp.CurrentTimestamp) is not None
+
+
+def replace_columns(expr: Expr, replacement: Mapping[str, Expr] | Callable[[str], Expr | None]) -> Expr:
+    """A copy with columns replaced by other expressions; columns without a replacement stay."""
+    look_up = replacement.get if isinstance(replacement, Mapping) else replacement
+
+    def change(node: Expr) -> Expr:
+        found = look_up(node.name) if isinstance(node, exp.Column) else None
+        if found is None:
+            return node
+        beside_operator = isinstance(node.parent, (exp.Binary, exp.Unary, exp.Predicate, exp.Bracket)) and not isinstance(
+            node.parent, exp.Paren
+        )
+        return _operand(found) if beside_operator else found.copy()
+
+    result: Expr = expr.copy().transform(change)
+    return result
+
+
+def conjuncts(condition: Expr | None) -> tuple[Expr, ...]:
+    """The parts of a conjunction; none for None."""
+    if condition is None:
+        return ()
+    if isinstance(condition, exp.Paren):
+        return conjuncts(condition.this)
+    if isinstance(condition, exp.And):
+        return conjuncts(condition.left) + conjuncts(condition.right)
+    return (condition,)
+
+
+def conjunction(parts: Iterable[Expr]) -> Expr | None:
+    """The parts joined by AND; None for none."""
+    given = list(parts)
+    if len(given) < 2:
+        return given[0].copy() if given else None
+    result: Expr = _operand(given[0])  # the first may be an OR, which binds less than AND
+    for part in given[1:]:
+        result = exp.And(this=result, expression=exp.paren(part, copy=True))
+    return result
+
+
+def _operand(expr: Expr) -> Expr:
+    """A copy that may stand beside any operator: in parentheses where it is one itself."""
+    loose = isinstance(expr, (exp.Binary, exp.Not, exp.Neg, exp.Between, exp.In)) and not isinstance(expr, exp.Dot)
+    return exp.paren(expr, copy=True) if loose else expr.copy()

@@ -1,0 +1,185 @@
+"""Expressions that never fall while one of their columns rises: how a bound on that column becomes one on the expression.
+
+In: a resolved expression over TIMESTAMP or DATE columns. Out: the column and a function of microseconds, or None. Also intervals of
+fixed length, and calendar rounding in UTC. A bound on a DATE is its midnight. Nothing is assumed of functions not named here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+
+from sqlglot import exp
+
+from belvedere.plan.nodes import Expr
+
+NEVER = -(2**63)
+"""No bound yet: any time may still come."""
+FOREVER = 2**63 - 1
+"""Nothing will change any more."""
+
+UNITS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+    "WEEK": 604_800_000_000,
+}
+MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+MONDAY = 4 * UNITS["DAY"]
+"""Weeks begin on Monday: the first one after 1970 is the 5th of January."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Step = Callable[[int], int]
+
+
+@dataclass(frozen=True)
+class Monotone:
+    """`column` and the function that the expression is of it; `exact` where it is the column itself, `shift` where it is moved."""
+
+    column: str
+    step: Step
+    shift: int | None = None
+    rounds: bool = False
+    """Whether it rounds down: then the column is never below the expression."""
+
+    def __call__(self, bound: int) -> int:
+        return bound if bound in (NEVER, FOREVER) else max(NEVER, min(FOREVER, self.step(bound)))
+
+
+def monotone(expr: Expr) -> Monotone | None:
+    """An expression as a non-decreasing function of one column; None where it is not known to be one."""
+    match expr:
+        case exp.Column():
+            return Monotone(expr.name, _same, shift=0)
+        case exp.Paren() | exp.Alias():
+            return monotone(expr.this)
+        case exp.Add() | exp.Sub():
+            return _moved(expr)
+        case exp.TimestampTrunc() | exp.DateTrunc():
+            inner, unit = monotone(expr.this), expr.args.get("unit")
+            rounding = floor_to(unit.name) if unit is not None else None
+            return _after(inner, rounding)
+        case exp.Cast():
+            return _cast(expr)
+        case _:
+            return None
+
+
+def floor_to(unit: str) -> Step | None:
+    """Rounding down to a calendar unit in UTC; None for an unknown unit."""
+    unit = unit.upper().removesuffix("S")
+    if unit in UNITS:
+        size = UNITS[unit]
+        offset = MONDAY if unit == "WEEK" else 0
+        return lambda t: floor(t, size, offset)
+    if unit in MONTHS:
+        return lambda t: _calendar(t, lambda d: _month_start(d, MONTHS[unit]))
+    return None
+
+
+def floor(time: int, size: int, offset: int = 0) -> int:
+    """Round down to a multiple of `size` after `offset`."""
+    return time - (time - offset) % size
+
+
+def interval_length(expr: Expr) -> int | None:
+    """The microseconds of an interval literal of weeks or less."""
+    inner = expr.unnest()
+    if isinstance(inner, exp.Neg):
+        length = interval_length(inner.this)
+        return None if length is None else -length
+    if not isinstance(inner, exp.Interval) or not isinstance(inner.this, exp.Literal):
+        return None
+    unit = inner.args.get("unit")
+    factor = UNITS.get(unit.name.upper().removesuffix("S")) if isinstance(unit, exp.Var) else None
+    try:
+        exact = Decimal(inner.this.name) * factor if factor is not None else None
+    except InvalidOperation:
+        return None
+    return int(exact) if exact is not None and exact == int(exact) else None
+
+
+def _same(time: int) -> int:
+    return time
+
+
+def _moved(expr: exp.Add | exp.Sub) -> Monotone | None:
+    """A time plus or minus an interval."""
+    inner, length = monotone(expr.this), interval_length(expr.expression)
+    if inner is None or length is None:
+        return _moved_by_months(expr, inner)
+    moved = length if isinstance(expr, exp.Add) else -length
+    step = inner.step
+    shift = None if inner.shift is None else inner.shift + moved
+    return Monotone(inner.column, lambda t: step(t) + moved, shift)
+
+
+def _moved_by_months(expr: exp.Add | exp.Sub, inner: Monotone | None) -> Monotone | None:
+    interval = expr.expression.unnest()
+    if inner is None or not isinstance(interval, exp.Interval) or not isinstance(interval.this, exp.Literal):
+        return None
+    unit = interval.args.get("unit")
+    months = MONTHS.get(unit.name.upper().removesuffix("S")) if isinstance(unit, exp.Var) else None
+    text = interval.this.name
+    if months is None or not text.lstrip("-").isdigit():
+        return None
+    count = int(text) * months * (1 if isinstance(expr, exp.Add) else -1)
+    return _after(inner, lambda t: _calendar(t, lambda d: _add_months(d, count)), rounds=False)
+
+
+def _cast(expr: exp.Cast) -> Monotone | None:
+    inner = monotone(expr.this)
+    kind = expr.to.this
+    if kind is exp.DataType.Type.DATE:
+        return _after(inner, floor_to("DAY"))
+    if kind in (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ):
+        return inner
+    return None
+
+
+def _after(inner: Monotone | None, step: Step | None, rounds: bool = True) -> Monotone | None:
+    if inner is None or step is None:
+        return None
+    first = inner.step
+    return Monotone(inner.column, lambda t: step(first(t)), rounds=rounds and (inner.shift == 0 or inner.rounds))
+
+
+def _calendar(time: int, change: Callable[[datetime], datetime]) -> int:
+    """A change of calendar fields; times beyond the calendar stay as they are (a lower bound for what is above them)."""
+    try:
+        moved = change(EPOCH + timedelta(microseconds=time))
+    except (OverflowError, ValueError):
+        return NEVER if time < 0 else time
+    return (moved - EPOCH) // timedelta(microseconds=1)
+
+
+def _month_start(day: datetime, months: int) -> datetime:
+    month = (day.month - 1) // months * months + 1
+    return datetime(day.year, month, 1, tzinfo=UTC)
+
+
+def _add_months(day: datetime, months: int) -> datetime:
+    """As SQL does: the last day of the month where the day does not exist."""
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    first = day.replace(year=year, month=month + 1, day=1)
+    following = first.replace(year=year + month // 11, month=(month + 1) % 12 + 1)
+    return first + timedelta(days=min(day.day, (following - first).days) - 1)
+
+
+def combine(bounds: Mapping[str, int], expr: Expr) -> int | None:
+    """The bound of an expression given its columns'; None where none follows."""
+    match expr:
+        case exp.Greatest() | exp.Least() | exp.Coalesce():
+            parts = [combine(bounds, e) for e in (expr.this, *expr.expressions)]
+            known = [p for p in parts if p is not None]
+            if isinstance(expr, exp.Greatest):
+                return max(known, default=None)
+            return min(known) if len(known) == len(parts) else None
+        case _:
+            found = monotone(expr)
+            return None if found is None or found.column not in bounds else found(bounds[found.column])

@@ -1,0 +1,439 @@
+"""The relational operators: one frozen dataclass each.
+
+In: names, Arrow types and sqlglot expressions that the language has resolved. Out: trees that know their schema and key.
+Rules that hold everywhere:
+
+* A node's columns have distinct names; an expression refers to a column of its input by an unqualified `exp.Column`.
+  The two sides of a join have disjoint names (the language names them `alias.column`).
+* An expression is never changed in place. `now()` is `exp.CurrentTimestamp`.
+* `Item.type` is the Arrow type of the expression's value as Spark computes it.
+
+This module prints no SQL, and decides nothing about how a view is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.schema import TIMESTAMP, Column, Schema
+
+Expr = exp.Expr
+
+
+@dataclass(frozen=True)
+class Item:
+    """A named, typed expression: one output column."""
+
+    name: str
+    expr: Expr
+    type: pa.DataType
+    nullable: bool = True
+    hidden: bool = False
+    doc: str | None = None
+
+    @property
+    def column(self) -> Column:
+        return Column(self.name, self.type, self.nullable, self.hidden, self.doc)
+
+
+@dataclass(frozen=True)
+class Order:
+    """One sort key. Spark's default: NULLs first ascending, last descending."""
+
+    expr: Expr
+    descending: bool = False
+    nulls_first: bool | None = None
+
+    @property
+    def nulls_come_first(self) -> bool:
+        return not self.descending if self.nulls_first is None else self.nulls_first
+
+
+@dataclass(frozen=True)
+class Node:
+    """A relation: knows its schema, its key and its inputs."""
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return tuple(v for v in self.__dict__.values() if isinstance(v, Node))
+
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
+        """The same operator over other inputs."""
+        fields = [k for k, v in self.__dict__.items() if isinstance(v, Node)]
+        changes: dict[str, Any] = dict(zip(fields, inputs, strict=True))
+        return replace(self, **changes) if changes else self
+
+    @cached_property
+    def schema(self) -> Schema:
+        raise TypeError(type(self).__name__)
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it, parents first."""
+        yield self
+        for child in self.inputs:
+            yield from child.walk()
+
+
+@dataclass(frozen=True)
+class Scan(Node):
+    """A relation of the catalog, by its id: an input or an earlier view. Carries all its columns, hidden ones too."""
+
+    relation: str
+    relation_schema: Schema
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.relation_schema
+
+
+@dataclass(frozen=True)
+class Values(Node):
+    """Literal rows; every row has one expression per column. `position`, where given, names the column that numbers them."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Expr, ...], ...]
+    position: str | None = None
+
+    @cached_property
+    def schema(self) -> Schema:
+        if self.position is not None:
+            return Schema(self.columns, (self.position,))
+        return Schema(self.columns, () if len(self.rows) <= 1 else None)
+
+
+@dataclass(frozen=True)
+class Project(Node):
+    """New columns computed row by row."""
+
+    input: Node
+    items: tuple[Item, ...]
+
+    @cached_property
+    def schema(self) -> Schema:
+        kept: dict[str, str] = {}
+        for item in self.items:
+            if isinstance(item.expr, exp.Column):
+                kept.setdefault(item.expr.name, item.name)
+        key = self.input.schema.key
+        if key is not None:
+            key = tuple(kept[k] for k in key) if all(k in kept for k in key) else None
+        return Schema(tuple(i.column for i in self.items), key)
+
+
+@dataclass(frozen=True)
+class Filter(Node):
+    """The rows whose condition is TRUE."""
+
+    input: Node
+    condition: Expr
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+class JoinKind(StrEnum):
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+    SEMI = "semi"
+    ANTI = "anti"
+
+
+@dataclass(frozen=True)
+class Join(Node):
+    """Two relations side by side; `condition` None is TRUE (a cross join). SEMI and ANTI give the left columns only."""
+
+    left: Node
+    right: Node
+    kind: JoinKind
+    condition: Expr | None = None
+
+    @cached_property
+    def schema(self) -> Schema:
+        left, right = self.left.schema, self.right.schema
+        if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            return left
+        columns = tuple(
+            replace(c, nullable=c.nullable or outer)
+            for side, outer in (
+                (left, self.kind in (JoinKind.RIGHT, JoinKind.FULL)),
+                (right, self.kind in (JoinKind.LEFT, JoinKind.FULL)),
+            )
+            for c in side
+        )
+        return Schema(columns, self._key())
+
+    def _key(self) -> tuple[str, ...] | None:
+        """Both sides' keys; one side's alone where the condition says which row of the other side there is."""
+        left, right = self.left.schema, self.right.schema
+        if left.key is None or right.key is None:
+            return None
+        pairs = equated(self.condition)
+        if self.kind in (JoinKind.INNER, JoinKind.LEFT) and _determined(right, pairs, left):
+            return left.key
+        if self.kind in (JoinKind.INNER, JoinKind.RIGHT) and _determined(left, pairs, right):
+            return right.key
+        return left.key + right.key
+
+
+def equated(condition: Expr | None) -> tuple[tuple[str, Expr], ...]:
+    """Each column that a conjunction says is equal to something, with that."""
+    if isinstance(condition, exp.Paren):
+        return equated(condition.this)
+    if isinstance(condition, exp.And):
+        return equated(condition.left) + equated(condition.right)
+    if not isinstance(condition, (exp.EQ, exp.NullSafeEQ)):
+        return ()
+    sides = ((condition.left, condition.right), (condition.right, condition.left))
+    return tuple((a.name, b) for a, b in sides if isinstance(a, exp.Column))
+
+
+def _determined(schema: Schema, pairs: tuple[tuple[str, Expr], ...], other: Schema) -> bool:
+    """Whether every key column is equal to an expression over the other side's columns."""
+    return all(any(n == k and _fixes(schema[k].type, e, other) for n, e in pairs) for k in schema.key or ())
+
+
+def _fixes(type_: pa.DataType, expr: Expr, other: Schema) -> bool:
+    """Whether equality with `expr` leaves one value: not so where the comparison casts both ('1' = 1 and '01' = 1)."""
+    names = set(other.names)
+    if any(c.name not in names for c in expr.find_all(exp.Column)):
+        return False
+    if isinstance(expr, exp.Column):
+        return bool(other[expr.name].type == type_)
+    return type_ in (pa.int8(), pa.int16(), pa.int32(), pa.date32(), pa.bool_(), TIMESTAMP)
+
+
+@dataclass(frozen=True)
+class Aggregate(Node):
+    """GROUP BY `keys` with `aggregates`. Without keys: exactly one row, also over nothing.
+
+    `grouping_sets` lists, per set, the names of the keys that take part; the others are NULL. Then the hidden key
+    column `grouping_id` (BIGINT, as Spark's `grouping_id()`) tells the sets apart and is part of the key.
+    """
+
+    input: Node
+    keys: tuple[Item, ...]
+    aggregates: tuple[Item, ...]
+    grouping_sets: tuple[tuple[str, ...], ...] | None = None
+    grouping_id: str | None = None
+
+    @cached_property
+    def schema(self) -> Schema:
+        columns = tuple(i.column for i in self.keys + self.aggregates)
+        key = tuple(i.name for i in self.keys)
+        if self.grouping_sets is not None:
+            columns = tuple(replace(c, nullable=True) if c.name in key else c for c in columns)
+        if self.grouping_id is not None:
+            columns += (Column(self.grouping_id, pa.int64(), nullable=False, hidden=True),)
+            key += (self.grouping_id,)
+        return Schema(columns, key)
+
+
+@dataclass(frozen=True)
+class Distinct(Node):
+    """Each row once. All columns of the input count and all are kept (the language projects hidden ones away first)."""
+
+    input: Node
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.input.schema.with_key(self.input.schema.names)
+
+
+@dataclass(frozen=True)
+class Union(Node):
+    """UNION ALL: columns by position, names of the first. `branch`, if any, is a hidden column with its number."""
+
+    branches: tuple[Node, ...]
+    branch: str | None = None
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.branches
+
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
+        return replace(self, branches=inputs)
+
+    @cached_property
+    def schema(self) -> Schema:
+        first = self.branches[0].schema
+        columns = tuple(
+            replace(c, nullable=any(b.schema.columns[i].nullable for b in self.branches), hidden=c.hidden)
+            for i, c in enumerate(first.columns)
+        )
+        if self.branch is None:
+            return Schema(columns, None)
+        key = self._key_positions()
+        columns += (Column(self.branch, pa.int32(), nullable=False, hidden=True),)
+        return Schema(columns, None if key is None else (*(first.columns[i].name for i in key), self.branch))
+
+    def _key_positions(self) -> tuple[int, ...] | None:
+        positions: set[int] = set()
+        for b in self.branches:
+            if b.schema.key is None:
+                return None
+            positions |= {b.schema.names.index(k) for k in b.schema.key}
+        return tuple(sorted(positions))
+
+
+class SetKind(StrEnum):
+    INTERSECT = "intersect"
+    EXCEPT = "except"
+
+
+@dataclass(frozen=True)
+class SetOperation(Node):
+    """INTERSECT and EXCEPT DISTINCT; columns by position, names of the left. (The ALL forms are lowered to row numbers.)"""
+
+    left: Node
+    right: Node
+    kind: SetKind
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.left.schema.with_key(self.left.schema.names)
+
+
+@dataclass(frozen=True)
+class Window(Node):
+    """The input's columns and window functions over them: `items` hold `exp.Window` expressions."""
+
+    input: Node
+    items: tuple[Item, ...]
+
+    @cached_property
+    def schema(self) -> Schema:
+        return Schema(self.input.schema.columns + tuple(i.column for i in self.items), self.input.schema.key)
+
+
+@dataclass(frozen=True)
+class TopK(Node):
+    """The rows `offset` .. `offset + limit` in `order`, of the whole or within each `partition`; ties by the input's key."""
+
+    input: Node
+    order: tuple[Order, ...]
+    limit: int | None
+    offset: int = 0
+    partition: tuple[str, ...] = ()
+
+    @cached_property
+    def schema(self) -> Schema:
+        schema = self.input.schema
+        return schema.with_key(self.partition) if self.limit == 1 and schema.key != () else schema
+
+
+@dataclass(frozen=True)
+class Unnest(Node):
+    """The input's columns beside each element of an array (or entry of a map).
+
+    `columns`: for an array of T one column of T, or with `inline` one per field of the struct T; for a map key and value.
+    `position` is a column with the index from 0; hidden where the script did not ask for it. `outer` keeps rows
+    without elements, with NULLs.
+    """
+
+    input: Node
+    expr: Expr
+    columns: tuple[Column, ...]
+    position: Column
+    inline: bool = False
+    outer: bool = False
+
+    @cached_property
+    def schema(self) -> Schema:
+        key = self.input.schema.key
+        return Schema(
+            self.input.schema.columns + self.columns + (self.position,),
+            None if key is None else (*key, self.position.name),
+        )
+
+
+class TimeWindowKind(StrEnum):
+    TUMBLE = "tumble"
+    HOP = "hop"
+    CUMULATE = "cumulate"
+    SESSION = "session"
+
+
+@dataclass(frozen=True)
+class TimeWindow(Node):
+    """Event-time windows: `start` and `end` columns, then those of the input (One SQL, extension 3).
+
+    Durations in microseconds. `size` is the window's (CUMULATE: greatest) length or the session's gap, `step` the
+    distance of starts (HOP) or of ends (CUMULATE). `partition` is the session's key. A NULL time gives no row.
+    """
+
+    input: Node
+    kind: TimeWindowKind
+    time: str
+    size: int
+    step: int = 0
+    offset: int = 0
+    partition: tuple[str, ...] = ()
+    start: str = "wstart"
+    end: str = "wend"
+
+    @cached_property
+    def schema(self) -> Schema:
+        bounds = tuple(Column(n, TIMESTAMP, nullable=False) for n in (self.start, self.end))
+        key = self.input.schema.key
+        if key is not None and self.kind in (TimeWindowKind.HOP, TimeWindowKind.CUMULATE):
+            key += (self.end if self.kind is TimeWindowKind.CUMULATE else self.start,)
+        return Schema(bounds + self.input.schema.columns, key)
+
+
+UNDO, PTIME, VERSION, SEQUENCE = "undo", "ptime", "ver", "_seq"
+"""The columns that a changelog adds (One SQL, extension 4), and the hidden number of its rows."""
+
+
+@dataclass(frozen=True)
+class Emit(Node):
+    """When the input's changes appear, and in which form (One SQL, extensions 4 to 7).
+
+    `watermark`: a row once it is complete. `delay` in microseconds: the changes of a group that long after the first of them. Without
+    `stream` the relation itself as it was last emitted; with it the changelog: rows in the order in which they were emitted.
+    """
+
+    input: Node
+    stream: bool = False
+    watermark: bool = False
+    delay: int | None = None
+
+    @cached_property
+    def schema(self) -> Schema:
+        if not self.stream:
+            return self.input.schema
+        added = (
+            Column(UNDO, pa.bool_(), nullable=False),
+            Column(PTIME, TIMESTAMP, nullable=False),
+            Column(VERSION, pa.int64(), nullable=False),
+            Column(SEQUENCE, pa.int64(), nullable=False, hidden=True),
+        )
+        return Schema(self.input.schema.visible + added, (SEQUENCE,))
+
+
+@dataclass(frozen=True)
+class InOrder(Node):
+    """SELECT STREAM: rows that only arrive, in the order of the column `time`, as soon as no earlier one can come.
+
+    With `within` (microseconds; ORDER BY ... WITHIN) rows wait for a time so much greater instead of a bound, and those that come
+    after that are dropped.
+    """
+
+    input: Node
+    time: str
+    within: int | None = None
+
+    @cached_property
+    def schema(self) -> Schema:
+        number = Column(SEQUENCE, pa.int64(), nullable=False, hidden=True)
+        shown = tuple(c for c in self.input.schema if not c.hidden or c.name == self.time)
+        return Schema((*shown, number), (SEQUENCE,))

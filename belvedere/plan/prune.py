@@ -1,0 +1,131 @@
+"""Rewrite: columns that nobody reads are dropped as low as possible, and stacked projections become one.
+
+In: a tree with keys. Out: an equivalent tree with the same columns at the top. Key columns are kept, so every node still
+has the key that it had. Inputs of set operations and DISTINCT keep all their columns, since each counts there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from belvedere.plan.expressions import column, columns_of, replace_columns
+from belvedere.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Expr,
+    Filter,
+    Item,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    Scan,
+    SetOperation,
+    TimeWindow,
+    TopK,
+    Union,
+    Unnest,
+    Values,
+    Window,
+)
+
+
+def prune(node: Node) -> Node:
+    """The same relation, computed from the columns that matter."""
+    return _prune(node, frozenset(node.schema.names))
+
+
+def _prune(node: Node, wanted: frozenset[str]) -> Node:
+    """The node with at least the wanted columns; it may keep others (its key)."""
+    match node:
+        case Project():
+            return _project(node, wanted)
+        case Filter():
+            return replace(node, input=_prune(node.input, wanted | columns_of(node.condition)))
+        case Join():
+            return _join(node, wanted)
+        case Aggregate():
+            return _aggregate(node, wanted)
+        case Window():
+            items = tuple(i for i in node.items if i.name in wanted)
+            below = _prune(node.input, _needed(node.input, wanted, (i.expr for i in items)))
+            return replace(node, input=below, items=items) if items else below
+        case TopK():
+            needed = (
+                _needed(node.input, wanted, (o.expr for o in node.order))
+                | set(node.partition)
+                | set(node.input.schema.key or ())
+            )
+            return replace(node, input=_prune(node.input, needed))
+        case Unnest():
+            return replace(node, input=_prune(node.input, _needed(node.input, wanted, (node.expr,))))
+        case TimeWindow():
+            return replace(node, input=_prune(node.input, _needed(node.input, wanted, ()) | {node.time, *node.partition}))
+        case Distinct() | SetOperation() | Union():
+            return node.with_inputs(tuple(_exactly(i) for i in node.inputs))
+        case Scan() | Values():
+            return node
+        case _:
+            return node.with_inputs(tuple(_prune(i, frozenset(i.schema.names)) for i in node.inputs))
+
+
+def _needed(below: Node, wanted: Iterable[str], exprs: Iterable[Expr]) -> frozenset[str]:
+    read = frozenset(c for e in exprs for c in columns_of(e))
+    return (frozenset(wanted) | read) & frozenset(below.schema.names)
+
+
+def _exactly(node: Node) -> Node:
+    """Pruned inside, with just the columns that it had: they count by position."""
+    pruned = _prune(node, frozenset(node.schema.names))
+    if pruned.schema.names == node.schema.names:
+        return pruned
+    return Project(pruned, tuple(Item(c.name, column(c.name), c.type, c.nullable, c.hidden, c.doc) for c in node.schema))
+
+
+def _project(node: Project, wanted: frozenset[str]) -> Node:
+    key = frozenset(node.schema.key or ())
+    items = tuple(i for i in node.items if i.name in wanted | key)
+    if not items:
+        items = node.items[:1]
+    below = node.input
+    while isinstance(below, Project) and _simple(below):
+        inner = {i.name: i.expr for i in below.items}
+        items = tuple(replace(i, expr=replace_columns(i.expr, inner)) for i in items)
+        below = below.input
+    read = frozenset(c for i in items for c in columns_of(i.expr))
+    return Project(_prune(below, read | frozenset(below.schema.key or ())), items)
+
+
+def _simple(node: Project) -> bool:
+    """Whether putting its items into the expressions above computes nothing twice."""
+    return all(isinstance(i.expr, exp.Column) for i in node.items)
+
+
+def _join(node: Join, wanted: frozenset[str]) -> Node:
+    read = columns_of(node.condition) if node.condition is not None else frozenset()
+    keys = frozenset(node.left.schema.key or ()) | frozenset(node.right.schema.key or ())
+    needed = wanted | read | keys
+    left = _prune(node.left, needed & frozenset(node.left.schema.names))
+    half = node.kind in (JoinKind.SEMI, JoinKind.ANTI)
+    right_wanted = (read if half else needed) | frozenset(node.right.schema.key or ())
+    return replace(node, left=left, right=_prune(node.right, right_wanted & frozenset(node.right.schema.names)))
+
+
+def _aggregate(node: Aggregate, wanted: frozenset[str]) -> Node:
+    aggregates = tuple(i for i in node.aggregates if i.name in wanted)
+    if not aggregates and not node.keys:
+        aggregates = node.aggregates[:1]
+    exprs = [i.expr for i in (*node.keys, *aggregates)]
+    below = node.input
+    while isinstance(below, Project) and _simple(below):
+        inner = {i.name: i.expr for i in below.items}
+        exprs = [replace_columns(e, inner) for e in exprs]
+        below = below.input
+    keys = tuple(replace(k, expr=e) for k, e in zip(node.keys, exprs[: len(node.keys)], strict=True))
+    aggregates = tuple(replace(a, expr=e) for a, e in zip(aggregates, exprs[len(node.keys) :], strict=True))
+    read = frozenset(c for e in exprs for c in columns_of(e))
+    pruned = _prune(below, read | frozenset(below.schema.key or ()))
+    return replace(node, input=pruned, keys=keys, aggregates=aggregates)

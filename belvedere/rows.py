@@ -1,0 +1,170 @@
+"""Rows that people and programs hand in -> Arrow rows of a table.
+
+In: dicts with Python or JSON values. Out: an Arrow table in the column types of a schema. A row that does not fit raises a
+diagnostic that names table, row and column; nothing is guessed and nothing is cut off.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.errors import BelvedereError, fail
+from belvedere.schema import Column
+
+
+def arrow_rows(table: str, columns: Iterable[Column], rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """The rows as Arrow; a missing column is NULL, an unknown one an error. Names are matched whatever their case.
+
+    Raises BelvedereError B6001 (value), B6002 (unknown column), B6003 (NULL where none may be).
+    """
+    wanted = list(columns)
+    names = {c.name.casefold(): c.name for c in wanted}
+    converted = [_row(table, n, row, wanted, names) for n, row in enumerate(rows)]
+    schema = pa.schema([pa.field(c.name, c.type) for c in wanted])
+    return pa.table({c.name: pa.array([r[c.name] for r in converted], c.type) for c in wanted}, schema=schema)
+
+
+def _row(table: str, number: int, row: Mapping[str, Any], columns: list[Column], names: Mapping[str, str]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for name, value in row.items():
+        known = names.get(name.casefold())
+        if known is None:
+            raise fail(
+                "B6002",
+                f'row {number + 1} of "{table}" has a column "{name}" that the table does not have',
+                hint=f"its columns are {', '.join(c.name for c in columns if not c.hidden)}",
+            )
+        given[known] = value
+    result: dict[str, Any] = {}
+    for column in columns:
+        value = given.get(column.name)
+        if value is None and not column.nullable and not column.hidden:
+            raise fail("B6003", f'row {number + 1} of "{table}" has no value for "{column.name}", which may not be NULL')
+        try:
+            result[column.name] = convert(value, column.type)
+        except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException) as error:
+            raise _misfit(table, number, column, value, error) from error
+    return result
+
+
+def _misfit(table: str, number: int, column: Column, value: Any, error: Exception) -> BelvedereError:
+    return fail(
+        "B6001",
+        f'row {number + 1} of "{table}": {value!r} is no {describe(column.type)} for column "{column.name}"',
+        detail=str(error),
+    )
+
+
+def describe(type_: pa.DataType) -> str:
+    """A type's name for people."""
+    if pa.types.is_timestamp(type_):
+        return "timestamp"
+    return str(type_).replace("128", "").replace("string", "text")
+
+
+def convert(value: Any, type_: pa.DataType) -> Any:
+    """A Python or JSON value as what Arrow takes for the type; raises ValueError or TypeError where it does not fit."""
+    if value is None:
+        return None
+    if pa.types.is_timestamp(type_):
+        return as_instant(value)
+    if pa.types.is_date(type_):
+        return _as_date(value)
+    if pa.types.is_decimal(type_):
+        return _as_decimal(value, type_)
+    if pa.types.is_boolean(type_):
+        if isinstance(value, bool):
+            return value
+        raise TypeError("true or false is wanted")
+    if pa.types.is_integer(type_):
+        return _as_integer(value, type_)
+    if pa.types.is_floating(type_):
+        return _as_float(value)
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+        if isinstance(value, str):
+            value.encode()  # a lone surrogate is no text
+            return value
+        raise TypeError("text is wanted")
+    if pa.types.is_binary(type_):
+        return base64.b64decode(value, validate=True) if isinstance(value, str) else bytes(value)
+    return _as_nested(value, type_)
+
+
+def _as_nested(value: Any, type_: pa.DataType) -> Any:
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+            raise TypeError("a list is wanted")
+        return [convert(v, type_.value_type) for v in value]
+    if pa.types.is_struct(type_):
+        if not isinstance(value, Mapping):
+            raise TypeError("an object is wanted")
+        unknown = set(value) - {f.name for f in type_}
+        if unknown:
+            raise ValueError(f"unknown field {min(unknown)!r}")
+        return {f.name: convert(value.get(f.name), f.type) for f in type_}
+    if pa.types.is_map(type_):
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return [(convert(k, type_.key_type), convert(v, type_.item_type)) for k, v in pairs]
+    return value
+
+
+def as_instant(value: Any) -> datetime:
+    """A timestamp: a datetime (naive = UTC), ISO 8601 text, or seconds since 1970."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    if isinstance(value, str):
+        parsed = datetime.fromisoformat(value.strip())
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    raise TypeError("a time such as 2020-01-01 08:07:00 is wanted")
+
+
+def _as_date(value: Any) -> date:
+    if isinstance(value, datetime):
+        return value.date()
+    return value if isinstance(value, date) else date.fromisoformat(value)
+
+
+def _as_decimal(value: Any, type_: pa.DataType) -> Decimal:
+    if isinstance(value, bool):
+        raise TypeError("a number is wanted")
+    number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    if not number.is_finite():
+        raise ValueError("a finite number is wanted")
+    scaled = number.quantize(Decimal(1).scaleb(-type_.scale))
+    if len(scaled.as_tuple().digits) > type_.precision and scaled != 0:
+        raise ValueError(f"more than {type_.precision} digits")
+    return scaled
+
+
+def _as_integer(value: Any, type_: pa.DataType) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        raise TypeError("a whole number is wanted")
+    number = int(value)
+    if not isinstance(value, str) and number != value:
+        raise ValueError("a whole number is wanted")
+    if not -(1 << (type_.bit_width - 1)) <= number < 1 << (type_.bit_width - 1):
+        raise ValueError(f"does not fit in {type_.bit_width} bits")
+    return number
+
+
+def _as_float(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        raise TypeError("a number is wanted")
+    number = float(value)
+    if isinstance(value, str) and not math.isfinite(number) and value.strip().lower().lstrip("+-") not in _SPECIAL:
+        raise ValueError("a number is wanted")
+    return number
+
+
+_SPECIAL = {"nan", "inf", "infinity"}

@@ -1,0 +1,24 @@
+"""Scenarios: golden files that say what a script does, step by step, and `belvedere test` runs.
+
+In: the text of a `.test` file. Out: its scenarios, what running them showed, and the file with its expectations written anew.
+"""
+
+from __future__ import annotations
+
+from belvedere.scenarios.outline import Case, Section, read_outline
+from belvedere.scenarios.read import Scenario, Step, read_scenarios
+from belvedere.scenarios.run import Check, Outcome, run_scenario
+from belvedere.scenarios.update import updated
+
+__all__ = [
+    "Case",
+    "Check",
+    "Outcome",
+    "Scenario",
+    "Section",
+    "Step",
+    "read_outline",
+    "read_scenarios",
+    "run_scenario",
+    "updated",
+]

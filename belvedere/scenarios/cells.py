@@ -1,0 +1,167 @@
+"""Rows as a small table of text, and back.
+
+In: lines `a | b` with a header, or JSON lines; or rows and their columns. Out: dicts of values; or aligned lines. A cell is JSON where
+it can be read as JSON, else it is the text that stands there; so a text such as `12` or `null` is written in quotes.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.rows import convert
+from belvedere.schema import Column
+
+BAR = "|"
+
+
+class Misfit(ValueError):
+    """A line that is no row; `line` counts from 0 within the lines given."""
+
+    def __init__(self, line: int, message: str):
+        super().__init__(message)
+        self.line = line
+
+
+def read_rows(lines: Sequence[str]) -> tuple[list[str], list[dict[str, Any]]]:
+    """The columns of the header (none for JSON lines) and the rows. Comment lines and blank ones do not count. Raises Misfit."""
+    wanted = [(n, line) for n, line in enumerate(lines) if line.strip() and not line.startswith("#")]
+    if wanted and wanted[0][1].lstrip().startswith("{"):
+        return [], [_json_line(n, line) for n, line in wanted]
+    if not wanted:
+        return [], []
+    names = [name.strip() for name in wanted[0][1].split(BAR)]
+    return names, [_row(n, line, names) for n, line in wanted[1:]]
+
+
+def _json_line(number: int, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line, parse_float=Decimal)
+    except ValueError as error:
+        raise Misfit(number, f"this line is no JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise Misfit(number, "a row is a JSON object")
+    return row
+
+
+def _row(number: int, line: str, names: list[str]) -> dict[str, Any]:
+    cells = line.split(BAR)
+    if len(cells) != len(names):
+        raise Misfit(number, f"the row has {len(cells)} cells and the header {len(names)} columns")
+    return {name: read_cell(cell.strip()) for name, cell in zip(names, cells, strict=True)}
+
+
+def read_cell(text: str) -> Any:
+    """A cell's value: JSON where it is JSON, else text. Numbers with a point are decimals."""
+    try:
+        return json.loads(text, parse_float=Decimal)
+    except ValueError:
+        return text
+
+
+def write_cell(value: Any) -> str:
+    """A value as a cell that reads back as the same."""
+    text = _plain(value)
+    if not isinstance(text, str):
+        return _json(text)
+    return text if _is_bare(text) or not isinstance(value, str | bytes) else _json(text).replace(BAR, "\\u007c")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False).replace(BAR, "\\u007c")
+
+
+def _is_bare(text: str) -> bool:
+    if not text or text != text.strip() or BAR in text or text[0] in '#"{[' or not text.isprintable():
+        return False
+    try:
+        json.loads(text)
+    except ValueError:
+        return not text.startswith(("--- ", "=== "))
+    return False
+
+
+def _plain(value: Any) -> Any:
+    """A value in JSON's types."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None).isoformat(sep=" ")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
+
+
+def write_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Cells as aligned lines under a header."""
+    widths = [max(len(name), *(len(row[n]) for row in rows)) if rows else len(name) for n, name in enumerate(names)]
+    return [
+        f" {BAR} ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in [names, *rows]
+    ]
+
+
+def same_cell(expected: Any, actual: Any, type_: pa.DataType) -> bool:
+    """Whether a cell that was read says the value; doubles may differ by 1e-9 of their size."""
+    try:
+        wanted = convert(expected, type_)
+    except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException):
+        return write_cell(expected) == write_cell(actual)
+    if pa.types.is_map(type_) and wanted is not None and actual is not None:
+        return same_value(dict(wanted), dict(actual))
+    return same_value(wanted, actual) or (isinstance(expected, str) and expected == write_cell(actual))
+
+
+def same_value(left: Any, right: Any) -> bool:
+    """Equality where NaN equals itself and doubles have 1e-9 of slack."""
+    if isinstance(left, float) and isinstance(right, float):
+        return left == right or (math.isnan(left) and math.isnan(right)) or math.isclose(left, right, rel_tol=1e-9)
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same_value(v, right[k]) for k, v in left.items())
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(same_value, left, right))
+    return bool(left == right)
+
+
+def same_rows(
+    expected: Sequence[Mapping[str, Any]], actual: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, ordered: bool
+) -> bool:
+    """Whether the rows are the same, each as often; in the same order if `ordered`."""
+    if len(expected) != len(actual):
+        return False
+    if ordered:
+        return all(same_row(e, a, columns) for e, a in zip(expected, actual, strict=True))
+    left = list(actual)
+    for row in expected:
+        found = next((n for n, other in enumerate(left) if same_row(row, other, columns)), None)
+        if found is None:
+            return False
+        del left[found]
+    return True
+
+
+def same_row(expected: Mapping[str, Any], actual: Mapping[str, Any], columns: Sequence[Column]) -> bool:
+    """Whether a row that was read says the values of another."""
+    return all(same_cell(expected.get(c.name), actual[c.name], c.type) for c in columns)
+
+
+def by_value(row: Sequence[Any]) -> tuple[Any, ...]:
+    """A key that sorts rows of values of one type each; NULL first."""
+    return tuple(
+        (0, "") if v is None else (1, v) if isinstance(v, int | float | Decimal | datetime | date) else (2, write_cell(v))
+        for v in row
+    )

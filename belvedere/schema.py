@@ -1,0 +1,77 @@
+"""Columns, their types and keys.
+
+Types are Arrow types, the one vocabulary that Spark, the stores and the API share. A timestamp is always
+`timestamp("us", tz="UTC")`: an instant. This module knows nothing of SQL text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+UID = "_uid"
+INGEST_TIME = "_ingest_time"
+ROWTIME = "rowtime"
+"""The pseudo-column of a stream that names no event-time column: given with the row, else the clock at arrival."""
+KEY = "_key"
+WEIGHT = "_weight"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A named, typed column. `hidden` columns can be named in a script but never show in `*`, rows or the API."""
+
+    name: str
+    type: pa.DataType
+    nullable: bool = True
+    hidden: bool = False
+    doc: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Columns in the order of their definition, and the names of those that identify a row.
+
+    `key` is None where no key is known, and `()` where the relation has at most one row.
+    """
+
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] | None = None
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns, hidden ones included."""
+        return tuple(c.name for c in self.columns)
+
+    @property
+    def visible(self) -> tuple[Column, ...]:
+        """The columns that `*`, rows and the API show."""
+        return tuple(c for c in self.columns if not c.hidden)
+
+    def find(self, name: str) -> Column | None:
+        """The column of that name: an exact match first, then one that differs in case only."""
+        folded = name.casefold()
+        return next((c for c in self.columns if c.name == name), None) or next(
+            (c for c in self.columns if c.name.casefold() == folded), None
+        )
+
+    def __getitem__(self, name: str) -> Column:
+        column = self.find(name)
+        if column is None:
+            raise KeyError(name)
+        return column
+
+    def with_key(self, key: tuple[str, ...] | None) -> Schema:
+        """The same columns identified by `key`."""
+        return replace(self, key=key)
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The Arrow schema of all columns."""
+        return pa.schema([pa.field(c.name, c.type, c.nullable) for c in self.columns])

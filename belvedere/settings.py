@@ -1,0 +1,303 @@
+"""The project file: sources, sinks, store, Spark and API settings of the scripts beside it.
+
+In: the directory of a script. Out: a `Project`, with diagnostics for what the file says wrongly. Values may hold `${env:NAME}`.
+Opens no source: tables and their schemas are found by `belvedere.lang.infer_files`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from belvedere.errors import Diagnostic, Severity, Span
+
+FILE_NAME = "belvedere.toml"
+VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+TOP_KEYS = ("store", "on_error", "script_path", "sources", "sinks", "spark", "api")
+SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "start", "fahrenheit", "move_every")
+FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "multi_line", "max_files")
+SOURCE_OPTIONS = {"files": FILE_OPTIONS, "sensors": SENSOR_OPTIONS}
+SOURCE_KEYS: Mapping[str, tuple[str, ...]] = {
+    "files": ("connector", "path", "format", "options", "tables", *FILE_OPTIONS),
+    "sensors": ("connector", "options", *SENSOR_OPTIONS),
+}
+TABLE_KEYS = ("columns", "primary_key")
+SINK_KEYS = {
+    "files": ("connector", "path", "format", "options"),
+    "console": ("connector",),
+}
+FORMATS = ("json", "csv", "parquet")
+API_KEYS = (
+    "host",
+    "port",
+    "limit",
+    "max_limit",
+    "max_depth",
+    "max_cost",
+    "timeout_seconds",
+    "cors_origins",
+    "introspection",
+    "token",
+)
+ON_ERROR = ("stop", "null")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A `[sources.name]`: where imports read. `path` is absolute. `options` may hold secrets, so it is never shown.
+
+    `tables` are the `[sources.name.tables.T]`: `columns` (name -> SQL type) and `primary_key`, where rows do not tell them.
+    """
+
+    name: str
+    connector: str = "files"
+    path: Path | None = None
+    format: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A `[sinks.name]`: where exports write."""
+
+    name: str
+    connector: str = "files"
+    path: Path | None = None
+    format: str = "json"
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Project:
+    """What `belvedere.toml` says; an empty project where there is no file. `on_error` is `stop` or `null`."""
+
+    directory: Path
+    file: Path | None = None
+    text: str = field(default="", repr=False)
+    store: str | None = field(default=None, repr=False)
+    on_error: str = "stop"
+    script_path: tuple[Path, ...] = ()
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    sinks: Mapping[str, Sink] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict)
+    api: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    def source(self, name: str) -> Source | None:
+        """The source of that name, whatever its case."""
+        return next((s for key, s in self.sources.items() if key.casefold() == name.casefold()), None)
+
+    def sink(self, name: str) -> Sink | None:
+        """The sink of that name, whatever its case."""
+        return next((s for key, s in self.sinks.items() if key.casefold() == name.casefold()), None)
+
+
+def load_project(directory: Path | str, environ: Mapping[str, str] | None = None) -> Project:
+    """Read `belvedere.toml` of a directory; what is wrong in it is in `diagnostics`, and left out."""
+    directory = Path(directory).resolve()
+    file = directory / FILE_NAME
+    if not file.is_file():
+        return Project(directory)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return Project(directory, file, diagnostics=(Diagnostic("B9102", f"{FILE_NAME} cannot be read: {error}"),))
+    return read_project(text, directory, file, os.environ if environ is None else environ)
+
+
+def read_project(text: str, directory: Path, file: Path, environ: Mapping[str, str]) -> Project:
+    """A project from the text of its file."""
+    reader = _Reader(text, file, directory, environ)
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        reader.report("B9102", f"{FILE_NAME} is not TOML: {_first_lower(str(error))}", reader.at_message(str(error)))
+        return Project(directory, file, text, diagnostics=tuple(reader.diagnostics))
+    return reader.project(raw)
+
+
+def _first_lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+class _Reader:
+    """Walks the parsed file and gathers diagnostics."""
+
+    def __init__(self, text: str, file: Path, directory: Path, environ: Mapping[str, str]):
+        self.text, self.file, self.directory, self.environ = text, file, directory, environ
+        self.diagnostics: list[Diagnostic] = []
+
+    def project(self, raw: Mapping[str, Any]) -> Project:
+        self.known(raw, TOP_KEYS, "")
+        values = {k: self.expand(v, k, "") for k, v in raw.items()}
+        return Project(
+            self.directory,
+            self.file,
+            self.text,
+            store=self.text_value(values, "store", "", None),
+            on_error=self.choice(values, "on_error", "", ON_ERROR, "stop"),
+            script_path=tuple(self.directory / str(p) for p in self.list_value(values, "script_path")),
+            sources={n: self.source(n, t) for n, t in self.tables(values, "sources").items()},
+            sinks={n: self.sink(n, t) for n, t in self.tables(values, "sinks").items()},
+            spark={k: _spark_text(v) for k, v in self.table(values, "spark").items()},
+            api=self.api(self.table(values, "api")),
+            diagnostics=tuple(self.diagnostics),
+        )
+
+    def source(self, name: str, table: Mapping[str, Any]) -> Source:
+        section = f"sources.{name}"
+        connector = self.choice(table, "connector", section, tuple(SOURCE_KEYS), "files")
+        self.known(table, SOURCE_KEYS[connector], section)
+        path = self.text_value(table, "path", section, None)
+        if connector == "files" and path is None:
+            self.report("B9106", f"source `{name}` has no path", self.at(section, None), 'write `path = "data/..."`')
+        given = "format" in table
+        return Source(
+            name,
+            connector,
+            self.directory / path if path else None,
+            self.choice(table, "format", section, FORMATS, "json") if given else None,
+            {k: table[k] for k in SOURCE_OPTIONS[connector] if k in table} | self.source_options(table, connector, section),
+            self.declared(table, section),
+        )
+
+    def source_options(self, table: Mapping[str, Any], connector: str, section: str) -> dict[str, Any]:
+        options = self.table(table, "options")
+        self.known(options, SOURCE_OPTIONS[connector], f"{section}.options")
+        return options
+
+    def declared(self, table: Mapping[str, Any], section: str) -> dict[str, dict[str, Any]]:
+        found = self.tables(table, "tables")
+        for name, declared in found.items():
+            self.known(declared, TABLE_KEYS, f"{section}.tables.{name}")
+            for key, kind in (("columns", dict), ("primary_key", list)):
+                if not isinstance(declared.get(key, kind()), kind):
+                    hint = 'columns = { id = "BIGINT" }' if key == "columns" else 'primary_key = ["id"]'
+                    self.report("B9104", f"`{key}` of table `{name}` does not fit", self.at(section, key), f"write `{hint}`")
+        return found
+
+    def sink(self, name: str, table: Mapping[str, Any]) -> Sink:
+        section = f"sinks.{name}"
+        connector = self.choice(table, "connector", section, tuple(SINK_KEYS), "files")
+        self.known(table, SINK_KEYS[connector], section)
+        path = self.text_value(table, "path", section, None)
+        if connector == "files" and path is None:
+            self.report("B9106", f"sink `{name}` has no path", self.at(section, None), 'write `path = "out/..."`')
+        return Sink(
+            name,
+            connector,
+            self.directory / path if path else None,
+            self.choice(table, "format", section, FORMATS, "json"),
+            self.table(table, "options"),
+        )
+
+    def api(self, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.known(table, API_KEYS, "api")
+        port = table.get("port")
+        if port is not None and not (isinstance(port, int) and not isinstance(port, bool) and 0 <= port <= 65535):
+            self.report("B9104", "`port` is a number from 0 to 65535", self.at("api", "port"))
+            return {k: v for k, v in table.items() if k != "port"}
+        return table
+
+    # -- values -------------------------------------------------------------------------------------------------------
+
+    def expand(self, value: Any, key: str, section: str) -> Any:
+        """Put the environment's values in."""
+        if isinstance(value, str):
+            return VARIABLE.sub(lambda found: self.variable(found.group(1), key, section), value)
+        if isinstance(value, dict):
+            inner = f"{section}.{key}".strip(".")
+            return {k: self.expand(v, k, inner) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self.expand(v, key, section) for v in value]
+        return value
+
+    def variable(self, name: str, key: str, section: str) -> str:
+        if name not in self.environ:
+            message = f"the environment variable `{name}` is not set"
+            self.report("B9105", message, self.at(section, key), f"set it: `export {name}=...`")
+        return self.environ.get(name, "")
+
+    def known(self, table: Mapping[str, Any], keys: tuple[str, ...], section: str) -> None:
+        for key in table:
+            if key not in keys:
+                where = f" in [{section}]" if section else ""
+                self.report("B9103", f"unknown key `{key}`{where}", self.at(section, key), _suggest(key, keys))
+
+    def choice(self, table: Mapping[str, Any], key: str, section: str, allowed: tuple[str, ...], default: str) -> str:
+        value = table.get(key, default)
+        if value in allowed:
+            return str(value)
+        self.report("B9104", f"`{key}` cannot be {value!r}", self.at(section, key), _suggest(str(value), allowed))
+        return default
+
+    def text_value(self, table: Mapping[str, Any], key: str, section: str, default: str | None) -> str | None:
+        value = table.get(key, default)
+        if value is not None and not isinstance(value, str):
+            self.report("B9104", f"`{key}` must be a text", self.at(section, key), f'write `{key} = "..."`')
+            return default
+        return value
+
+    def list_value(self, table: Mapping[str, Any], key: str) -> list[Any]:
+        value = table.get(key, [])
+        return value if isinstance(value, list) else [value]
+
+    def table(self, table: Mapping[str, Any], key: str) -> dict[str, Any]:
+        value = table.get(key, {})
+        if not isinstance(value, dict):
+            self.report("B9104", f"`{key}` must be a table", self.at("", key), f"write `[{key}]` and its keys below")
+            return {}
+        return value
+
+    def tables(self, table: Mapping[str, Any], key: str) -> dict[str, dict[str, Any]]:
+        found = {}
+        for name, value in self.table(table, key).items():
+            if isinstance(value, dict):
+                found[name] = value
+            else:
+                self.report("B9104", f"`{key}.{name}` must be a table", self.at(key, name), f"write `[{key}.{name}]`")
+        return found
+
+    # -- places -------------------------------------------------------------------------------------------------------
+
+    def report(self, code: str, message: str, span: Span | None, hint: str | None = None) -> None:
+        self.diagnostics.append(Diagnostic(code, message, Severity.ERROR, span, hint=hint))
+
+    def at(self, section: str, key: str | None) -> Span | None:
+        """Where a key, or its section's heading, stands."""
+        start = 0
+        if section:
+            heading = re.search(rf"^\s*\[\s*{re.escape(section)}\s*\]", self.text, re.MULTILINE)
+            if heading:
+                start = heading.start()
+                if key is None:
+                    return Span(str(self.file), start, heading.end())
+        if key is None:
+            return None
+        found = re.compile(rf"^\s*\[?({re.escape(key)})\b", re.MULTILINE).search(self.text, start)
+        return Span(str(self.file), found.start(1), found.end(1)) if found else None
+
+    def at_message(self, message: str) -> Span | None:
+        """The place that tomllib names as `(at line 3, column 5)`."""
+        found = re.search(r"at line (\d+), column (\d+)", message)
+        if not found:
+            return Span(str(self.file), len(self.text), len(self.text))
+        lines = self.text.split("\n")
+        offset = sum(len(line) + 1 for line in lines[: int(found.group(1)) - 1]) + int(found.group(2)) - 1
+        return Span(str(self.file), offset, min(offset + 1, len(self.text)))
+
+
+def _spark_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _suggest(word: str, allowed: tuple[str, ...]) -> str:
+    close = get_close_matches(word, allowed, n=1)
+    return f"did you mean `{close[0]}`?" if close else "write one of " + ", ".join(f"`{a}`" for a in allowed)

@@ -1,0 +1,23 @@
+"""What one epoch takes from one input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.spark.records import RejectedRow, SourceFile
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """Rows with the input's columns, what was refused, the files read, and the source's offset once they are committed."""
+
+    rows: pa.Table
+    offset: Mapping[str, Any]
+    rejected: tuple[RejectedRow, ...] = ()
+    refused: int = 0
+    """How many were refused; `rejected` may hold the first of them only."""
+    files: tuple[SourceFile, ...] = ()

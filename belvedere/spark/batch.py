@@ -1,0 +1,138 @@
+"""The batch answer of a view: the same plan over all input so far, in one Spark query.
+
+In: a catalog, a log of accepted input. Out: Arrow rows. This is the oracle of every incremental rule: it shares the plan and
+its printing with the engine, but neither stages nor stored state.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from belvedere.catalog import Catalog, Input
+from belvedere.incremental.rewrite import inline
+from belvedere.plan.nodes import SEQUENCE, Node, Scan
+from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT
+from belvedere.spark.emit_batch import History, LoggedEpoch, has_history
+from belvedere.spark.engine import EpochReport
+from belvedere.spark.exchange import Exchange, Rows
+from belvedere.spark.render import CLOCK_COLUMN, quote, render
+
+_RUNS = itertools.count()
+
+
+class InputLog:
+    """All accepted input, in order of arrival."""
+
+    def __init__(self, catalog: Catalog):
+        self.catalog = catalog
+        self.epochs: list[LoggedEpoch] = []
+        self._rows: dict[str, list[tuple[int, pa.Table]]] = {}
+
+    def add(self, report: EpochReport) -> None:
+        """Take in what an epoch took in."""
+        for id_, table in report.arrivals.items():
+            self._rows.setdefault(id_, []).append((len(self.epochs), table))
+        self.epochs.append(LoggedEpoch(report.clock, report.bounds))
+
+    def current(self, table: Input, epoch: int | None = None) -> pa.Table:
+        """The input's rows now, or after an epoch of the log: upserts and deletions applied one after the other."""
+        schema = table.schema.arrow
+        parts = [t for n, t in self._rows.get(table.id, []) if epoch is None or n <= epoch]
+        if not parts:
+            return schema.empty_table()
+        log = pa.concat_tables(parts)
+        if table.append_only:
+            return log.select(schema.names)
+        kept = _fold(log, table)
+        return log.take(pa.array(kept, pa.int64())).select(schema.names)
+
+
+def _fold(log: pa.Table, table: Input) -> list[int]:
+    """The indexes of the rows that are there in the end."""
+    names = list(table.primary_key) or [c.name for c in table.schema if not c.hidden]
+    keys = [repr(row) for row in log.select(names).to_pylist()]
+    live: dict[str, list[int]] = {}
+    for index, (key, weight) in enumerate(zip(keys, log[WEIGHT].to_pylist(), strict=True)):
+        if weight < 0:
+            held = live.get(key, [])
+            live[key] = [] if table.primary_key else held[1:]
+        elif table.primary_key:
+            live[key] = [index]
+        else:
+            live.setdefault(key, []).append(index)
+    return sorted(i for indexes in live.values() for i in indexes)
+
+
+def full_plan(catalog: Catalog, relation: str) -> Node:
+    """A view's plan down to the inputs."""
+
+    def definition(id_: str) -> Node | None:
+        view = catalog.views.get(id_)
+        return None if view is None else view.plan
+
+    return inline(Scan(relation, catalog.schema_of(relation)), definition)
+
+
+def _kept(table: pa.Table, catalog: Catalog, relation: str, now: datetime) -> pa.Table:
+    """An input's rows that are still served."""
+    source = catalog.inputs.get(relation)
+    if source is None or source.keep is None or not source.append_only:
+        return table
+    oldest = pa.scalar(now - timedelta(microseconds=source.keep), TIMESTAMP)
+    return table.filter(pc.greater(table[INGEST_TIME], oldest))
+
+
+def run_batch(spark: SparkSession, catalog: Catalog, relation: str, log: InputLog, now: datetime) -> pa.Table:
+    """All rows of a view, computed from the log alone at the time `now`; the columns of its schema."""
+    plan = full_plan(catalog, relation)
+    if not has_history(plan):
+        return _kept(_answer(spark, catalog, plan, log, now), catalog, relation, now)
+
+    def after(node: Node, epoch: int, tables: Mapping[str, pa.Table]) -> pa.Table:
+        return _answer(spark, catalog, node, log, log.epochs[epoch].clock, epoch, tables)
+
+    history = History(catalog, tuple(log.epochs), after)
+    plan = history.settle(plan)
+    if not log.epochs:
+        return plan.schema.arrow.empty_table()
+    return _in_order(after(plan, len(log.epochs) - 1, history.at(-1)), plan)
+
+
+def _in_order(table: pa.Table, plan: Node) -> pa.Table:
+    """A changelog or stream in the order in which it was emitted."""
+    return table.sort_by(SEQUENCE) if plan.schema.key == (SEQUENCE,) else table
+
+
+def _answer(
+    spark: SparkSession,
+    catalog: Catalog,
+    plan: Node,
+    log: InputLog,
+    now: datetime,
+    epoch: int | None = None,
+    tables: Mapping[str, pa.Table] | None = None,
+) -> pa.Table:
+    """All rows of a plan over the inputs, after an epoch of the log (None: now) and with the given tables beside them."""
+    exchange = Exchange(spark, f"belvedere_batch_{os.getpid()}_{next(_RUNS)}")
+    try:
+        names: dict[str, str] = {}
+        for scan in {n.relation: n for n in plan.walk() if isinstance(n, Scan)}.values():
+            names[scan.relation] = f"input{len(names)}"
+            known = (tables or {}).get(scan.relation)
+            rows = log.current(catalog.inputs[scan.relation], epoch) if known is None else known
+            exchange.put(names[scan.relation], Rows(rows))
+        exchange.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([now], TIMESTAMP)})))
+        query = render(plan, lambda r: exchange.view_name(names[r]), exchange.view_name("clock"))
+        columns = ", ".join(quote(c.name) for c in plan.schema)
+        fields: list[Any] = [pa.field(c.name, c.type) for c in plan.schema]
+        return exchange.collect(f"SELECT {columns} FROM ({query}) AS v", pa.schema(fields))
+    finally:
+        exchange.close()

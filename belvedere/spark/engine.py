@@ -1,0 +1,195 @@
+"""Run epochs: arrivals in, one transaction over all views out.
+
+In: a catalog, its pipeline, an open store, a Spark session. Out: per epoch an `EpochReport`. The engine decides nothing
+about how a view is kept (the pipeline says so) and nothing about when an epoch runs (the caller does).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from belvedere.catalog import Catalog
+from belvedere.incremental.event_time import Clocks, bounds_by_input, instant, pass_time
+from belvedere.incremental.pipeline import Pipeline, Rule
+from belvedere.schema import INGEST_TIME, TIMESTAMP
+from belvedere.settings import Sink
+from belvedere.spark.exchange import Exchange, Rows
+from belvedere.spark.exports import Exports
+from belvedere.spark.failures import explain_failure
+from belvedere.spark.ingest import Arrived, ingest, receive
+from belvedere.spark.late import judge
+from belvedere.spark.prepare import prepare
+from belvedere.spark.rebuild import TablePlan, make_tables, plan_tables
+from belvedere.spark.render import CLOCK_COLUMN
+from belvedere.spark.rules import run_stage
+from belvedere.spark.stages import Context
+from belvedere.store.protocol import EpochRow, Store, Transaction
+
+_ENGINES = itertools.count()
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """What an epoch did: rows taken in per input, rows changed per relation, seconds per stage."""
+
+    epoch: int
+    clock: datetime
+    rows_in: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    total_seconds: float = 0.0
+    deltas: Mapping[str, pa.Table] = field(default_factory=dict)
+    """The changes of stored relations, with `_weight`, where the caller asked for them."""
+    arrivals: Mapping[str, pa.Table] = field(default_factory=dict)
+    """The stamped rows of each input, where the caller asked for deltas."""
+    bounds: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
+    """The bounds of the inputs' event-time columns, where the caller asked for deltas."""
+
+
+class Engine:
+    """The stages of one script, ready to run epoch after epoch on one store."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: Catalog,
+        pipeline: Pipeline,
+        store: Store,
+        sinks: Mapping[str, Sink] | None = None,
+    ):
+        self.catalog = catalog
+        self.pipeline = pipeline
+        self.store = store
+        self.exchange = Exchange(spark, f"belvedere_{os.getpid()}_{next(_ENGINES)}")
+        self.stages = prepare(pipeline, self.exchange.view_name)
+        self._plan: TablePlan | None = plan_tables(catalog, pipeline, store)
+        self.tables, self.fresh = self._plan.tables, self._plan.fresh
+        last = store.last_epoch()
+        self.epoch = last.epoch if last else 0
+        self.last_clock = last.clock if last else None
+        self.next_uid = int(last.extra.get("next_uid", 1)) if last else 1
+        self.sequences: dict[str, int] = dict(last.extra.get("sequences", {})) if last else {}
+        self.clocks = Clocks.of_document(last.bounds) if last else Clocks()
+        self.exports = Exports(catalog, sinks or {}, store)
+        self.exports.deliver(self.epoch, self.sequences)
+
+    def run_epoch(
+        self,
+        arrivals: Mapping[str, pa.Table | DataFrame],
+        clock: datetime,
+        *,
+        checkpoint: str = "",
+        batch: int = -1,
+        offsets: Mapping[str, Any] | None = None,
+        bounds: Mapping[str, Any] | None = None,
+        records: Mapping[str, pa.Table] | None = None,
+        keep_deltas: bool = False,
+    ) -> EpochReport:
+        """Bring all views up to date with `arrivals` (by input id) at `clock`, in one transaction.
+
+        `records` are rows for stored tables outside the pipeline (rejected rows, files read), appended as they are.
+        `bounds` is the document of the inputs' clocks where the caller has judged the arrivals by them; else that is done here.
+        Raises BelvedereError, with the store at the last epoch, where a view cannot be computed or the store cannot commit.
+        """
+        started = time.perf_counter()
+        if self.last_clock is not None:
+            clock = max(clock, self.last_clock)  # now() never goes back
+        transaction = self.store.begin()
+        try:
+            if self._plan is not None:
+                make_tables(self._plan, self.pipeline, self.store, transaction, self.exchange)
+            if bounds is None:
+                arrivals, clocks = judge(self.catalog, self.clocks, arrivals, clock)
+            else:
+                clocks = Clocks.of_document(bounds)
+            clocks = pass_time(clocks, self.catalog, instant(clock))
+            known = bounds_by_input(self.catalog, clocks)
+            context = Context(self.exchange, transaction, self.tables, {}, clock, self.fresh, dict(self.sequences), known)
+            self._put_clock(clock)
+            taken, next_uid = self._ingest(arrivals, context)
+            seconds = self._run_stages(context)
+            self._forget(transaction, clock)
+            self.exports.forget(transaction)
+            for name, table in (records or {}).items():
+                transaction.append(name, table.to_reader())
+            filled = {n: t.meaning for n, t in self.tables.items()}
+            extra = {"next_uid": next_uid, "sequences": context.sequences, "meanings": filled}
+            row = EpochRow(
+                self.epoch + 1, clock, checkpoint, batch, offsets or {}, clocks.as_document(), extra, datetime.now(UTC)
+            )
+            transaction.commit(row)
+        except BaseException:
+            _roll_back(transaction)
+            raise
+        finally:
+            self.exchange.sweep()
+        self.epoch, self.last_clock, self.next_uid, self.fresh = row.epoch, clock, next_uid, frozenset()
+        self.clocks = clocks
+        self.sequences, self._plan = context.sequences, None
+        self.exports.deliver(self.epoch, self.sequences)
+        deltas = {n: r.table for n, r in context.deltas.items() if n in self.tables}
+        changes = {n: t.num_rows for n, t in deltas.items()}
+        total = time.perf_counter() - started
+        report = EpochReport(row.epoch, clock, {n: a.rows for n, a in taken.items()}, changes, seconds, total)
+        if not keep_deltas:
+            return report
+        return replace(report, deltas=deltas, arrivals={n: a.stamped.table for n, a in taken.items()}, bounds=known)
+
+    def _forget(self, transaction: Transaction, clock: datetime) -> None:
+        """Take out the rows of inputs that are served for a while only."""
+        for relation in self.pipeline.relations.values():
+            if relation.keep is not None and relation.stored:
+                transaction.delete_range(relation.name, INGEST_TIME, clock - timedelta(microseconds=relation.keep))
+
+    def _put_clock(self, clock: datetime) -> None:
+        self.exchange.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([clock], TIMESTAMP)})))
+
+    def _ingest(self, arrivals: Mapping[str, pa.Table | DataFrame], context: Context) -> tuple[dict[str, Arrived], int]:
+        """Take all inputs' rows in; the next free `_uid` comes back with them."""
+        taken: dict[str, Arrived] = {}
+        next_uid = self.next_uid
+        for prepared in self.stages:
+            given = arrivals.get(prepared.stage.output) if prepared.stage.rule is Rule.INGEST else None
+            if given is None:
+                continue
+            source = self.catalog.inputs[prepared.stage.output]
+            with explain_failure(prepared.stage, self.catalog):
+                arrived = receive(given, prepared, source, next_uid, context)
+                if arrived is None:
+                    continue
+                context.deltas[source.id] = ingest(prepared, source, arrived, context)
+            taken[source.id], next_uid = arrived, arrived.next_uid
+        return taken, next_uid
+
+    def _run_stages(self, context: Context) -> dict[str, float]:
+        seconds: dict[str, float] = {}
+        for prepared in self.stages:
+            if prepared.stage.rule is Rule.INGEST:
+                continue
+            started = time.perf_counter()
+            with explain_failure(prepared.stage, self.catalog):
+                delta = run_stage(prepared, context)
+            if delta is not None:
+                context.deltas[prepared.stage.output] = delta
+                seconds[prepared.stage.output] = time.perf_counter() - started
+        return seconds
+
+    def close(self) -> None:
+        """Drop temporary views and scratch files; the store stays open."""
+        self.exchange.close()
+
+
+def _roll_back(transaction: Transaction) -> None:
+    try:
+        transaction.rollback()
+    except Exception:  # the first error is the one to tell; a broken connection has undone everything by itself
+        return

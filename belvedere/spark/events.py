@@ -1,0 +1,75 @@
+"""Subscriptions: from a view's change to events.
+
+In: the delta of the observed query in one epoch. Out: one event per row that is new, changed or gone (by its key), with `_op`,
+`_event_time` (the epoch's clock) and an ever-growing `_seq`. Events are rows like any other; nothing here talks to a sink.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.catalog import ChangeKind
+from belvedere.incremental.pipeline import EVENT_TIME, OLD, OPERATION, SEQUENCE
+from belvedere.schema import KEY, TIMESTAMP, WEIGHT
+from belvedere.spark.exchange import Rows
+from belvedere.spark.prepare import PreparedStage
+from belvedere.spark.stages import Context, combined, stored_schema, weighted
+
+
+def run_events(prepared: PreparedStage, context: Context) -> Rows | None:
+    """The events of this epoch, appended to the subscription's relation in the order of the rows' keys."""
+    slot, relation = prepared.slots[0]
+    delta = context.delta_of(slot, relation, prepared.stage.output)
+    if delta is None:
+        return None
+    kinds = tuple(ChangeKind) if prepared.stage.on is None else (prepared.stage.on,)
+    parts = [(kind, *matching(delta.table, kind)) for kind in kinds]
+    rows = pa.concat_tables([new for _, new, _ in parts])
+    old = pa.concat_tables([before for _, _, before in parts])
+    operations = [kind.value.upper() for kind, new, _ in parts for _ in range(new.num_rows)]
+    if not rows.num_rows:
+        return None
+    name = prepared.stage.output
+    first = context.sequences.get(name, 1)
+    context.sequences[name] = first + rows.num_rows
+    made = {
+        OPERATION: pa.array(operations, pa.string()),
+        EVENT_TIME: pa.array([context.clock] * rows.num_rows, TIMESTAMP),
+        SEQUENCE: pa.array(np.arange(first, first + rows.num_rows), pa.int64()),
+    }
+    columns = []
+    for column in prepared.output.schema:
+        if column.name == OLD:
+            columns.append(_old_rows(old, column.type))
+        else:
+            columns.append(made.get(column.name) if column.name in made else rows[column.name].cast(column.type))
+    events = pa.table(columns, schema=prepared.output.schema.arrow)
+    context.exchange.put(prepared.view(slot, "rows"), Rows(events))
+    table = context.exchange.collect(prepared.sql[0], stored_schema(prepared.output))
+    context.append(name, table)
+    return Rows(weighted(table, 1))
+
+
+def matching(delta: pa.Table, on: ChangeKind) -> tuple[pa.Table, pa.Table]:
+    """The rows that make events, in the order of their keys, and (for CHANGE) their old rows side by side."""
+    new = delta.filter(pc.greater(delta[WEIGHT], 0)).sort_by(KEY)
+    old = delta.filter(pc.less(delta[WEIGHT], 0)).sort_by(KEY)
+    if on is ChangeKind.ADD:
+        return new.filter(pc.invert(pc.is_in(new[KEY], value_set=combined(old[KEY])))), old.slice(0, 0)
+    if on is ChangeKind.DELETE:
+        return old.filter(pc.invert(pc.is_in(old[KEY], value_set=combined(new[KEY])))), old.slice(0, 0)
+    both = new.filter(pc.is_in(new[KEY], value_set=combined(old[KEY])))
+    return both, old.filter(pc.is_in(old[KEY], value_set=combined(new[KEY])))
+
+
+def _old_rows(old: pa.Table, type_: pa.DataType) -> pa.Array:
+    """The old rows as the value of `_old`: a struct of the observed columns, or JSON text."""
+    if pa.types.is_struct(type_):
+        fields = [combined(old[f.name]).cast(f.type) for f in type_]
+        return pa.StructArray.from_arrays(fields, fields=list(type_))
+    names = [n for n in old.schema.names if not n.startswith("_")]
+    return pa.array([json.dumps(row, default=str) for row in old.select(names).to_pylist()], pa.string())

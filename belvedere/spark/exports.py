@@ -1,0 +1,95 @@
+"""Exports: committed changes and events on their way to sinks, each behind a cursor in the store.
+
+In: a catalog with exports, the sinks of the project file, a store. Out: after each epoch one delivery per export that has something
+new. The cursor moves after the sink has taken the delivery; after a crash between the two the same rows go out under the same
+epoch's name again, and so replace themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from belvedere.catalog import Catalog, Export
+from belvedere.errors import fail
+from belvedere.incremental.pipeline import CHANGES, SEQUENCE
+from belvedere.settings import Sink
+from belvedere.spark.sinks import deliver
+from belvedere.store.protocol import Store, Transaction
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One export and the relation whose rows it delivers in the order of `_seq`."""
+
+    export: Export
+    relation: str
+    sink: Sink
+
+    @property
+    def cursor(self) -> str:
+        """The name of the store's document that says how far this export has come."""
+        return f"export {self.relation} {self.export.sink}.{self.export.target}"
+
+
+class Exports:
+    """All exports of a script over one store."""
+
+    def __init__(self, catalog: Catalog, sinks: Mapping[str, Sink], store: Store):
+        self.store = store
+        self.deliveries = tuple(_delivery(e, catalog, sinks) for e in catalog.exports) if sinks else ()
+        self.done = {d.cursor: self._cursor(d) for d in self.deliveries}
+
+    def _cursor(self, delivery: Delivery) -> int:
+        text = self.store.document(delivery.cursor)
+        return int(json.loads(text)["seq"]) if text else 0
+
+    def deliver(self, epoch: int, sequences: Mapping[str, int]) -> None:
+        """Send what was committed and not delivered yet. Called after a commit and once at the start."""
+        waiting = [d for d in self.deliveries if sequences.get(d.relation, 1) - 1 > self.done[d.cursor]]
+        if not waiting:
+            return
+        transaction = self.store.begin()
+        try:
+            pending = [(d, _pending(transaction, d.relation, self.done[d.cursor])) for d in waiting]
+        finally:
+            transaction.rollback()
+        for delivery, events in pending:
+            if events.num_rows:
+                shown = [n for n in events.schema.names if n not in HIDDEN and not n.startswith("_h")]
+                deliver(delivery.sink, delivery.export.target, epoch, events.select(shown))
+            self._advance(delivery, sequences[delivery.relation] - 1, epoch)
+
+    def _advance(self, delivery: Delivery, sequence: int, epoch: int) -> None:
+        self.store.set_document(delivery.cursor, json.dumps({"seq": sequence, "epoch": epoch}))
+        self.done[delivery.cursor] = sequence
+
+    def forget(self, transaction: Transaction) -> None:
+        """Drop the changes that every export has delivered; events of subscriptions stay, as they are served."""
+        for relation in {d.relation for d in self.deliveries if d.relation.endswith(CHANGES)}:
+            done = min(self.done[d.cursor] for d in self.deliveries if d.relation == relation)
+            if done:
+                transaction.delete_range(relation, SEQUENCE, done)
+
+
+HIDDEN = {"_key"}
+
+
+def _pending(transaction: Transaction, relation: str, done: int) -> pa.Table:
+    return transaction.lookup_range(relation, SEQUENCE, done, None).read_all().sort_by(SEQUENCE)
+
+
+def _delivery(export: Export, catalog: Catalog, sinks: Mapping[str, Sink]) -> Delivery:
+    sink = next((s for n, s in sinks.items() if n.casefold() == export.sink.casefold()), None)
+    if sink is None:
+        raise fail(
+            "B6110",
+            f'sink "{export.sink}" is not configured',
+            span=export.span,
+            hint=f"add [sinks.{export.sink}] to belvedere.toml",
+        )
+    own = export.relation in catalog.subscriptions
+    return Delivery(export, export.relation if own else export.relation + CHANGES, sink)

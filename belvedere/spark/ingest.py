@@ -1,0 +1,167 @@
+"""Take an epoch's arrivals in: give every row its `_uid` and `_ingest_time`, upsert or append, and make the input's delta.
+
+In: rows of an input (`_weight` -1 for a deletion). Out: the delta of the input with its keys and hashes. Within one epoch
+the last row of a primary key wins. Rows of a bag are deleted by equality, one for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, functions
+
+from belvedere.catalog import Input
+from belvedere.errors import fail
+from belvedere.schema import INGEST_TIME, KEY, ROWTIME, TIMESTAMP, UID, WEIGHT
+from belvedere.spark.exchange import Rows
+from belvedere.spark.merge_sql import view_name
+from belvedere.spark.prepare import PreparedStage
+from belvedere.spark.render import spark_type
+from belvedere.spark.stages import WEIGHT_FIELD, Context, combined, stored_schema, weighted
+
+UID_BITS = 33
+"""Spark's `monotonically_increasing_id` numbers the rows of a partition in this many bits."""
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """The rows of one input that an epoch takes in, stamped; `next_uid` is free after them."""
+
+    stamped: Rows
+    rows: int
+    next_uid: int
+
+
+def receive(
+    given: pa.Table | DataFrame, prepared: PreparedStage, table: Input, first_uid: int, context: Context
+) -> Arrived | None:
+    """Stamp what arrived; None where nothing did. Many rows that need not be stored stay in Spark."""
+    if isinstance(given, DataFrame):
+        if not prepared.output.stored:
+            rows = given.count()
+            if rows > context.exchange.small:
+                partitions = max(1, given.rdd.getNumPartitions())
+                frame = stamp_frame(given, table, first_uid, context.clock)
+                return Arrived(Rows(frame=frame), rows, first_uid + (partitions << UID_BITS))
+        given = given.toArrow()
+    if not given.num_rows:
+        return None
+    stamped = stamp(given, table, first_uid, context.clock)
+    greatest = int(pc.max(stamped[UID]).as_py())
+    return Arrived(Rows(stamped), given.num_rows, max(first_uid + given.num_rows, greatest + 1))
+
+
+def stamp_frame(frame: DataFrame, table: Input, first_uid: int, clock: datetime) -> DataFrame:
+    """The same as `stamp` without bringing the rows to the driver; numbers grow with the partitions."""
+    now = functions.timestamp_micros(functions.lit(micros_of(clock)))
+    made = {
+        UID: functions.monotonically_increasing_id() + functions.lit(first_uid),
+        INGEST_TIME: now,
+        ROWTIME: now,
+        WEIGHT: functions.lit(1).cast("bigint"),
+    }
+    columns = []
+    for column in (*table.schema, WEIGHT_FIELD):
+        known = frame[f"`{column.name}`"] if column.name in frame.columns else None
+        value = made.get(column.name) if known is None else known
+        if known is not None and column.name == ROWTIME:
+            value = functions.coalesce(known, now)
+        columns.append((functions.lit(None) if value is None else value).cast(spark_type(column.type)).alias(column.name))
+    return frame.select(*columns)
+
+
+def micros_of(instant: datetime) -> int:
+    """Microseconds since 1970."""
+    return int(pa.scalar(instant, TIMESTAMP).cast(pa.int64()).as_py())
+
+
+def stamp(arrivals: pa.Table, table: Input, first_uid: int, clock: datetime) -> pa.Table:
+    """The arrivals as rows of the input's schema plus `_weight`; missing columns are NULL."""
+    size = arrivals.num_rows
+    made: dict[str, pa.Array] = {
+        UID: pa.array(np.arange(first_uid, first_uid + size), pa.int64()),
+        INGEST_TIME: pa.array([clock], TIMESTAMP).take(pa.array(np.zeros(size, dtype=np.int64))),
+        WEIGHT: pa.array(np.ones(size), pa.int64()),
+    }
+    made[ROWTIME] = made[INGEST_TIME]
+    schema = table.schema.arrow.append(WEIGHT_FIELD)
+    columns = []
+    for field in schema:
+        if field.name not in arrivals.schema.names:
+            columns.append(made.get(field.name, pa.nulls(size, field.type)))
+        elif field.name == ROWTIME and table.schema[ROWTIME].hidden:
+            columns.append(pc.coalesce(arrivals[ROWTIME].cast(field.type), made[ROWTIME]))
+        else:
+            columns.append(arrivals[field.name].cast(field.type))
+    return pa.table(columns, schema=pa.schema([pa.field(f.name, f.type, f.nullable or f.name not in made) for f in schema]))
+
+
+def ingest(prepared: PreparedStage, table: Input, arrived: Arrived, context: Context) -> Rows:
+    """Write stamped arrivals to the transaction and return the input's delta."""
+    if not prepared.output.stored and arrived.rows > context.exchange.small:
+        return arrived.stamped  # nobody looks these rows up: they need neither key nor hash
+    context.exchange.put(view_name(prepared.number, "s0", "delta"), arrived.stamped)
+    rows = context.exchange.collect(prepared.sql[0], stored_schema(prepared.output).append(WEIGHT_FIELD))
+    if table.append_only:
+        if prepared.output.stored:
+            context.append(table.id, rows)
+        return Rows(rows)
+    if table.primary_key:
+        last = last_per_key(rows)
+        coming = last.filter(pc.greater(last[WEIGHT], 0)).drop_columns([WEIGHT])
+        return Rows(context.replace(table.id, KEY, combined(last[KEY]), coming))
+    return _ingest_bag(prepared, table, rows, context)
+
+
+def last_per_key(rows: pa.Table) -> pa.Table:
+    """The last row of each `_key`, in order of arrival."""
+    codes = combined(rows[KEY]).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    last = len(codes) - 1 - np.unique(codes[::-1], return_index=True)[1]
+    return rows.take(pa.array(np.sort(last)))
+
+
+def _ingest_bag(prepared: PreparedStage, table: Input, rows: pa.Table, context: Context) -> Rows:
+    coming = rows.filter(pc.greater(rows[WEIGHT], 0)).drop_columns([WEIGHT])
+    going = rows.filter(pc.less(rows[WEIGHT], 0)).drop_columns([WEIGHT])
+    context.append(table.id, coming)
+    if not going.num_rows:
+        return Rows(weighted(coming, 1))
+    path = prepared.output.paths[0].name
+    stored = context.look_up(table.id, path, combined(pc.unique(going[path])))
+    gone = stored.take(pa.array(_matches(table, stored, going), pa.int64()))
+    context.replace(table.id, KEY, combined(gone[KEY]), gone.slice(0, 0))
+    # a row that came and went in the same epoch is no change
+    came = coming.filter(pc.invert(pc.is_in(coming[KEY], value_set=combined(gone[KEY]))))
+    gone = gone.filter(pc.invert(pc.is_in(gone[KEY], value_set=combined(coming[KEY]))))
+    return Rows(pa.concat_tables([weighted(gone, -1), weighted(came, 1)]))
+
+
+def _matches(table: Input, stored: pa.Table, going: pa.Table) -> list[int]:
+    """For each row to delete the index of one equal stored row, the oldest first."""
+    names = [c.name for c in table.schema if not c.hidden]
+    order = sorted(range(stored.num_rows), key=stored[UID].to_pylist().__getitem__)
+    free: dict[Hashable, list[int]] = {}
+    contents = stored.select(names).to_pylist()
+    for index in reversed(order):
+        free.setdefault(_content(contents[index]), []).append(index)
+    found = []
+    for row in going.select(names).to_pylist():
+        candidates = free.get(_content(row))
+        if not candidates:
+            raise fail(
+                "B6010",
+                f'table "{table.name}" has no row {row} to delete',
+                hint="a row of a table without a primary key is deleted by giving all its columns",
+            )
+        found.append(candidates.pop())
+    return found
+
+
+def _content(row: dict[str, Any]) -> Hashable:
+    return repr(row)  # NaN has one text, though it does not equal itself

@@ -1,0 +1,105 @@
+"""Compile a pipeline to what an epoch executes: per stage the Spark SQL texts, per relation its stored table.
+
+In: a pipeline. Out: immutable `PreparedStage`s and `StoredTable`s. Everything that could change from epoch to epoch (rows, the
+clock) comes through temporary views, so the texts are made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from belvedere.incremental.pipeline import OWN, Pipeline, Relation, Rule, Slot, Stage
+from belvedere.incremental.rewrite import with_column
+from belvedere.plan.nodes import Node, Scan
+from belvedere.schema import WEIGHT
+from belvedere.spark.identity import identity_columns, path_hash
+from belvedere.spark.merge_sql import WEIGHT_COLUMN, merge_terms, view_name
+from belvedere.spark.render import quote, render
+from belvedere.store.protocol import StoredTable
+
+NEW = "_new"
+
+
+@dataclass(frozen=True)
+class PreparedStage:
+    """A stage with its SQL. `sql` has one text per term; which term means what is the rule's affair."""
+
+    number: int
+    stage: Stage
+    output: Relation
+    sql: tuple[str, ...]
+    slots: tuple[tuple[Slot, Relation], ...]
+    state: Relation | None = None
+
+    def view(self, slot: Slot, kind: str) -> str:
+        """The name of the temporary view that feeds a slot; `kind` is `delta` or `rows`."""
+        return view_name(self.number, slot.name, kind)
+
+
+def stored_table(relation: Relation, indexes: tuple[tuple[str, ...], ...] = (), meaning: str = "") -> StoredTable:
+    """How a relation is stored."""
+    return StoredTable(relation.name, relation.schema, relation.stored_paths, relation.ranges, indexes, meaning)
+
+
+def prepare(pipeline: Pipeline, qualify: Callable[[str], str]) -> tuple[PreparedStage, ...]:
+    """All stages with their SQL; `qualify` makes a temporary view's full name."""
+    return tuple(_prepare(n, s, pipeline.relations, qualify) for n, s in enumerate(pipeline.stages))
+
+
+def _prepare(number: int, stage: Stage, relations: Mapping[str, Relation], qualify: Callable[[str], str]) -> PreparedStage:
+    output = relations[stage.output]
+    clock = qualify("clock")
+
+    def text(plan: Node, kinds: Mapping[str, str], extra: str = "") -> str:
+        def view_of(scan: str) -> str:
+            return qualify(view_name(number, scan, kinds[scan]))
+
+        columns = ", ".join(quote(n) for n in output.schema.names)
+        return f"SELECT {columns}, {identity_columns(output)}{extra} FROM ({render(plan, view_of, clock)}) AS o"
+
+    slots = tuple((s, relations[s.relation]) for s in stage.slots)
+    names = frozenset(s.name for s in stage.slots)
+    match stage.rule:
+        case Rule.INGEST:
+            sql: tuple[str, ...] = (
+                text(
+                    with_column(Scan("s0", output.schema), WEIGHT_COLUMN, frozenset({"s0"})), {"s0": "delta"}, f", `{WEIGHT}`"
+                ),
+            )
+        case Rule.EVENTS | Rule.EMIT | Rule.ORDER:
+            sql = (text(Scan("s0", output.schema), {"s0": "rows"}),)
+        case Rule.LINEAR | Rule.CLOCK:
+            weighted = with_column(stage.plan, WEIGHT_COLUMN, names)
+            sql = (text(weighted, dict.fromkeys(names, "delta"), f", `{WEIGHT}`"),)
+        case Rule.CONSTANT:
+            sql = (text(stage.plan, {}, f", CAST(1 AS BIGINT) AS `{WEIGHT}`"),)
+        case Rule.JOIN:
+            sql = _join_terms(stage, text)
+        case Rule.TOP:
+            sql = (text(stage.plan, {**dict.fromkeys(names, "delta"), OWN: "rows"}), _groups(number, stage, output, qualify))
+        case Rule.MERGE:
+            sql = merge_terms(number, stage, relations, qualify)
+        case _:
+            sql = (text(stage.plan, dict.fromkeys(names, "rows")),)
+    state = relations[stage.state] if stage.state is not None else None
+    return PreparedStage(number, stage, output, sql, slots, state)
+
+
+def _join_terms(stage: Stage, text: Callable[..., str]) -> tuple[str, ...]:
+    """dL x R, L x dR and dL x dR; `_new` marks rows that exist after the epoch."""
+    new = f", `{WEIGHT}` > 0 AS `{NEW}`"
+    left = with_column(stage.plan, WEIGHT_COLUMN, frozenset({"s0"}))
+    right = with_column(stage.plan, WEIGHT_COLUMN, frozenset({"s1"}))
+    return (
+        text(left, {"s0": "delta", "s1": "rows"}, new),
+        text(right, {"s0": "rows", "s1": "delta"}, new),
+        text(stage.plan, {"s0": "delta", "s1": "delta"}, f", FALSE AS `{NEW}`"),
+    )
+
+
+def _groups(number: int, stage: Stage, output: Relation, qualify: Callable[[str], str]) -> str:
+    """The hashes of the groups that the changes touch (TOP)."""
+    path = output.path(stage.path or "")
+    changes = render(stage.plan.inputs[0].inputs[0], lambda s: qualify(view_name(number, s, "delta")), qualify("clock"))
+    return f"SELECT DISTINCT {path_hash(path.exprs, path.types)} AS `{path.name}` FROM ({changes}) AS c"

@@ -1,0 +1,130 @@
+"""What becomes of stored tables when a script has changed: kept, hashed anew, rebuilt, or dropped.
+
+In: the pipeline and what the store holds. Out: a `TablePlan`. A relation is known by two fingerprints: of its meaning (its plan and
+all that feeds it) and of its access paths. Same meaning and paths: kept. Same meaning, other paths: its own rows are hashed
+anew. Another meaning: rebuilt from its inputs. All of it happens in the first epoch's transaction, so that readers see the old views
+until the new ones are filled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from belvedere.catalog import Catalog
+from belvedere.errors import BelvedereError, Diagnostic
+from belvedere.incremental.emission import EMITTED, GROUPS
+from belvedere.incremental.pipeline import STATE, WAITING, Pipeline, Relation, Rule, Stage
+from belvedere.optimize.indexes import read_indexes
+from belvedere.plan.text import plan_text
+from belvedere.spark.exchange import Exchange, Rows
+from belvedere.spark.identity import identity_columns
+from belvedere.spark.prepare import stored_table
+from belvedere.spark.render import print_expression, quote, render, spark_type
+from belvedere.store.protocol import EpochRow, Store, StoredTable, Transaction
+
+REHASHED = "rehashed"
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """The stored tables; `fresh` ones are filled from their inputs, `rehashed` ones from their own old rows."""
+
+    tables: Mapping[str, StoredTable]
+    fresh: frozenset[str]
+    rehashed: frozenset[str]
+    outdated: tuple[str, ...]
+
+
+def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store) -> TablePlan:
+    """Compare what the pipeline needs with what the store holds.
+
+    A table counts as filled when an epoch that knew its meaning was committed: one that was only made does not.
+    Raises BelvedereError B7030 where a view must be rebuilt from rows that were not kept.
+    """
+    last = store.last_epoch()
+    meaning, paths = meanings(pipeline), {r.name: path_print(r) for r in pipeline.relations.values()}
+    tables = {
+        r.name: stored_table(r, read_indexes(catalog, r.name), f"{meaning[r.name]}.{paths[r.name]}")
+        for r in pipeline.relations.values()
+        if r.stored
+    }
+    known = {t.name: t.meaning for t in store.tables() if t.meaning}
+    filled = _filled(last, known)
+    fresh = frozenset(n for n, t in tables.items() if filled.get(n, "").split(".")[0] != t.meaning.split(".")[0])
+    rehashed = frozenset(n for n, t in tables.items() if n not in fresh and filled[n] != t.meaning)
+    if last is not None:
+        _refuse_lost_inputs(pipeline, fresh)
+    outdated = tuple(n for n in known if n not in tables or n in fresh or n in rehashed)
+    return TablePlan(tables, fresh, rehashed, outdated)
+
+
+def _filled(last: EpochRow | None, known: Mapping[str, str]) -> dict[str, str]:
+    committed: Mapping[str, str] = last.extra.get("meanings", {}) if last else {}
+    return {n: m for n, m in known.items() if committed.get(n) == m}
+
+
+def _refuse_lost_inputs(pipeline: Pipeline, fresh: frozenset[str]) -> None:
+    """A changed view over rows that were not kept cannot be rebuilt: say so rather than give a part of the answer."""
+    for stage in pipeline.stages:
+        for slot in stage.slots:
+            if stage.output in fresh and not pipeline.relations[slot.relation].is_state:
+                raise BelvedereError(
+                    Diagnostic(
+                        "B7030",
+                        f'view "{stage.owner}" is new or changed, but the rows of "{slot.relation}" so far were not kept',
+                        hint="start with an empty store so that all input is read again, or make the input public to keep its rows",
+                    )
+                )
+
+
+def make_tables(plan: TablePlan, pipeline: Pipeline, store: Store, transaction: Transaction, exchange: Exchange) -> None:
+    """Drop what is outdated, make what is missing, and hash kept rows anew; inside an open epoch."""
+    kept = {n: transaction.lookup(n, None, None).read_all() for n in plan.rehashed}
+    if plan.outdated:
+        store.drop(plan.outdated)
+    store.create(tuple(plan.tables.values()))
+    for name, rows in kept.items():
+        relation = pipeline.relations[name]
+        exchange.put(REHASHED, Rows(rows))
+        columns = ", ".join(quote(n) for n in relation.schema.names)
+        text = f"SELECT {columns}, {identity_columns(relation)} FROM {quote(exchange.view_name(REHASHED))}"
+        schema = plan.tables[name].arrow
+        transaction.append(name, exchange.collect(text, schema).to_reader())
+
+
+def meanings(pipeline: Pipeline) -> dict[str, str]:
+    """A fingerprint per relation: of its rule and plan and of all that feeds it, so that a change shows in all above it."""
+    found: dict[str, str] = {}
+    for stage in pipeline.stages:
+        digest = _digest(*_content(stage, pipeline), *(found[s.relation] for s in stage.slots))
+        found[stage.output] = digest
+        if stage.rule in (Rule.CLOCK, Rule.ORDER):
+            found[stage.output + WAITING] = digest
+        if stage.rule is Rule.EMIT:
+            found |= dict.fromkeys((stage.output + GROUPS, stage.output + EMITTED), digest)
+        if stage.rule is Rule.MERGE:
+            found[stage.output + STATE] = digest
+    return found
+
+
+def _content(stage: Stage, pipeline: Pipeline) -> list[str]:
+    content = render(stage.plan, lambda name: name) if stage.emission is None else plan_text(stage.emission.node)
+    parts = [stage.rule.value, str(stage.on), content]
+    if stage.partial is not None:
+        parts.append(render(stage.partial, lambda name: name))
+    parts += [print_expression(e) for e in stage.merge]
+    relation = pipeline.relations[stage.output]
+    parts += [f"{c.name} {spark_type(c.type)} {c.nullable}" for c in relation.schema]
+    return [*parts, str(relation.schema.key), str(relation.keep)]
+
+
+def path_print(relation: Relation) -> str:
+    """A fingerprint of the stored access paths and range columns."""
+    paths = [f"{p.name} {[print_expression(e) for e in p.exprs]} {p.types}" for p in relation.paths if p.stored]
+    return _digest(*paths, *relation.ranges)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]

@@ -1,0 +1,298 @@
+"""Print a plan as one Spark SQL query.
+
+In: a plan and the name of the temporary view behind each scan. Out: SQL text that stays the same from epoch to epoch, so
+that Spark compiles its code once; `now()` is read from the one-row view `clock`. Nothing is executed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.plan.expressions import reads_clock
+from belvedere.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Expr,
+    Filter,
+    Item,
+    Join,
+    JoinKind,
+    Node,
+    Order,
+    Project,
+    Scan,
+    SetOperation,
+    TimeWindow,
+    TimeWindowKind,
+    TopK,
+    Union,
+    Unnest,
+    Values,
+    Window,
+)
+from belvedere.plan.ties import tie_order
+from belvedere.schema import Column
+
+CLOCK_COLUMN = "_now"
+JOIN_WORDS = {
+    JoinKind.INNER: "JOIN",
+    JoinKind.LEFT: "LEFT JOIN",
+    JoinKind.RIGHT: "RIGHT JOIN",
+    JoinKind.FULL: "FULL JOIN",
+    JoinKind.SEMI: "LEFT SEMI JOIN",
+    JoinKind.ANTI: "LEFT ANTI JOIN",
+}
+
+
+def quote(name: str) -> str:
+    """A Spark identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def spark_type(type_: pa.DataType) -> str:
+    """The Spark SQL name of an Arrow type."""
+    if pa.types.is_decimal(type_):
+        return f"DECIMAL({type_.precision},{type_.scale})"
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return f"ARRAY<{spark_type(type_.value_type)}>"
+    if pa.types.is_struct(type_):
+        return "STRUCT<" + ", ".join(f"{quote(f.name)}: {spark_type(f.type)}" for f in type_) + ">"
+    if pa.types.is_map(type_):
+        return f"MAP<{spark_type(type_.key_type)}, {spark_type(type_.item_type)}>"
+    if pa.types.is_timestamp(type_):
+        return "TIMESTAMP" if type_.tz else "TIMESTAMP_NTZ"
+    if pa.types.is_duration(type_):
+        return "INTERVAL DAY TO SECOND"
+    return _SIMPLE_TYPES[type_]
+
+
+_SIMPLE_TYPES: dict[pa.DataType, str] = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.large_string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.large_binary(): "BINARY",
+    pa.date32(): "DATE",
+    pa.null(): "VOID",
+}
+
+
+def render(node: Node, view_of: Callable[[str], str], clock: str = "clock") -> str:
+    """The query of a plan; `view_of` names the temporary view behind a scan, `clock` the one with `now()`."""
+    return _Renderer(view_of, clock).query(node)
+
+
+class _Renderer:
+    def __init__(self, view_of: Callable[[str], str], clock: str):
+        self.view_of = view_of
+        self.clock = clock
+
+    def query(self, node: Node) -> str:
+        """One SELECT whose output columns are just `node.schema.names`."""
+        match node:
+            case Scan():
+                return f"SELECT {_columns(node)} FROM {quote(self.view_of(node.relation))}"
+            case Values():
+                return self._values(node)
+            case Project():
+                items = ", ".join(_item(i) for i in node.items)
+                return f"SELECT {items} FROM {self._from(node.input, *(i.expr for i in node.items))}"
+            case Filter():
+                condition = self.expr(node.condition)
+                return f"SELECT {_columns(node.input)} FROM {self._from(node.input, node.condition)} WHERE {condition}"
+            case Join():
+                return self._join(node)
+            case Aggregate():
+                return self._aggregate(node)
+            case Distinct():
+                return f"SELECT DISTINCT {_columns(node)} FROM {self._from(node.input)}"
+            case Union():
+                return self._union(node)
+            case SetOperation():
+                word = node.kind.value.upper()
+                return f"({self.query(node.left)}) {word} ({self.query(node.right)})"
+            case Window():
+                items = ", ".join(_item(i) for i in node.items)
+                return f"SELECT {_columns(node.input)}, {items} FROM {self._from(node.input)}"
+            case TopK():
+                return self._top(node)
+            case Unnest():
+                return self._unnest(node)
+            case TimeWindow():
+                return self._time_window(node)
+            case _:
+                raise TypeError(type(node).__name__)
+
+    def expr(self, expr: Expr) -> str:
+        return print_expression(expr)
+
+    def _from(self, node: Node, *exprs: Expr) -> str:
+        text = f"({self.query(node)}) AS t"
+        if any(reads_clock(e) for e in exprs):
+            text += f" CROSS JOIN {quote(self.clock)}"
+        return text
+
+    def _values(self, node: Values) -> str:
+        if not node.columns:
+            return "SELECT 0 AS `_nothing`" + ("" if node.rows else " WHERE FALSE")
+        names = ", ".join(quote(c.name) for c in node.columns)
+        casts = [
+            ", ".join(f"CAST({self.expr(e)} AS {spark_type(c.type)})" for e, c in zip(row, node.columns, strict=True))
+            for row in node.rows
+        ]
+        if not casts:
+            empty = ", ".join(f"CAST(NULL AS {spark_type(c.type)}) AS {quote(c.name)}" for c in node.columns)
+            return f"SELECT {empty} WHERE FALSE"
+        return f"SELECT * FROM VALUES {', '.join(f'({c})' for c in casts)} AS t({names})"
+
+    def _join(self, node: Join) -> str:
+        columns = ", ".join(quote(n) for n in node.schema.names)
+        text = f"SELECT {columns} FROM ({self.query(node.left)}) AS l {JOIN_WORDS[node.kind]} ({self.query(node.right)}) AS r"
+        if node.condition is None:
+            return f"{text} ON TRUE"
+        if reads_clock(node.condition):
+            text = f"SELECT {columns} FROM ({self.query(node.left)}) AS l CROSS JOIN {quote(self.clock)} "
+            text += f"{JOIN_WORDS[node.kind]} ({self.query(node.right)}) AS r"
+        return f"{text} ON {self.expr(node.condition)}"
+
+    def _aggregate(self, node: Aggregate) -> str:
+        items = [_item(i) for i in (*node.keys, *node.aggregates)]
+        if node.grouping_sets is None:
+            group = f" GROUP BY {', '.join(str(n + 1) for n in range(len(node.keys)))}" if node.keys else ""
+            source = self._from(node.input, *(i.expr for i in (*node.keys, *node.aggregates)))
+            return f"SELECT {', '.join(items)} FROM {source}{group}"
+        return self._grouping_sets(node)
+
+    def _grouping_sets(self, node: Aggregate) -> str:
+        """The keys are computed below, so that a grouping set can name them."""
+        names = {i.name: f"_g{n}" for n, i in enumerate(node.keys)}
+        below = ", ".join([f"{self.expr(i.expr)} AS {names[i.name]}" for i in node.keys] + ["t.*"])
+        source = f"(SELECT {below} FROM {self._from(node.input, *(i.expr for i in node.keys))}) AS g"
+        sets = ", ".join("(" + ", ".join(names[n] for n in s) + ")" for s in node.grouping_sets or ())
+        items = [f"{names[i.name]} AS {quote(i.name)}" for i in node.keys] + [_item(i) for i in node.aggregates]
+        if node.grouping_id is not None:
+            items.append(f"grouping_id({', '.join(names.values())}) AS {quote(node.grouping_id)}")
+        group = ", ".join(names.values())
+        return f"SELECT {', '.join(items)} FROM {source} GROUP BY {group} GROUPING SETS ({sets})"
+
+    def _union(self, node: Union) -> str:
+        parts = []
+        for n, branch in enumerate(node.branches):
+            pairs = zip(branch.schema.names, node.schema.columns, strict=False)
+            items = [f"CAST({quote(name)} AS {spark_type(c.type)}) AS {quote(c.name)}" for name, c in pairs]
+            if node.branch is not None:
+                items.append(f"{n} AS {quote(node.branch)}")
+            parts.append(f"SELECT {', '.join(items)} FROM ({self.query(branch)}) AS t")
+        return " UNION ALL ".join(parts)
+
+    def _top(self, node: TopK) -> str:
+        """Row numbers in the order, ties broken by the key; the columns themselves are kept as they are."""
+        order = ", ".join(order_text(o) for o in node.order + tie_order(node)) or "1"
+        by = f"PARTITION BY {', '.join(quote(p) for p in node.partition)} " if node.partition else ""
+        number = f"row_number() OVER ({by}ORDER BY {order}) AS `_row`"
+        columns = _columns(node)
+        limits = [f"`_row` > {node.offset}"] if node.offset else []
+        if node.limit is not None:
+            limits.append(f"`_row` <= {node.offset + node.limit}")
+        where = f" WHERE {' AND '.join(limits)}" if limits else ""
+        source = self._from(node.input, *(o.expr for o in node.order))
+        return f"SELECT {columns} FROM (SELECT {_columns(node.input)}, {number} FROM {source}) AS n{where}"
+
+    def _unnest(self, node: Unnest) -> str:
+        outer = " OUTER" if node.outer else ""
+        source = self._from(node.input, node.expr)
+        columns = _columns(node.input)
+        if len(node.columns) == 2 and not node.inline:
+            names = f"{quote(node.position.name)}, {quote(node.columns[0].name)}, {quote(node.columns[1].name)}"
+            view = f"LATERAL VIEW{outer} posexplode({self.expr(node.expr)}) AS {names}"
+            return f"SELECT {columns}, {_names(node.columns)}, {quote(node.position.name)} FROM {source} {view}"
+        parts = [f"`_element` AS {quote(node.columns[0].name)}"] if not node.inline else self._fields(node)
+        position = f"`_at` AS {quote(node.position.name)}"
+        view = f"LATERAL VIEW{outer} posexplode({self.expr(node.expr)}) AS `_at`, `_element`"
+        return f"SELECT {columns}, {', '.join(parts)}, {position} FROM {source} {view}"
+
+    @staticmethod
+    def _fields(node: Unnest) -> list[str]:
+        return [f"`_element`.{quote(c.name.split('.')[-1])} AS {quote(c.name)}" for c in node.columns]
+
+    def _time_window(self, node: TimeWindow) -> str:
+        if node.kind is TimeWindowKind.SESSION:
+            return self._session(node)
+        columns = _columns(node.input)
+        micros = f"unix_micros({quote(node.time)})"
+        start, end = quote(node.start), quote(node.end)
+        source = f"({self.query(node.input)}) AS t"
+        if node.kind is TimeWindowKind.TUMBLE:
+            first = _floor(micros, node.size, node.offset)
+            bounds = f"timestamp_micros({first}) AS {start}, timestamp_micros({first} + {node.size}L) AS {end}"
+            return f"SELECT {bounds}, {columns} FROM {source} WHERE {quote(node.time)} IS NOT NULL"
+        if node.kind is TimeWindowKind.HOP:
+            last = _floor(micros, node.step, node.offset)
+            # starts from the last one at or before the row back to the first whose window still reaches it
+            first = _floor(f"({micros} - {node.size}L)", node.step, node.offset)
+            starts = f"sequence({first} + {node.step}L, {last}, {node.step}L)"
+            guard = f"{quote(node.time)} IS NOT NULL AND {first} + {node.step}L <= {last}"
+            bounds = f"timestamp_micros(`_start`) AS {start}, timestamp_micros(`_start` + {node.size}L) AS {end}"
+            inner = f"(SELECT *, {starts} AS `_starts` FROM {source} WHERE {guard}) AS h"
+            return f"SELECT {bounds}, {columns} FROM {inner} LATERAL VIEW explode(`_starts`) AS `_start`"
+        first = _floor(micros, node.size, node.offset)
+        earliest = f"{first} + (({micros} - {first}) DIV {node.step}L + 1L) * {node.step}L"
+        ends = f"sequence({earliest}, {first} + {node.size}L, {node.step}L)"
+        bounds = f"timestamp_micros(`_first`) AS {start}, timestamp_micros(`_end`) AS {end}"
+        guard = f"{quote(node.time)} IS NOT NULL"
+        inner = f"(SELECT *, {first} AS `_first`, {ends} AS `_ends` FROM {source} WHERE {guard}) AS h"
+        return f"SELECT {bounds}, {columns} FROM {inner} LATERAL VIEW explode(`_ends`) AS `_end`"
+
+    def _session(self, node: TimeWindow) -> str:
+        """Gaps begin a session; its end is the last row's time plus the gap."""
+        columns, time = _columns(node.input), quote(node.time)
+        by = f"PARTITION BY {', '.join(quote(p) for p in node.partition)} " if node.partition else ""
+        source = f"(SELECT * FROM ({self.query(node.input)}) AS t WHERE {time} IS NOT NULL) AS t"
+        gap = f"unix_micros({time}) - unix_micros(lag({time}) OVER ({by}ORDER BY {time}))"
+        breaks = f"(SELECT *, CASE WHEN {gap} < {node.size}L THEN 0 ELSE 1 END AS `_new` FROM {source}) AS b"
+        ids = f"(SELECT *, sum(`_new`) OVER ({by}ORDER BY {time} RANGE UNBOUNDED PRECEDING) AS `_session` FROM {breaks}) AS s"
+        within = f"PARTITION BY {', '.join([*(quote(p) for p in node.partition), '`_session`'])}"
+        last = f"timestamp_micros(unix_micros(max({time}) OVER ({within})) + {node.size}L)"
+        bounds = f"min({time}) OVER ({within}) AS {quote(node.start)}, {last} AS {quote(node.end)}"
+        return f"SELECT {bounds}, {columns} FROM {ids}"
+
+
+def _floor(micros: str, size: int, offset: int) -> str:
+    """Round microseconds down to a multiple of `size` after `offset`; right for instants before 1970 too."""
+    return f"({micros} - pmod({micros} - {offset}L, {size}L))"
+
+
+def print_expression(expr: Expr) -> str:
+    """A scalar expression in Spark's dialect, with `now()` read from the clock view."""
+    changed = expr.copy().transform(
+        lambda e: exp.column(CLOCK_COLUMN, quoted=True) if isinstance(e, exp.CurrentTimestamp) else e
+    )
+    return changed.sql(dialect="spark", comments=False)
+
+
+def order_text(order: Order) -> str:
+    """One sort key with its direction and its place for NULLs."""
+    direction = "DESC" if order.descending else "ASC"
+    nulls = "FIRST" if order.nulls_come_first else "LAST"
+    return f"{print_expression(order.expr)} {direction} NULLS {nulls}"
+
+
+def _item(item: Item) -> str:
+    return f"CAST({print_expression(item.expr)} AS {spark_type(item.type)}) AS {quote(item.name)}"
+
+
+def _columns(node: Node) -> str:
+    return ", ".join(quote(n) for n in node.schema.names)
+
+
+def _names(columns: tuple[Column, ...]) -> str:
+    return ", ".join(quote(c.name) for c in columns)

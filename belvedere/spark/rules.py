@@ -1,0 +1,34 @@
+"""Which function runs which rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from belvedere.incremental.pipeline import Rule
+from belvedere.spark.emit import run_emit
+from belvedere.spark.emit_order import run_in_order
+from belvedere.spark.events import run_events
+from belvedere.spark.exchange import Rows
+from belvedere.spark.merge import run_merge
+from belvedere.spark.prepare import PreparedStage
+from belvedere.spark.stages import Context, run_clock, run_constant, run_join, run_keyed, run_linear, run_whole
+from belvedere.spark.top import run_top
+
+RUNNERS: Mapping[Rule, Callable[[PreparedStage, Context], Rows | None]] = {
+    Rule.LINEAR: run_linear,
+    Rule.CONSTANT: run_constant,
+    Rule.KEYED: run_keyed,
+    Rule.WHOLE: run_whole,
+    Rule.JOIN: run_join,
+    Rule.MERGE: run_merge,
+    Rule.TOP: run_top,
+    Rule.CLOCK: run_clock,
+    Rule.EVENTS: run_events,
+    Rule.EMIT: run_emit,
+    Rule.ORDER: run_in_order,
+}
+
+
+def run_stage(prepared: PreparedStage, context: Context) -> Rows | None:
+    """The change of the stage's output, already written to the transaction; None where it cannot have changed."""
+    return RUNNERS[prepared.stage.rule](prepared, context)

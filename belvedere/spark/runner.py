@@ -1,0 +1,136 @@
+"""Everything that a run owns besides the API: the store and its lease, Spark, the engine, the sources, the loop.
+
+In: a compiled script, its project, a store URL. Out: a `Runner` that opens the store at once, so that a second runner is refused
+before anything starts, and Spark when it runs. Closing it gives the lease back and ends Spark's JVM.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pyspark.sql import SparkSession
+
+from belvedere.catalog import Catalog
+from belvedere.errors import BelvedereError, fail
+from belvedere.incremental import maintain
+from belvedere.settings import Project
+from belvedere.spark.engine import Engine
+from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, quiet_session
+from belvedere.spark.records import RECORDS
+from belvedere.spark.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings, silence_py4j
+from belvedere.spark.sources import files_read, open_sources
+from belvedere.spark.stop_flag import StopFlag
+from belvedere.store import open_store
+
+UNITS = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "second": 1.0, "m": 60.0, "minute": 60.0}
+
+
+class Runner:
+    """One run of one script over one store."""
+
+    def __init__(self, script: Path, catalog: Catalog, project: Project, url: str, *, once: bool = False):
+        self.script, self.catalog, self.project, self.once = script, catalog, project, once
+        self.interval = seconds_of(project.spark.get("trigger", "500 ms"))
+        self.clock_interval = seconds_of(project.spark.get("clock", "1 s"))
+        self.owner = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.store = open_store(url)
+        self.store_url = self.store.url
+        try:
+            self.store.acquire(self.owner, LEASE_SECONDS)
+        except BaseException:
+            self.store.close()
+            raise
+        self.spark: SparkSession | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def run(self, watch: Callable[[Progress], None], stopped: StopFlag) -> None:
+        """Run epochs until `stopped` is set or, with `once`, nothing is left. Raises BelvedereError for what went wrong."""
+        silence_py4j()
+        try:
+            self._run(watch, stopped)
+        except Exception as error:
+            if self._spark_is_gone():
+                if (
+                    stopped.is_set()
+                ):  # whoever ended this process ended Spark's with it: nothing was committed that is not whole
+                    return
+                hint = 'the store is at its last good epoch; if memory ran out, write `memory = "8g"` under [spark] in belvedere.toml'
+                raise fail("B7022", "Spark's process ended", hint=hint, detail=last_words()) from error
+            if isinstance(error, BelvedereError) or os.environ.get("BELVEDERE_TRACEBACK"):
+                raise
+            lines = str(error).strip().splitlines() or [""]
+            raise fail(
+                "B7021",
+                "the run ended by an error that Belvedere did not expect",
+                detail=f"{type(error).__name__}: {lines[0]}",
+                hint="set BELVEDERE_TRACEBACK=1 to see where; the store is at its last good epoch",
+            ) from error
+
+    def _spark_is_gone(self) -> bool:
+        """Whether Spark's JVM has ended; it may need a moment to do so."""
+        process = jvm_of(self.spark) if self.spark is not None else None
+        if process is None:
+            return False
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.3)
+        return process.poll() is not None
+
+    def _run(self, watch: Callable[[Progress], None], stopped: StopFlag) -> None:
+        # from here on a signal waits: a JVM that is interrupted while it starts would stay behind, an epoch be for nothing
+        stopped.interrupts = False
+        spark = self.spark = quiet_session(self.project.spark)
+        if stopped.is_set():
+            return
+        pipeline = maintain(self.catalog)
+        engine = Engine(spark, self.catalog, pipeline, self.store, self.project.sinks)
+        try:
+            self.store.create(RECORDS)
+            reader = self.store.reader()
+            try:
+                known = files_read(reader)
+            finally:
+                reader.close()
+            sources = open_sources(self.catalog, self.project, self.store.last_epoch(), known, engine.fresh)
+            settings = RunSettings(
+                self._checkpoint(), self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval
+            )
+            RunLoop(spark, engine, self.store, sources, settings, watch, stopped).run()
+        finally:
+            if not self._spark_is_gone():
+                engine.close()
+
+    def _checkpoint(self) -> Path:
+        """Beside a SQLite store, as its name tells; beside the script for a store on a server."""
+        if self.store_url.startswith("sqlite:///"):
+            return Path(self.store_url.removeprefix("sqlite:///")).absolute().with_suffix(".checkpoint")
+        return self.script.resolve().with_suffix(".checkpoint")
+
+    def close(self) -> None:
+        """Give the lease back, close the store, end Spark."""
+        with contextlib.suppress(BelvedereError):
+            self.store.release(self.owner)
+        self.store.close()
+        if self.spark is not None:
+            end_spark(self.spark)
+
+
+def seconds_of(text: str) -> float:
+    """`500 ms`, `2 seconds` as seconds."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", text.lower())
+    unit = UNITS.get(found.group(2), UNITS.get(found.group(2).removesuffix("s"))) if found else None
+    if found is None or unit is None:
+        raise fail("B9111", f'"{text}" is no time between epochs', hint='write [spark] trigger = "500 ms" or "2 seconds"')
+    return float(found.group(1)) * unit

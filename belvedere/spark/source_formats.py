@@ -1,0 +1,83 @@
+"""What kind of file it is: format, delimiter and header, from the source's options and the file's name.
+
+In: paths and options of the project file. Out: names of formats, and `Reading`, what both readers of files work on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from belvedere.schema import Column
+from belvedere.spark.records import RejectedRow, SourceFile
+from belvedere.spark.source_text import COMPRESSIONS
+
+FORMATS = {
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """New files of one table on their way to rows; what cannot be read is put to `rejected`."""
+
+    spark: SparkSession
+    table: str
+    columns: Sequence[Column]
+    options: Mapping[str, Any]
+    scratch: Path
+    rejected: list[RejectedRow] = field(default_factory=list)
+    origins: dict[str, str] = field(default_factory=dict)
+    """Which file each scratch file was decompressed from."""
+
+    def reject(self, file: SourceFile, reason: str) -> None:
+        """The whole file cannot be read."""
+        self.rejected.append(RejectedRow(self.table, file.path, None, None, reason))
+
+
+def by_format(files: Iterable[SourceFile], options: Mapping[str, Any]) -> dict[str, list[SourceFile]]:
+    """The files by format, in their order; those of no known format under the empty name."""
+    groups: dict[str, list[SourceFile]] = {}
+    for file in files:
+        groups.setdefault(format_of(file.path, options), []).append(file)
+    return groups
+
+
+def format_of(path: str, options: Mapping[str, Any]) -> str:
+    """`json`, `csv` or `parquet`, as the source says or the file's name tells; else empty."""
+    if options.get("format"):
+        return str(options["format"]).lower()
+    name = Path(path)
+    if name.suffix.lower() in COMPRESSIONS:
+        name = name.with_suffix("")
+    return FORMATS.get(name.suffix.lower(), "")
+
+
+def delimiter_of(path: str, options: Mapping[str, Any]) -> str:
+    """The character between CSV fields: as the source says, a tab for `.tsv`, else a comma."""
+    return str(options.get("delimiter") or ("\t" if ".tsv" in Path(path).suffixes else ","))
+
+
+def has_header(options: Mapping[str, Any]) -> bool:
+    """Whether the first record of a CSV file names its columns (the default)."""
+    return bool(options.get("header", True))
+
+
+def csv_header(first: Sequence[str], columns: Sequence[Column], options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of a CSV file's fields: its first record, or the table's columns where it has no header."""
+    return tuple(first) if has_header(options) else tuple(c.name for c in columns)
+
+
+def first_line(error: BaseException) -> str:
+    """The part of an error's text that people can use."""
+    return str(error).strip().split("\n")[0][:300] or type(error).__name__

@@ -1,0 +1,164 @@
+"""Turn what files hold into rows of a table, and say of every row that does not fit why.
+
+In: a DataFrame of raw records (JSON text, CSV fields, or Parquet columns) with `FILE`, `LINE`, `TEXT` and `BAD`, and the
+table's columns. Out: a DataFrame with the table's columns, `FILE`, `LINE`, `TEXT` and `REASON` (NULL for a row that fits).
+A row is refused whole, never mended: a value that cannot be cast, a NULL in a column that must not be NULL, a wrong
+number of fields, text behind the JSON object. No action runs here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from belvedere.schema import Column
+from belvedere.spark.render import quote, spark_type
+
+FILE, LINE, TEXT, BAD = "__file", "__line", "__text", "__bad"
+REASON = "__reason"
+FIELDS = "__fields"
+CORRUPT = "__corrupt"
+RECORD = "__record"
+NOT_JSON = "?"
+LONGEST_TEXT = 10_000
+PLACE = (FILE, LINE, TEXT)
+
+
+def json_rows(raw: DataFrame, columns: Sequence[Column], options: Mapping[str, Any]) -> DataFrame:
+    """Rows from JSON objects in `TEXT`. Absent members are NULL, members that the table lacks are ignored."""
+    parse: dict[str, str] = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    if "timestamp_format" in options:
+        parse["timestampFormat"] = str(options["timestamp_format"])
+    schema = ", ".join(f"{quote(c.name)} {spark_type(c.type)}" for c in columns) + f", {CORRUPT} STRING"
+    parsed = raw.withColumn(RECORD, F.from_json(F.col(TEXT), schema, parse))
+    member = {c.name: F.col(RECORD).getField(c.name) for c in columns}
+    # Spark reads the first JSON value of a text and ignores what follows: look again where something may follow
+    suspicious = F.col(TEXT).rlike(r"\}\s*[^,\]}\s]") | ~F.col(TEXT).rlike(r"(?s)^\s*\{.*\}\s*$")
+    elements = F.from_json(F.concat(F.lit("["), F.col(TEXT), F.lit("]")), "ARRAY<STRING>")
+    followed = suspicious & (F.coalesce(F.size(elements), F.lit(0)) != 1)
+    broken = F.col(RECORD).isNull() | F.col(RECORD).getField(CORRUPT).isNotNull() | followed
+    reason = F.when(F.col(BAD), F.lit("is not UTF-8")).when(broken, F.lit(NOT_JSON)).otherwise(_null_reasons(member, columns))
+    return _finish(parsed, member, columns, reason)
+
+
+def csv_rows(raw: DataFrame, columns: Sequence[Column], header: Sequence[str], options: Mapping[str, Any]) -> DataFrame:
+    """Rows from `FIELDS`, an array of texts in the order of `header`. An empty field and `options["null"]` are NULL."""
+    places = {name.strip().casefold(): n for n, name in enumerate(header)}
+    member: dict[str, SparkColumn] = {}
+    count = F.concat(F.lit("has "), F.size(FIELDS), F.lit(f" fields, expected {len(header)}"))
+    reasons = []
+    for c in columns:
+        place = places.get(c.name.casefold())
+        if place is None:
+            member[c.name] = F.lit(None).cast(spark_type(c.type))
+            continue
+        text = F.nullif(F.get(FIELDS, F.lit(place)), F.lit(""))
+        if "null" in options:
+            text = F.nullif(text, F.lit(str(options["null"])))
+        member[c.name] = _from_text(text, c, options)
+        reasons.append(_cast_reason(text, member[c.name], c, text))
+    misfits = F.coalesce(_joined(reasons), _null_reasons(member, columns))
+    reason = F.when(F.col(BAD), F.lit("is not UTF-8")).when(F.size(FIELDS) != len(header), count).otherwise(misfits)
+    return _finish(raw, member, columns, reason)
+
+
+def typed_rows(raw: DataFrame, columns: Sequence[Column]) -> DataFrame:
+    """Rows from columns that have types already (Parquet): found by name whatever its case, cast where types differ."""
+    present = {f.name.casefold(): f for f in raw.schema.fields if f.name not in (FILE, LINE, TEXT, BAD)}
+    member: dict[str, SparkColumn] = {}
+    reasons = []
+    for c in columns:
+        field, wanted = present.get(c.name.casefold()), spark_type(c.type)
+        if field is None:
+            member[c.name] = F.lit(None).cast(wanted)
+            continue
+        value = F.col(quote(field.name))
+        if field.dataType.simpleString().casefold() == wanted.replace(": ", ":").replace(", ", ",").replace("`", "").casefold():
+            member[c.name] = value
+            continue
+        if field.dataType.typeName() in ("struct", "array", "map"):
+            # Spark casts structs by position: JSON finds their fields by name
+            member[c.name] = F.from_json(F.to_json(value), wanted, {"mode": "PERMISSIVE"})
+            text = F.to_json(value)
+        else:
+            member[c.name] = F.expr(f"try_cast({quote(field.name)} AS {wanted})")
+            text = value.cast("string")
+        reasons.append(_cast_reason(value, member[c.name], c, text))
+    reason = F.coalesce(_joined(reasons), _null_reasons(member, columns))
+    everything = F.to_json(F.struct(*[F.col(quote(f.name)) for f in present.values()])) if present else F.lit("{}")
+    return _finish(raw.withColumn(TEXT, everything), member, columns, reason)
+
+
+def collectable(rows: DataFrame) -> DataFrame:
+    """The rows as they go to the driver: the text stays behind where the row fits."""
+    text = F.when(F.col(REASON).isNotNull(), F.substring(TEXT, 1, LONGEST_TEXT)).alias(TEXT)
+    return rows.select(*[F.col(quote(n)) for n in rows.columns if n != TEXT], text)
+
+
+def explain_json(text: str, columns: Sequence[Column]) -> str:
+    """Why Spark could not read this text as a row: for people, so a few checks do."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        return f"is not JSON: {error}"
+    if not isinstance(value, dict):
+        return "is not a JSON object"
+    for c in columns:
+        member = value.get(c.name)
+        if member is not None and not _plausible(member, spark_type(c.type)):
+            shown = json.dumps(member, ensure_ascii=False)
+            return f'column "{c.name}": {shown[:200]} is not of type {spark_type(c.type)}'
+    return "does not have the types of its table"
+
+
+def _plausible(value: Any, wanted: str) -> bool:
+    if wanted in ("TINYINT", "SMALLINT", "INT", "BIGINT"):
+        bits = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}[wanted]
+        return isinstance(value, int) and not isinstance(value, bool) and -(1 << bits - 1) <= value < 1 << bits - 1
+    if wanted in ("DOUBLE", "FLOAT"):
+        return (isinstance(value, (int, float)) and not isinstance(value, bool)) or value in ("NaN", "Infinity", "-Infinity")
+    if wanted == "BOOLEAN":
+        return isinstance(value, bool)
+    if wanted.startswith("DECIMAL"):
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if wanted.startswith("ARRAY"):
+        return isinstance(value, list)
+    if wanted.startswith(("STRUCT", "MAP")):
+        return isinstance(value, dict)
+    return wanted == "STRING"  # dates and timestamps: if nothing else is wrong, it is they
+
+
+def _from_text(text: SparkColumn, column: Column, options: Mapping[str, Any]) -> SparkColumn:
+    wanted = spark_type(column.type)
+    if wanted.startswith(("STRUCT", "ARRAY", "MAP")):
+        return F.from_json(text, wanted)
+    if wanted == "STRING":
+        return text
+    if wanted == "TIMESTAMP" and "timestamp_format" in options:
+        return F.try_to_timestamp(text, F.lit(str(options["timestamp_format"])))
+    return text.try_cast(wanted)
+
+
+def _cast_reason(value: SparkColumn, cast: SparkColumn, column: Column, text: SparkColumn) -> SparkColumn:
+    said = F.concat(
+        F.lit(f'column "{column.name}": '), F.substring(text, 1, 200), F.lit(f" is not of type {spark_type(column.type)}")
+    )
+    return F.when(value.isNotNull() & cast.isNull(), said)
+
+
+def _null_reasons(member: Mapping[str, SparkColumn], columns: Sequence[Column]) -> SparkColumn:
+    return _joined([F.when(member[c.name].isNull(), F.lit(f'column "{c.name}" is NULL')) for c in columns if not c.nullable])
+
+
+def _joined(reasons: Sequence[SparkColumn]) -> SparkColumn:
+    return F.nullif(F.concat_ws("; ", *reasons), F.lit("")) if reasons else F.lit(None).cast("string")
+
+
+def _finish(raw: DataFrame, member: Mapping[str, SparkColumn], columns: Sequence[Column], reason: SparkColumn) -> DataFrame:
+    place = [F.col(p) for p in PLACE]
+    return raw.select(*[member[c.name].alias(c.name) for c in columns], *place, reason.alias(REASON))

@@ -1,0 +1,78 @@
+"""One input fed by files: `<path>/<Table>/*` or `<path>/<Table>.*`.
+
+In: the directory, the table's columns, the files read so far. Out: a streaming listing of its files, and rows of those that
+are new. A file is read once, when it appears; writers put it there whole (write elsewhere, then rename).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from belvedere.schema import Column
+from belvedere.spark.arrived import Arrived
+from belvedere.spark.records import SourceFile
+from belvedere.spark.source_files import read_files
+from belvedere.spark.source_large import escape_glob
+
+BINARY_FILE = "path string, modificationTime timestamp, length bigint, content binary"
+BEYOND_HISTORY = "36500d"
+
+
+class FileTable:
+    """The files of one table, and which of them were read."""
+
+    needs_tick = False
+
+    def __init__(
+        self,
+        id_: str,
+        table: str,
+        directory: Path,
+        columns: Sequence[Column],
+        primary_key: Sequence[str],
+        options: Mapping[str, Any],
+        known: set[str],
+    ):
+        self.id = id_
+        self.table = table
+        self.directory = directory
+        self.columns = [replace(c, nullable=c.nullable and c.name not in primary_key) for c in columns]
+        self.options = options
+        self.known = known
+
+    def listing(self, spark: SparkSession) -> DataFrame:
+        """New files by name: Spark's file source keeps track, and the content is not touched here."""
+        # files that were copied late keep their old modification time: by default Spark would skip those older than a week
+        reader = spark.readStream.format("binaryFile").schema(BINARY_FILE).option("maxFileAge", BEYOND_HISTORY)
+        if "max_files" in self.options:
+            reader = reader.option("maxFilesPerTrigger", int(self.options["max_files"]))
+        pattern = f"{escape_glob(str(self.directory / self.table))}{{/*,.*}}"
+        return reader.load(pattern).select(
+            F.lit(self.id).alias("source"), "path", "length", F.col("modificationTime").alias("modified")
+        )
+
+    def take(self, spark: SparkSession, files: Sequence[SourceFile], now: datetime, once: bool) -> Arrived | None:
+        """Rows of the files that were not read yet, oldest file first."""
+        new = sorted((f for f in files if self._counts(f.path)), key=lambda f: (f.modified, f.path))
+        if not new:
+            return None
+        taken = read_files(spark, self.id, new, self.columns, self.options)
+        return Arrived(taken.rows, {"files": len(self.known) + len(new)}, taken.rejected, taken.refused, tuple(new))
+
+    def _counts(self, path: str) -> bool:
+        """Whether it is new and finished: writers give unfinished files and directories names with `.` or `_` in front."""
+        below = path.removeprefix(str(self.directory))
+        return path not in self.known and not any(part.startswith((".", "_")) for part in Path(below).parts)
+
+    def committed(self, arrived: Arrived) -> None:
+        self.known.update(f.path for f in arrived.files)
+
+    def offset(self) -> Mapping[str, Any]:
+        return {"files": len(self.known)}

@@ -1,0 +1,165 @@
+"""The sources of a script: what each input reads from, how far it has read, and what an epoch takes.
+
+In: the catalog's imports, the project file, and from the store the last epoch's offsets and the files read so far. Out: one
+streaming data frame over all sources that says what is new, and per batch the arrivals with rejected rows, files and offsets.
+The store is the authority on what was read: a file that it knows is never read again, whatever a checkpoint says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import reduce
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from belvedere.catalog import Catalog, Input
+from belvedere.errors import fail
+from belvedere.schema import INGEST_TIME, ROWTIME, UID
+from belvedere.settings import Project
+from belvedere.spark.arrived import Arrived
+from belvedere.spark.generator import SensorTable
+from belvedere.spark.records import FILES, RejectedRow, SourceFile
+from belvedere.spark.source_tables import FileTable
+from belvedere.store.protocol import EpochRow, Reader
+
+
+class TableSource(Protocol):
+    """One input's side of a source."""
+
+    id: str
+    needs_tick: bool
+    """Whether time alone brings rows."""
+
+    def listing(self, spark: SparkSession) -> DataFrame | None:
+        """A streaming data frame of what is new (source, path, length, modified), or None."""
+
+    def take(self, spark: SparkSession, files: Sequence[SourceFile], now: datetime, once: bool) -> Arrived | None:
+        """What is new as rows; None for nothing. Changes nothing: the same call gives the same rows again."""
+
+    def committed(self, arrived: Arrived) -> None:
+        """The epoch that took `arrived` is in the store."""
+
+    def offset(self) -> Mapping[str, Any]:
+        """How far it has read, as JSON values."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Everything an epoch takes, by input id."""
+
+    arrived: Mapping[str, Arrived] = field(default_factory=dict)
+
+    @property
+    def arrivals(self) -> dict[str, pa.Table]:
+        return {i: a.rows for i, a in self.arrived.items() if a.rows.num_rows}
+
+    @property
+    def rejected(self) -> list[RejectedRow]:
+        return [r for a in self.arrived.values() for r in a.rejected]
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """How many rows and files were refused, by input id."""
+        return {i: a.refused for i, a in self.arrived.items() if a.refused}
+
+    @property
+    def files(self) -> list[tuple[str, SourceFile]]:
+        return [(i, f) for i, a in self.arrived.items() for f in a.files]
+
+
+class Sources:
+    """All sources of a script."""
+
+    def __init__(self, tables: Iterable[TableSource]):
+        self.tables = {t.id: t for t in tables}
+
+    @property
+    def needs_tick(self) -> bool:
+        """Whether some source has rows that only time brings."""
+        return any(t.needs_tick for t in self.tables.values())
+
+    def stream(self, spark: SparkSession, tick: bool) -> DataFrame:
+        """The one streaming data frame over all sources; with `tick`, or without any source, each trigger has a row."""
+        listings = [listing for t in self.tables.values() if (listing := t.listing(spark)) is not None]
+        if tick or not listings:
+            listings.append(_ticks(spark))
+        return reduce(DataFrame.unionByName, listings)
+
+    def take(self, spark: SparkSession, listed: Iterable[Row], now: datetime, once: bool = False) -> Batch:
+        """What is new. A file that is listed twice, or again, counts once."""
+        files: dict[str, dict[str, SourceFile]] = {}
+        for row in listed:
+            if row["path"] is not None:
+                path = row["path"].removeprefix("file:")
+                found = SourceFile(path, row["length"], row["modified"].replace(tzinfo=UTC))
+                files.setdefault(row["source"], {})[path] = found
+        arrived = {}
+        for id_, table in self.tables.items():
+            taken = table.take(spark, list(files.get(id_, {}).values()), now, once)
+            if taken is not None:
+                arrived[id_] = taken
+        return Batch(arrived)
+
+    def offsets(self, batch: Batch) -> dict[str, Any]:
+        """The offsets of all sources by input id, once `batch` is committed."""
+        offsets = {i: dict(t.offset()) for i, t in self.tables.items()}
+        return offsets | {i: dict(a.offset) for i, a in batch.arrived.items()}
+
+    def committed(self, batch: Batch) -> None:
+        """The epoch that took `batch` is in the store."""
+        for id_, arrived in batch.arrived.items():
+            self.tables[id_].committed(arrived)
+
+
+def open_sources(
+    catalog: Catalog, project: Project, last: EpochRow | None, read_files: Mapping[str, set[str]], fresh: Iterable[str] = ()
+) -> Sources:
+    """The sources of a catalog's imports, as far as the store has read them; from their start for inputs in `fresh`."""
+    renewed = set(fresh)
+    offsets = {} if last is None else last.offsets
+    tables = []
+    for id_, table in catalog.inputs.items():
+        if table.source is not None:
+            known = set() if id_ in renewed else read_files.get(id_, set())
+            offset = {} if id_ in renewed else offsets.get(id_, {})
+            tables.append(_open(table, project, offset, known))
+    return Sources(tables)
+
+
+def _open(table: Input, project: Project, offset: Mapping[str, Any], known: set[str]) -> TableSource:
+    assert table.source is not None
+    source = project.source(table.source.source)
+    if source is None:
+        raise fail(
+            "B6020",
+            f'the project file has no source "{table.source.source}"',
+            span=table.span,
+            hint=f"write [sources.{table.source.source}] into belvedere.toml",
+        )
+    # nested data is hidden, its nested tables show it, but it comes in the rows
+    columns = tuple(c for c in table.schema if not c.hidden or c.name not in (UID, INGEST_TIME, ROWTIME))
+    if source.connector == "sensors":
+        return SensorTable.open(table.id, table.source.table, source.options, offset)
+    if source.connector == "files" and source.path is not None:
+        options = {**source.options, **table.source.options, **({"format": source.format} if source.format else {})}
+        return FileTable(table.id, table.source.table, source.path, columns, table.primary_key, options, known)
+    raise fail("B6020", f'source "{source.name}" has the connector "{source.connector}", which cannot be read')
+
+
+def files_read(reader: Reader) -> dict[str, set[str]]:
+    """The paths that the store says were read, by input id."""
+    found: dict[str, set[str]] = {}
+    table = reader.rows(FILES)
+    for source, path in zip(table["source"].to_pylist(), table["path"].to_pylist(), strict=True):
+        found.setdefault(source, set()).add(path)
+    return found
+
+
+def _ticks(spark: SparkSession) -> DataFrame:
+    """One row per trigger, so that time alone starts a batch."""
+    rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1).load()
+    return rate.selectExpr("'' AS source", "CAST(NULL AS STRING) AS path", "value AS length", "timestamp AS modified")

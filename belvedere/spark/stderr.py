@@ -1,0 +1,37 @@
+"""Keep one line of the JVM from the terminal: that it uses incubator modules, which Spark asks it to and nobody can act on.
+
+In: the start of the JVM. Out: nothing; all else that the JVM ever writes to stderr is passed on, line by line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+DROPPED = b"WARNING: Using incubator modules"
+
+
+@contextmanager
+def without_incubator_warning() -> Iterator[None]:
+    """A process that is started inside writes its stderr through a filter for as long as it lives."""
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    reading, writing = os.pipe()
+    threading.Thread(target=_pass_on, args=(reading, terminal), name="jvm-stderr", daemon=True).start()
+    os.dup2(writing, 2)
+    os.close(writing)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(terminal, 2)
+
+
+def _pass_on(reading: int, target: int) -> None:
+    with os.fdopen(reading, "rb") as lines:
+        for line in lines:
+            if not line.startswith(DROPPED):
+                os.write(target, line)

@@ -1,0 +1,471 @@
+"""SQL++ expressions as Spark SQL text, with MISSING kept beside the value.
+
+In: an expression and an environment of `Value`s (what Spark columns hold). Out: a `Value`: SQL text with its Arrow type and,
+where the value may be MISSING, SQL text that says so; or an object whose fields are values. Raises `Untranslatable` for
+what Spark SQL cannot say in the same sense; the caller then evaluates with `interpret`. Durations are BIGINT microseconds
+in this text, and dates become midnight UTC, so that no result depends on the session's time zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.lang.window_by import Expr, Missing
+from belvedere.lang.window_by_functions import DURATION, canonical, duration_micros, is_number, unify
+from belvedere.lang.window_by_types import arithmetic_type, cast_type, field_index
+from belvedere.schema import TIMESTAMP
+
+DAY = 86_400_000_000
+SQL_TYPES = {
+    pa.int64(): "BIGINT", pa.int32(): "INT", pa.int16(): "SMALLINT", pa.int8(): "TINYINT", pa.float64(): "DOUBLE", pa.float32(): "FLOAT",
+    pa.string(): "STRING", pa.bool_(): "BOOLEAN", pa.date32(): "DATE", TIMESTAMP: "TIMESTAMP", DURATION: "BIGINT", pa.binary(): "BINARY",
+    pa.null(): "VOID", pa.timestamp("us"): "TIMESTAMP_NTZ",
+}  # fmt: skip
+UNIT_MICROS = {
+    "WEEK": 7 * DAY,
+    "DAY": DAY,
+    "HOUR": DAY // 24,
+    "MINUTE": 60_000_000,
+    "SECOND": 1_000_000,
+    "MILLISECOND": 1000,
+    "MICROSECOND": 1,
+}
+
+
+class Untranslatable(Exception):
+    """Spark SQL has no text of the same sense."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A value as SQL text; `missing` is text of a condition, None for never. The text is NULL where the value is MISSING."""
+
+    sql: str
+    type: pa.DataType
+    missing: str | None = None
+
+
+@dataclass(frozen=True)
+class Object:
+    """An object known field by field; it is never NULL itself."""
+
+    fields: Mapping[str, Value]
+    missing: str | None = None
+
+    @property
+    def type(self) -> pa.DataType:
+        return pa.struct([(n, f.type) for n, f in self.fields.items()])
+
+
+Value = Scalar | Object
+NULL = Scalar("NULL", pa.null())
+MISSING_VALUE = Scalar("NULL", pa.null(), "TRUE")
+
+
+def quoted(text: str) -> str:
+    """A string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def name(text: str) -> str:
+    """A quoted identifier."""
+    return "`" + text.replace("`", "``") + "`"
+
+
+def sql_type(type_: pa.DataType) -> str:
+    """Spark's name of an Arrow type (a duration is BIGINT here)."""
+    if type_ in SQL_TYPES:
+        return SQL_TYPES[type_]
+    if pa.types.is_decimal(type_):
+        return f"DECIMAL({type_.precision}, {type_.scale})"
+    if pa.types.is_list(type_):
+        return f"ARRAY<{sql_type(type_.value_type)}>"
+    if pa.types.is_struct(type_):
+        return "STRUCT<" + ", ".join(f"{name(f.name)}: {sql_type(f.type)}" for f in type_) + ">"
+    if pa.types.is_timestamp(type_):
+        return "TIMESTAMP"
+    raise Untranslatable(str(type_))
+
+
+def any_of(*conditions: str | None) -> str | None:
+    """The OR of conditions that are there."""
+    found = list(dict.fromkeys(c for c in conditions if c is not None))
+    return None if not found else found[0] if len(found) == 1 else "(" + " OR ".join(found) + ")"
+
+
+def merge(value: Value) -> Scalar:
+    """One SQL text for the value; MISSING fields of an object become NULL."""
+    if isinstance(value, Scalar):
+        return value
+    members = ", ".join(f"{quoted(n)}, {merge(f).sql}" for n, f in value.fields.items())
+    text = f"named_struct({members})"
+    return Scalar(text if value.missing is None else f"IF({value.missing}, NULL, {text})", value.type, value.missing)
+
+
+def converted(value: Scalar, type_: pa.DataType) -> str:
+    """The text cast to another type that can hold the value."""
+    if value.type == type_:
+        return value.sql
+    if pa.types.is_date(value.type) and pa.types.is_timestamp(type_):
+        return f"timestamp_seconds(unix_date({value.sql}) * 86400L)"
+    return f"CAST({value.sql} AS {sql_type(type_)})"
+
+
+def micros(value: Scalar) -> str:
+    """A date, instant or duration as BIGINT microseconds."""
+    if pa.types.is_date(value.type):
+        return f"(CAST(unix_date({value.sql}) AS BIGINT) * {DAY}L)"
+    if pa.types.is_timestamp(value.type):
+        if value.type.tz is None:
+            raise Untranslatable("timestamp without zone")
+        return f"unix_micros({value.sql})"
+    return value.sql
+
+
+def translate(node: Expr, env: Mapping[str, Value]) -> Value:
+    """The expression as a value over the environment."""
+    kind = type(node)
+    handler = HANDLERS.get(kind)
+    if handler is None:
+        raise Untranslatable(kind.__name__)
+    return handler(node, env)
+
+
+def scalar(node: Expr, env: Mapping[str, Value]) -> Scalar:
+    """As `translate`, as one SQL text."""
+    return merge(translate(node, env))
+
+
+def _column(node: Expr, env: Mapping[str, Value]) -> Value:
+    if node.name not in env:
+        raise Untranslatable(node.name)
+    return env[node.name]
+
+
+def _dot(node: Expr, env: Mapping[str, Value]) -> Value:
+    if isinstance(node.this, exp.Bracket) and isinstance(node.this.expressions[0], exp.Star):
+        return _star_field(node, env)
+    return field(translate(node.this, env), node.expression.name)
+
+
+def _star_field(node: Expr, env: Mapping[str, Value]) -> Value:
+    raise Untranslatable("[*]")
+
+
+def field(value: Value, wanted: str) -> Value:
+    """The field of an object; MISSING where there is none."""
+    if isinstance(value, Object):
+        names = list(value.fields)
+        folded = [n for n in names if n.casefold() == wanted.casefold()]
+        found = wanted if wanted in names else folded[0] if len(folded) == 1 else None
+        return MISSING_VALUE if found is None else with_missing(value.fields[found], value.missing)
+    if pa.types.is_null(value.type):
+        return value
+    if not pa.types.is_struct(value.type):
+        if pa.types.is_map(value.type):
+            raise Untranslatable("map")
+        return Scalar("NULL", pa.null(), any_of(value.missing, f"({value.sql}) IS NOT NULL"))
+    index = field_index(value.type, wanted)
+    if index < 0:
+        return Scalar("NULL", pa.null(), any_of(value.missing, f"({value.sql}) IS NOT NULL"))
+    chosen = value.type.field(index)
+    return Scalar(f"{value.sql}.{name(chosen.name)}", chosen.type, value.missing)
+
+
+def with_missing(value: Value, missing: str | None) -> Value:
+    """The same value, MISSING also where `missing` holds."""
+    if missing is None:
+        return value
+    if isinstance(value, Object):
+        return Object(value.fields, any_of(value.missing, missing))
+    return Scalar(value.sql, value.type, any_of(value.missing, missing))
+
+
+def _bracket(node: Expr, env: Mapping[str, Value]) -> Value:
+    index = node.expressions[0]
+    if isinstance(index, exp.Literal) and index.is_string:
+        return field(translate(node.this, env), index.name)
+    place = _whole(index)
+    base = scalar(node.this, env)
+    if place is None or not pa.types.is_list(base.type):
+        raise Untranslatable("[]")
+    size = f"size({base.sql})"
+    beyond = f"({base.sql} IS NOT NULL AND {size} < {place + 1 if place >= 0 else -place})"
+    return Scalar(
+        f"try_element_at({base.sql}, {place + 1 if place >= 0 else place})", base.type.value_type, any_of(base.missing, beyond)
+    )
+
+
+def _whole(node: Expr) -> int | None:
+    if isinstance(node, exp.Neg):
+        inner = _whole(node.this)
+        return None if inner is None else -inner
+    return int(node.name) if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() else None
+
+
+def _literal(node: Expr, env: Mapping[str, Value]) -> Value:
+    if node.is_string:
+        return Scalar(quoted(node.name), pa.string())
+    if node.name.isdigit():
+        if int(node.name) >= 2**63:
+            raise Untranslatable(node.name)
+        return Scalar(f"{node.name}L", pa.int64())
+    return Scalar(f"{float(node.name)!r}D", pa.float64())
+
+
+def _interval(node: Expr, env: Mapping[str, Value]) -> Value:
+    try:
+        amount = float(node.this.name)
+    except ValueError:
+        raise Untranslatable("interval") from None
+    return Scalar(f"{round(amount * UNIT_MICROS[str(node.args['unit']).upper().rstrip('S')])}L", DURATION)
+
+
+def _arithmetic(symbol: str) -> Callable[[Expr, Mapping[str, Value]], Value]:
+    def handle(node: Expr, env: Mapping[str, Value]) -> Value:
+        left, right = scalar(node.this, env), scalar(node.expression, env)
+        missing = any_of(left.missing, right.missing)
+        type_ = arithmetic_type(node, left.type, right.type)
+        if type_ is None:
+            return Scalar("NULL", pa.null(), missing)
+        if pa.types.is_null(type_):
+            return Scalar("NULL", type_, missing)
+        if is_number(left.type) and is_number(right.type):
+            return Scalar(_numeric(symbol, left, right, type_), type_, missing)
+        text = f"({micros(left)} {symbol} {micros(right)})"
+        return Scalar(f"timestamp_micros{text}" if type_ == TIMESTAMP else text, type_, missing)
+
+    return handle
+
+
+def _numeric(symbol: str, left: Scalar, right: Scalar, type_: pa.DataType) -> str:
+    if symbol == "/":
+        return f"try_divide({converted(left, pa.float64())}, {converted(right, pa.float64())})"
+    if symbol in ("DIV", "%"):
+        common = unify([left.type, right.type])
+        if pa.types.is_decimal(common):
+            raise Untranslatable(symbol)
+        a, b = converted(left, common), converted(right, common)
+        return f"IF({b} = 0, NULL, CAST({a} {symbol} nullif({b}, 0) AS {sql_type(type_)}))"
+    if pa.types.is_decimal(type_):
+        return f"CAST({left.sql} {symbol} {right.sql} AS {sql_type(type_)})"
+    return f"({converted(left, type_)} {symbol} {converted(right, type_)})"
+
+
+def _comparison(symbol: str) -> Callable[[Expr, Mapping[str, Value]], Value]:
+    return lambda node, env: compared(symbol, scalar(node.this, env), scalar(node.expression, env))
+
+
+def compared(symbol: str, left: Scalar, right: Scalar) -> Scalar:
+    """`left op right`: NULL for types that do not compare."""
+    missing = any_of(left.missing, right.missing)
+    common = unify([left.type, right.type])
+    if common is None or any(pa.types.is_null(t) for t in (left.type, right.type)):
+        return Scalar("CAST(NULL AS BOOLEAN)", pa.bool_(), missing)
+    if pa.types.is_struct(common) and left.type != right.type:
+        raise Untranslatable("comparison of objects")
+    return Scalar(f"({converted(left, common)} {symbol} {converted(right, common)})", pa.bool_(), missing)
+
+
+def boolean(node: Expr, env: Mapping[str, Value]) -> Scalar:
+    """A condition: other values than booleans are NULL."""
+    found = scalar(node, env)
+    return found if pa.types.is_boolean(found.type) else Scalar("CAST(NULL AS BOOLEAN)", pa.bool_(), found.missing)
+
+
+def _and(node: Expr, env: Mapping[str, Value]) -> Value:
+    left, right = boolean(node.this, env), boolean(node.expression, env)
+    text, missing = f"({left.sql} AND {right.sql})", any_of(left.missing, right.missing)
+    return Scalar(text, pa.bool_(), None if missing is None else f"({text} IS NULL AND {missing})")
+
+
+def _or(node: Expr, env: Mapping[str, Value]) -> Value:
+    left, right = boolean(node.this, env), boolean(node.expression, env)
+    text, missing = f"({left.sql} OR {right.sql})", any_of(left.missing, right.missing)
+    if missing is None:
+        return Scalar(text, pa.bool_())
+    plain = " AND ".join(f"({s.sql} IS NOT NULL{f' OR {s.missing}' if s.missing else ''})" for s in (left, right))
+    return Scalar(text, pa.bool_(), f"({text} IS NULL AND {plain})")
+
+
+def _not(node: Expr, env: Mapping[str, Value]) -> Value:
+    inner = boolean(node.this, env)
+    return Scalar(f"(NOT {inner.sql})", pa.bool_(), inner.missing)
+
+
+def _neg(node: Expr, env: Mapping[str, Value]) -> Value:
+    inner = scalar(node.this, env)
+    if pa.types.is_null(inner.type):
+        return inner
+    if not is_number(inner.type) and inner.type != DURATION:
+        return Scalar("NULL", pa.null(), inner.missing)
+    return Scalar(f"(- {inner.sql})", inner.type, inner.missing)
+
+
+def _is(node: Expr, env: Mapping[str, Value]) -> Value:
+    value, kind = translate(node.this, env), node.expression
+    missing = value.missing
+    if isinstance(kind, exp.Boolean):
+        return Scalar(f"({merge(value).sql} <=> {str(bool(kind.this)).upper()})", pa.bool_())
+    word = "NULL" if isinstance(kind, exp.Null) else kind.name.upper()
+    if word == "MISSING":
+        return Scalar("FALSE" if missing is None else f"({missing})", pa.bool_())
+    blank = (f"({missing})" if missing else "FALSE") if isinstance(value, Object) else f"({value.sql} IS NULL)"
+    if word == "UNKNOWN":
+        return Scalar(blank, pa.bool_())
+    if word == "VALUED":
+        return Scalar(f"(NOT {blank})", pa.bool_())
+    return Scalar(blank if missing is None else f"IF({missing}, NULL, {blank})", pa.bool_(), missing)
+
+
+def _between(node: Expr, env: Mapping[str, Value]) -> Value:
+    low = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
+    high = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
+    return _and(exp.And(this=low, expression=high), env)
+
+
+def _like(node: Expr, env: Mapping[str, Value]) -> Value:
+    left, right = scalar(node.this, env), scalar(node.expression, env)
+    if not pa.types.is_string(left.type) or not isinstance(node.expression, exp.Literal) or "\\" in node.expression.name:
+        raise Untranslatable("LIKE")
+    negation = "NOT " if node.args.get("negate") else ""
+    return Scalar(f"({left.sql} {negation}LIKE {right.sql})", pa.bool_(), left.missing)
+
+
+def _in(node: Expr, env: Mapping[str, Value]) -> Value:
+    if node.args.get("field") is not None or any(not isinstance(e, (exp.Literal, exp.Neg)) for e in node.expressions):
+        raise Untranslatable("IN")
+    value = scalar(node.this, env)
+    tests = [compared("=", value, scalar(e, env)).sql for e in node.expressions]
+    return Scalar("(" + " OR ".join(tests) + ")" if tests else "FALSE", pa.bool_(), value.missing)
+
+
+def _case(node: Expr, env: Mapping[str, Value]) -> Value:
+    branches = []
+    for branch in node.args["ifs"]:
+        test = branch.this if node.this is None else exp.EQ(this=node.this.copy(), expression=branch.this.copy())
+        branches.append((boolean(test, env).sql, scalar(branch.args["true"], env)))
+    default = node.args.get("default")
+    other = scalar(default, env) if default is not None else NULL
+    type_ = unify([v.type for _, v in branches] + [other.type])
+    if type_ is None:
+        raise Untranslatable("CASE of several types")
+    if pa.types.is_null(type_):
+        raise Untranslatable("CASE without values")
+    text = _choice([(c, converted(v, type_)) for c, v in branches], converted(other, type_))
+    missing = None
+    if any(v.missing for _, v in branches) or other.missing:
+        missing = _choice([(c, v.missing or "FALSE") for c, v in branches], other.missing or "FALSE")
+    return Scalar(text, type_, missing)
+
+
+def _choice(branches: Sequence[tuple[str, str]], other: str) -> str:
+    return "CASE " + " ".join(f"WHEN {c} THEN {v}" for c, v in branches) + f" ELSE {other} END"
+
+
+def _cast(node: Expr, env: Mapping[str, Value]) -> Value:
+    value, target = scalar(node.this, env), cast_type(node)
+    simple = is_number(value.type) or pa.types.is_string(value.type)
+    if target is None or not simple or pa.types.is_timestamp(target) or pa.types.is_boolean(target):
+        raise Untranslatable("CAST")
+    if not pa.types.is_string(value.type) and not is_number(target):
+        raise Untranslatable("CAST")
+    return Scalar(f"try_cast({value.sql} AS {sql_type(target)})", target, value.missing)
+
+
+def _dpipe(node: Expr, env: Mapping[str, Value]) -> Value:
+    left, right = scalar(node.this, env), scalar(node.expression, env)
+    if not pa.types.is_string(left.type) or not pa.types.is_string(right.type):
+        raise Untranslatable("||")
+    return Scalar(f"concat({left.sql}, {right.sql})", pa.string(), any_of(left.missing, right.missing))
+
+
+def _struct(node: Expr, env: Mapping[str, Value]) -> Value:
+    return Object({m.this.name: translate(m.expression, env) for m in node.expressions})
+
+
+def _array(node: Expr, env: Mapping[str, Value]) -> Value:
+    members = [scalar(e, env) for e in node.expressions]
+    type_ = unify([m.type for m in members])
+    if type_ is None or pa.types.is_null(type_):
+        raise Untranslatable("array")
+    return Scalar("array(" + ", ".join(converted(m, type_) for m in members) + ")", pa.list_(type_))
+
+
+def _anonymous(node: Expr, env: Mapping[str, Value]) -> Value:
+    function = canonical(node.name)
+    if function == "DURATION" and isinstance(node.expressions[0], exp.Literal):
+        length = duration_micros(node.expressions[0].name)
+        if length is not None:
+            return Scalar(f"{length}L", DURATION)
+    arguments = [scalar(a, env) for a in node.expressions]
+    if function == "COALESCE" or function == "IF_MISSING_OR_NULL":
+        return _coalesce(arguments)
+    rule = CALLS.get(function)
+    if rule is None or not all(rule.accepts(a.type) for a in arguments):
+        raise Untranslatable(function)
+    text = rule.text.format(*(a.sql for a in arguments), all=", ".join(a.sql for a in arguments))
+    if len(arguments) > 1:
+        blank = " OR ".join(f"{a.sql} IS NULL" for a in arguments)
+        text = f"IF({blank}, NULL, {text})"
+    return Scalar(text, rule.type or arguments[0].type, any_of(*(a.missing for a in arguments)))
+
+
+def _coalesce(arguments: Sequence[Scalar]) -> Value:
+    type_ = unify([a.type for a in arguments])
+    if type_ is None or pa.types.is_null(type_):
+        raise Untranslatable("COALESCE")
+    return Scalar("coalesce(" + ", ".join(converted(a, type_) for a in arguments) + ")", type_)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function that Spark has in the same sense, for arguments of a kind."""
+
+    text: str
+    accepts: Callable[[Any], bool]
+    type: pa.DataType | None = None
+
+
+def _is_real(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_float64(type_))
+
+
+def _is_signed(type_: pa.DataType) -> bool:
+    return type_ in (pa.int64(), pa.float64())
+
+
+CALLS: Mapping[str, Call] = {
+    "ABS": Call("abs({0})", _is_signed),
+    "SQRT": Call("sqrt(CAST({0} AS DOUBLE))", is_number, pa.float64()),
+    "EXP": Call("exp(CAST({0} AS DOUBLE))", is_number, pa.float64()),
+    "LN": Call("ln(CAST({0} AS DOUBLE))", is_number, pa.float64()),
+    "POWER": Call("power(CAST({0} AS DOUBLE), CAST({1} AS DOUBLE))", is_number, pa.float64()),
+    "SIGN": Call("CAST(sign({0}) AS BIGINT)", is_number, pa.int64()),
+    "LOWER": Call("lower({0})", pa.types.is_string),
+    "UPPER": Call("upper({0})", pa.types.is_string),
+    "TRIM": Call("trim({0})", pa.types.is_string),
+    "LENGTH": Call("CAST(length({0}) AS BIGINT)", pa.types.is_string, pa.int64()),
+    "CONTAINS": Call("contains({0}, {1})", pa.types.is_string, pa.bool_()),
+    "STARTS_WITH": Call("startswith({0}, {1})", pa.types.is_string, pa.bool_()),
+    "GREATEST": Call("greatest({all})", pa.types.is_int64),
+    "LEAST": Call("least({all})", pa.types.is_int64),
+    "TO_DOUBLE": Call("CAST({0} AS DOUBLE)", is_number, pa.float64()),
+    "YEAR": Call("CAST(year({0}) AS BIGINT)", pa.types.is_date, pa.int64()),
+    "MONTH": Call("CAST(month({0}) AS BIGINT)", pa.types.is_date, pa.int64()),
+    "DAY": Call("CAST(day({0}) AS BIGINT)", pa.types.is_date, pa.int64()),
+}
+HANDLERS: dict[type[Any], Callable[[Any, Mapping[str, Value]], Value]] = {
+    exp.Column: _column, exp.Dot: _dot, exp.Bracket: _bracket, exp.Literal: _literal, exp.Interval: _interval,
+    exp.Boolean: lambda n, e: Scalar("TRUE" if n.this else "FALSE", pa.bool_()), exp.Null: lambda n, e: NULL,
+    Missing: lambda n, e: MISSING_VALUE, exp.And: _and, exp.Or: _or, exp.Not: _not, exp.Neg: _neg, exp.Is: _is,
+    exp.Between: _between, exp.Like: _like, exp.In: _in, exp.Case: _case, exp.Cast: _cast, exp.TryCast: _cast, exp.DPipe: _dpipe,
+    exp.Struct: _struct, exp.Array: _array, exp.Anonymous: _anonymous,
+    **{k: _arithmetic(s) for k, s in {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "DIV", exp.Mod: "%"}.items()},
+    **{k: _comparison(s) for k, s in {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}.items()},
+}  # fmt: skip

@@ -1,0 +1,190 @@
+"""A DataFrame and what its columns mean to a SQL++ query.
+
+In: DataFrames, `Value`s. Out: `Bindings` (variables over columns) and `Result` (what a query gives); loading of tables and
+the final DataFrame. Columns have fresh names inside, so that joins never clash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from belvedere.errors import fail
+from belvedere.lang.window_by import OrderKey
+from belvedere.lang.window_by_functions import DURATION
+from belvedere.schema import TIMESTAMP, Column, Schema
+from belvedere.spark.window_by.native import Object, Scalar, Value, merge, name
+
+_numbers = count()
+INTERVAL_MICROS = (
+    "(extract(DAY FROM {0}) * 86400000000 + extract(HOUR FROM {0}) * 3600000000L + extract(MINUTE FROM {0}) * 60000000L"
+    " + CAST(extract(SECOND FROM {0}) * 1000000 AS BIGINT))"
+)
+
+
+@dataclass(frozen=True)
+class Bindings:
+    """The binding tuples of a block: a DataFrame and the value of each variable; `order` sorts the rows (rule 10).
+
+    `sorted`: they lie in that order already, from the first partition of the DataFrame to the last.
+    """
+
+    frame: DataFrame
+    variables: Mapping[str, Value]
+    order: tuple[str, ...] = ()
+    sorted: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """The results of a query: one row each."""
+
+    frame: DataFrame
+    value: Value
+    order: tuple[str, ...] = ()
+    sorted: bool = False
+
+
+def fresh(prefix: str = "c") -> str:
+    """A column name that nothing else has."""
+    return f"_{prefix}{next(_numbers)}"
+
+
+def schema_of(frame: DataFrame) -> Schema:
+    """The columns of a DataFrame in Arrow types; zoned timestamps are UTC instants, intervals durations."""
+    columns = []
+    for field in to_arrow_schema(frame.schema):
+        type_ = field.type
+        if pa.types.is_timestamp(type_) and type_.tz is not None:
+            type_ = TIMESTAMP
+        columns.append(Column(field.name, type_, field.nullable))
+    return Schema(tuple(columns))
+
+
+def spark_schema(schema: pa.Schema) -> Any:
+    """The Spark schema of an Arrow schema; times without zone stay so."""
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def load(frame: DataFrame) -> Result:
+    """A table under fresh column names: rows are objects (rule 0: its columns are there in every row)."""
+    utc = (frame.sparkSession.conf.get("spark.sql.session.timeZone") or "") in ("UTC", "Etc/UTC", "GMT", "Z")
+    fields: dict[str, Value] = {}
+    selected = []
+    for column in schema_of(frame):
+        inner, type_, text = fresh(), column.type, name(column.name)
+        if type_ == DURATION:
+            text = INTERVAL_MICROS.format(f"CAST({text} AS INTERVAL DAY TO SECOND)")
+        elif pa.types.is_timestamp(type_) and type_.tz is None and utc:
+            text, type_ = f"CAST({text} AS TIMESTAMP)", TIMESTAMP
+        elif holds_duration(type_):
+            hint = "select the parts that the query needs into columns of their own"
+            raise fail("B3620", f'column "{column.name}" has durations inside objects or arrays: not supported', hint=hint)
+        selected.append(F.expr(text).alias(inner))
+        fields[column.name] = Scalar(name(inner), type_)
+    return Result(frame.select(*selected), Object(fields))
+
+
+def holds_duration(type_: pa.DataType) -> bool:
+    """Whether a nested type has a duration in it."""
+    if pa.types.is_list(type_):
+        return bool(type_.value_type == DURATION) or holds_duration(type_.value_type)
+    if pa.types.is_struct(type_):
+        return any(f.type == DURATION or holds_duration(f.type) for f in type_)
+    return False
+
+
+def is_column(text: str) -> bool:
+    """Whether SQL text is one column of fresh name."""
+    return text.startswith("`_") and text.endswith("`") and "`" not in text[1:-1]
+
+
+def pin(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame, list[Value]]:
+    """The values with a column for every text in them."""
+    added: list[Any] = []
+    made: dict[str, str] = {}
+
+    def column(text: str) -> str:
+        if is_column(text):
+            return text
+        if text not in made:
+            made[text] = name(fresh())
+            added.append(F.expr(text).alias(made[text].strip("`")))
+        return made[text]
+
+    def walk(value: Value) -> Value:
+        missing = None if value.missing is None else column(value.missing)
+        if isinstance(value, Object):
+            return Object({n: walk(f) for n, f in value.fields.items()}, missing)
+        if pa.types.is_null(value.type):
+            return Scalar(column("CAST(NULL AS STRING)"), value.type, missing)
+        return replace(value, sql=column(value.sql), missing=missing)
+
+    pinned = [walk(v) for v in values]
+    return (frame.select("*", *added) if added else frame), pinned
+
+
+def sort_texts(key: OrderKey, value: Scalar) -> list[str]:
+    """ORDER BY texts for a key: MISSING < NULL < values ascending; NULLS FIRST|LAST moves both."""
+    way = "DESC" if key.descending else "ASC"
+    nulls = "NULLS FIRST" if key.nulls_come_first else "NULLS LAST"
+    if value.missing is None:
+        return [f"{value.sql} {way} {nulls}"]
+    unknown = "0" if key.nulls_come_first else "1"
+    other = "1" if key.nulls_come_first else "0"
+    return [
+        f"IF({value.sql} IS NULL, {unknown}, {other}) ASC",
+        f"IF({value.missing}, 0, 1) {way}",
+        f"{value.sql} {way} {nulls}",
+    ]
+
+
+def output(result: Result) -> DataFrame:
+    """The DataFrame for the user: rows in order, fields as columns, else one column `value`."""
+    frame, value = result.frame, result.value
+    if result.order and not result.sorted:
+        frame = frame.orderBy(*sort_columns(result.order))
+    return frame.select(*output_columns(value))
+
+
+def output_columns(value: Value) -> list[Any]:
+    """The user's columns of a result."""
+    if isinstance(value, Object):
+        fields = value.fields
+    elif pa.types.is_struct(value.type):
+        fields = {f.name: Scalar(f"{value.sql}.{name(f.name)}", f.type) for f in value.type}
+    else:
+        fields = {"value": value}
+    return [_output_column(n, merge(v)) for n, v in fields.items()]
+
+
+def sort_columns(order: Sequence[str]) -> list[Any]:
+    """The texts of an order as columns for `orderBy`."""
+    return [_sort_column(o) for o in order]
+
+
+def _sort_column(text: str) -> Any:
+    body, *rest = text.rsplit(" NULLS ", 1)
+    body, way = body.rsplit(" ", 1)
+    column = F.expr(body)
+    first = rest[0] == "FIRST" if rest else way == "ASC"
+    if way == "ASC":
+        return column.asc_nulls_first() if first else column.asc_nulls_last()
+    return column.desc_nulls_first() if first else column.desc_nulls_last()
+
+
+def _output_column(label: str, value: Scalar) -> Any:
+    if holds_duration(value.type):
+        hint = "select the parts of the objects that you need, as columns"
+        raise fail("B3620", f'column "{label}" would have durations inside objects or arrays: not supported', hint=hint)
+    text = value.sql
+    if value.type == DURATION:
+        text = f"CAST(INTERVAL '0.000001' SECOND * {text} AS INTERVAL DAY TO SECOND)"
+    return F.expr(text).alias(label)

@@ -1,0 +1,156 @@
+"""Find, for many windows at once, the first tuple that satisfies a condition.
+
+In: numpy arrays over the rows of sorted partitions laid one behind the other, and for each window a place to begin and the
+last row of its partition. Out: for each window the row found, or -1. Values are compared as int64 codes (`ordered_codes`), so
+one kernel serves numbers, times and strings. Every kernel costs O(n log n) at most, whatever the length of the windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+NONE = -1
+
+
+def next_true(mask: Bools) -> Ints:
+    """For each row the first row at or after it where the mask holds; the number of rows where there is none."""
+    n = len(mask)
+    places = np.where(mask, np.arange(n, dtype=np.int64), n)
+    return np.minimum.accumulate(places[::-1])[::-1]
+
+
+def within(found: Ints, last: Ints, rows: int) -> Ints:
+    """Rows found no later than the partition's last one; others are NONE."""
+    return np.where((found < rows) & (found <= last), found, NONE)
+
+
+def first_in(mask: Bools, begin: Ints, last: Ints) -> Ints:
+    """Class a: the first row of the mask at or after `begin`."""
+    n = len(mask)
+    following = np.append(next_true(mask), n)
+    return within(following[np.minimum(begin, n)], last, n)
+
+
+def lower_bound(values: Ints, begin: Ints, last: Ints, wanted: Ints, beyond: bool) -> Ints:
+    """Class b: the first row in [begin, last] whose value is >= wanted (`beyond`: > wanted); last + 1 for none.
+
+    Values do not fall within a partition.
+    """
+    low, high = begin.copy(), last + 1
+    width = int(np.max(high - low, initial=0))
+    for _ in range(max(width, 1).bit_length()):
+        active = low < high
+        middle = (low + high) >> 1
+        found = values[np.minimum(middle, len(values) - 1)]
+        before = (found <= wanted) if beyond else (found < wanted)
+        low = np.where(active & before, middle + 1, low)
+        high = np.where(active & ~before, middle, high)
+    return low
+
+
+def first_above(values: Ints, begin: Ints, wanted: Ints) -> Ints:
+    """Class c1: the first row at or after `begin` with a value > wanted, by descent in a tree of maxima; n for none."""
+    n = len(values)
+    levels = [values]
+    while len(levels[-1]) > 1:
+        below = levels[-1]
+        if len(below) % 2:
+            below = np.append(below, LEAST)
+            levels[-1] = below
+        levels.append(np.maximum(below[0::2], below[1::2]))
+    node, found_level = begin.astype(np.int64).copy(), np.full(len(begin), NONE, np.int64)
+    searching = node < n
+    for k, level in enumerate(levels):
+        top = k == len(levels) - 1
+        testing = searching & ((node & 1 == 1) | top) & (node < len(level))
+        hit = testing & (level[np.minimum(node, len(level) - 1)] > wanted)
+        found_level[hit] = k
+        searching &= ~hit & (node < len(level))
+        node = np.where(searching, (node + 1) >> 1, node)
+    for k in range(len(levels) - 1, 0, -1):
+        inside = found_level >= k
+        left = node << 1
+        level = levels[k - 1]
+        goes_left = level[np.minimum(left, len(level) - 1)] > wanted
+        node = np.where(inside, np.where(goes_left, left, left + 1), node)
+    return np.where(found_level >= 0, node, n)
+
+
+def first_equal(values: Ints, begin: Ints, wanted: Ints) -> Ints:
+    """Class c2: the first row at or after `begin` with that value; n for none."""
+    n = len(values)
+    distinct, codes = np.unique(values, return_inverse=True)
+    keys = np.sort(codes.astype(np.int64) * n + np.arange(n, dtype=np.int64))
+    code = np.searchsorted(distinct, wanted)
+    known = code < len(distinct)
+    known &= distinct[np.minimum(code, max(len(distinct) - 1, 0))] == wanted if len(distinct) else False
+    place = np.searchsorted(keys, code * n + np.minimum(begin, n - 1))
+    candidate = keys[np.minimum(place, max(len(keys) - 1, 0))] if len(keys) else np.zeros(len(begin), np.int64)
+    hit = known & (place < len(keys)) & (begin < n) & (candidate // max(n, 1) == code)
+    return np.where(hit, candidate % max(n, 1), n)
+
+
+def first_unequal(values: Ints, begin: Ints, wanted: Ints) -> Ints:
+    """Class c3: the first row at or after `begin` with another value; n for none."""
+    n = len(values)
+    if n == 0:
+        return np.zeros(len(begin), np.int64)
+    changed = np.append(values[1:] != values[:-1], True)
+    change = next_true(changed) + 1  # the row after the last one of equal values
+    place = np.minimum(begin, n - 1)
+    found = np.where(values[place] != wanted, place, change[place])
+    return np.where(begin < n, found, n)
+
+
+def first_compared(operator: str, values: Ints, begin: Ints, wanted: Ints) -> Ints:
+    """The first row at or after `begin` with `value operator wanted`; n for none."""
+    if operator == "=":
+        return first_equal(values, begin, wanted)
+    if operator == "<>":
+        return first_unequal(values, begin, wanted)
+    if operator in ("<", "<="):
+        values, wanted = ~values, ~wanted  # turns the order around without overflow
+    if operator in (">=", "<="):
+        impossible = wanted == LEAST
+        found = first_above(values, begin, np.where(impossible, LEAST, wanted - 1))
+        return np.where(impossible, np.minimum(begin, len(values)), found)
+    return first_above(values, begin, wanted)
+
+
+def monotone_range(operator: str, values: Ints, begin: Ints, last: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """Class b: the rows [from, to] of [begin, last] with `value operator wanted`, of values that do not fall."""
+    if operator in (">", ">="):
+        return lower_bound(values, begin, last, wanted, operator == ">"), last
+    if operator in ("<", "<="):
+        return begin, lower_bound(values, begin, last, wanted, operator == "<=") - 1
+    first = lower_bound(values, begin, last, wanted, False)
+    return first, lower_bound(values, first, last, wanted, True) - 1
+
+
+def chain(is_start: Bools, end_of: Callable[[Ints], Ints]) -> Ints:
+    """TUMBLING: the starts that are kept, when the search for the next start begins after an end.
+
+    `end_of` gives the last row of the window of each start. Costs one step per window kept.
+    """
+    starts = np.flatnonzero(is_start).astype(np.int64)
+    if not len(starts):
+        return starts
+    following = np.searchsorted(starts, end_of(starts) + 1)
+    return starts[follow(following.astype(np.int64))]
+
+
+def follow(following: Ints) -> Ints:
+    """The places 0, following[0], following[following[0]], ... within the array."""
+    steps, place, n = [], 0, len(following)
+    jumps: Any = following.tolist()
+    while place < n:
+        steps.append(place)
+        place = jumps[place]
+    return np.array(steps, np.int64)

@@ -1,0 +1,155 @@
+"""What the kernels are told: how boundaries are found, and what to give per window.
+
+In: names of the row columns that Spark prepares. Out: immutable types that travel to the workers. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class LocalSpec:
+    """A boolean column read at a tuple or its neighbour; `edge` where there is no neighbour, `missing` where no tuple."""
+
+    column: str
+    role: str = "item"
+    edge: bool = False
+    missing: bool = False
+
+
+@dataclass(frozen=True)
+class PartSpec:
+    """A summand: a column at a side's tuple or neighbour, its position (no column), or a constant (no side)."""
+
+    side: str
+    role: str
+    column: str | None
+    constant: Any = None
+    sign: int = 1
+
+
+@dataclass(frozen=True)
+class CompareSpec:
+    """`searched operator known`; `direction` 1 or -1 where the searched value rises or falls within a partition, else 0."""
+
+    searched: tuple[PartSpec, ...]
+    operator: str
+    known: tuple[PartSpec, ...]
+    direction: int = 0
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True)
+class Junction:
+    """AND (`every`) or OR of conditions on one tuple and its neighbours."""
+
+    every: bool
+    parts: tuple[Mask, ...]
+
+
+Mask = LocalSpec | CompareSpec | Junction  # a condition on one tuple and its neighbours
+
+
+@dataclass(frozen=True)
+class ConjunctionSpec:
+    """Conditions that must all be TRUE: on known tuples (with their side), on the searched one, between them."""
+
+    known: tuple[tuple[str, Mask], ...]
+    local: tuple[Mask, ...]
+    compares: tuple[CompareSpec, ...]
+
+
+@dataclass(frozen=True)
+class BoundarySpec:
+    """How a boundary is found: at once (`local`), at the partition's edge (`unbounded`), or by a search."""
+
+    local: tuple[Mask, ...] = ()
+    unbounded: bool = False
+    search: tuple[ConjunctionSpec, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Gather:
+    """A column's value at a boundary's tuple or neighbour."""
+
+    output: str
+    side: str
+    role: str
+    column: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """A boundary's position, from 1."""
+
+    output: str
+    side: str
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Whether a boundary's tuple (or its neighbour) is MISSING."""
+
+    output: str
+    side: str
+    role: str
+
+
+@dataclass(frozen=True)
+class Length:
+    """LEN(w)."""
+
+    output: str
+
+
+@dataclass(frozen=True)
+class Nth:
+    """A column's value at w[index]; `flag` is the column that says MISSING."""
+
+    output: str
+    flag: str
+    index: int
+    column: str
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregate over the window's rows. `included` (boolean column) restricts them; `extra` says that the MISSING of an
+    unclosed window counts as a member that is not a value. `real` asks for a sum of doubles; `fraction` is a percentile's."""
+
+    output: str
+    function: str
+    column: str | None
+    included: str | None = None
+    strict: bool = False
+    extra: bool = True
+    fraction: float = 0.5
+
+
+@dataclass(frozen=True)
+class Members:
+    """An array of the window's rows: of one column's values, or of objects of several; NULL where MISSING."""
+
+    output: str
+    fields: tuple[tuple[str, str], ...]
+    whole: bool
+
+
+Output = Gather | Place | Flag | Length | Nth | Aggregate | Members
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """Everything that `compute_windows` needs to know."""
+
+    keys: tuple[str, ...]
+    tumbling: bool
+    only: bool
+    label: BoundarySpec | None
+    start: BoundarySpec
+    end: BoundarySpec | None
+    outputs: tuple[Output, ...]
+    position: str
+    ordered: bool = True  # whether the output has the keys and the position in the partition

@@ -1,0 +1,45 @@
+"""Names in the store: what a relation or column is called there, and how SQL quotes it.
+
+In: names of the catalog, any unicode. Out: the same names wherever both databases take them, else a shortened or marked
+name with a hash. One rule for SQLite and Postgres, so that a name never depends on the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+LONGEST = 63
+"""Bytes of UTF-8 that Postgres keeps of a name; it cuts longer ones silently."""
+
+SYSTEM = "_belvedere_"
+"""What the store's own tables start with."""
+
+_RESERVED_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid", "rowid", "oid", "_rowid_"})
+_RESERVED_PREFIXES = ("sqlite_", SYSTEM)
+
+
+def stored_name(name: str) -> str:
+    """The name of a relation or column in the store: itself, unless a database would refuse or cut it."""
+    folded = name.lower()
+    plain = name and "\0" not in name and not folded.startswith(_RESERVED_PREFIXES) and folded not in _RESERVED_COLUMNS
+    if plain and len(name.encode()) <= LONGEST:
+        return name
+    mark = "~" + hashlib.sha256(name.encode()).hexdigest()[:12]
+    kept = name.replace("\0", "").encode()[: LONGEST - len(mark) - 1].decode(errors="ignore")
+    return f".{kept}{mark}"
+
+
+def quoted(name: str) -> str:
+    """A name as an SQL identifier, as it is."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def identifier(name: str) -> str:
+    """A relation's or column's name as an SQL identifier: `stored_name`, quoted."""
+    return quoted(stored_name(name))
+
+
+def index_name(table: str, columns: tuple[str, ...]) -> str:
+    """A name for an index, the same for the same table and columns; an index shares its names with tables in SQLite."""
+    text = "\0".join((table, *columns))
+    return f"{SYSTEM}{hashlib.sha256(text.encode()).hexdigest()[:32]}"

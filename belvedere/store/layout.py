@@ -1,0 +1,130 @@
+"""A stored table's columns as a dialect stores them: its SQL, and rows on their way in and out.
+
+In: a `StoredTable` and a dialect. Out: a `Layout` with the statements' parts, `flatten` for rows that go in and `restore`
+for rows that come out. A flat batch has the same columns in the types that the driver moves. It runs no SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.errors import fail
+from belvedere.schema import KEY
+from belvedere.store.codec import Form, form
+from belvedere.store.identifiers import identifier, index_name, quoted, stored_name
+from belvedere.store.protocol import StoredTable
+
+_MASK_BITS = 60
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How `table` is stored in `dialect`."""
+
+    dialect: str
+    table: StoredTable
+
+    @cached_property
+    def name(self) -> str:
+        """The quoted name of the table."""
+        return identifier(self.table.name)
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        return self.table.arrow
+
+    @cached_property
+    def forms(self) -> tuple[Form, ...]:
+        return tuple(form(self.dialect, f.type) for f in self.arrow)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The stored names of all columns, not quoted."""
+        return tuple(stored_name(f.name) for f in self.arrow)
+
+    @cached_property
+    def quoted(self) -> tuple[str, ...]:
+        return tuple(quoted(c) for c in self.columns)
+
+    @cached_property
+    def column_list(self) -> str:
+        return ", ".join(self.quoted)
+
+    @cached_property
+    def flat(self) -> pa.Schema:
+        """What the driver moves."""
+        return pa.schema([pa.field(c, f.flat) for c, f in zip(self.columns, self.forms, strict=True)])
+
+    @cached_property
+    def doubles(self) -> tuple[int, ...]:
+        """The places of columns that may hold NaN and whose driver cannot carry it (SQLite)."""
+        if self.dialect != "sqlite":
+            return ()
+        return tuple(i for i, f in enumerate(self.forms) if f.flat == pa.float64())
+
+    @cached_property
+    def masks(self) -> tuple[tuple[int, ...], ...]:
+        """`doubles` in groups that fit into the bits of one integer."""
+        return tuple(self.doubles[i : i + _MASK_BITS] for i in range(0, len(self.doubles), _MASK_BITS))
+
+    def form_of(self, column: str) -> Form:
+        """The form of a column by its name in the catalog."""
+        place: int = self.arrow.get_field_index(column)
+        return self.forms[place]
+
+    def create(self) -> str:
+        """The CREATE TABLE statement."""
+        required = {KEY, *self.table.paths}
+        parts = [
+            f"{name} {f.sql}{' NOT NULL' if field.name in required else ''}"
+            for name, f, field in zip(self.quoted, self.forms, self.arrow, strict=True)
+        ]
+        return f"CREATE TABLE {self.name} ({', '.join(parts)})"
+
+    def indexes(self) -> dict[str, str]:
+        """The indexes that the table should have: name -> CREATE INDEX statement. The first is the unique one of `_key`."""
+        wanted = [(KEY,)] + [(c,) for c in (*self.table.paths, *self.table.ranges)] + list(self.table.indexes)
+        result = {}
+        for columns in dict.fromkeys(wanted):
+            name = index_name(self.table.name, columns)
+            unique = "UNIQUE " if columns == (KEY,) else ""
+            listed = ", ".join(identifier(c) for c in columns)
+            result[name] = f"CREATE {unique}INDEX IF NOT EXISTS {quoted(name)} ON {self.name} ({listed})"
+        return result
+
+    def flatten(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of the table's rows as the driver moves them; columns are found by name, others are ignored."""
+        arrays = []
+        for field, how in zip(self.arrow, self.forms, strict=True):
+            place = batch.schema.get_field_index(field.name)
+            if place < 0:
+                raise fail("B7013", f'rows for the stored table "{self.table.name}" have no column "{field.name}"')
+            arrays.append(self._flat_array(batch.column(place), field, how))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.flat)
+
+    def _flat_array(self, values: pa.Array, field: pa.Field, how: Form) -> pa.Array:
+        try:
+            return how.encode(values if values.type == field.type else values.cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, ValueError) as error:
+            name = f'column "{field.name}" of "{self.table.name}"'
+            raise fail("B7012", f"a value of {name} cannot be stored as {field.type}", detail=str(error)) from error
+
+    def restore(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The inverse of `flatten`: rows in the catalog's types."""
+        arrays = [f.decode(batch.column(i)) for i, f in enumerate(self.forms)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
+
+    def distinct_keys(self, keys: pa.Array) -> bool:
+        return bool(pc.count_distinct(keys).as_py() == len(keys))
+
+
+def flat_batches(layout: Layout, rows: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The rows as flat batches, without empty ones."""
+    for batch in rows:
+        if batch.num_rows:
+            yield layout.flatten(batch)

@@ -1,0 +1,247 @@
+"""Postgres through ADBC: the writing connection of a store.
+
+In: flat batches, statements. Out: flat batches. Rows come in by COPY into temporary tables and are merged as sets; new rows
+of a table go into it by COPY directly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from threading import RLock
+from typing import Any
+
+import adbc_driver_manager as manager
+import adbc_driver_postgresql.dbapi as adbc
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.errors import BelvedereError
+from belvedere.schema import KEY
+from belvedere.store.faults import guarded, is_transient
+from belvedere.store.identifiers import SYSTEM, quoted, stored_name
+from belvedere.store.layout import Layout
+from belvedere.store.postgres_rows import Counted, Watched, numbered, selected
+from belvedere.store.protocol import Reader
+from belvedere.store.session import Row
+
+CONNECT_SECONDS = 5.0
+FILL_ROWS = 10_000
+"""More rows than these in an empty table change what the planner should do."""
+FEW_KEYS = 1000
+"""So many keys are sent as one array; more go into a temporary table."""
+LOCK_SECONDS = 30
+ERRORS = (manager.Error, OSError)
+
+_SETTINGS = (
+    "SET client_min_messages = warning",
+    "SET TimeZone = 'UTC'",
+    "SET jit = off",
+    "SET work_mem = '64MB'",
+    f"SET lock_timeout = '{LOCK_SECONDS}s'",
+)
+_KEYS = {pa.int64(): (f"{SYSTEM}keys_integer", "bigint"), pa.string(): (f"{SYSTEM}keys_text", 'text COLLATE "C"')}
+
+
+def connect(url: str, settings: Sequence[str], seconds: float | None = None) -> Any:
+    """A connection in autocommit; tries again for some seconds while the server cannot be reached."""
+    deadline, pause = time.monotonic() + (CONNECT_SECONDS if seconds is None else seconds), 0.1
+    while True:
+        try:
+            with guarded(url, ERRORS):
+                return _connect_once(url, settings)
+        except BelvedereError as error:
+            if not is_transient(error) or time.monotonic() + pause > deadline:
+                raise
+        time.sleep(pause)
+        pause *= 2
+
+
+def _connect_once(url: str, settings: Sequence[str]) -> Any:
+    connection = adbc.connect(url, autocommit=True)
+    try:
+        with connection.cursor() as cursor:
+            for setting in settings:
+                cursor.execute(setting)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+class PostgresSession:
+    """The `Session` of a Postgres database; tables live in the first schema of the connection's search path."""
+
+    dialect = "postgres"
+
+    def __init__(self, url: str, process: str | None = None):
+        self.url = url
+        self._lock = RLock()
+        self._process = process
+        self._alone: PostgresSession | None = None
+        self._filled: set[str] = set()
+        self._connection = self._connect()
+
+    def _connect(self) -> Any:
+        connection = connect(self.url, _SETTINGS)
+        with self._guarded(), connection.cursor() as cursor:
+            for name, type_ in _KEYS.values():
+                cursor.execute(f"CREATE TEMP TABLE {name} (k {type_}) ON COMMIT DELETE ROWS")
+        return connection
+
+    def _guarded(self, doing: str = "") -> Any:
+        return guarded(self.url, ERRORS, doing)
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        with self._lock, self._guarded(), self._connection.cursor() as cursor:
+            cursor.execute(numbered(sql), tuple(parameters) or None)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def begin(self) -> None:
+        self._filled.clear()
+        try:
+            self.execute("BEGIN")
+        except BelvedereError as error:
+            if not is_transient(error):
+                raise
+            # the server was restarted between two epochs: nothing is lost
+            self._connection = self._connect()
+            self.execute("BEGIN")
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        try:
+            self.execute("ROLLBACK")
+        except BelvedereError as error:
+            if not is_transient(error):  # a lost connection has rolled back
+                raise
+
+    def select(self, layout: Layout, by: str | None, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
+        if by is None or keys is None:
+            return self._read(layout, "", ())
+        column = f"t.{quoted(by)}"
+        if len(keys) <= FEW_KEYS:
+            return self._by_few(layout, f" WHERE {column} = ANY(?)", keys)
+        return self._read(layout, f" WHERE {column} IN (SELECT k FROM {self._hold(keys)})", ())
+
+    def _by_few(self, layout: Layout, where: str, keys: pa.Array) -> Iterator[pa.RecordBatch]:
+        """Few keys are always looked up by index: without fresh statistics the planner would read whole tables."""
+        self.execute("SET LOCAL enable_seqscan = off")
+        found = list(self._read(layout, where, keys))
+        self.execute("SET LOCAL enable_seqscan = on")
+        return iter(found)
+
+    def _hold(self, keys: pa.Array) -> str:
+        name, _ = _KEYS[keys.type]
+        self._fill(name, [pa.record_batch([pc.unique(keys)], ["k"])], pa.schema([pa.field("k", keys.type)]))
+        return name
+
+    def select_range(self, layout: Layout, column: str, above: Any, up_to: Any) -> Iterator[pa.RecordBatch]:
+        place = layout.quoted[layout.arrow.get_field_index(column)]
+        tests = [(f"t.{place} > ?", above), (f"t.{place} <= ?", up_to)]
+        used = [(sql, value) for sql, value in tests if value is not None]
+        where = " AND ".join(sql for sql, _ in used) or f"t.{place} IS NOT NULL"
+        return self._read(layout, f" WHERE {where}", tuple(v for _, v in used))
+
+    def _read(self, layout: Layout, where: str, parameters: Any) -> Iterator[pa.RecordBatch]:
+        columns = ", ".join(f"t.{c}" for c in layout.quoted)
+        sql = numbered(f"SELECT {columns} FROM {layout.name} AS t{where}")
+        if isinstance(parameters, pa.Array):
+            parameters = pa.record_batch([pa.array([parameters], pa.list_(parameters.type))], ["keys"])
+        with self._guarded(), self._connection.cursor() as cursor:
+            cursor.execute(sql, parameters or None)
+            yield from selected(layout, cursor.fetch_record_batch())
+
+    def insert(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
+        self._copy(stored_name(layout.table.name), layout.flat, batches, False, f': table "{layout.table.name}"')
+
+    def fill(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
+        # to drop its indexes meanwhile would lock the table's readers out
+        counted = Counted(batches)
+        self.insert(layout, counted)
+        if counted.rows > FILL_ROWS:  # else the planner guesses until autovacuum comes by
+            self.execute(f"ANALYZE {layout.name}")
+
+    def update(self, layout: Layout, rows: pa.Table, columns: Sequence[str]) -> None:
+        # Postgres itself leaves indexes alone whose values stay
+        self.upsert(layout, rows)
+
+    def upsert(self, layout: Layout, rows: pa.Table) -> None:
+        definition = layout.create().removeprefix(f"CREATE TABLE {layout.name}")
+        stage = f"{SYSTEM}stage_{hashlib.sha256(definition.encode()).hexdigest()[:32]}"
+        self.execute(f"CREATE TEMP TABLE IF NOT EXISTS {stage} {definition} ON COMMIT DELETE ROWS")
+        self._fill(stage, rows.to_batches(), layout.flat)
+        key, columns = quoted(KEY), layout.column_list
+        changes = ", ".join(f"{c} = excluded.{c}" for c in layout.quoted)
+        self.execute(
+            f"INSERT INTO {layout.name} ({columns}) SELECT {columns} FROM {stage} ORDER BY {key} "
+            f"ON CONFLICT ({key}) DO UPDATE SET {changes}"
+        )
+
+    def delete(self, layout: Layout, keys: pa.Array) -> None:
+        key = quoted(KEY)
+        if len(keys) > FEW_KEYS:
+            self.execute(f"DELETE FROM {layout.name} AS t USING {self._hold(keys)} AS k WHERE t.{key} = k.k")
+            return
+        held = pa.record_batch([pa.array([keys], pa.list_(keys.type))], ["keys"])
+        with self._lock, self._guarded(), self._connection.cursor() as cursor:
+            cursor.execute(f"DELETE FROM {layout.name} WHERE {key} = ANY($1)", held)
+
+    def _fill(self, temporary: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+        """Make these rows the only ones of a temporary table; a new transaction finds it empty."""
+        if temporary in self._filled:
+            self.execute(f"TRUNCATE {temporary}")
+        self._filled.add(temporary)
+        self._copy(temporary, schema, batches, True, "")
+
+    def _copy(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], temporary: bool, doing: str) -> None:
+        watched = Watched(schema, iter(batches))
+        try:
+            with self._lock, self._guarded(doing), self._connection.cursor() as cursor:
+                cursor.adbc_ingest(name, watched.reader, mode="append", temporary=temporary)
+        except BelvedereError as error:
+            raise watched.error or error from error
+
+    def delete_where(self, sql: str, parameters: Sequence[Any]) -> int:
+        return int(self.execute(f"WITH gone AS ({sql} RETURNING 1) SELECT count(*) FROM gone", parameters)[0][0])
+
+    def alone(self) -> PostgresSession:
+        if self._alone is None:
+            self._alone = PostgresSession(self.url, self.process())
+        return self._alone
+
+    def reader(self) -> Reader:
+        from belvedere.store.postgres_reader import PostgresReader
+
+        return PostgresReader(self.url)
+
+    def bytes_of(self, tables: Sequence[str]) -> Mapping[str, int]:
+        sql = "SELECT pg_total_relation_size(CAST(? AS text)::regclass)"
+        return {name: int(self.execute(sql, (quoted(name),))[0][0]) for name in tables}
+
+    def process(self) -> str:
+        if self._process is not None:
+            return self._process
+        sql = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+        pid, started = self.execute(sql)[0]
+        return json.dumps({"backend": pid, "started": started})
+
+    def gone(self, process: str) -> bool:
+        holder = json.loads(process)
+        found = self.execute("SELECT backend_start::text FROM pg_stat_activity WHERE pid = ?", (int(holder["backend"]),))
+        # who may not see other users' sessions gets NULL for their start
+        return not found or (found[0][0] is not None and found[0][0] != holder["started"])
+
+    def now(self) -> int:
+        return int(self.execute("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)")[0][0])
+
+    def close(self) -> None:
+        with self._lock:
+            if self._alone is not None:
+                self._alone.close()
+            with self._guarded():
+                self._connection.close()

@@ -1,0 +1,224 @@
+"""A read of the store, as data: what GraphQL, REST and the workbench ask for, before it is SQL.
+
+In: names of relations and columns of the catalog, never of a client. Out: immutable trees that `belvedere.store.query_sql`
+prints as one statement. A client's values are `Parameter`s: numbers of places in a list that is bound when the statement
+runs, so one printed statement serves every request of the same shape. This module knows neither HTTP nor SQL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+
+from belvedere.plan.nodes import Expr, Node, Order
+from belvedere.schema import Schema
+
+LIMIT_DEFAULT = 100
+LIMIT_MOST = 1_000
+
+
+class Role(StrEnum):
+    """What a bound value is for: it decides how the value is turned into its stored form."""
+
+    EXACT = "exact"
+    """Compared for equality: a decimal that the column cannot hold equals nothing."""
+    FLOOR = "floor"
+    """Compared by `>` or `<=`: a decimal that the column cannot hold is rounded down."""
+    CEILING = "ceiling"
+    """Compared by `>=` or `<`: ... rounded up."""
+    LIKE = "like"
+    ILIKE = "ilike"
+    PREFIX = "prefix"
+    LIMIT = "limit"
+    OFFSET = "offset"
+    CURSOR = "cursor"
+    """One stored value out of a decoded cursor: bound as it is."""
+    ARGUMENT = "argument"
+    """An argument of a query template, in the stored form of its type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """The value number `number` of a request, to be bound as a value of `type` for the purpose of `role`."""
+
+    number: int
+    type: pa.DataType
+    role: Role = Role.EXACT
+    nullable: bool = False
+
+
+class Operator(StrEnum):
+    EQ = "="
+    NEQ = "<>"
+    GT = ">"
+    GTE = ">="
+    LT = "<"
+    LTE = "<="
+    LIKE = "like"
+    ILIKE = "ilike"
+    STARTS_WITH = "starts_with"
+    CONTAINS = "contains"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`column operator value`; NULL columns never match (SQL's three-valued logic)."""
+
+    column: str
+    operator: Operator
+    value: Parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """`column IN (values)`; of no values: FALSE."""
+
+    column: str
+    values: tuple[Parameter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest:
+    """`column IS NULL`, or with `null` False IS NOT NULL."""
+
+    column: str
+    null: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """All parts hold; of none: TRUE."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """At least one part holds; of none: FALSE."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """NOT part; an unknown part stays unknown."""
+
+    part: Condition
+
+
+Condition = Comparison | Membership | NullTest | Every | Some | Negation
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """One key of an order. NULLs come where `nulls_first` says; NaN is greater than every number (Spark's order)."""
+
+    column: str
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column in the answer, under `alias`."""
+
+    alias: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A text in the answer that is known before the read (`__typename`)."""
+
+    alias: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """Related rows in the answer, under `alias`: a list, or with `query.shape` ONE an object or null."""
+
+    alias: str
+    query: Query
+
+
+Field = Leaf | Constant | Nested
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How a nested query's rows belong to a row of the outer one (a relationship, see `belvedere.catalog.Relationship`).
+
+    `pairs` are (column of the outer row, own column). `residual` and `order` name columns as `_.name` (outer row) and
+    `target.name` or bare (own). `limit` bounds the related rows per outer row, in `order`, before anything else applies.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    residual: Expr | None = None
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+
+
+class Shape(StrEnum):
+    LIST = "list"
+    ONE = "one"
+    PAGE = "page"
+
+
+@dataclass(frozen=True, slots=True)
+class PageNames:
+    """The answer's names of a page's parts; several where a client asks for a part under several aliases."""
+
+    nodes: tuple[tuple[str, tuple[Field, ...]], ...] = ()
+    end_cursor: tuple[str, ...] = ()
+    has_next_page: tuple[str, ...] = ()
+    constants: tuple[Constant, ...] = ()
+    parts: tuple[str, ...] = ()
+    """All aliases in the order in which they were asked for."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """Rows of one relation of the store (or of a template's plan), as JSON.
+
+    `after`, for a page, are the cursor's values: one per key of the total order (`total_order`).
+    """
+
+    relation: str
+    schema: Schema
+    fields: tuple[Field, ...]
+    shape: Shape = Shape.LIST
+    where: Condition | None = None
+    order: tuple[Sort, ...] = ()
+    limit: Parameter | int = LIMIT_DEFAULT
+    offset: Parameter | None = None
+    link: Link | None = None
+    page: PageNames | None = None
+    after: tuple[Parameter, ...] | None = None
+    plan: Node | None = None
+    """A query template's plan; its placeholders are in `arguments`."""
+    arguments: tuple[tuple[str, Parameter], ...] = ()
+
+
+@dataclass(frozen=True)
+class Read:
+    """One request: queries and constants under their aliases, answered together by one statement from one epoch."""
+
+    fields: tuple[Field, ...]
+
+
+def total_order(query: Query) -> tuple[Sort, ...]:
+    """The query's order with the key's columns behind it, so that no two rows are equal in it."""
+    result = list(query.order)
+    present = {s.column for s in result}
+    for name in query.schema.key or ():
+        if name not in present and is_ordered(query.schema[name].type):
+            result.append(Sort(name, descending=False, nulls_first=True))
+    return tuple(result)
+
+
+def is_ordered(type_: pa.DataType) -> bool:
+    """Whether values of the type can be compared: nested ones cannot."""
+    return not (pa.types.is_nested(type_) or pa.types.is_interval(type_))

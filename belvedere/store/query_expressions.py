@@ -1,0 +1,460 @@
+"""Scalar expressions over stored rows, for relationships and query templates.
+
+In: a sqlglot tree of the catalog and a scope that finds columns and arguments. Out: SQL of the store's dialect and the
+value's Arrow type. Only what the store says exactly as Spark does is printed; the rest is refused with B8020, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.errors import BelvedereError, fail
+from belvedere.plan.nodes import Expr
+from belvedere.schema import TIMESTAMP
+from belvedere.store.codec import decimal_form
+from belvedere.store.query import Operator, Parameter, Role
+from belvedere.store.query_forms import FORMS, literal
+from belvedere.store.query_values import converter, microseconds
+
+types = pa.types
+
+MICROSECONDS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+    "WEEK": 604_800_000_000,
+}
+
+_COMPARISONS: dict[type[Expr], str] = {exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
+_ARITHMETIC: dict[type[Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
+
+
+@dataclass(frozen=True)
+class Typed:
+    """SQL and the type of its value. `type` None is the type of a bare NULL."""
+
+    sql: str
+    type: pa.DataType | None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What names mean in an expression: `column` gives SQL and type, `arguments` those of a template."""
+
+    dialect: str
+    column: Callable[[exp.Column], tuple[str, pa.DataType]]
+    arguments: Mapping[str, Typed] = field(default_factory=dict)
+    clock: str = "e.clock"
+    aggregates: bool = False
+
+
+def refused(tree: Expr, why: str = "") -> BelvedereError:
+    """The diagnostic for an expression that the store cannot say exactly."""
+    text = tree.sql("spark")
+    hint = "compute the value in a view and name its column here"
+    return fail("B8020", f"`{text}` cannot be computed when it is read{': ' + why if why else ''}", hint=hint)
+
+
+def print_expression(tree: Expr, scope: Scope) -> Typed:
+    """The expression as SQL of the scope's dialect, typed; raises B8020 for what the store cannot say exactly."""
+    for kinds, printer in _PRINTERS:
+        if isinstance(tree, kinds):
+            return printer(tree, scope)
+    raise refused(tree)
+
+
+def _column(tree: Expr, scope: Scope) -> Typed:
+    assert isinstance(tree, exp.Column)
+    sql, type_ = scope.column(tree)
+    return Typed(sql, type_)
+
+
+def _literal(tree: Expr, scope: Scope) -> Typed:
+    assert isinstance(tree, exp.Literal)
+    if tree.is_string:
+        return Typed(literal(tree.this), pa.string())
+    if tree.is_int:
+        return _integer(tree, int(tree.this))
+    if "e" in tree.this.lower():
+        return Typed(repr(float(tree.this)), pa.float64())
+    digits = tree.this.partition(".")[2]
+    type_ = pa.decimal128(max(len(tree.this) - 1, 1), len(digits))
+    sql = str(int(tree.this.replace(".", ""))) if scope.dialect == "sqlite" else tree.this
+    return Typed(sql, type_)
+
+
+def _integer(tree: Expr, value: int) -> Typed:
+    if not -(2**63) <= value < 2**63:
+        raise refused(tree, "more than 64 bits")
+    return Typed(str(value), pa.int32() if -(2**31) <= value < 2**31 else pa.int64())
+
+
+def _negative(tree: Expr, scope: Scope) -> Typed:
+    inner = print_expression(tree.this, scope)
+    if inner.type is None or not isinstance(tree.this, exp.Literal):
+        raise refused(tree, "only a literal may be negated")
+    return Typed(f"(-{inner.sql})", inner.type)
+
+
+def _boolean(tree: Expr, scope: Scope) -> Typed:
+    value = bool(tree.this)
+    return Typed(("1" if value else "0") if scope.dialect == "sqlite" else str(value).upper(), pa.bool_())
+
+
+def _null(tree: Expr, scope: Scope) -> Typed:
+    return Typed("NULL", None)
+
+
+def _placeholder(tree: Expr, scope: Scope) -> Typed:
+    found = scope.arguments.get(tree.name)
+    if found is None:
+        raise refused(tree, "no such parameter")
+    return found
+
+
+def _paren(tree: Expr, scope: Scope) -> Typed:
+    inner = print_expression(tree.this, scope)
+    return Typed(f"({inner.sql})", inner.type)
+
+
+def _comparison(tree: Expr, scope: Scope) -> Typed:
+    left, right = alike(tree, print_expression(tree.this, scope), print_expression(tree.expression, scope), scope)
+    return Typed(f"({left.sql}{_COMPARISONS[type(tree)]}{right.sql})", pa.bool_())
+
+
+def _same(tree: Expr, scope: Scope) -> Typed:
+    left, right = alike(tree, print_expression(tree.this, scope), print_expression(tree.expression, scope), scope)
+    return Typed(f"({FORMS[scope.dialect].same(left.sql, right.sql)})", pa.bool_())
+
+
+def alike(tree: Expr, left: Typed, right: Typed, scope: Scope) -> tuple[Typed, Typed]:
+    """Both sides in forms that the store compares as Spark compares the values."""
+    forms = FORMS[scope.dialect]
+    if left.type is None or right.type is None:
+        return left, right
+    left, right = _as_time(left, right, scope), _as_time(right, left, scope)
+    a, b = left.type, right.type
+    assert a is not None
+    assert b is not None
+    if types.is_nested(a) or types.is_nested(b):
+        raise refused(tree, "nested values are not compared")
+    if types.is_decimal(a) or types.is_decimal(b):
+        return _alike_decimals(tree, left, right, scope)
+    if _is_number(a) and _is_number(b):
+        if types.is_floating(a) != types.is_floating(b) and (_is_long(a) or _is_long(b)):
+            raise refused(tree, "a BIGINT is not compared with a DOUBLE")
+        return left, right
+    if _family(a) != _family(b):
+        raise refused(tree, f"{a} is not compared with {b}")
+    return Typed(forms.column(left.sql, a), a), Typed(forms.column(right.sql, b), b)
+
+
+def _as_time(value: Typed, other: Typed, scope: Scope) -> Typed:
+    """A string literal beside a timestamp is a timestamp."""
+    assert other.type is not None
+    if types.is_timestamp(other.type) and value.type == pa.string() and value.sql.startswith("'"):
+        return _timestamp_literal(value.sql[1:-1], scope)
+    return value
+
+
+def _timestamp_literal(text: str, scope: Scope) -> Typed:
+    try:
+        value = microseconds(text)
+    except ValueError as error:
+        raise fail("B8020", str(error), hint="write TIMESTAMP '2020-01-01 08:07:00'") from None
+    return Typed(_instant_sql(value, scope), TIMESTAMP)
+
+
+def _instant_sql(value: int, scope: Scope) -> str:
+    if scope.dialect == "sqlite":
+        return str(value)
+    return f"(TIMESTAMPTZ 'epoch' + INTERVAL '{value // 1_000_000} seconds {value % 1_000_000} microseconds')"
+
+
+def _alike_decimals(tree: Expr, left: Typed, right: Typed, scope: Scope) -> tuple[Typed, Typed]:
+    a, b = left.type, right.type
+    assert a is not None
+    assert b is not None
+    if types.is_floating(a) or types.is_floating(b) or not (_is_number(a) and _is_number(b)):
+        raise refused(tree, f"{a} is not compared with {b}")
+    if scope.dialect == "postgres" or a == b:
+        return left, right
+    scale = max(_scale(a), _scale(b))
+    if any(_precision(t) - _scale(t) + scale > 18 for t in (a, b)):
+        raise refused(tree, "decimals of different scale need more than 18 digits")
+    return _scaled(left, a, scale), _scaled(right, b, scale)
+
+
+def _scaled(value: Typed, type_: pa.DataType, scale: int) -> Typed:
+    factor = 10 ** (scale - _scale(type_))
+    return value if factor == 1 else Typed(f"({value.sql}*{factor})", type_)
+
+
+def _scale(type_: pa.DataType) -> int:
+    return int(type_.scale) if types.is_decimal(type_) else 0
+
+
+def _precision(type_: pa.DataType) -> int:
+    if types.is_decimal(type_):
+        return int(type_.precision)
+    return {8: 3, 16: 5, 32: 10}.get(type_.bit_width, 19)
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_))
+
+
+def _is_long(type_: pa.DataType) -> bool:
+    return bool(types.is_integer(type_) and type_.bit_width == 64)
+
+
+def _family(type_: pa.DataType) -> str:
+    if types.is_timestamp(type_):
+        return "timestamp"
+    if types.is_string(type_) or types.is_large_string(type_):
+        return "string"
+    return str(type_)
+
+
+def _logical(tree: Expr, scope: Scope) -> Typed:
+    left, right = print_expression(tree.this, scope), print_expression(tree.expression, scope)
+    return Typed(f"({left.sql} {'AND' if isinstance(tree, exp.And) else 'OR'} {right.sql})", pa.bool_())
+
+
+def _not(tree: Expr, scope: Scope) -> Typed:
+    return Typed(f"(NOT {print_expression(tree.this, scope).sql})", pa.bool_())
+
+
+def _is(tree: Expr, scope: Scope) -> Typed:
+    if not isinstance(tree.expression, exp.Null | exp.Boolean):
+        raise refused(tree)
+    right = print_expression(tree.expression, scope).sql
+    return Typed(f"({print_expression(tree.this, scope).sql} IS {right})", pa.bool_())
+
+
+def _in(tree: Expr, scope: Scope) -> Typed:
+    assert isinstance(tree, exp.In)
+    if not tree.expressions:
+        raise refused(tree)
+    return print_expression(_any_of([exp.EQ(this=tree.this.copy(), expression=e.copy()) for e in tree.expressions]), scope)
+
+
+def _any_of(parts: list[exp.EQ]) -> Expr:
+    result: Expr = parts[0]
+    for part in parts[1:]:
+        result = exp.Or(this=result, expression=part)
+    return result
+
+
+def _like(tree: Expr, scope: Scope) -> Typed:
+    pattern, text = tree.expression, print_expression(tree.this, scope)
+    if not (isinstance(pattern, exp.Literal) and pattern.is_string) or text.type is None or not types.is_string(text.type):
+        raise refused(tree, "only patterns that are written out")
+    role, operator = (Role.ILIKE, Operator.ILIKE) if isinstance(tree, exp.ILike) else (Role.LIKE, Operator.LIKE)
+    try:
+        stored = converter(Parameter(0, pa.string(), role), scope.dialect)(pattern.this)
+    except ValueError as error:
+        raise refused(tree, str(error)) from None
+    return Typed(f"({FORMS[scope.dialect].compare(operator, text.sql, literal(stored))})", pa.bool_())
+
+
+def _between(tree: Expr, scope: Scope) -> Typed:
+    low = exp.GTE(this=tree.this.copy(), expression=tree.args["low"].copy())
+    high = exp.LTE(this=tree.this.copy(), expression=tree.args["high"].copy())
+    return print_expression(exp.And(this=low, expression=high), scope)
+
+
+def _arithmetic(tree: Expr, scope: Scope) -> Typed:
+    operator = _ARITHMETIC[type(tree)]
+    if operator != "*" and isinstance(tree.expression, exp.Interval):
+        return _shifted(tree, tree.this, tree.expression, operator, scope)
+    if operator == "+" and isinstance(tree.this, exp.Interval):
+        return _shifted(tree, tree.expression, tree.this, operator, scope)
+    left, right = print_expression(tree.this, scope), print_expression(tree.expression, scope)
+    if left.type is None or right.type is None or not (types.is_integer(left.type) and types.is_integer(right.type)):
+        raise refused(tree, "only whole numbers are added, subtracted and multiplied here")
+    type_ = left.type if left.type.bit_width >= right.type.bit_width else right.type
+    sql = f"({left.sql}{operator}{right.sql})"
+    return Typed(_checked(sql, type_) if scope.dialect == "sqlite" else sql, type_)
+
+
+def _checked(sql: str, type_: pa.DataType) -> str:
+    """SQLite turns an overflow into a double: make it the error that Spark raises."""
+    most = 2 ** (type_.bit_width - 1) - 1
+    overflow = "abs(-9223372036854775807-1)"
+    fits = f"typeof({sql})='integer' AND {sql} BETWEEN -{most}-1 AND {most}"
+    return f"CASE WHEN {sql} IS NULL OR ({fits}) THEN {sql} ELSE {overflow} END"
+
+
+def _shifted(tree: Expr, time: Expr, interval: Expr, operator: str, scope: Scope) -> Typed:
+    inner = print_expression(time, scope)
+    if inner.type is None or not types.is_timestamp(inner.type):
+        raise refused(tree, "an interval is added to timestamps only")
+    amount = interval_microseconds(interval)
+    if amount is None:
+        raise refused(tree, "only intervals of a fixed length, WEEK or shorter")
+    if scope.dialect == "sqlite":
+        return Typed(f"({inner.sql}{operator}{amount})", inner.type)
+    return Typed(f"({inner.sql}{operator}INTERVAL '{amount} microseconds')", inner.type)
+
+
+def interval_microseconds(interval: Expr) -> int | None:
+    """The length of a literal interval, or None where it has none (months) or is not literal."""
+    value, unit = interval.this, interval.args.get("unit")
+    if not isinstance(value, exp.Literal) or unit is None:
+        return None
+    factor = MICROSECONDS.get(unit.name.upper().removesuffix("S"))
+    try:
+        return None if factor is None else int(value.this) * factor
+    except ValueError:
+        return None
+
+
+def _clock(tree: Expr, scope: Scope) -> Typed:
+    return Typed(scope.clock, TIMESTAMP)
+
+
+def _cast(tree: Expr, scope: Scope) -> Typed:
+    assert isinstance(tree, exp.Cast)
+    target, source = tree.to.this, tree.this
+    if target in _TIMESTAMPS and isinstance(source, exp.Literal) and source.is_string:
+        return _timestamp_literal(source.this, scope)
+    if target is exp.DataType.Type.DECIMAL and isinstance(source, exp.Literal) and not source.is_string:
+        return _decimal_literal(tree, source.this, scope)
+    inner = print_expression(source, scope)
+    if inner.type is None:
+        raise refused(tree)
+    if target in _TIMESTAMPS and types.is_timestamp(inner.type):
+        return inner
+    if target is exp.DataType.Type.DOUBLE and types.is_floating(inner.type):
+        return Typed(inner.sql, pa.float64())
+    if target is exp.DataType.Type.DOUBLE and types.is_integer(inner.type):
+        return Typed(f"CAST({inner.sql} AS {'REAL' if scope.dialect == 'sqlite' else 'double precision'})", pa.float64())
+    wider = _INTEGERS.get(target)
+    if wider is not None and types.is_integer(inner.type) and wider.bit_width >= inner.type.bit_width:
+        return Typed(inner.sql if scope.dialect == "sqlite" else f"CAST({inner.sql} AS {_INTEGER_NAMES[wider]})", wider)
+    if target in _TEXTS and types.is_string(inner.type):
+        return inner
+    raise refused(tree)
+
+
+_TIMESTAMPS = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ)
+_TEXTS = (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR)
+_INTEGERS = {exp.DataType.Type.INT: pa.int32(), exp.DataType.Type.BIGINT: pa.int64()}
+_INTEGER_NAMES = {pa.int32(): "integer", pa.int64(): "bigint"}
+
+
+def _decimal_literal(tree: exp.Cast, text: str, scope: Scope) -> Typed:
+    """A number literal as a decimal: only where nothing is rounded."""
+    from decimal import Decimal
+
+    size = [int(p.this.this) for p in tree.to.expressions] or [10, 0]
+    precision, scale = size[0], size[1] if len(size) > 1 else 0
+    scaled = Decimal(text).scaleb(scale)
+    if scaled != int(scaled) or abs(scaled) >= 10**precision:
+        raise refused(tree, "the literal does not fit exactly")
+    type_ = pa.decimal128(precision, scale)
+    if scope.dialect == "sqlite":
+        stored = decimal_form(type_).encode(int(scaled))
+        return Typed(str(stored) if isinstance(stored, int) else literal(stored), type_)
+    return Typed(f"CAST({text} AS numeric({precision},{scale}))", type_)
+
+
+def _coalesce(tree: Expr, scope: Scope) -> Typed:
+    parts = [print_expression(e, scope) for e in (tree.this, *tree.expressions)]
+    known = {p.type for p in parts if p.type is not None}
+    if len(known) != 1:
+        raise refused(tree, "its parts have different types")
+    return Typed(f"coalesce({','.join(p.sql for p in parts)},NULL)", known.pop())
+
+
+def _case(tree: Expr, scope: Scope) -> Typed:
+    if tree.args.get("this") is not None:
+        raise refused(tree, "write CASE WHEN condition")
+    default = tree.args.get("default")
+    branches = [(print_expression(i.this, scope), print_expression(i.args["true"], scope)) for i in tree.args["ifs"]]
+    otherwise = Typed("NULL", None) if default is None else print_expression(default, scope)
+    known = {t.type for t in (*(v for _, v in branches), otherwise) if t.type is not None}
+    if len(known) != 1:
+        raise refused(tree, "its branches have different types")
+    text = " ".join(f"WHEN {c.sql} THEN {v.sql}" for c, v in branches)
+    return Typed(f"CASE {text} ELSE {otherwise.sql} END", known.pop())
+
+
+def _count(tree: Expr, scope: Scope) -> Typed:
+    _aggregate(tree, scope)
+    if isinstance(tree.this, exp.Star) or tree.this is None:
+        return Typed("count(*)", pa.int64())
+    inner, distinct = tree.this, ""
+    if isinstance(inner, exp.Distinct):
+        if len(inner.expressions) != 1:
+            raise refused(tree)
+        inner, distinct = inner.expressions[0], "DISTINCT "
+    return Typed(f"count({distinct}{print_expression(inner, scope).sql})", pa.int64())
+
+
+def _extreme(tree: Expr, scope: Scope) -> Typed:
+    _aggregate(tree, scope)
+    inner = print_expression(tree.this, scope)
+    if inner.type is None or types.is_nested(inner.type) or types.is_boolean(inner.type):
+        raise refused(tree)
+    name = "min" if isinstance(tree, exp.Min) else "max"
+    return Typed(f"{name}({FORMS[scope.dialect].column(inner.sql, inner.type)})", inner.type)
+
+
+def _sum(tree: Expr, scope: Scope) -> Typed:
+    _aggregate(tree, scope)
+    inner = print_expression(tree.this, scope)
+    average = isinstance(tree, exp.Avg)
+    if inner.type is None or not (types.is_integer(inner.type) or types.is_floating(inner.type)):
+        raise refused(tree, "only numbers that are not DECIMAL are summed here")
+    name = "avg" if average else "sum"
+    if types.is_integer(inner.type):
+        sql = f"{name}({inner.sql})"
+        if scope.dialect == "postgres":
+            sql = f"CAST({sql} AS {'double precision' if average else 'bigint'})"
+        return Typed(sql, pa.float64() if average else pa.int64())
+    if scope.dialect == "postgres":
+        return Typed(f"{name}(CAST({inner.sql} AS double precision))", pa.float64())
+    nan = f"sum(typeof({inner.sql})='text')>0 OR (max({inner.sql})=9e999 AND min({inner.sql})=-9e999)"
+    return Typed(f"CASE WHEN {nan} THEN 'NaN' ELSE {name}({inner.sql}) END", pa.float64())
+
+
+def _aggregate(tree: Expr, scope: Scope) -> None:
+    if not scope.aggregates:
+        raise refused(tree, "an aggregate stands only in a SELECT list")
+
+
+Printer = Callable[[Expr, Scope], Typed]
+_PRINTERS: tuple[tuple[type[Expr] | tuple[type[Expr], ...], Printer], ...] = (
+    (exp.Column, _column),
+    (exp.Literal, _literal),
+    (exp.Neg, _negative),
+    (exp.Boolean, _boolean),
+    (exp.Null, _null),
+    (exp.Placeholder, _placeholder),
+    (exp.Paren, _paren),
+    (tuple(_COMPARISONS), _comparison),
+    (exp.NullSafeEQ, _same),
+    ((exp.And, exp.Or), _logical),
+    (exp.Not, _not),
+    (exp.Is, _is),
+    (exp.In, _in),
+    (exp.Between, _between),
+    ((exp.Like, exp.ILike), _like),
+    (tuple(_ARITHMETIC), _arithmetic),
+    (exp.CurrentTimestamp, _clock),
+    (exp.Cast, _cast),
+    (exp.Coalesce, _coalesce),
+    (exp.Case, _case),
+    (exp.Count, _count),
+    ((exp.Min, exp.Max), _extreme),
+    ((exp.Sum, exp.Avg), _sum),
+)

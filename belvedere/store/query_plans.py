@@ -1,0 +1,247 @@
+"""A query template's plan as SQL over stored relations.
+
+In: a plan over stored relations, with placeholders. Out: a SELECT whose columns are those of the plan's schema, in stored forms.
+Only what the store says exactly as Spark does is printed (B8020); a template that reads what is not stored is refused (B8021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.catalog import QueryTemplate
+from belvedere.errors import BelvedereError, fail
+from belvedere.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Expr,
+    Filter,
+    Join,
+    JoinKind,
+    Node,
+    Order,
+    Project,
+    Scan,
+    SetKind,
+    SetOperation,
+    TopK,
+    Union,
+    Values,
+)
+from belvedere.schema import Schema
+from belvedere.store.identifiers import identifier
+from belvedere.store.query import Sort
+from belvedere.store.query_expressions import Scope, Typed, print_expression
+from belvedere.store.query_forms import FORMS
+
+_JOINS = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
+CLOCKS = {"sqlite": "e.clock", "postgres": "(TIMESTAMPTZ 'epoch' + e.clock * INTERVAL '1 microsecond')"}
+
+
+def check_template(template: QueryTemplate, stored: Collection[str]) -> None:
+    """Raise B8020 or B8021 where a template cannot be answered from the store, in either dialect."""
+    for node in template.plan.walk():
+        if isinstance(node, Scan) and node.relation not in stored:
+            raise fail(
+                "B8021",
+                f'query template "{template.name}" reads "{node.relation}", which is not stored',
+                span=template.span,
+                hint="give the view a name without a leading underscore",
+            )
+    for dialect in FORMS:
+        arguments = {p.name: Typed("?", p.type) for p in template.parameters}
+        try:
+            print_plan(template.plan, dialect, arguments)
+            plan_order(template.plan)
+        except BelvedereError as error:
+            found = error.diagnostics[0]
+            message = f'query template "{template.name}": {found.message}'
+            raise fail(found.code, message, span=template.span, hint=found.hint) from error
+
+
+def print_plan(node: Node, dialect: str, arguments: Mapping[str, Typed]) -> str:
+    """The plan as one SELECT."""
+    return _Plans(dialect, arguments).select(node)
+
+
+def plan_order(node: Node) -> tuple[Sort, ...]:
+    """The order that the plan's ORDER BY gives its result, in columns of the result."""
+    names = {n: n for n in node.schema.names}
+    while isinstance(node, Project):
+        kept = {i.name: i.expr.name for i in node.items if isinstance(i.expr, exp.Column)}
+        names = {kept[inner]: outer for inner, outer in names.items() if inner in kept}
+        node = node.input
+    if not isinstance(node, TopK) or node.partition:
+        return ()
+    return tuple(_sort(order, names) for order in node.order)
+
+
+def _sort(order: Order, names: Mapping[str, str]) -> Sort:
+    if not isinstance(order.expr, exp.Column) or order.expr.name not in names:
+        text = order.expr.sql("spark")
+        raise fail("B8020", f"`ORDER BY {text}` names no column of the result", hint="select the column that orders")
+    return Sort(names[order.expr.name], order.descending, order.nulls_come_first)
+
+
+@dataclass(frozen=True)
+class _Plans:
+    dialect: str
+    arguments: Mapping[str, Typed]
+
+    def select(self, node: Node) -> str:
+        printer = _NODES.get(type(node))
+        if printer is None:
+            what = type(node).__name__.lower()
+            raise fail("B8020", f"a {what} cannot be computed when it is read", hint="compute it in a view, and query the view")
+        return printer(self, node)
+
+    def source(self, node: Node, alias: str = "i") -> str:
+        """A node to stand in FROM."""
+        if isinstance(node, Scan):
+            return f"{identifier(node.relation)} AS {alias}"
+        return f"({self.select(node)}) AS {alias}"
+
+    def scope(self, schema: Schema, aggregates: bool = False) -> Scope:
+        def column(found: exp.Column) -> tuple[str, pa.DataType]:
+            known = schema[found.name]
+            return identifier(known.name), known.type
+
+        return Scope(self.dialect, column, self.arguments, CLOCKS[self.dialect], aggregates)
+
+    def expression(self, expr: Expr, schema: Schema, expected: pa.DataType | None = None, aggregates: bool = False) -> str:
+        """An expression's SQL. Where its type is told, the stored form must be that type's."""
+        typed = print_expression(expr, self.scope(schema, aggregates))
+        if expected is not None and typed.type is not None and not _same_form(typed.type, expected):
+            raise fail("B8020", f"`{expr.sql('spark')}` is {typed.type} in the store, and {expected} in the query")
+        return typed.sql
+
+    def scan(self, node: Scan) -> str:
+        columns = ",".join(identifier(n) for n in node.schema.names)
+        return f"SELECT {columns} FROM {identifier(node.relation)}"
+
+    def values(self, node: Values) -> str:
+        rows = []
+        for row in node.rows:
+            pairs = zip(row, node.columns, strict=True)
+            rows.append(
+                "SELECT " + ",".join(f"{self.expression(e, Schema(()), c.type)} AS {identifier(c.name)}" for e, c in pairs)
+            )
+        if not rows:
+            return f"SELECT {','.join(f'NULL AS {identifier(c.name)}' for c in node.columns)} WHERE 1=0"
+        return " UNION ALL ".join(rows)
+
+    def project(self, node: Project) -> str:
+        schema = node.input.schema
+        items = ",".join(f"{self.expression(i.expr, schema, i.type)} AS {identifier(i.name)}" for i in node.items)
+        return f"SELECT {items} FROM {self.source(node.input)}"
+
+    def filter(self, node: Filter) -> str:
+        columns = ",".join(identifier(n) for n in node.schema.names)
+        condition = self.expression(node.condition, node.input.schema)
+        return f"SELECT {columns} FROM {self.source(node.input)} WHERE {condition}"
+
+    def join(self, node: Join) -> str:
+        both = Schema(node.left.schema.columns + node.right.schema.columns)
+        condition = "1=1" if node.condition is None else self.expression(node.condition, both)
+        left, right = self.source(node.left, "l"), self.source(node.right, "r")
+        columns = ",".join(identifier(n) for n in node.schema.names)
+        if node.kind in _JOINS:
+            return f"SELECT {columns} FROM {left} {_JOINS[node.kind]} {right} ON {condition}"
+        exists = "EXISTS" if node.kind is JoinKind.SEMI else "NOT EXISTS"
+        return f"SELECT {columns} FROM {left} WHERE {exists} (SELECT 1 FROM {right} WHERE {condition})"
+
+    def aggregate(self, node: Aggregate) -> str:
+        if node.grouping_sets is not None:
+            raise fail("B8020", "GROUPING SETS cannot be computed when they are read", hint="compute them in a view")
+        schema = node.input.schema
+        if any(not isinstance(k.expr, exp.Column) for k in node.keys):
+            raise fail("B8020", "groups are made by columns when they are read", hint="compute the key in a view")
+        keys = [self.expression(k.expr, schema, k.type) for k in node.keys]
+        items = [f"{sql} AS {identifier(k.name)}" for sql, k in zip(keys, node.keys, strict=True)]
+        items += [
+            f"{self.expression(a.expr, schema, a.type, aggregates=True)} AS {identifier(a.name)}" for a in node.aggregates
+        ]
+        group = f" GROUP BY {','.join(keys)}" if keys else ""
+        return f"SELECT {','.join(items)} FROM {self.source(node.input)}{group}"
+
+    def distinct(self, node: Distinct) -> str:
+        columns = ",".join(identifier(n) for n in node.schema.names)
+        return f"SELECT DISTINCT {columns} FROM {self.source(node.input)}"
+
+    def union(self, node: Union) -> str:
+        return " UNION ALL ".join(self.branch(b, node, number) for number, b in enumerate(node.branches))
+
+    def branch(self, branch: Node, node: Union, number: int) -> str:
+        """One branch with the columns' names of the first."""
+        names = node.branches[0].schema.columns
+        items = []
+        for own, first in zip(branch.schema.columns, names, strict=True):
+            if not _same_form(own.type, first.type):
+                raise fail("B8020", f"the branches of UNION ALL have {first.type} and {own.type} as `{first.name}`")
+            items.append(f"{identifier(own.name)} AS {identifier(first.name)}")
+        if node.branch is not None:
+            items.append(f"{number} AS {identifier(node.branch)}")
+        return f"SELECT {','.join(items)} FROM {self.source(branch)}"
+
+    def set_operation(self, node: SetOperation) -> str:
+        word = "INTERSECT" if node.kind is SetKind.INTERSECT else "EXCEPT"
+        sides = []
+        for side in (node.left, node.right):
+            for own, first in zip(side.schema.columns, node.left.schema.columns, strict=True):
+                if not _same_form(own.type, first.type):
+                    raise fail("B8020", f"the sides of {word} have {first.type} and {own.type} as `{first.name}`")
+            sides.append(f"SELECT {','.join(identifier(n) for n in side.schema.names)} FROM {self.source(side)}")
+        return f" {word} ".join(sides)
+
+    def top(self, node: TopK) -> str:
+        forms, schema = FORMS[self.dialect], node.input.schema
+        keys = [self.order(o, schema) for o in node.order]
+        for name in schema.key or ():
+            keys.append(forms.order(forms.column(identifier(name), schema[name].type), Sort(name, False, True)))
+        order = f" ORDER BY {','.join(keys)}" if keys else ""
+        columns = ",".join(identifier(n) for n in node.schema.names)
+        if not node.partition:
+            limit = "" if node.limit is None else f" LIMIT {node.limit} OFFSET {node.offset}"
+            if not limit and node.offset:
+                limit = f" LIMIT {2**62} OFFSET {node.offset}"
+            return f"SELECT {columns} FROM {self.source(node.input)}{order if limit else ''}{limit}"
+        partition = ",".join(identifier(n) for n in node.partition)
+        number = f"row_number() OVER (PARTITION BY {partition}{order}) AS n"
+        bounds = [f"n>{node.offset}"] + ([] if node.limit is None else [f"n<={node.offset + node.limit}"])
+        numbered = f"SELECT {columns},{number} FROM {self.source(node.input)}"
+        return f"SELECT {columns} FROM ({numbered}) AS j WHERE {' AND '.join(bounds)}"
+
+    def order(self, order: Order, schema: Schema) -> str:
+        typed = print_expression(order.expr, self.scope(schema))
+        forms = FORMS[self.dialect]
+        sql = typed.sql if typed.type is None else forms.column(typed.sql, typed.type)
+        return forms.order(sql, Sort("", order.descending, order.nulls_come_first))
+
+
+def _same_form(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether two types have one stored form, so that a value of one is read as one of the other."""
+    kinds: tuple[Callable[[pa.DataType], bool], ...] = (
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_string,
+        pa.types.is_timestamp,
+    )
+    return one == other or any(kind(one) and kind(other) for kind in kinds)
+
+
+_NODES: dict[type[Node], Callable[[_Plans, Any], str]] = {
+    Scan: _Plans.scan,
+    Values: _Plans.values,
+    Project: _Plans.project,
+    Filter: _Plans.filter,
+    Join: _Plans.join,
+    Aggregate: _Plans.aggregate,
+    Distinct: _Plans.distinct,
+    Union: _Plans.union,
+    SetOperation: _Plans.set_operation,
+    TopK: _Plans.top,
+}

@@ -1,0 +1,392 @@
+"""A `Read` as one SQL statement of a store's dialect, whatever the depth of the request.
+
+In: a `Read` (`belvedere.store.query`). Out: a `Statement` that gives one row: the epoch, its clock, when it was committed,
+and the whole answer as JSON text; or no row where no epoch was committed yet. All of it is read in one snapshot, so the
+answer and its epoch belong together. Identifiers come from the catalog, values are parameters only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.plan.nodes import Expr
+from belvedere.schema import KEY, Schema
+from belvedere.store.identifiers import identifier, quoted
+from belvedere.store.query import (
+    Comparison,
+    Condition,
+    Constant,
+    Every,
+    Field,
+    Leaf,
+    Link,
+    Membership,
+    Negation,
+    Nested,
+    NullTest,
+    PageNames,
+    Parameter,
+    Query,
+    Read,
+    Role,
+    Shape,
+    Some,
+    Sort,
+    total_order,
+)
+from belvedere.store.query_expressions import Scope, Typed, print_expression
+from belvedere.store.query_forms import FORMS, Forms, concatenation, literal
+from belvedere.store.query_plans import CLOCKS, print_plan
+from belvedere.store.query_values import Convert, converter
+
+EPOCH = {
+    "sqlite": 'SELECT "epoch","clock","committed_at" FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1',
+    "postgres": 'SELECT "epoch","clock","committed_at" FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1',
+}
+
+_MARKER = re.compile("\0(\\d+)\0")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """SQL and what to bind: one parameter per placeholder, in order."""
+
+    sql: str
+    parameters: tuple[Parameter, ...]
+    converters: tuple[tuple[int, Convert], ...]
+
+    def bind(self, values: Sequence[Any]) -> list[Any]:
+        """The stored forms of a request's values. `ValueError` has the number of the value as its second argument."""
+        bound = []
+        for number, convert in self.converters:
+            try:
+                bound.append(convert(values[number]))
+            except ValueError as error:
+                raise ValueError(str(error), number) from None
+        return bound
+
+
+def print_read(read: Read, dialect: str) -> Statement:
+    """The one statement that answers a read."""
+    printer = _Printer(FORMS[dialect])
+    answer = printer.object(read.fields, None)
+    text = f"SELECT e.epoch,e.clock,e.committed_at,{answer} FROM ({EPOCH[dialect]}) AS e"
+    return printer.finish(text)
+
+
+def check_link(link: Link, outer: Schema, own: Schema) -> None:
+    """Raise B8020 where a relationship's condition or order cannot be said exactly by every store."""
+    for dialect in FORMS:
+        printer = _Printer(FORMS[dialect])
+        rows, theirs = _Rows("a", Query("", own, (), link=link)), _Rows("b", Query("", outer, ()))
+        printer.link_conditions(link, rows, theirs)
+        printer.order_by(rows.query, rows, theirs)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows that fields are read from: their alias in the SQL and the query they belong to."""
+
+    alias: str
+    query: Query
+
+    def name(self, name: str) -> str:
+        return quoted(name) if name == KEY else identifier(name)
+
+    def column(self, name: str) -> str:
+        return f"{self.alias}.{self.name(name)}"
+
+    def nullable(self, name: str) -> bool:
+        return name != KEY and self.query.schema[name].nullable
+
+    def type(self, name: str) -> pa.DataType:
+        return pa.string() if name == KEY else self.query.schema[name].type
+
+
+@dataclass
+class _Printer:
+    forms: Forms
+    parameters: list[Parameter] = field(default_factory=list)
+    aliases: count[int] = field(default_factory=count)
+
+    def finish(self, text: str) -> Statement:
+        """Placeholders in the driver's form for the markers."""
+        order: list[Parameter] = []
+
+        def place(found: re.Match[str]) -> str:
+            parameter = self.parameters[int(found[1])]
+            if self.forms.dialect == "postgres":
+                if parameter not in order:
+                    order.append(parameter)
+                return f"${order.index(parameter) + 1}"
+            order.append(parameter)
+            return "?"
+
+        sql = _MARKER.sub(place, text)
+        converters = tuple((p.number, converter(p, self.forms.dialect)) for p in order)
+        return Statement(sql, tuple(order), converters)
+
+    def marker(self, parameter: Parameter) -> str:
+        if parameter not in self.parameters:
+            self.parameters.append(parameter)
+        return f"\0{self.parameters.index(parameter)}\0"
+
+    def value(self, parameter: Parameter) -> str:
+        """A parameter in the form in which it compares with a column of its type."""
+        form = self.forms.again if parameter.role is Role.CURSOR else self.forms.bound
+        return form(self.marker(parameter), parameter.type)
+
+    # rows as JSON
+
+    def object(self, fields: Sequence[Field], rows: _Rows | None) -> str:
+        """One JSON object with the fields, of one row."""
+        parts: list[str] = []
+        text = "{"
+        for number, item in enumerate(fields):
+            text += ("," if number else "") + json.dumps(item.alias) + ":"
+            if isinstance(item, Constant):
+                text += json.dumps(item.text)
+                continue
+            parts += [literal(text), self.field(item, rows)]
+            text = ""
+        return concatenation([*parts, literal(text + "}")])
+
+    def field(self, item: Leaf | Nested, rows: _Rows | None) -> str:
+        if isinstance(item, Nested):
+            return self.query(item.query, rows)
+        assert rows is not None
+        return self.forms.json_text(rows.column(item.column), rows.type(item.column))
+
+    def query(self, query: Query, outer: _Rows | None) -> str:
+        """A query's answer as one JSON text."""
+        rows = _Rows(f"t{next(self.aliases)}", query)
+        if query.page is not None:
+            return self.page(query, query.page, rows)
+        row = self.object(query.fields, rows)
+        if query.shape is Shape.ONE:
+            chosen = self.chosen(query, rows, outer, " LIMIT 1")
+            return f"coalesce((SELECT {row} {chosen}),'null')"
+        return f"(SELECT {self.forms.array(row)} {self.chosen(query, rows, outer, self.bounds(query))})"
+
+    def chosen(self, query: Query, rows: _Rows, outer: _Rows | None, bounds: str) -> str:
+        """FROM the rows of the answer. They are chosen first: a sort would else carry the JSON of all rows that it drops."""
+        source = self.source(query, rows, outer)
+        if query.shape is Shape.ONE and " ORDER BY " not in source:
+            return source + bounds
+        columns = ",".join(f"{rows.column(n)} AS {rows.name(n)}" for n in needed(query, rows)) or "1 AS one"
+        return f"FROM (SELECT {columns} {source}{bounds}) AS {rows.alias}"
+
+    def bounds(self, query: Query) -> str:
+        limit = str(query.limit) if isinstance(query.limit, int) else self.value(query.limit)
+        if query.link is not None and query.link.limit is not None and not _restricted(query):
+            limit = self.forms.least(str(query.link.limit), limit)
+        return f" LIMIT {limit}" + ("" if query.offset is None else f" OFFSET {self.value(query.offset)}")
+
+    # where rows come from
+
+    def source(self, query: Query, rows: _Rows, outer: _Rows | None) -> str:
+        """FROM, WHERE and ORDER BY."""
+        link = query.link
+        if link is None or link.limit is None or not _restricted(query):
+            conditions = self.link_conditions(link, rows, outer) if link is not None else []
+            if query.where is not None:
+                conditions.append(self.condition(query.where, rows))
+            return f"FROM {self.relation(query)} AS {rows.alias}{_where(conditions)}{self.order_by(query, rows, outer)}"
+        inner = replace(query, where=None, order=(), offset=None, limit=link.limit)
+        bounded = _Rows(f"t{next(self.aliases)}", inner)
+        nearest = f"SELECT {bounded.alias}.* {self.source(inner, bounded, outer)} LIMIT {link.limit}"
+        conditions = [] if query.where is None else [self.condition(query.where, rows)]
+        return f"FROM ({nearest}) AS {rows.alias}{_where(conditions)}{self.order_by(query, rows, outer)}"
+
+    def relation(self, query: Query) -> str:
+        if query.plan is None:
+            return identifier(query.relation)
+        arguments = {name: Typed(self.value(parameter), parameter.type) for name, parameter in query.arguments}
+        return f"({print_plan(query.plan, self.forms.dialect, arguments)})"
+
+    def link_conditions(self, link: Link, rows: _Rows, outer: _Rows | None) -> list[str]:
+        assert outer is not None
+        result = []
+        for theirs, own in link.pairs:
+            result.append(self.equal(outer, theirs, rows, own))
+        if link.residual is not None:
+            result.append(f"({self.expression(link.residual, rows, outer)})")
+        return result
+
+    def equal(self, outer: _Rows, theirs: str, rows: _Rows, own: str) -> str:
+        left, right = outer.type(theirs), rows.type(own)
+        if left == right or (pa.types.is_integer(left) and pa.types.is_integer(right)):
+            return f"{rows.column(own)}={outer.column(theirs)}"
+        tree = exp.EQ(this=exp.column(theirs, table="_", quoted=True), expression=exp.column(own, quoted=True))
+        return self.expression(tree, rows, outer)
+
+    def expression(self, tree: Expr, rows: _Rows, outer: _Rows | None) -> str:
+        """A scalar expression of a relationship over its own row and the outer one."""
+
+        def resolve(column: exp.Column) -> tuple[str, pa.DataType]:
+            side = outer if column.table == "_" and outer is not None else rows
+            name = side.query.schema[column.name].name
+            return side.column(name), side.type(name)
+
+        return print_expression(tree, Scope(self.forms.dialect, resolve, clock=CLOCKS[self.forms.dialect])).sql
+
+    # order
+
+    def order_by(self, query: Query, rows: _Rows, outer: _Rows | None) -> str:
+        if query.shape is Shape.ONE and _fixes_key(query):
+            return ""
+        keys = []
+        link = query.link
+        if not query.order and link is not None:
+            for order in link.order:
+                sort = Sort("", order.descending, order.nulls_come_first)
+                keys.append(self.forms.order(self.expression(order.expr, rows, outer), sort))
+        keys += [self.forms.order(self.compared(rows, s.column), s, rows.nullable(s.column)) for s in ordered(query)]
+        return f" ORDER BY {','.join(keys)}" if keys else ""
+
+    def compared(self, rows: _Rows, name: str) -> str:
+        return self.forms.column(rows.column(name), rows.type(name))
+
+    # conditions
+
+    def condition(self, condition: Condition, rows: _Rows) -> str:
+        match condition:
+            case Comparison():
+                return self.comparison(condition, rows)
+            case Membership():
+                if not condition.values:
+                    return "1=0"
+                values = ",".join(self.value(v) for v in condition.values)
+                return f"{self.compared(rows, condition.column)} IN ({values})"
+            case NullTest():
+                return f"{rows.column(condition.column)} IS {'' if condition.null else 'NOT '}NULL"
+            case Every():
+                return _joined(" AND ", [self.condition(p, rows) for p in condition.parts], "1=1")
+            case Some():
+                return _joined(" OR ", [self.condition(p, rows) for p in condition.parts], "1=0")
+            case Negation():
+                return f"NOT ({self.condition(condition.part, rows)})"
+
+    def comparison(self, condition: Comparison, rows: _Rows) -> str:
+        column = self.compared(rows, condition.column)
+        return self.forms.compare(condition.operator, column, self.value(condition.value))
+
+    # pages
+
+    def page(self, query: Query, names: PageNames, rows: _Rows) -> str:
+        """`limit` rows behind the cursor, and whether there are more: one row more is read than is shown."""
+        assert isinstance(query.limit, Parameter | int)
+        limit = str(query.limit) if isinstance(query.limit, int) else self.value(query.limit)
+        conditions = [] if query.where is None else [self.condition(query.where, rows)]
+        if query.after is not None:
+            conditions.append(self.behind(ordered(query), query.after, rows))
+        columns = [f"{self.object(fields, rows)} AS o{i}" for i, (_, fields) in enumerate(names.nodes)]
+        columns += [f"{self.cursor(query, rows)} AS c" if names.end_cursor else "1 AS c", "row_number() OVER () AS n"]
+        inner = ",".join(f"{rows.column(n)} AS {rows.name(n)}" for n in needed(query, rows)) or "1 AS one"
+        chosen = f"SELECT {inner} FROM {self.relation(query)} AS {rows.alias}{_where(conditions)}"
+        chosen += f"{self.order_by(query, rows, None)} LIMIT {limit}+1"
+        shown = f"SELECT {','.join(columns)} FROM ({chosen}) AS {rows.alias}"
+        return f"(SELECT {self.page_object(names, limit)} FROM ({shown}) AS q)"
+
+    def page_object(self, names: PageNames, limit: str) -> str:
+        within = f"CASE WHEN n<={limit} THEN "
+        parts = {alias: self.forms.array(f"{within}o{i} END") for i, (alias, _) in enumerate(names.nodes)}
+        last = f"substr(max({within}{self.forms.string_length_prefix('n')}||c END),7)"
+        parts |= dict.fromkeys(names.end_cursor, f"""coalesce('\"'||{last}||'\"','null')""")
+        more = f"CASE WHEN count(*)>{limit} THEN 'true' ELSE 'false' END"
+        parts |= dict.fromkeys(names.has_next_page, more)
+        parts |= {c.alias: literal(json.dumps(c.text)) for c in names.constants}
+        pieces = [
+            p for i, alias in enumerate(names.parts) for p in (literal(("," if i else "{") + f'"{alias}":'), parts[alias])
+        ]
+        return concatenation([*pieces, "'}'"])
+
+    def cursor(self, query: Query, rows: _Rows) -> str:
+        """The row's place in the total order: a JSON array of stored values, in hexadecimal."""
+        pieces = ["'['"]
+        for i, sort in enumerate(ordered(query)):
+            pieces += ["','"] if i else []
+            pieces.append(self.forms.stored_text(rows.column(sort.column), rows.type(sort.column)))
+        return self.forms.hexadecimal(concatenation([*pieces, "']'"]))
+
+    def behind(self, sorts: Sequence[Sort], after: Sequence[Parameter], rows: _Rows) -> str:
+        """The rows behind a place: greater in the first key, or the same in it and behind in the others."""
+        alternatives = []
+        equal: list[str] = []
+        for sort, parameter in zip(sorts, after, strict=True):
+            column, value = self.compared(rows, sort.column), self.value(parameter)
+            greater = f"{column}{'<' if sort.descending else '>'}{value}"
+            if not rows.nullable(sort.column):
+                alternatives.append(_joined(" AND ", [*equal, greater], ""))
+                equal.append(f"{column}={value}")
+                continue
+            null, given = f"{rows.column(sort.column)} IS NULL", f"{value} IS NULL"
+            step = f"{given} AND NOT {null}" if sort.nulls_first else f"{null} AND NOT {given}"
+            alternatives.append(_joined(" AND ", [*equal, f"({greater} OR ({step}))"], ""))
+            equal.append(self.forms.same(column, value))
+        return f"({_joined(' OR ', alternatives, '1=0')})"
+
+
+def ordered(query: Query) -> tuple[Sort, ...]:
+    """The total order that is printed: the stored key stands in where the key's columns cannot tell rows apart."""
+    sorts = total_order(query)
+    key = query.schema.key
+    found = {s.column for s in sorts}
+    if key is not None and all(k in found for k in key):
+        return sorts
+    if query.plan is None:
+        return (*sorts, Sort(KEY, descending=False, nulls_first=True))
+    others = (c for c in query.schema if c.name not in found and not pa.types.is_nested(c.type))
+    return (*sorts, *(Sort(c.name, descending=False, nulls_first=True) for c in others))
+
+
+def needed(query: Query, rows: _Rows) -> tuple[str, ...]:
+    """The columns that a query's fields, and what is nested in them, read from its rows."""
+    names: dict[str, None] = {}
+    fields = query.fields if query.page is None else tuple(f for _, part in query.page.nodes for f in part)
+    for item in fields:
+        if isinstance(item, Leaf):
+            names[item.column] = None
+        elif isinstance(item, Nested) and item.query.link is not None:
+            link = item.query.link
+            names |= dict.fromkeys(query.schema[theirs].name for theirs, _ in link.pairs)
+            for tree in (*([link.residual] if link.residual is not None else []), *(o.expr for o in link.order)):
+                outer = (c for c in tree.find_all(exp.Column) if c.table == "_")
+                names |= dict.fromkeys(query.schema[c.name].name for c in outer)
+    if query.page is not None:
+        names |= dict.fromkeys(s.column for s in ordered(query))
+    return tuple(names)
+
+
+def _fixes_key(query: Query) -> bool:
+    """Whether at most one row can be meant, so that no order is needed to choose it."""
+    if query.link is None:
+        return True
+    own = {query.schema[own].name for _, own in query.link.pairs}
+    return query.schema.key is not None and all(k in own for k in query.schema.key)
+
+
+def _restricted(query: Query) -> bool:
+    """Whether a client's arguments apply on top of a relationship's own bound."""
+    return query.where is not None or bool(query.order) or query.offset is not None
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _joined(operator: str, parts: Sequence[str], empty: str) -> str:
+    if not parts:
+        return empty
+    return parts[0] if len(parts) == 1 else "(" + operator.join(parts) + ")"
+
+
+__all__ = ["Statement", "print_read"]

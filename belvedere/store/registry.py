@@ -1,0 +1,88 @@
+"""Stored tables and epoch rows as text: what the store keeps about itself.
+
+In: `StoredTable`, `EpochRow`. Out: JSON text, and the values back. Arrow types go as Arrow's own IPC schema, so that every
+type survives. It runs no SQL.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.errors import fail
+from belvedere.schema import Column, Schema
+from belvedere.store.protocol import EpochRow, StoredTable
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def table_to_text(table: StoredTable) -> str:
+    """A table's definition as JSON."""
+    columns = [{"name": c.name, "nullable": c.nullable, "hidden": c.hidden, "doc": c.doc} for c in table.schema.columns]
+    types = pa.schema([pa.field(str(i), c.type) for i, c in enumerate(table.schema.columns)])
+    content = {
+        "name": table.name,
+        "columns": columns,
+        "types": base64.b64encode(types.serialize().to_pybytes()).decode(),
+        "key": table.schema.key,
+        "paths": table.paths,
+        "ranges": table.ranges,
+        "indexes": table.indexes,
+        "meaning": table.meaning,
+    }
+    return json.dumps(content, ensure_ascii=True)
+
+
+def table_from_text(text: str) -> StoredTable:
+    """The inverse of `table_to_text`."""
+    content = json.loads(text)
+    types = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(content["types"])))
+    columns = tuple(Column(type=types.field(i).type, **c) for i, c in enumerate(content["columns"]))
+    key = None if content["key"] is None else tuple(content["key"])
+    indexes = tuple(tuple(i) for i in content["indexes"])
+    schema = Schema(columns, key)
+    return StoredTable(content["name"], schema, tuple(content["paths"]), tuple(content["ranges"]), indexes, content["meaning"])
+
+
+def same_meaning(stored: StoredTable, wanted: StoredTable) -> bool:
+    """Whether the rows of `stored` are those of `wanted`: same meaning, columns, types and paths."""
+    return stored.meaning == wanted.meaning and stored.paths == wanted.paths and _columns(stored) == _columns(wanted)
+
+
+def _columns(table: StoredTable) -> list[tuple[str, pa.DataType]]:
+    return [(c.name, c.type) for c in table.schema.columns]
+
+
+def epoch_to_values(row: EpochRow, now: datetime) -> tuple[int, int, str, int, str, int]:
+    """An epoch row as the epoch table has it: epoch, clock, checkpoint, batch, JSON, time of commit."""
+    content = {"offsets": dict(row.offsets), "bounds": dict(row.bounds), "extra": dict(row.extra)}
+    try:
+        text = json.dumps(content, ensure_ascii=True)
+    except (TypeError, ValueError) as error:
+        raise fail("B7012", f"the documents of epoch {row.epoch} are no JSON", detail=str(error)) from error
+    return row.epoch, microseconds(row.clock), row.checkpoint, row.batch, text, microseconds(row.committed_at or now)
+
+
+def epoch_from_values(values: tuple[Any, ...]) -> EpochRow:
+    """The inverse of `epoch_to_values`."""
+    epoch, clock, checkpoint, batch, text, committed = values
+    content: Mapping[str, Mapping[str, Any]] = json.loads(text)
+    return EpochRow(
+        epoch, instant(clock), checkpoint, batch, content["offsets"], content["bounds"], content["extra"], instant(committed)
+    )
+
+
+def microseconds(time: datetime) -> int:
+    """Microseconds since 1970 of a time; one without a zone is UTC."""
+    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+def instant(since: int) -> datetime:
+    """The inverse of `microseconds`."""
+    return _EPOCH + timedelta(microseconds=since)

@@ -1,0 +1,163 @@
+"""Readers of a SQLite store: through ADBC in the process that writes it, through Python's own library in all others.
+
+In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows, or Arrow in the catalog's types.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from urllib.parse import quote
+
+import adbc_driver_manager as manager
+import adbc_driver_sqlite.dbapi as adbc
+import pyarrow as pa
+
+from belvedere.errors import fail
+from belvedere.store.faults import guarded
+from belvedere.store.layout import Layout
+from belvedere.store.libraries import ADBC, PYTHON, closed, opened
+from belvedere.store.pool import Pool
+from belvedere.store.protocol import EpochRow, StoredTable
+from belvedere.store.registry import epoch_from_values
+from belvedere.store.sqlite_rows import BATCH_ROWS, select_statement, selected
+from belvedere.store.system import DOCUMENT, LAST_EPOCH
+
+BUSY_MILLISECONDS = 5_000
+_STEPS = 100_000
+"""Steps of SQLite's machine, about a millisecond, between two looks at the clock."""
+_ERRORS = (manager.Error, sqlite3.Error, OSError)
+
+
+class _SqliteReader:
+    """What both readers share; `_run` returns the rows of one statement."""
+
+    dialect = "sqlite"
+
+    def __init__(self, path: Path, url: str, library: str, connect: Callable[[], Any]):
+        self.url = url
+        self._path = path
+        self._library = library
+        opened(library, path)
+        self._pool = Pool(connect)
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with guarded(self.url, _ERRORS), self._pool.lend() as connection:
+            return self._run(connection, sql, parameters)
+
+    def _run(self, connection: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
+
+    def rows(self, table: StoredTable) -> pa.Table:
+        layout = Layout("sqlite", table)
+        with guarded(self.url, _ERRORS), self._pool.lend() as connection:
+            flat = self._flat(connection, layout)
+        return pa.Table.from_batches([layout.restore(b) for b in flat], layout.arrow)
+
+    def _flat(self, connection: Any, layout: Layout) -> list[pa.RecordBatch]:
+        raise NotImplementedError
+
+    def last_epoch(self) -> EpochRow | None:
+        rows = self.execute(LAST_EPOCH)
+        return epoch_from_values(rows[0]) if rows else None
+
+    def document(self, name: str) -> str | None:
+        rows = self.execute(f"SELECT content FROM {DOCUMENT} WHERE name = ?", (name,))
+        return str(rows[0][0]) if rows else None
+
+    def close(self) -> None:
+        if self._pool.close():
+            closed(self._library, self._path)
+
+
+class AdbcReader(_SqliteReader):
+    """The reader for the process that has the store open."""
+
+    def __init__(self, path: Path, url: str):
+        super().__init__(path, url, ADBC, lambda: _adbc_connection(path))
+
+    def _run(self, connection: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with connection.cursor() as cursor:
+            # one batch: a column's type is then inferred from all of its values
+            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(2**30)})
+            cursor.execute(sql, tuple(parameters) or None)
+            return list(cursor.fetchall())
+
+    def _flat(self, connection: Any, layout: Layout) -> list[pa.RecordBatch]:
+        with connection.cursor() as cursor:
+            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
+            cursor.execute(select_statement(layout, f"{layout.name} AS t"))
+            return list(selected(layout, cursor.fetch_record_batch()))
+
+
+def _adbc_connection(path: Path) -> Any:
+    connection = adbc.connect(str(path), autocommit=True)
+    with connection.cursor() as cursor:
+        for pragma in (f"busy_timeout={BUSY_MILLISECONDS}", "query_only=ON"):
+            cursor.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+class FileReader(_SqliteReader):
+    """The reader for every other process: Python's own library, read-only."""
+
+    def __init__(self, path: Path, url: str, seconds: float | None = None):
+        if not path.is_file():
+            raise fail("B7001", f"there is no store at {path}", hint="`belvedere run` makes it; correct --store")
+        super().__init__(path, url, PYTHON, lambda: _python_connection(path, seconds))
+        try:
+            self.last_epoch()
+        except BaseException:
+            self.close()
+            raise
+
+    def _run(self, connection: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        connection.start()
+        return list(connection.execute(sql, tuple(parameters)).fetchall())
+
+    def _flat(self, connection: Any, layout: Layout) -> list[pa.RecordBatch]:
+        cursor = connection.execute(f"SELECT {layout.column_list} FROM {layout.name} ORDER BY rowid")
+        result = []
+        while values := cursor.fetchmany(BATCH_ROWS):
+            arrays = [_array(c, f.type) for c, f in zip(zip(*values, strict=True), layout.flat, strict=True)]
+            result.append(pa.RecordBatch.from_arrays(arrays, schema=layout.flat))
+        return result
+
+
+class _Timed(sqlite3.Connection):
+    """A connection that interrupts a statement some seconds after `start`."""
+
+    seconds: float | None = None
+    _end = 0.0
+
+    def start(self) -> None:
+        if self.seconds is not None:
+            self._end = monotonic() + self.seconds
+
+    def watch(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        if seconds is not None:
+            self.set_progress_handler(lambda: monotonic() > self._end, _STEPS)
+
+
+def _python_connection(path: Path, seconds: float | None) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?mode=ro",
+        uri=True,
+        check_same_thread=False,
+        isolation_level=None,
+        timeout=BUSY_MILLISECONDS / 1000,
+        factory=_Timed,
+    )
+    connection.execute("PRAGMA query_only=ON")
+    connection.watch(seconds)
+    return connection
+
+
+def _array(values: Sequence[Any], flat: pa.DataType) -> pa.Array:
+    if flat == pa.float64():
+        return pa.array([float("nan") if v == "NaN" else v for v in values], flat)
+    return pa.array(values, flat)

@@ -1,0 +1,85 @@
+"""Rows on their way between Arrow and SQLite where ADBC's own way loses something.
+
+In: a layout, flat batches, results. Out: statements' text, batches to bind, flat batches. NaN travels as NULL and a bit of a
+mask; the first row of a result is made up, so that each column's type is known whatever the rows hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.store.layout import Layout
+
+BATCH_ROWS = 16_384
+_BLANKS = {pa.int64(): "0", pa.float64(): "0.0", pa.string(): "''", pa.binary(): "x''"}
+
+
+def select_statement(layout: Layout, source: str) -> str:
+    """All columns of `source`, in which the table is called `t`, with masks, after a made-up row."""
+    blanks = [_BLANKS[f.type] for f in layout.flat] + ["0"] * len(layout.masks)
+    values = [_nan_free(f"t.{c}") if i in layout.doubles else f"t.{c}" for i, c in enumerate(layout.quoted)]
+    masks = [_mask([f"t.{layout.quoted[i]}" for i in group]) for group in layout.masks]
+    return f"SELECT {', '.join(blanks)} UNION ALL SELECT {', '.join(values + masks)} FROM {source}"
+
+
+def selected(layout: Layout, batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The flat rows of a `select_statement`'s result."""
+    skip = 1
+    for batch in batches:
+        yield _unmasked(layout, batch.slice(skip))
+        skip = 0
+
+
+def insert_statement(layout: Layout, batch: pa.RecordBatch) -> tuple[str, pa.RecordBatch]:
+    """An INSERT of the rows of a flat batch, and what to bind to it."""
+    values, bound = bound_values(layout, batch, range(len(layout.flat)))
+    return f"INSERT INTO {layout.name} ({layout.column_list}) VALUES ({', '.join(values)})", bound
+
+
+def bound_values(layout: Layout, batch: pa.RecordBatch, places: Sequence[int]) -> tuple[list[str], pa.RecordBatch]:
+    """For the columns of a flat batch at `places` the SQL of their values, and what to bind."""
+    values = [f"?{n + 1}" for n in range(len(places))]
+    columns = [batch.column(i) for i in places]
+    numbers = {i: n for n, i in enumerate(places)}
+    for group in layout.masks:
+        used = tuple(i for i in group if i in numbers)
+        mask = _nan_bits(batch, used)
+        if mask is not None:
+            columns.append(mask)
+            for bit, i in enumerate(used):
+                values[numbers[i]] = f"CASE WHEN ?{len(columns)} & {1 << bit} THEN 'NaN' ELSE ?{numbers[i] + 1} END"
+    return values, pa.RecordBatch.from_arrays(columns, [str(n) for n in range(len(columns))])
+
+
+def _nan_free(column: str) -> str:
+    return f"CASE WHEN typeof({column})='text' THEN NULL ELSE {column} END"
+
+
+def _mask(columns: list[str]) -> str:
+    return "|".join(f"((typeof({c})='text')<<{bit})" for bit, c in enumerate(columns))
+
+
+def _nan_bits(batch: pa.RecordBatch, group: tuple[int, ...]) -> pa.Array | None:
+    """Per row one bit for each double of the group that is NaN; None where none is."""
+    result = None
+    for bit, i in enumerate(group):
+        values = batch.column(i)
+        found = pc.fill_null(pc.is_nan(values), False)
+        if pc.any(found).as_py():
+            bits = pc.multiply(found.cast(pa.int64()), 1 << bit)
+            result = bits if result is None else pc.add(result, bits)
+    return result
+
+
+def _unmasked(layout: Layout, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns of a result, with NaN where the masks say so."""
+    columns = list(batch.columns)
+    for group, mask in zip(layout.masks, columns[len(layout.flat) :], strict=True):
+        if pc.any(pc.not_equal(mask, 0)).as_py():
+            for bit, i in enumerate(group):
+                is_nan = pc.not_equal(pc.bit_wise_and(mask, 1 << bit), 0)
+                columns[i] = pc.if_else(is_nan, float("nan"), columns[i])
+    return pa.RecordBatch.from_arrays(columns[: len(layout.flat)], schema=layout.flat)

@@ -1,0 +1,40 @@
+"""The store's own tables: epochs, stored tables, documents and the lease.
+
+In: nothing. Out: SQL that both databases take, with `?` for parameters.
+"""
+
+from __future__ import annotations
+
+from belvedere.store.codec import escaped_text, unescaped_text
+from belvedere.store.identifiers import SYSTEM
+
+FORMAT = "1"
+"""Another one where stored forms or these tables change so that an older version would read them wrongly."""
+
+EPOCH = f"{SYSTEM}epoch"
+TABLE = f"{SYSTEM}table"
+DOCUMENT = f"{SYSTEM}document"
+LEASE = f"{SYSTEM}lease"
+
+STATEMENTS = (
+    f"CREATE TABLE IF NOT EXISTS {EPOCH} (epoch BIGINT PRIMARY KEY, clock BIGINT NOT NULL, checkpoint TEXT NOT NULL, "
+    "batch BIGINT NOT NULL, content TEXT NOT NULL, committed_at BIGINT NOT NULL)",
+    f"CREATE TABLE IF NOT EXISTS {TABLE} (name TEXT PRIMARY KEY, definition TEXT NOT NULL, place BIGINT NOT NULL)",
+    f"CREATE TABLE IF NOT EXISTS {DOCUMENT} (name TEXT PRIMARY KEY, content TEXT NOT NULL)",
+    f"CREATE TABLE IF NOT EXISTS {LEASE} (one INTEGER PRIMARY KEY, owner TEXT NOT NULL, expires_at BIGINT NOT NULL, "
+    "process TEXT NOT NULL)",
+)
+
+TAKE_LEASE = (
+    f"INSERT INTO {LEASE} VALUES (1, ?, ?, ?) ON CONFLICT (one) DO UPDATE "
+    "SET owner = excluded.owner, expires_at = excluded.expires_at, process = excluded.process"
+)
+
+LAST_EPOCH = f"SELECT epoch, clock, checkpoint, batch, content, committed_at FROM {EPOCH} ORDER BY epoch DESC LIMIT 1"
+
+
+def document_text(dialect: str, text: str, back: bool = False) -> str:
+    """A document's text as it is stored, or `back`: Postgres has no U+0000."""
+    if dialect != "postgres":
+        return text
+    return unescaped_text(text) if back else escaped_text(text)

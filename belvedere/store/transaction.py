@@ -1,0 +1,217 @@
+"""One epoch's changes: look-ups and changes of stored tables, then the epoch row, as one transaction.
+
+In: rows in the catalog's types. Out: the same. It is written on a `Session`'s primitives, alike for SQLite and Postgres.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.errors import fail
+from belvedere.schema import KEY, WEIGHT
+from belvedere.store.codec import scalar
+from belvedere.store.difference import Difference, difference
+from belvedere.store.identifiers import identifier
+from belvedere.store.layout import Layout, flat_batches
+from belvedere.store.protocol import EpochRow
+from belvedere.store.session import Session
+
+CHUNK = 65_536
+"""Rows that are compared or moved at once where a table is read as it streams."""
+
+
+class _Reading:
+    """Batches on their way to the caller. Whoever reads on after the next call gets an error, not a shorter result."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]):
+        self._batches = batches
+        self._stopped = False
+        self._done = False
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        yield from self._batches
+        if self._stopped and not self._done:
+            raise fail(
+                "B7015", "these rows can no longer be read", hint="read all rows before the next call of the transaction"
+            )
+        self._done = True
+
+    def stop(self) -> None:
+        """Close the statement behind the batches."""
+        if not self._done:
+            self._stopped = True
+            if hasattr(self._batches, "close"):
+                self._batches.close()
+
+
+class EpochTransaction:
+    """The `Transaction` of both stores. `commit_epoch` and `finish` belong to the store that began it."""
+
+    def __init__(
+        self,
+        session: Session,
+        layout: Callable[[str], Layout],
+        commit_epoch: Callable[[EpochRow], None],
+        finish: Callable[[bool], None],
+    ):
+        self._session = session
+        self._layout = layout
+        self._commit_epoch = commit_epoch
+        self._finish = finish
+        self._reading: _Reading | None = None
+        self._open = True
+
+    def lookup(self, table: str, by: str | None, keys: pa.Array | None) -> pa.RecordBatchReader:
+        layout = self._start(table)
+        return self._rows(layout, self._select(layout, by, keys))
+
+    def lookup_range(self, table: str, column: str, above: Any, up_to: Any) -> pa.RecordBatchReader:
+        layout = self._start(table)
+        low, high = self._bound(layout, column, above), self._bound(layout, column, up_to)
+        return self._rows(layout, self._session.select_range(layout, column, low, high))
+
+    def replace(self, table: str, by: str | None, keys: pa.Array | None, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        layout = self._start(table)
+        if self._empty(layout):
+            return self._fill(layout, rows)
+        new = pa.Table.from_batches(flat_batches(layout, rows), layout.flat)
+        if not layout.distinct_keys(new[KEY]):
+            raise fail("B7010", f'two rows for the stored table "{table}" have the same key')
+        old = pa.Table.from_batches(self._select(layout, by, keys), layout.flat)
+        old = self._with_strangers(layout, by, old, new)
+        found = difference(old, new)
+        self._write(layout, found)
+        return self._delta(layout, found)
+
+    def apply(self, table: str, delta: pa.RecordBatchReader) -> None:
+        layout = self._start(table)
+        taken: list[pa.Array] = []
+        put: list[pa.Array] = []
+        for batch in delta:
+            weight = batch.column(batch.schema.get_field_index(WEIGHT))
+            key = batch.column(batch.schema.get_field_index(KEY))
+            taken.append(key.filter(pc.less(weight, 0)))
+            rows = batch.filter(pc.greater(weight, 0))
+            if rows.num_rows:
+                flat = layout.flatten(rows)
+                self._session.upsert(layout, pa.Table.from_batches([flat]))
+                put.append(flat.column(KEY))
+        self._take_out(layout, taken, put)
+
+    def _take_out(self, layout: Layout, taken: list[pa.Array], put: list[pa.Array]) -> None:
+        """A row that is replaced can have its -1 after its +1: what was put stays."""
+        encode = layout.form_of(KEY).encode
+        gone = encode(pa.concat_arrays(a.cast(pa.string()) for a in taken)) if taken else pa.array([], pa.string())
+        if put and len(gone):
+            gone = gone.filter(pc.invert(pc.is_in(gone, value_set=pa.concat_arrays(put))))
+        if len(gone):
+            self._session.delete(layout, gone)
+
+    def append(self, table: str, rows: pa.RecordBatchReader) -> None:
+        layout = self._start(table)
+        put = self._session.fill if self._empty(layout) else self._session.insert
+        put(layout, flat_batches(layout, rows))
+
+    def delete_range(self, table: str, column: str, up_to: Any) -> int:
+        layout = self._start(table)
+        bound = self._bound(layout, column, up_to)
+        return self._session.delete_where(f"DELETE FROM {layout.name} WHERE {identifier(column)} <= ?", (bound,))
+
+    def count(self, table: str) -> int:
+        layout = self._start(table)
+        return int(self._session.execute(f"SELECT count(*) FROM {layout.name}")[0][0])
+
+    def commit(self, row: EpochRow) -> None:
+        self._stop_reading()
+        self._require_open()
+        self._commit_epoch(row)
+        self._open = False
+        self._finish(True)
+
+    def rollback(self) -> None:
+        self._stop_reading()
+        if self._open:
+            self._open = False
+            self._finish(False)
+
+    # --- parts of `replace` ---
+
+    def _with_strangers(self, layout: Layout, by: str | None, old: pa.Table, new: pa.Table) -> pa.Table:
+        """Old rows also for keys of new rows that were not among the keys asked for."""
+        missing = new[KEY].filter(pc.invert(pc.is_in(new[KEY], value_set=old[KEY].combine_chunks())))
+        if by is None or not len(missing):
+            return old
+        strangers = pa.Table.from_batches(self._session.select(layout, KEY, missing.combine_chunks()), layout.flat)
+        return pa.concat_tables([old, strangers]) if strangers.num_rows else old
+
+    def _write(self, layout: Layout, found: Difference) -> None:
+        if found.gone.num_rows:
+            self._session.delete(layout, found.gone[KEY].combine_chunks())
+        if found.after.num_rows:
+            self._session.update(layout, found.after, found.columns)
+        if found.fresh.num_rows:
+            self._session.insert(layout, found.fresh.to_batches())
+
+    def _delta(self, layout: Layout, found: Difference) -> pa.RecordBatchReader:
+        parts = ((found.gone, -1), (found.before, -1), (found.after, 1), (found.fresh, 1))
+        batches = ((b, weight) for rows, weight in parts for b in rows.to_batches(max_chunksize=CHUNK))
+        return self._weighted(layout, batches)
+
+    def _fill(self, layout: Layout, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """An empty table takes the rows as they stream, however many; the delta is the table."""
+        self._session.fill(layout, flat_batches(layout, rows))
+        self._reading = _Reading(self._session.select(layout, None, None))
+        return self._weighted(layout, ((b, 1) for b in self._reading))
+
+    def _weighted(self, layout: Layout, flat: Iterable[tuple[pa.RecordBatch, int]]) -> pa.RecordBatchReader:
+        schema = layout.table.arrow_delta
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch, weight in flat:
+                if batch.num_rows:
+                    weights = pa.repeat(pa.scalar(weight, pa.int64()), batch.num_rows)
+                    yield pa.RecordBatch.from_arrays([*layout.restore(batch).columns, weights], schema=schema)
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+    # --- parts of everything ---
+
+    def _start(self, table: str) -> Layout:
+        self._require_open()
+        self._stop_reading()
+        return self._layout(table)
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise fail("B7015", "this transaction has ended", hint="begin another one")
+
+    def _stop_reading(self) -> None:
+        """A reader that the caller left unread would hold its statement open."""
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.stop()
+
+    def _select(self, layout: Layout, by: str | None, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
+        if keys is None or by is None:
+            return self._session.select(layout, None, None)
+        if isinstance(keys, pa.ChunkedArray):
+            keys = keys.combine_chunks()
+        if not len(keys):
+            return iter(())
+        return self._session.select(layout, by, layout.form_of(by).encode(keys.cast(layout.arrow.field(by).type)))
+
+    def _rows(self, layout: Layout, flat: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
+        self._reading = reading = _Reading(flat)
+        return pa.RecordBatchReader.from_batches(layout.arrow, (layout.restore(b) for b in reading if b.num_rows))
+
+    def _bound(self, layout: Layout, column: str, value: Any) -> Any:
+        if value is None:
+            return None
+        return scalar(layout.dialect, layout.arrow.field(column).type, value)
+
+    def _empty(self, layout: Layout) -> bool:
+        return not self._session.execute(f"SELECT 1 FROM {layout.name} LIMIT 1")

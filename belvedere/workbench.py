@@ -1,0 +1,250 @@
+"""A script on local Spark, driven step by step with a clock of its own: for notebooks and tests.
+
+In: a script's text and a store URL. Out: the views after each epoch, as the store serves them, and the batch answer beside
+them. The Workbench keeps a log of all accepted input; `batch` recomputes from it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.catalog import Catalog, Input
+from belvedere.compiler import compile_script
+from belvedere.errors import BelvedereError, fail
+from belvedere.incremental import Options, event_time, maintain
+from belvedere.incremental.intake import Intake
+from belvedere.plan.nodes import SEQUENCE
+from belvedere.rows import arrow_rows, as_instant
+from belvedere.schema import INGEST_TIME, ROWTIME, UID, WEIGHT
+from belvedere.spark.batch import InputLog, run_batch
+from belvedere.spark.engine import Engine, EpochReport
+from belvedere.spark.session import SparkSession, local_session
+from belvedere.store import open_store
+
+IMPORTED = "~imported"
+
+
+class Workbench:
+    """One script, one store, one epoch at a time. Many may live side by side on one Spark session.
+
+    Raises BelvedereError with the script's diagnostics where it does not compile.
+    """
+
+    def __init__(
+        self,
+        script: str,
+        store: str = "sqlite://",
+        *,
+        spark: SparkSession | None = None,
+        options: Options | None = None,
+        project: Any = None,
+    ):
+        compiled = compile_script(script, project=project)
+        if not compiled.ok:
+            raise BelvedereError(compiled.diagnostics)
+        self.diagnostics = compiled.diagnostics
+        self._sinks = project.sinks if project is not None else {}
+        self._start(compiled.catalog, store, spark, options)
+
+    @classmethod
+    def of_catalog(
+        cls,
+        catalog: Catalog,
+        store: str = "sqlite://",
+        *,
+        spark: SparkSession | None = None,
+        options: Options | None = None,
+        sinks: Mapping[str, Any] | None = None,
+    ) -> Workbench:
+        """A Workbench over a catalog that was made already; `sinks` are those of the project file."""
+        made = cls.__new__(cls)
+        made.diagnostics = ()
+        made._sinks = sinks or {}
+        made._start(catalog, store, spark, options)
+        return made
+
+    def _start(self, catalog: Catalog, store: str, spark: SparkSession | None, options: Options | None) -> None:
+        self.catalog = catalog
+        self.pipeline = maintain(self.catalog, options)
+        self.spark = spark or local_session()
+        self._log = InputLog(self.catalog)
+        self._intake = Intake(self.catalog)
+        self._early: list[tuple[Input, pa.Table, str | None]] = []
+        self._clock: datetime | None = None
+        self._report: EpochReport | None = None
+        self._open(store)
+
+    def _open(self, url: str) -> None:
+        self.store = open_store(url)
+        self.engine = Engine(self.spark, self.catalog, self.pipeline, self.store, self._sinks)
+        self.store.acquire("workbench", 86_400.0)
+        self._intake.resume(self.engine.clocks)
+
+    # --- input
+
+    def insert(self, table: str, rows: Iterable[Mapping[str, Any]], producer: str | None = None) -> None:
+        """Rows of an input, for the next epoch. A row that does not fit raises at once and none of the call is taken.
+
+        Rows below the stream's bound are late: where it rejects them this raises B5024, and the other rows are taken.
+        """
+        source = self._input(table)
+        self._add(source, rows, 1, producer)
+
+    def delete(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """A retraction: by key where the table has a primary key, else by equality of all columns, one for one."""
+        source = self._input(table)
+        if source.append_only:
+            raise fail("B6011", f'"{source.name}" is a stream: its rows cannot be deleted', hint="declare it with CREATE TABLE")
+        self._add(source, rows, -1)
+
+    def _add(self, source: Input, rows: Iterable[Mapping[str, Any]], weight: int, producer: str | None = None) -> None:
+        columns = [c for c in source.schema if c.name not in (UID, INGEST_TIME)]  # nested data is hidden, but given
+        if weight < 0 and source.primary_key:
+            columns = [c for c in columns if c.name in source.primary_key]
+            rows = [{k: v for k, v in r.items() if k.casefold() in {c.name.casefold() for c in columns}} for r in rows]
+        table = arrow_rows(source.name, columns, rows)
+        if not table.num_rows:
+            return
+        table = table.append_column(WEIGHT, pa.array([weight] * table.num_rows, pa.int64()))
+        if weight > 0 and self._clock is None and _lacks_rowtime(source, table):
+            self._early.append((source, table, producer))  # the clock at their arrival is not set yet
+        elif weight > 0:
+            self._intake.insert(source, table, self._now(), producer)
+        else:
+            self._intake.delete(source, table)
+
+    def _input(self, name: str) -> Input:
+        spelled = (name.casefold(), f"_{name}{IMPORTED}".casefold())  # the input of an imported script has no name in this one
+        inputs = [i for i in self.catalog.inputs.values() if i.late_of is None]
+        found = next((i for wanted in spelled for i in inputs if i.name.casefold() == wanted), None)
+        if found is None:
+            known = ", ".join(sorted({i.name.removesuffix(IMPORTED) for i in inputs})) or "none"
+            raise fail("B6012", f'the script has no input "{name}"', hint=f"its inputs: {known}")
+        return found
+
+    def bound(
+        self, table: str, time: Any, producer: str | None = None, strict: bool = False, column: str | None = None
+    ) -> None:
+        """A rowtime bound: no later row of the producer is below `time` (`strict`: nor at it). `column` None: the first."""
+        at = event_time.instant(as_instant(time))
+        self._intake.bound(self._input(table), at, self._now(), column=column, producer=producer, strict=strict)
+
+    def open(self, table: str, producer: str | None = None, bound: Any = None) -> None:
+        """A producer comes: until its first row or bound it holds the stream where it is."""
+        least = None if bound is None else event_time.instant(as_instant(bound))
+        self._intake.open(self._input(table), producer, least, self._now())
+
+    def close(self, table: str | None = None, producer: str | None = None) -> None:
+        """Close the Workbench; with a table, one of its producers goes."""
+        if table is not None:
+            self._intake.close(self._input(table), producer, self._now())
+            return
+        self.engine.close()
+        self.store.close()
+
+    # --- epochs
+
+    def clock(self, time: Any) -> None:
+        """Set now(); it never goes back."""
+        instant = as_instant(time)
+        if self._clock is not None and instant < self._clock:
+            raise fail("B6013", f"the clock cannot go back from {self._clock} to {instant}")
+        self._clock = instant
+        self._take_early()
+
+    def step(self) -> int:
+        """Run one epoch, also without input, and return its number."""
+        now = self._clock or datetime.now(UTC)
+        self._take_early()
+        bounds = self._intake.clocks.as_document()
+        report = self.engine.run_epoch(self._intake.arrivals(), now, bounds=bounds, keep_deltas=True)
+        self._intake.committed(self.engine.clocks)
+        self._report = report
+        self._log.add(report)
+        return report.epoch
+
+    def _take_early(self) -> None:
+        """Rows that came before there was a clock arrive now."""
+        early, self._early = self._early, []
+        for source, table, producer in early:
+            self._intake.insert(source, table, self._now(), producer)
+
+    def _now(self) -> int:
+        return event_time.instant(self._clock or datetime.now(UTC))
+
+    def restart(self) -> None:
+        """Close everything and open again from the store."""
+        url = self.store.url
+        self.engine.close()
+        self.store.close()
+        self._report = None
+        self._open(url)
+
+    # --- answers
+
+    def rows(self, view: str) -> list[dict[str, Any]]:
+        """The view now, as the store serves it."""
+        id_ = self._relation(view)
+        table = self.engine.tables.get(id_)
+        if table is None:
+            raise fail(
+                "B7050", f'"{view}" is private and not stored', hint="give it a name without the leading underscore to serve it"
+            )
+        if id_ in self.engine.fresh:
+            return []  # no epoch has filled it yet
+        reader = self.store.reader()
+        try:
+            rows = reader.rows(table)
+            if table.schema.key == (SEQUENCE,):
+                rows = rows.sort_by(SEQUENCE)
+            return _dicts(self._shown(id_, rows))
+        finally:
+            reader.close()
+
+    def changes(self, view: str) -> list[tuple[dict[str, Any], int]]:
+        """What the last epoch changed in the view: rows with weight +1 or -1."""
+        delta = self._report.deltas.get(self._relation(view)) if self._report else None
+        if delta is None:
+            return []
+        return list(zip(self._shown(self._relation(view), delta).to_pylist(), delta[WEIGHT].to_pylist(), strict=True))
+
+    def batch(self, view: str) -> list[dict[str, Any]]:
+        """The same view recomputed by Spark from all input so far: the oracle."""
+        id_ = self._relation(view)
+        now = self.engine.last_clock or self._clock or datetime.now(UTC)
+        return _dicts(self._shown(id_, run_batch(self.spark, self.catalog, id_, self._log, now)))
+
+    def graphql(self, query: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The API's answer, as a dict."""
+        from belvedere.api import execute_graphql
+
+        reader = self.store.reader()
+        try:
+            answer: dict[str, Any] = execute_graphql(self.catalog, self.engine.tables, reader, query, variables)
+            return answer
+        finally:
+            reader.close()
+
+    def _relation(self, name: str) -> str:
+        id_ = self.catalog.find(name)
+        if id_ is None:
+            known = ", ".join([*self.catalog.inputs, *self.catalog.views])
+            raise fail("B2001", f'the script defines no "{name}"', hint=f"it defines {known}")
+        return id_
+
+    def _shown(self, id_: str, table: pa.Table) -> pa.Table:
+        return table.select([c.name for c in self.catalog.schema_of(id_).visible])
+
+
+def _lacks_rowtime(source: Input, table: pa.Table) -> bool:
+    column = source.schema.find(ROWTIME)
+    return column is not None and column.hidden and (ROWTIME not in table.schema.names or table[ROWTIME].null_count > 0)
+
+
+def _dicts(table: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows

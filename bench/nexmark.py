@@ -1,0 +1,222 @@
+"""The NEXMark queries one by one: events a second at two sizes of epoch, and what a small epoch costs over a large state.
+
+In: which queries, how many events. Out: two tables on stdout and `bench/results/nexmark.json`. Measured are whole epochs of the
+engine (look-ups, Spark, writes, commit); events are made before the clock starts. "Spark batch" and "DuckDB" compute the view
+anew over all events so far, the second time, in the same run: what it takes to be as fresh without keeping anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from belvedere import Workbench
+from belvedere.settings import load_project
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples" / "nexmark"
+QUERIES = [f"Q{n}" for n in range(23)]
+LARGE = ("Q1", "Q4", "Q5", "Q8", "Q17", "Q18")
+STATEFUL = ("Q4", "Q9", "Q17", "Q18")
+START = datetime(2024, 3, 1, 12, 0, tzinfo=UTC)
+STREAMS = ("Person", "Auction", "Bid")
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One query at one size of epoch. Times in seconds; the recomputations are over all events of the run."""
+
+    query: str
+    events_per_epoch: int
+    epochs: int
+    events_per_second: float
+    epoch_p50: float
+    spark_batch: float
+    duckdb_batch: float
+
+
+@dataclass(frozen=True)
+class SmallEpoch:
+    """The median time of an epoch of few events over the state of many."""
+
+    query: str
+    state_events: int
+    events: int
+    epoch_p50: float
+    spark_batch: float
+    duckdb_batch: float
+
+
+class Bench:
+    """One query on a Workbench of its own; its inputs are private, so that only what it needs is kept."""
+
+    def __init__(self, query: str, generator: ModuleType, folder: Path):
+        self.query, self.generator, self.folder = query, generator, folder
+        generator.write(folder / "data" / "auctions", count=50, each=50)
+        (folder / "belvedere.toml").write_text((EXAMPLE / "belvedere.toml").read_text())
+        self.wb = Workbench(script_of(query), store=f"sqlite:///{folder}/store.db", project=load_project(folder))
+        self.inputs = {i.name.removeprefix("_"): i.id for i in self.wb.catalog.inputs.values()}
+        self.first = 0
+        self.clock = START
+        self.arrived: dict[str, list[pa.Table]] = {name: [] for name in self.inputs}
+
+    def epoch(self, events: int) -> float:
+        """Seconds for an epoch of the next events."""
+        tables = self.generator.events(self.first, self.first + events)
+        if not self.first and "SideInput" in self.inputs:
+            tables["SideInput"] = self.generator.side_input()
+        self.first += events
+        self.clock += timedelta(seconds=10)
+        tables = {name: rows for name, rows in tables.items() if name in self.inputs}
+        for name, rows in tables.items():
+            self.arrived[name].append(rows)
+        started = time.perf_counter()
+        self.wb.engine.run_epoch({self.inputs[name]: rows for name, rows in tables.items()}, self.clock)
+        return time.perf_counter() - started
+
+    def spark_batch(self) -> float:
+        """Seconds for Spark to compute the view anew from Parquet files."""
+        from belvedere.spark.batch import full_plan
+        from belvedere.spark.ingest import stamp
+        from belvedere.spark.render import CLOCK_COLUMN, render
+
+        names = {id_: f"bench_{name.lower()}" for name, id_ in self.inputs.items()}
+        for name, id_ in self.inputs.items():
+            path = self.folder / f"{name}.parquet"
+            source = self.wb.catalog.inputs[id_]
+            rows = stamp(pa.concat_tables(self.arrived[name]), source, 1, START)
+            pq.write_table(rows.select(source.schema.names), path, row_group_size=250_000)
+            self.wb.spark.read.parquet(str(path)).createOrReplaceTempView(names[id_])
+        clock = pa.table({CLOCK_COLUMN: pa.array([self.clock], pa.timestamp("us", tz="UTC"))})
+        self.wb.spark.createDataFrame(clock).createOrReplaceTempView("bench_clock")
+        view = next(v.id for v in self.wb.catalog.views.values() if v.name == self.query)
+        text = render(full_plan(self.wb.catalog, view), names.__getitem__, "bench_clock")
+        return best_of_two(lambda: self.wb.spark.sql(text).write.format("noop").mode("overwrite").save())
+
+    def duckdb_batch(self) -> float:
+        """Seconds for DuckDB to compute the view anew from its own tables in memory."""
+        parts = re.split(r"^-- view: (\w+)\n", (EXAMPLE / "duckdb.sql").read_text(), flags=re.MULTILINE)[1:]
+        text = dict(zip(parts[::2], parts[1::2], strict=True))[self.query]
+        connection: Any = duckdb.connect()
+        connection.execute("SET TimeZone = 'UTC'")
+        for name, tables in self.arrived.items():
+            connection.register("arrived", pa.concat_tables(tables))
+            moment = f"TIMESTAMPTZ '{START.isoformat()}'"
+            connection.execute(f"CREATE TABLE {name} AS SELECT *, {moment} AS _ingest_time FROM arrived")
+        return best_of_two(lambda: connection.execute(f"CREATE OR REPLACE TABLE answer AS {text}"))
+
+
+def script_of(query: str) -> str:
+    """The part of the example that a query needs, over private inputs."""
+    text = re.sub(r"^--.*\n|/\*\*.*?\*/\n", "", (EXAMPLE / "nexmark.sqrl").read_text(), flags=re.MULTILINE)
+    statements = [s.strip() for s in text.split(";") if s.strip()]
+    views = {s.partition(" :=")[0]: s for s in statements if not s.startswith("IMPORT")}
+    needed = [views[query]]
+    for name in re.findall(r"\bQ\d+\b", views[query].partition(" :=")[2]):
+        needed.insert(0, "_" + views[name])
+    body = re.sub(r"(?<= )Q\d+\b(?! :=)", lambda m: "_" + m[0], ";\n".join(needed))
+    body = re.sub(rf"\b({'|'.join((*STREAMS, 'SideInput'))})\b", r"_\1", body)
+    imports = [f"IMPORT auctions.{n} AS _{n}" for n in (*STREAMS, "SideInput") if f"_{n}" in body]
+    return ";\n".join([*imports, body]) + ";\n"
+
+
+def best_of_two(work: Any) -> float:
+    """Seconds of the faster of two runs."""
+    times = []
+    for _ in range(2):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def opened(query: str) -> Iterator[Bench]:
+    """A bench that is closed, and whose files are gone, when the loop over it ends."""
+    spec = importlib.util.spec_from_file_location("nexmark_events", EXAMPLE / "prepare.py")
+    assert spec is not None
+    assert spec.loader is not None
+    generator = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = generator
+    spec.loader.exec_module(generator)
+    with tempfile.TemporaryDirectory(prefix="belvedere-bench-") as folder:
+        bench = Bench(query, generator, Path(folder))
+        yield bench
+        bench.wb.close()
+
+
+def measure_speed(query: str, size: int, epochs: int, warm: int = 1) -> Speed:
+    """Run `warm` epochs and then those that count."""
+    for bench in opened(query):
+        times = [bench.epoch(size) for _ in range(warm + epochs)][warm:]
+        p50 = sorted(times)[len(times) // 2]
+        found = Speed(query, size, epochs, size * epochs / sum(times), p50, bench.spark_batch(), bench.duckdb_batch())
+    return found
+
+
+def measure_small(query: str, state: int, events: int, epochs: int) -> SmallEpoch:
+    """Fill the state in one epoch, warm up by one small epoch, and measure the next."""
+    for bench in opened(query):
+        bench.epoch(state)
+        times = sorted([bench.epoch(events) for _ in range(epochs + 1)][1:])
+        found = SmallEpoch(query, state, events, times[len(times) // 2], bench.spark_batch(), bench.duckdb_batch())
+    return found
+
+
+def show(*values: object) -> None:
+    """A line of the table."""
+    print("  ".join(f"{v:>13,.2f}" if isinstance(v, float) else f"{v:>13}" for v in values), flush=True)
+
+
+def measure(queries: Sequence[str], size: int, large: int, epochs: int, states: Sequence[int], changes: int) -> None:
+    """Print the tables and write the results."""
+    results: list[Speed | SmallEpoch] = []
+    show("query", "events/epoch", "epochs", "events/s", "epoch s", "Spark batch s", "DuckDB s")
+    for query, count, number in [(q, size, epochs) for q in queries] + [(q, large, 2) for q in LARGE if q in queries and large]:
+        speed = measure_speed(query, count, number)
+        show(query, count, number, f"{speed.events_per_second:,.0f}", speed.epoch_p50, speed.spark_batch, speed.duckdb_batch)
+        results.append(speed)
+    print()
+    show("query", "state events", "events/epoch", "epoch s", "Spark batch s", "DuckDB s")
+    for query in (q for q in STATEFUL if q in queries):
+        for state in states:
+            small = measure_small(query, state, changes, epochs)
+            show(query, state, changes, small.epoch_p50, small.spark_batch, small.duckdb_batch)
+            results.append(small)
+    target = ROOT / "bench" / "results" / "nexmark.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps([asdict(r) for r in results], indent=2) + "\n")
+    print("\nSpark batch and DuckDB: the view once over all events of the run. Written to bench/results/nexmark.json")
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.nexmark", description="measure the NEXMark queries on this machine")
+    parser.add_argument("--queries", nargs="+", default=QUERIES, choices=QUERIES, metavar="Q")
+    parser.add_argument("--size", type=int, default=10_000, help="events per epoch")
+    parser.add_argument("--large", type=int, default=1_000_000, help=f"events per epoch for {', '.join(LARGE)}; 0: not at all")
+    parser.add_argument("--epochs", type=int, default=5, help="epochs that count, after one to warm up")
+    parser.add_argument(
+        "--states", type=int, nargs="*", default=[10_000, 100_000, 1_000_000], help="events behind small epochs"
+    )
+    parser.add_argument("--changes", type=int, default=1_000, help="events in a small epoch")
+    given = parser.parse_args()
+    measure(given.queries, given.size, given.large, given.epochs, given.states, given.changes)
+
+
+if __name__ == "__main__":
+    main()

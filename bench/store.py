@@ -1,0 +1,128 @@
+"""`python -m bench.store [URL]`: what the store's calls cost, as a table. Without a URL: a temporary SQLite file."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from belvedere.schema import TIMESTAMP, Column, Schema
+from belvedere.store import EpochRow, Store, StoredTable, Transaction, open_store
+
+TABLE = StoredTable(
+    "Measured",
+    Schema(
+        (Column("customer", pa.int64()), Column("total", pa.float64()), Column("name", pa.string()), Column("at", TIMESTAMP))
+    ),
+    paths=("_by_customer",),
+)
+PLAIN = StoredTable("Appended", TABLE.schema)
+
+
+def rows(numbers: np.ndarray[Any, Any], table: StoredTable, change: float = 0.0) -> pa.Table:
+    """A row per number; its hash is spread over all 64 bits, as real ones are."""
+    keys = pa.array([f'["customer",{n}]' for n in numbers.tolist()])
+    columns = {
+        "customer": pa.array(numbers),
+        "total": pa.array(numbers * 0.25 + change),
+        "name": pa.array([f"name of customer {n}" for n in numbers.tolist()]),
+        "at": pa.array(numbers * 1_000_000, TIMESTAMP),
+        "_key": keys,
+        "_by_customer": pa.array(hashes(numbers)),
+    }
+    return pa.table({name: columns[name] for name in table.arrow.names}, schema=table.arrow)
+
+
+def hashes(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A mixing of 64 bits that no two numbers share."""
+    mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return (mixed ^ (mixed >> np.uint64(29))).astype(np.int64)
+
+
+class Bench:
+    """Runs each call in an epoch of its own and keeps the best time."""
+
+    def __init__(self, store: Store):
+        self.store = store
+        last = store.last_epoch()
+        self.epoch = last.epoch if last else 0
+        self.table = Table("what", "rows", "milliseconds", "of this process", title=f"store: {store.dialect}")
+
+    def time(self, what: str, size: int, call: Callable[[Transaction], Any], repeat: int = 3) -> None:
+        """Time `call` and its commit."""
+        best = (float("inf"), 0.0)
+        for _ in range(repeat):
+            started, worked = time.perf_counter(), time.process_time()
+            transaction = self.store.begin()
+            call(transaction)
+            self.epoch += 1
+            transaction.commit(EpochRow(self.epoch, datetime(2020, 1, 1, tzinfo=UTC)))
+            best = min(best, (time.perf_counter() - started, time.process_time() - worked))
+        self.table.add_row(what, f"{size:,}", *(f"{seconds * 1000:,.1f}" for seconds in best))
+
+
+def measure(store: Store, large: int, sizes: list[int]) -> Table:
+    """Fill a table with `large` rows, then change and look up some of them."""
+    bench = Bench(store)
+    store.create([TABLE, PLAIN])
+    everything = rows(np.arange(large), TABLE)
+    bench.time("an empty epoch", 0, lambda t: None)
+    bench.time(
+        "append, key index only", large, lambda t: t.append("Appended", everything.select(PLAIN.arrow.names).to_reader()), 1
+    )
+    fill = lambda t: t.replace("Measured", None, None, everything.to_reader()).read_all()  # noqa: E731
+    bench.time("replace into an empty table", large, fill, 1)
+    bench.time("read all", large, lambda t: t.lookup("Measured", None, None).read_all())
+    random = np.random.default_rng(7)
+    for size in sizes:
+        numbers = random.choice(large, size, replace=False)
+        paths, keys = pa.array(hashes(numbers)), pa.array([f'["customer",{n}]' for n in numbers.tolist()])
+        bench.time("look up by path", size, lambda t, k=paths: t.lookup("Measured", "_by_customer", k).read_all())  # type: ignore[misc]
+        bench.time("look up by key", size, lambda t, k=keys: t.lookup("Measured", "_key", k).read_all())  # type: ignore[misc]
+        for share in (1, 0):
+            bench.time(f"replace, {share:.0%} differ", size, _replacing(numbers, paths, share))
+        bench.time("apply updates", size, _applying(numbers))
+    return bench.table
+
+
+def _replacing(numbers: np.ndarray[Any, Any], paths: pa.Array, share: int) -> Callable[[Transaction], Any]:
+    versions = iter([rows(numbers, TABLE, change * share) for change in range(1, 5)])
+    return lambda transaction: transaction.replace("Measured", "_by_customer", paths, next(versions).to_reader()).read_all()
+
+
+def _applying(numbers: np.ndarray[Any, Any]) -> Callable[[Transaction], Any]:
+    old = rows(numbers, TABLE)
+    new = rows(numbers, TABLE, 0.5)
+    weights = [pa.repeat(pa.scalar(w, pa.int64()), len(old)) for w in (-1, 1)]
+    delta = pa.concat_tables(
+        t.append_column(TABLE.arrow_delta.field("_weight"), w) for t, w in zip((old, new), weights, strict=True)
+    )
+    return lambda transaction: transaction.apply("Measured", delta.to_reader())
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.store", description="measure the store on this machine")
+    parser.add_argument(
+        "url", nargs="?", default="sqlite://", help="a store's URL; its tables Measured and Appended are dropped"
+    )
+    parser.add_argument("--large", type=int, default=1_000_000, help="rows in the table")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10, 1_000, 60_000], help="rows per change")
+    options = parser.parse_args()
+    store = open_store(options.url)
+    store.drop(["Measured", "Appended"])
+    bench = measure(store, options.large, options.sizes)
+    store.drop(["Measured", "Appended"])
+    store.close()
+    Console().print(bench)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""`python -m bench.window_by`: the WINDOW BY paper's queries against Spark's OVER, a nested loop and DuckDB, in one run.
+
+Each query computes its windows over the same cached rows and reduces them to one checksum, so that no result is left out and none
+travels. OVER runs with Spark's segment tree on. The nested loop is the paper's rewrite of unbounded windows: a join of starts,
+ends and rows. Rows: `stations` series of equal length; `threshold` sets how long Fig. 13's windows get.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from belvedere.spark.session import local_session
+from belvedere.spark.window_by.run import sql
+
+ROW = "{:<22}{:>12}{:>22}{:>22}{:>22}"
+HEAD = "FROM ghcn AS g WINDOW BY w PARTITION BY g.station ORDER BY g.day TYPE "
+COLD = "START AS s WHEN s.val < {c} END NEXT AS n WHEN n.val >= {c}"
+OVER = "SELECT val, {f}(val) OVER (PARTITION BY station ORDER BY day {frame}) AS a FROM ghcn"
+LOOP = """
+WITH numbered AS (SELECT *, row_number() OVER (PARTITION BY station ORDER BY day) AS p,
+  lead(val) OVER (PARTITION BY station ORDER BY day) AS following, count(*) OVER (PARTITION BY station) AS n FROM ghcn),
+ends AS (SELECT s.station, s.p, min(e.p) AS e FROM numbered s JOIN numbered e ON s.station = e.station AND e.p >= s.p
+  AND (e.following >= {c} OR e.p = e.n) WHERE s.val < {c} GROUP BY s.station, s.p)
+SELECT s.station, s.p, avg(x.val) AS a FROM ends s JOIN numbered x ON x.station = s.station AND x.p BETWEEN s.p AND s.e
+GROUP BY s.station, s.p
+"""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One query in the words of each engine; None where it cannot say it."""
+
+    name: str
+    window_by: str
+    over: str | None = None
+    loop: str | None = None
+    duck: str | None = None
+
+
+def contests(lengths: list[int], cold: int) -> Iterator[Contest]:
+    """The paper's queries; the counted ones for several lengths."""
+    for length in lengths:
+        frame = f"ROWS BETWEEN CURRENT ROW AND {length - 1} FOLLOWING"
+        counted = (
+            HEAD + f"SLIDING START AS s AT sp WHEN TRUE END AT ep WHEN ep - sp = {length - 1} SELECT ARRAY_{{f}}(w[*].val) AS a"
+        )
+        for name in ("AVG", "MAX", "MEDIAN"):
+            over = OVER.format(f=name, frame=frame)
+            yield Contest(f"12 {name} of {length}", counted.format(f=name), over if name != "MEDIAN" else None, None, over)
+    week = "RANGE BETWEEN CURRENT ROW AND 7 FOLLOWING"
+    range_query = HEAD + "SLIDING START AS s END NEXT AS n WHEN n.day - s.day > 7 SELECT ARRAY_AVG(w[*].val) AS a"
+    yield Contest("11 one week", range_query, OVER.format(f="AVG", frame=week), None, OVER.format(f="AVG", frame=week))
+    yield Contest(
+        "13 while cold",
+        HEAD + f"SLIDING {COLD.format(c=cold)} SELECT ARRAY_AVG(w[*].val) AS a",
+        None,
+        LOOP.format(c=cold),
+        LOOP.format(c=cold),
+    )
+    yield Contest("14 cold spells", HEAD + f"TUMBLING {COLD.format(c=cold)} SELECT ARRAY_AVG(w[*].val) AS a")
+    yield Contest("15 blocks of 20", HEAD + "TUMBLING START AT sp END AT ep WHEN ep - sp = 19 SELECT ARRAY_AVG(w[*].val) AS a")
+    yield Contest("16 weeks", HEAD + "TUMBLING START AS s END NEXT AS n WHEN n.day - s.day > 7 SELECT ARRAY_AVG(w[*].val) AS a")
+    neighbours = "LABEL AS l AT lp START AT sp WHEN lp - sp = 1 END AT ep WHEN ep - lp = 1 SELECT ARRAY_AVG(w[*].val) AS a"
+    frame = "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING"
+    yield Contest(
+        "17 neighbours",
+        HEAD + "SLIDING " + neighbours,
+        OVER.format(f="AVG", frame=frame),
+        None,
+        OVER.format(f="AVG", frame=frame),
+    )
+    growing = "LABEL AT lp START UNBOUNDED END AT ep WHEN ep = lp SELECT ARRAY_AVG(w[*].val) AS a"
+    frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    yield Contest(
+        "19 until now", HEAD + "SLIDING " + growing, OVER.format(f="AVG", frame=frame), None, OVER.format(f="AVG", frame=frame)
+    )
+    yield Contest(
+        "20 sessions", HEAD + "TUMBLING START AS s END AS e NEXT AS n WHEN n.day - e.day > 2 SELECT ARRAY_AVG(w[*].val) AS a"
+    )
+
+
+def rows(spark: Any, count: int, stations: int) -> Any:
+    """`count` rows of `stations` series: a day with gaps, and a value from 0 to 999."""
+    return spark.range(count).selectExpr(
+        f"id % {stations} AS station",
+        f"id div {stations} * 2 + pmod(xxhash64(id, 1), 2) AS day",
+        "pmod(xxhash64(id, 2), 1000) AS val",
+    )
+
+
+def seconds(action: Callable[[], Any], repeats: int) -> tuple[float, float]:
+    """The best time of some runs, and the checksum."""
+    best, answer = float("inf"), 0.0
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        answer = float(action() or 0)
+        best = min(best, time.perf_counter() - begin)
+    return best, answer
+
+
+def spark_sum(frame: Any) -> float:
+    return float(frame.selectExpr("sum(a) AS s").collect()[0].s or 0)
+
+
+def measure(count: int, stations: int, lengths: list[int], cold: int, repeats: int, loops: bool) -> None:
+    """Print one table."""
+    spark = local_session(memory="6g")
+    ghcn = rows(spark, count, stations).cache()
+    ghcn.count()
+    ghcn.createOrReplaceTempView("ghcn")
+    duck = _duck(ghcn)
+
+    def by_spark(text: str) -> float:
+        return spark_sum(spark.sql(text))
+
+    def by_duck(text: str) -> float:
+        return float(duck.execute(f"SELECT sum(a) FROM ({text})").fetchall()[0][0] or 0)
+
+    print(f"{count:,} rows, {stations:,} partitions, seconds")
+    print(ROW.format("query", "WINDOW BY", "OVER", "nested loop", "DuckDB"))
+    for contest in contests(lengths, cold):
+        mine, answer = seconds(lambda c=contest: spark_sum(sql(spark, c.window_by, ghcn=ghcn)), repeats)  # type: ignore[misc]
+        cells = [contest.name, f"{mine:.2f}"]
+        for text, run in ((contest.over, by_spark), (contest.loop if loops else None, by_spark), (contest.duck, by_duck)):
+            cells.append(against(run, text, answer, repeats) if text is not None else "")
+        print(ROW.format(*cells), flush=True)
+
+
+def against(run: Callable[[str], float], text: str, answer: float, repeats: int) -> str:
+    """Another engine's time, and whether its answer is another one (an OVER frame is not empty where a window is unclosed)."""
+    took, theirs = seconds(lambda: run(text), repeats)
+    return f"{took:.2f}" + ("" if abs(answer - theirs) <= 1e-6 * max(1.0, abs(theirs)) else " (other answer)")
+
+
+def _duck(frame: Any) -> Any:
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("SET threads TO 2")
+    connection.register("arrow", frame.toArrow())
+    connection.execute("CREATE TABLE ghcn AS SELECT * FROM arrow")
+    return connection
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.window_by", description="WINDOW BY against OVER, nested loops and DuckDB"
+    )
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--stations", type=int, nargs="+", default=[500, 1], help="numbers of partitions to try")
+    parser.add_argument("--lengths", type=int, nargs="+", default=[10, 1_000, 100_000])
+    parser.add_argument("--cold", type=int, default=900, help="threshold of Fig. 13 and 14: 900 gives windows of some ten rows")
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--loops", action="store_true", help="run the nested loops too: slow where windows are long")
+    given = parser.parse_args()
+    for stations in given.stations:
+        measure(given.rows, stations, given.lengths, given.cold, given.repeats, given.loops)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""A reader over the example rows, without a store."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+import api_example as example
+
+from belvedere.store.layout import Layout
+
+
+class MemoryReader:
+    """A SQLite database in memory with the example's rows, in the stored forms of the store's own codec."""
+
+    dialect = "sqlite"
+
+    def __init__(self, committed: bool = True):
+        self.statements: list[str] = []
+        self.connection = sqlite3.connect(":memory:", check_same_thread=False)
+        self.connection.execute("CREATE TABLE _belvedere_epoch (epoch BIGINT PRIMARY KEY, clock BIGINT, committed_at BIGINT)")
+        rows = example.rows()
+        for name, table in example.tables(example.catalog()).items():
+            layout = Layout("sqlite", table)
+            self.connection.execute(layout.create())
+            for batch in example.arrow(table, rows[name]).to_batches():
+                flat = layout.flatten(batch)
+                columns = [["NaN" if str(v) == "nan" else v for v in column.to_pylist()] for column in flat.columns]
+                marks = ",".join("?" * len(columns))
+                self.connection.executemany(f"INSERT INTO {layout.name} VALUES ({marks})", zip(*columns, strict=True))
+        if committed:
+            self.connection.execute("INSERT INTO _belvedere_epoch VALUES (7, 1577880000000000, 1577880001000000)")
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        self.statements.append(sql)
+        return self.connection.execute(sql, parameters).fetchall()
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+class Recorded:
+    """A reader that notes its statements."""
+
+    def __init__(self, reader: Any):
+        self.statements: list[str] = []
+        self._reader = reader
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        self.statements.append(sql)
+        return self._reader.execute(sql, parameters)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)

@@ -1,0 +1,68 @@
+"""The example's rows behind every kind of reader: SQLite in memory, a file by both libraries, Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import api_example as example
+import pytest
+from api_reader import MemoryReader, Recorded
+
+from belvedere.store import EpochRow, open_reader, open_store
+
+
+def fill(url: str) -> None:
+    """Make a store with the example's rows, in its eighth epoch."""
+    store = open_store(url)
+    tables = example.tables(example.catalog())
+    store.create(list(tables.values()))
+    store.acquire("test", 600)
+    clock = datetime(2020, 1, 1, 12, tzinfo=UTC)
+    for epoch in range(8):
+        transaction = store.begin()
+        if epoch == 7:
+            for name, rows in example.rows().items():
+                transaction.append(name, example.arrow(tables[name], rows).to_reader())
+        transaction.commit(EpochRow(epoch, clock))
+    store.release("test")
+    store.close()
+
+
+@pytest.fixture(scope="session")
+def sqlite_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path: Path = tmp_path_factory.mktemp("api") / "store.db"
+    fill(f"sqlite:///{path}")
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture(scope="session")
+def postgres_store(postgres_server: str) -> Iterator[str]:
+    from adbc_driver_postgresql import dbapi
+
+    with dbapi.connect(postgres_server, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE api_example")
+    url = postgres_server.replace("/postgres?", "/api_example?")
+    fill(url)
+    yield url
+    with dbapi.connect(postgres_server, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("DROP DATABASE api_example WITH (FORCE)")
+
+
+@pytest.fixture(params=["memory", "file", "library", pytest.param("postgres", marks=pytest.mark.postgres)])
+def reader(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A reader of the example's rows that notes its statements."""
+    if request.param == "memory":
+        made: Any = MemoryReader()
+        yield made
+        made.close()
+        return
+    url = request.getfixturevalue("postgres_store" if request.param == "postgres" else "sqlite_file")
+    store = open_store(url) if request.param == "library" else None
+    recorded = Recorded(open_reader(url))
+    yield recorded
+    recorded.close()
+    if store is not None:
+        store.close()

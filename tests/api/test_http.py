@@ -1,0 +1,200 @@
+"""The HTTP side: GraphQL over HTTP, readiness, metrics, the console, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import api_example as example
+import pytest
+from api_reader import MemoryReader
+from starlette.testclient import TestClient
+
+from belvedere.api.limits import Limits
+from belvedere.api.server import Application, ServerSettings
+from belvedere.errors import fail
+
+CATALOG = example.catalog()
+
+
+def client_of(reader: Any, **settings: Any) -> TestClient:
+    return TestClient(Application(CATALOG, lambda: reader, ServerSettings(**settings)))
+
+
+@pytest.fixture
+def client(reader: MemoryReader) -> Iterator[TestClient]:
+    reader.last_epoch = lambda: None  # type: ignore[attr-defined]
+    with client_of(reader) as made:
+        yield made
+
+
+def test_post_and_get(client: TestClient) -> None:
+    for answer in (
+        client.post("/graphql", json={"query": "query A($n: Int) { things(limit: $n) { id } }", "variables": {"n": 1}}),
+        client.get("/graphql", params={"query": "query A($n: Int) { things(limit: $n) { id } }", "variables": '{"n": 1}'}),
+        client.post(
+            "/graphql", json={"query": "query A { things(limit: 1) { id } } query B { things { id } }", "operationName": "A"}
+        ),
+    ):
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json()["data"] == {"things": [{"id": 1}]}
+        assert answer.json()["extensions"]["epoch"] == 7
+
+
+def test_the_newer_media_type_has_statuses(client: TestClient) -> None:
+    wrong = {"query": "{ thing { id } }"}
+    assert client.post("/graphql", json=wrong).status_code == 200
+    answer = client.post("/graphql", json=wrong, headers={"accept": "application/graphql-response+json"})
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/graphql-response+json"
+    assert "things" in answer.json()["errors"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("content", "media", "status"),
+    [
+        (b"{", "application/json", 400),
+        (b'{"query": 5}', "application/json", 400),
+        (b"[]", "application/json", 400),
+        (b'{"query": "{ things { id } }", "variables": []}', "application/json", 400),
+        (b'{"query": "{ things { id } }"}', "text/plain", 415),
+        (b"query=1", "application/x-www-form-urlencoded", 415),
+        (b'{"query": "' + b" " * 200_000 + b'"}', "application/json", 413),
+        (b"\xff\xfe", "application/json", 400),
+        (b"[" * 50_000, "application/json", 400),
+    ],
+)
+def test_bodies_that_are_refused(client: TestClient, content: bytes, media: str, status: int) -> None:
+    answer = client.post("/graphql", content=content, headers={"content-type": media})
+    assert answer.status_code == status
+    assert answer.json()["errors"][0]["extensions"]["code"].startswith("B80")
+
+
+def test_other_methods(client: TestClient) -> None:
+    assert client.delete("/graphql").status_code == 405
+    assert client.get("/graphql").status_code == 400
+    assert client.get("/nothing").status_code == 404
+
+
+def test_mutations_are_refused(client: TestClient) -> None:
+    for text in ("mutation { a }", "subscription { a }"):
+        message = client.post("/graphql", json={"query": text}).json()["errors"][0]["message"]
+        assert "read only" in message
+
+
+def test_readiness_follows_the_store(reader: MemoryReader) -> None:
+    there: list[Any] = []
+
+    def open_reader() -> Any:
+        if not there:
+            raise fail("B7001", "there is no store")
+        return reader
+
+    with TestClient(Application(CATALOG, open_reader)) as client:
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/readyz").status_code == 503
+        answer = client.post("/graphql", json={"query": "{ things { id } }"})
+        assert answer.status_code == 503
+        assert answer.json()["errors"][0]["extensions"]["code"] == "B8005"
+        there.append(True)
+        assert client.post("/graphql", json={"query": "{ things(limit: 1) { id } }"}).json()["data"] == {"things": [{"id": 1}]}
+
+
+def test_metrics_count_requests(client: TestClient) -> None:
+    client.post("/graphql", json={"query": "{ things { id } }"})
+    client.post("/graphql", json={"query": "{ thing { id } }"})
+    text = client.get("/metrics").text
+    assert 'belvedere_requests_total{outcome="ok"} 1' in text
+    assert 'belvedere_requests_total{outcome="refused"} 1' in text
+    assert "belvedere_request_seconds_count 2" in text
+
+
+def test_the_console_needs_no_other_host(client: TestClient) -> None:
+    page = client.get("/")
+    assert page.status_code == 200
+    assert client.get("/graphql", headers={"accept": "text/html"}).text == page.text
+    for name in ("console.js", "console.css", "icon.svg"):
+        text = client.get(f"/console/{name}").text
+        assert f"console/{name}" in page.text
+        assert "https://" not in text
+        assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "type MonitoringGroup " in client.get("/schema.graphql").text
+
+
+def test_a_token_guards_the_data(reader: MemoryReader) -> None:
+    with client_of(reader, token="s3cret") as client:
+        asked = {"query": "{ things(limit: 1) { id } }"}
+        assert client.post("/graphql", json=asked).status_code == 401
+        assert client.post("/graphql", json=asked, headers={"authorization": "Bearer wrong"}).status_code == 401
+        assert client.get("/metrics").status_code == 401
+        assert client.post("/graphql", json=asked, headers={"authorization": "Bearer s3cret"}).status_code == 200
+        assert client.get("/healthz").status_code == 200
+
+
+def test_foreign_names_and_origins(reader: MemoryReader) -> None:
+    with client_of(reader, hosts=frozenset({"localhost"}), origins=("https://app.example",)) as client:
+        asked = {"query": "{ things(limit: 1) { id } }"}
+        assert client.post("/graphql", json=asked, headers={"host": "evil.example"}).status_code == 421
+        answer = client.post("/graphql", json=asked, headers={"host": "localhost:1", "origin": "https://app.example"})
+        assert answer.headers["access-control-allow-origin"] == "https://app.example"
+        answer = client.post("/graphql", json=asked, headers={"host": "localhost", "origin": "https://evil.example"})
+        assert "access-control-allow-origin" not in answer.headers
+
+
+# limits
+
+
+def refused(reader: Any, text: str, **limits: Any) -> str:
+    with client_of(reader, limits=Limits(**limits)) as client:
+        error = client.post("/graphql", json={"query": text}).json()["errors"][0]
+        assert error["extensions"]["code"] in ("B8004", "B8001", "B8002"), error
+        return str(error["message"])
+
+
+def test_limits(reader: MemoryReader) -> None:
+    deep = "{ monitoringGroup " + "{ hourReading { parent " * 10 + "{ groupid }" + " } }" * 10 + " }"
+    assert "levels deep" in refused(reader, deep)
+    assert "100 levels" in refused(reader, "{ a " * 5_000)
+    assert "aliases" in refused(reader, "{" + "".join(f"a{i}: things {{ id }} " for i in range(101)) + "}")
+    wide = "{ monitoringGroup(limit: 1000) { hourReading(limit: 1000) { parent { hourReading(limit: 1000) { avg_temp } } } } }"
+    assert "costs" in refused(reader, wide)
+    bomb = "{ things { ...F0 } } " + " ".join(
+        f"fragment F{i} on Things {{ {' '.join(f'...F{i + 1}' for _ in range(9))} id }}" for i in range(8)
+    )
+    assert refused(reader, bomb + " fragment F8 on Things { id }", aliases=10, fields=50)
+    assert "spread" in refused(reader, "{ things { ...A } } fragment A on Things { ...A }")
+    assert "token" in refused(reader, "{ things { " + "id " * 6_000 + "} }").lower()
+    assert "bytes" in refused(reader, "{ things { id name } }", answer=10)
+
+
+# injection
+
+
+@pytest.mark.parametrize(
+    "value", ["'; DROP TABLE Things; --", '" OR 1=1 --', "\\", "%_\\\\", "\u0000", "'||(SELECT 1)||'", "?1", "$1", "\x000\x00"]
+)
+def test_values_never_become_sql(client: TestClient, value: str) -> None:
+    for operator in ("eq", "like", "ilike", "startsWith", "contains"):
+        text = f"query($v: String) {{ things(filter: {{name: {{{operator}: $v}}}}) {{ id }} }}"
+        answer = client.post("/graphql", json={"query": text, "variables": {"v": value}}).json()
+        literal = client.post(
+            "/graphql", json={"query": text.replace("query($v: String) ", "").replace("$v", json.dumps(value))}
+        ).json()
+        assert literal.get("data") == answer.get("data")
+        assert answer.get("data", {"things": []})["things"] == [] or value in ("%_\\\\",)
+
+
+@pytest.mark.parametrize("name", ['things"; DROP', "things(filter: {x'y: 1})", "_belvedere_epoch", "sqlite_master"])
+def test_names_come_from_the_catalog_only(client: TestClient, reader: MemoryReader, name: str) -> None:
+    before = len(reader.statements)
+    assert "errors" in client.post("/graphql", json={"query": f"{{ {name} {{ id }} }}"}).json()
+    assert "errors" in client.post("/graphql", json={"query": "{ things(order: $o) { id } }", "variables": {"o": name}}).json()
+    assert len(reader.statements) == before
+
+
+def test_aliases_are_quoted_as_json_only(client: TestClient, reader: MemoryReader) -> None:
+    alias = "a" * 300
+    answer = client.post("/graphql", json={"query": f"{{ {alias}: things(limit: 1) {{ {alias}: id }} }}"}).json()
+    assert answer["data"] == {alias: [{alias: 1}]}

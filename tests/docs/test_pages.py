@@ -1,0 +1,170 @@
+"""The code on the pages works: every block of README.md and docs/*.md is run, page by page, from top to bottom.
+
+What a block is, its fence says:
+
+* `sql` is a script: it compiles without errors. `sql continued` goes on with the script before it; `sql error=B2001` has
+  that error.
+* `python` runs; the blocks of a page share their names.
+* `console` holds commands after `$ ` and what they print; a line `...` stands for any lines, and `...` in a line for
+  anything in it.
+* `toml` is a project file without mistakes.
+* any of them with `file=NAME` is written to that file first, in the page's own folder; `json` and `csv` can do no more.
+* `sh`, `text`, `graphql` and `json` are not run: commands that serve until they are stopped, and answers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+KNOWN = {"sql", "python", "console", "toml", "json", "csv", "sh", "text", "graphql", "mermaid"}
+NEEDS_SPARK = re.compile(r"^\$ belvedere (run|query|test)\b", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, the words after it, its text and the line of its fence."""
+
+    language: str
+    words: tuple[str, ...]
+    text: str
+    line: int
+
+    def option(self, name: str) -> str | None:
+        return next((w.partition("=")[2] for w in self.words if w.startswith(name + "=")), None)
+
+
+def blocks_of(page: Path) -> list[Block]:
+    found, lines = [], iter(enumerate(page.read_text(encoding="utf-8").split("\n"), start=1))
+    for number, line in lines:
+        if line.startswith("```"):
+            words = line[3:].split()
+            body = [text for _, text in _until_fence(lines)]
+            found.append(Block(words[0] if words else "", tuple(words[1:]), "\n".join(body) + "\n", number))
+    return found
+
+
+def _until_fence(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    for number, line in lines:
+        if line.startswith("```"):
+            return
+        yield number, line
+
+
+def needs_spark(page: Path) -> bool:
+    return any(b.language == "python" or (b.language == "console" and NEEDS_SPARK.search(b.text)) for b in blocks_of(page))
+
+
+def parameters() -> list[object]:
+    return [
+        pytest.param(page, id=str(page.relative_to(ROOT)), marks=[pytest.mark.spark] if needs_spark(page) else [])
+        for page in PAGES
+    ]
+
+
+@pytest.mark.parametrize("page", parameters())
+def test_every_block_of_the_page_works(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    script = ""
+    for block in blocks_of(page):
+        place = f"{page.relative_to(ROOT)}:{block.line}"
+        assert block.language in KNOWN, f"{place}: what is a block of {block.language!r}?"
+        write_file(block, tmp_path)
+        if block.language == "sql":
+            script = script + block.text if "continued" in block.words else block.text
+            check_script(script, block.option("error"), tmp_path, place)
+        elif block.language == "toml":
+            check_project(block.text, tmp_path, place)
+        elif block.language == "python":
+            exec(compile("\n" * block.line + block.text, str(page), "exec"), names)
+        elif block.language == "console":
+            check_console(block.text, tmp_path, place)
+
+
+def write_file(block: Block, folder: Path) -> None:
+    name = block.option("file")
+    if name is not None:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.text, encoding="utf-8")
+
+
+def check_script(script: str, error: str | None, folder: Path, place: str) -> None:
+    from belvedere.compiler import compile_script
+    from belvedere.settings import load_project
+
+    compiled = compile_script(script, project=load_project(folder))
+    errors = {d.code: d.message for d in compiled.diagnostics if d.severity == "error"}
+    if error is None:
+        assert not errors, f"{place}: {errors}"
+    else:
+        assert error in errors, f"{place}: {errors or 'no error'}"
+
+
+def check_project(text: str, folder: Path, place: str) -> None:
+    from belvedere.settings import read_project
+
+    project = read_project(text, folder, folder / "belvedere.toml", {})
+    assert not project.diagnostics, f"{place}: {[d.message for d in project.diagnostics]}"
+
+
+def check_console(text: str, folder: Path, place: str) -> None:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            stdin=subprocess.DEVNULL,
+            env={
+                **os.environ,
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "COLUMNS": "120",
+                "NO_COLOR": "1",
+            },
+            check=False,
+        )
+        printed = done.stdout + done.stderr
+        assert matches(expected, printed), f"{place}: $ {command}\nexpected:\n{expected}\nprinted:\n{printed}"
+
+
+def matches(expected: str, printed: str) -> bool:
+    """Whether the output is as on the page: spaces at the ends of lines do not count, `...` stands for any lines."""
+    lines = [line.rstrip() for line in expected.strip().split("\n")]
+    pattern = "".join(
+        r"(?:.*\n)*?" if line.strip() == "..." else ".*".join(map(re.escape, line.split("..."))) + r"\n" for line in lines
+    )
+    text = "".join(line.rstrip() + "\n" for line in printed.strip().split("\n"))
+    return re.fullmatch(pattern, text) is not None
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert not broken
+
+
+def test_the_output_of_a_page_is_matched_as_promised() -> None:
+    assert matches("a\n...\nd\n", "a\nb\nc\nd\n")
+    assert matches("a\n...\n", "a\n")
+    assert not matches("a\nd\n", "a\nb\nd\n")
+    assert not matches("...\nd\n", "a\n")
+    assert matches("took ... s\n", "took 0.5 s\n")
+    assert not matches("took ... s\n", "took 0.5\n")

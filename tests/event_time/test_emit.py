@@ -1,0 +1,78 @@
+"""EMIT in all its forms: every table of the paper at every time, and what the paper leaves open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from belvedere.workbench import Workbench
+from tests.event_time.bids import FORMS, INPUT, QUERIES, STREAMS, SUM, feed, play, script, shown
+from tests.event_time.cases import at, bid_cases
+
+AFTER_DELAY = {
+    "sum": {"8:13": [], "8:15": [["8:00", "8:10", 6]], "8:19": [["8:00", "8:10", 6], ["8:10", "8:20", 10]]},
+    "q7": {
+        "8:13": [],
+        "8:15": [["8:00", "8:10", "8:05", 4, "C"]],
+        "8:19": [["8:00", "8:10", "8:05", 4, "C"], ["8:10", "8:20", "8:17", 6, "F"]],
+    },
+}
+
+
+def compare(wb: Workbench, time: str) -> None:
+    """Every view against the recorded tables of that time, and the changelogs up to it."""
+    for query in QUERIES:
+        cases = bid_cases()[query]
+        for form in ("table", "table_after_watermark"):
+            if time in cases[form]:
+                assert sorted(shown(wb.rows(f"{query}_{form}"))) == cases[form][time], (query, form, time)
+        delayed = AFTER_DELAY[query] | {"8:21": cases["table"]["8:21"]}
+        if time in delayed:
+            assert sorted(shown(wb.rows(f"{query}_table_after_delay"))) == delayed[time], (query, time)
+        if time in ("8:16", "8:21"):
+            assert sorted(shown(wb.rows(f"{query}_table_after_both")))[:1] == cases["table"][time][:1]
+        for form in STREAMS:
+            log = [row for row in cases[form] if at(row[-2]) <= at(time)]
+            assert sorted(shown(wb.rows(f"{query}_{form}")), key=place) == sorted(log, key=place), (query, form, time)
+
+
+def place(row: list[Any]) -> tuple[Any, ...]:
+    return (*row[:2], row[-1])
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("restarts", [False, True])
+def test_every_table_of_the_paper_at_every_time(spark: Any, restarts: bool) -> None:
+    wb = Workbench(script(), spark=spark)
+    try:
+        for time in play(wb):
+            compare(wb, time)
+            if restarts:
+                wb.restart()
+        for query in QUERIES:
+            for form in STREAMS:
+                ptimes = [r["ptime"] for r in wb.rows(f"{query}_{form}")]
+                assert ptimes == sorted(ptimes)
+        if not restarts:
+            for view in ("sum_table_after_both", *(f"sum_{f}" for f in STREAMS), "q7_emit_stream_after_delay_6m"):
+                assert wb.batch(view) == wb.rows(view), view
+    finally:
+        wb.close()
+
+
+@pytest.mark.spark
+def test_a_delay_that_fell_due_between_epochs_fires_first_on_the_rows_before(spark: Any) -> None:
+    wb = Workbench(f"{INPUT} D := {SUM} {FORMS['emit_stream_after_delay_6m']};", spark=spark)
+    try:
+        for time, row in (("8:08", ["8:07", 2, "A"]), ("8:12", ["8:11", 3, "B"]), ("8:30", ["8:09", 5, "D"])):
+            wb.clock(at(time))
+            feed(wb, "I", row)
+            wb.step()
+        early = [["8:00", "8:10", 2, "", "8:14", 0], ["8:10", "8:20", 3, "", "8:18", 0]]
+        assert shown(wb.rows("D")) == early
+        wb.clock(at("8:36"))
+        wb.step()
+        assert shown(wb.rows("D")) == [*early, ["8:00", "8:10", 2, "undo", "8:36", 1], ["8:00", "8:10", 7, "", "8:36", 2]]
+    finally:
+        wb.close()

@@ -1,0 +1,182 @@
+"""The examples' views, kept epoch by epoch, are what DuckDB computes from all rows so far."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from tests.examples.example_answers import EXAMPLES, answers, differences, duckdb_over, duckdb_queries, load_prepare
+
+pytestmark = pytest.mark.spark
+
+
+def open_example(example: str, folder: Path) -> Any:
+    """A Workbench on an example's script; its files are in `folder`, for their columns."""
+    from belvedere import Workbench
+    from belvedere.settings import load_project
+
+    text = (
+        (EXAMPLES / example / "belvedere.toml")
+        .read_text()
+        .replace('connector = "sensors"', 'connector = "files"\npath = "data"')
+    )
+    (folder / "belvedere.toml").write_text(text)
+    return Workbench((EXAMPLES / example / f"{example}.sqrl").read_text(), project=load_project(folder))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    return tmp_path
+
+
+def check_views(wb: Any, example: str, database: duckdb.DuckDBPyConnection) -> None:
+    for view, query in duckdb_queries(example).items():
+        ours, theirs = wb.rows(view), answers(database, query)
+        assert differences(shared(ours, theirs), shared(theirs, ours)) == [], view
+
+
+def shared(rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with the columns that the others have too: a nested table's key of its parent is hidden here, and seen there."""
+    names = {name.lower() for name in others[0]} if others else set()
+    return [{k: v for k, v in row.items() if k.lower() in names} for row in rows]
+
+
+def test_sensors_on_machines(folder: Path) -> None:
+    iot = load_prepare("iot")
+    iot.write(folder / "data")
+    wb = open_example("iot", folder)
+    placed, moved = iot.placements()
+    readings: list[dict[str, Any]] = []
+    placements: list[dict[str, Any]] = []
+    moment, half_hour = iot.START, timedelta(minutes=30)
+    for number in range(6):
+        arriving = placed if number == 0 else moved if number == 3 else []
+        rows = list(iot.readings(moment, moment + half_hour))
+        moment += half_hour
+        wb.insert("Sensors", arriving)
+        wb.insert("SensorReading", rows)
+        wb.clock(moment)
+        wb.step()
+        readings += rows
+        placements += arriving
+        check_views(wb, "iot", iot_database(readings, placements, moment))
+    for later in (timedelta(minutes=50), timedelta(hours=30)):  # nothing arrives, but rows of the last hour and day leave
+        wb.clock(moment + later)
+        wb.step()
+        check_views(wb, "iot", iot_database(readings, placements, moment + later))
+    assert wb.rows("MachineMinuteReading") == []
+    wb.close()
+
+
+def iot_database(
+    readings: list[dict[str, Any]], placements: list[dict[str, Any]], clock: datetime
+) -> duckdb.DuckDBPyConnection:
+    rows = pa.Table.from_pylist(readings, pa.schema({"sensorid": pa.int32(), "time": pa.string(), "temperature": pa.float64()}))
+    placed = pa.Table.from_pylist([{**p, "_arrival": n} for n, p in enumerate(placements)])
+    database = duckdb_over({}, clock)
+    database.register("_readings", rows)
+    database.register("_placements", placed)
+    database.execute("CREATE TABLE SensorReading AS SELECT sensorid, time::TIMESTAMPTZ AS time, temperature FROM _readings")
+    database.execute("CREATE TABLE Sensors AS SELECT * FROM _placements")
+    return database
+
+
+def test_flights_of_four_days(folder: Path) -> None:
+    flights = load_prepare("flights")
+    since = date(2013, 2, 7)  # a snow storm: many cancellations
+    flights.write(folder / "data" / "nyc", since=since, until=since + timedelta(days=5))
+    wb = open_example("flights", folder)
+    tables = {
+        name: flights.between(flights.load(name), since, since + timedelta(days=5))
+        if name in flights.DATED
+        else flights.load(name)
+        for name in flights.TABLES
+    }
+    for name in ("Planes", "Airports", "Airlines"):
+        wb.insert(name, tables[name].to_pylist())
+    for number in range(4):
+        day = since + timedelta(days=number)
+        for name in flights.DATED:
+            wb.insert(name, flights.between(tables[name], day, day + timedelta(days=1)).to_pylist())
+        wb.clock(datetime(2014, 1, 1, tzinfo=UTC) + timedelta(minutes=number))
+        wb.step()
+        database = duckdb_over({})
+        for name, table in tables.items():
+            database.register(name, flights.between(table, None, day + timedelta(days=1)) if name in flights.DATED else table)
+        check_views(wb, "flights", database)
+    wb.close()
+
+
+def test_the_whole_monitoring_story(folder: Path) -> None:
+    monitoring = load_prepare("monitoring")
+    end = datetime(2024, 5, 1, 12, 0, tzinfo=UTC)
+    monitoring.write(folder / "data", end)
+    wb = open_example("monitoring", folder)
+    lines = {
+        name: [
+            json.loads(line) for path in sorted(folder.glob(f"data/*/{name}/*.jsonl")) for line in path.read_text().splitlines()
+        ]
+        for name in ("SensorReading", "Sensors", "MonitorGroup")
+    }
+    wb.insert("MonitoringGroup", lines["MonitorGroup"])
+    wb.insert("Sensors", lines["Sensors"][:-1])
+    middle = len(lines["SensorReading"]) // 2
+    wb.insert("SensorReading", lines["SensorReading"][:middle])
+    wb.clock(end - timedelta(minutes=90))
+    wb.step()
+    wb.insert("Sensors", lines["Sensors"][-1:])
+    wb.insert("SensorReading", lines["SensorReading"][middle:])
+    wb.clock(end)
+    wb.step()
+    check_views(wb, "monitoring", monitoring_database(folder, end))
+    groups = {g["groupid"]: g["numMachines"] for g in wb.rows("MonitoringGroup")}
+    assert groups == {501: 2, 502: 1, 503: 0}
+    hot = [r for r in wb.rows("MachineMinuteReading") if r["max_temp"] > 100]
+    events = {(e["machineid"], e["time_min"]) for e in wb.rows("HighTemp")}
+    assert hot
+    assert {(r["machineid"], r["time_min"]) for r in hot} <= events
+    wb.close()
+
+
+def monitoring_database(folder: Path, clock: datetime) -> duckdb.DuckDBPyConnection:
+    data = folder / "data"
+    return duckdb_over(
+        {
+            "SensorReading": f"SELECT * FROM read_json_auto('{data}/sensordata/SensorReading/*.jsonl')",
+            "Sensors": f"FROM read_json_auto('{data}/sensordata/Sensors/*.jsonl', filename='_arrival')",
+            "MonitorGroup": f"SELECT * FROM read_json_auto('{data}/iotapp/MonitorGroup/*.jsonl')",
+        },
+        clock,
+    )
+
+
+def test_the_papers_request_for_a_monitoring_group(folder: Path) -> None:
+    monitoring = load_prepare("monitoring")
+    end = datetime(2024, 5, 1, 12, 0, tzinfo=UTC)
+    monitoring.write(folder / "data", end)
+    wb = open_example("monitoring", folder)
+    for name, table in (("SensorReading", "SensorReading"), ("Sensors", "Sensors"), ("MonitorGroup", "MonitoringGroup")):
+        for path in sorted(folder.glob(f"data/*/{name}/*.jsonl")):
+            wb.insert(table, [json.loads(line) for line in path.read_text().splitlines()])
+    wb.clock(end)
+    wb.step()
+    answer = wb.graphql((EXAMPLES / "monitoring" / "group.graphql").read_text())
+    (group,) = answer["data"]["monitoringGroup"]
+    assert group["groupName"] == "Wenatchee Factory"
+    assert sorted(m["machineName"] for m in group["machines"]) == ["Mill Saw", "Wood Grinder"]
+    expected = answers(
+        monitoring_database(folder, end),
+        f"SELECT avg_temp, max_temp FROM ({duckdb_queries('monitoring')['MonitoringGroup.hourReading']}) "
+        "WHERE groupid = 501 ORDER BY time_hour DESC",
+    )
+    hours = [{"avg_temp": h["avg_temp"], "max_temp": h["max_temp"]} for h in group["hourReading"]]
+    assert len(hours) == 3
+    assert differences(hours, expected) == []
+    wb.close()

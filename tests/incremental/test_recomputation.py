@@ -1,0 +1,102 @@
+"""The headline promise on random plans: after every epoch each view equals the batch answer, whatever the rules and restarts."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import pytest
+
+from belvedere.incremental import Options
+from belvedere.workbench import Workbench
+from tests.incremental.random_plans import catalog_of
+
+START = datetime(2024, 2, 29, 12, 0, tzinfo=UTC)
+WORDS = [None, "", "a", "b", "é", "~", "a|b", "\\", "日本"]
+NUMBERS = [None, 0.0, -0.0, 1.5, 2.25, float("nan"), float("inf"), -7.0]
+
+
+def random_row(random: Random, key: int) -> dict[str, Any]:
+    return {
+        "k": key,
+        "a": random.choice([None, 0, 1, 2, 3, 4, 5]),
+        "b": random.choice([None, 1, 2, 3]),
+        "s": random.choice(WORDS),
+        "d": random.choice(NUMBERS),
+        "m": random.choice([None, Decimal("0.10"), Decimal("-3.25"), Decimal("12345678.99")]),
+        "t": random.choice([None, START + timedelta(seconds=random.randint(-900, 900))]),
+    }
+
+
+def same_rows(left: list[dict[str, Any]], right: list[dict[str, Any]]) -> bool:
+    """Equal as bags; doubles may differ by 1e-9 relative, nothing else may differ."""
+    return len(left) == len(right) and (
+        Counter(map(exact, left)) == Counter(map(exact, right))
+        or all(close(a, b) for a, b in zip(sorted(left, key=rough), sorted(right, key=rough), strict=True))
+    )
+
+
+def exact(row: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(repr(0.0 if v == 0.0 and isinstance(v, float) else v) for v in row.values())
+
+
+def rough(row: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{v:.6g}" if isinstance(v, float) else repr(v) for v in row.values())
+
+
+def close(left: dict[str, Any], right: dict[str, Any]) -> bool:
+    for a, b in zip(left.values(), right.values(), strict=True):
+        if isinstance(a, float) and isinstance(b, float):
+            if not (math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12) or (math.isnan(a) and math.isnan(b))):
+                return False
+        elif a != b:
+            return False
+    return True
+
+
+def drive(wb: Workbench, random: Random, epochs: int) -> None:
+    """Random inserts, updates, deletes and restarts; after every epoch each view is compared with its batch run."""
+    live: list[dict[str, Any]] = []
+    clock = START
+    for _ in range(epochs):
+        clock += timedelta(seconds=random.choice([0, 30, 200]))
+        wb.clock(clock)
+        for _ in range(random.randint(0, 4)):
+            wb.insert("Keyed", [random_row(random, random.randint(0, 6))])
+        wb.insert("Stream", [random_row(random, random.randint(0, 6)) for _ in range(random.randint(0, 4))])
+        added = [random_row(random, random.randint(0, 6)) for _ in range(random.randint(0, 3))]
+        wb.insert("Bag", added)
+        if live and random.random() < 0.6:
+            wb.delete("Bag", [live.pop(random.randrange(len(live)))])
+        if random.random() < 0.5:
+            wb.delete("Keyed", [{"k": random.randint(0, 6)}])
+        live += added
+        wb.step()
+        for name in wb.catalog.views:
+            now, batch = wb.rows(name), wb.batch(name)
+            assert same_rows(now, batch), f"{name}: {now} is not {batch}\n{wb.catalog.views[name].plan}"
+        if random.random() < 0.3:
+            wb.restart()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", range(6))
+def test_every_view_equals_its_batch_run_after_every_epoch(spark: Any, seed: int) -> None:
+    options = [Options(), Options(join=False, merge=False), Options(merge=False)][seed % 3]
+    catalog = catalog_of(seed, views=8, public_stream=seed % 2 == 0)
+    wb = Workbench.of_catalog(catalog, spark=spark, options=options)
+    try:
+        drive(wb, Random(seed), epochs=4)
+    finally:
+        wb.close()
+
+
+@pytest.mark.spark
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(100, 400))
+def test_many_random_catalogs(spark: Any, seed: int) -> None:
+    test_every_view_equals_its_batch_run_after_every_epoch(spark, seed)

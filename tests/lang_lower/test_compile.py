@@ -1,0 +1,54 @@
+"""Scripts compile to the plans that one expects."""
+
+from belvedere.compiler import Compiled, compile_script
+from belvedere.plan.text import plan_text
+
+IOT = """
+CREATE TABLE Sensors (sensorid INT, machineid INT);
+CREATE TABLE SensorReading (sensorid INT, time TIMESTAMP, temperature DECIMAL(10,2), temperature_f DECIMAL(10,2));
+SensorReading.temperature := coalesce(temperature, (temperature_f - 32)/9*5)
+Sensors := DISTINCT Sensors ON sensorid ORDER BY _ingest_time DESC
+SensorSmoothReading := SELECT sensorid, minute(time) as time_min, median(temperature) as temp
+FROM SensorReading GROUP BY sensorid, time_min
+Sensors.readings := JOIN SensorSmoothReading r ON r.sensorid = _.sensorid
+CREATE VIEW Machines AS SELECT DISTINCT machineid FROM Sensors
+Machines.sensors := JOIN Sensors s ON s.machineid = _.machineid
+"""
+
+
+def compiled(text: str) -> Compiled:
+    result = compile_script(text)
+    assert result.ok, [d.message for d in result.diagnostics]
+    return result
+
+
+def plan_of(text: str, view: str) -> str:
+    return plan_text(compiled(text).catalog.views[view].plan)
+
+
+def test_redefinition_makes_versions() -> None:
+    catalog = compiled(IOT).catalog
+    assert list(catalog.inputs) == ["Sensors~1", "SensorReading~1"]
+    assert {"Sensors", "SensorReading", "Machines"} <= set(catalog.views)
+    assert catalog.views["Sensors"].schema.key == ("sensorid",)
+
+
+def test_a_local_query_is_a_join_with_an_aggregate() -> None:
+    text = IOT + "Machines.n := SELECT count(*) FROM Sensors s WHERE s.machineid = _.machineid"
+    assert (
+        plan_of(text, "Machines")
+        == """\
+project machineid = _.machineid, n = (COALESCE(aggregate, 0))
+  join left on link = _.machineid
+    project _.machineid = machineid
+      scan Machines~1
+    aggregate by [link = machineid] aggregate = COUNT(*)
+      scan Sensors"""
+    )
+
+
+def test_a_path_is_joins() -> None:
+    text = IOT + "V := SELECT machineid, max(temp) AS t FROM Machines m JOIN m.sensors.readings r GROUP BY machineid"
+    plan = plan_of(text, "V")
+    assert "join inner on r.sensorid = sensors.sensorid" in plan
+    assert "join inner on sensors.machineid = m.machineid" in plan

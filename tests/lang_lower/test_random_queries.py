@@ -1,0 +1,73 @@
+"""Random queries: each compiles or is refused, keys are carried, and Spark answers the plan as it answers the query."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from belvedere.compiler import compile_script
+from belvedere.plan.keys import carry_keys
+from belvedere.plan.nodes import Scan
+
+from .random_queries import query
+from .spark_queries import ROWS, TABLES
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(query())
+def test_every_query_has_a_plan_with_a_key(text: str) -> None:
+    compiled = compile_script(f"{TABLES}\nv := {text};")
+    assert compiled.ok, (text, [d.message for d in compiled.diagnostics])
+    view = compiled.catalog.views["v"]
+    assert view.schema.key is not None
+    assert set(view.schema.key) <= set(view.schema.names)
+    for node in view.plan.walk():
+        assert len(set(node.schema.names)) == len(node.schema.names)
+    assert carry_keys(view.plan).schema.visible == view.schema.visible
+    scanned = {n.relation for n in view.plan.walk() if isinstance(n, Scan)}
+    assert scanned <= {"a", "b", "c"}
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.text(alphabet="SELECTFROMabc.,()*=':?_ \n1", max_size=60), query())
+def test_no_text_ends_in_a_traceback(noise: str, text: str) -> None:
+    cut = len(noise) * len(text) // 61
+    compile_script(f"{TABLES}\nv := {text[:cut]}{noise}{text[cut:]};")
+
+
+@pytest.mark.spark
+@seed(20)
+@settings(max_examples=2, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(st.lists(query(), min_size=12, max_size=12))
+def test_spark_answers_the_plan_as_the_query(spark: Any, texts: list[str]) -> None:
+    from pyspark.errors import PySparkException
+
+    from belvedere.spark.render import render, spark_type
+
+    catalog = compile_script(TABLES).catalog
+    for name, rows in ROWS.items():
+        visible = [c for c in catalog.inputs[name].schema if not c.name.startswith("_")]
+        casts = ", ".join(f"CAST(col{n + 1} AS {spark_type(c.type)}) AS `{c.name}`" for n, c in enumerate(visible))
+        hidden = "monotonically_increasing_id() AS _uid, current_timestamp() AS _ingest_time"
+        spark.sql(f"SELECT {casts}, {hidden} FROM {rows}").localCheckpoint().createOrReplaceTempView(f"{name}_random")
+        spark.sql(f"SELECT * EXCEPT (_uid, _ingest_time) FROM {name}_random").createOrReplaceTempView(name)
+    spark.sql("SELECT current_timestamp() AS _now").createOrReplaceTempView("clock")
+    for text in texts:
+        view = compile_script(f"{TABLES}\nv := {text};").catalog.views["v"]
+        names = ", ".join(f"`{c.name}`" for c in view.schema.visible)
+        mine = spark.sql(f"SELECT {names} FROM ({render(view.plan, lambda relation: f'{relation}_random')})")
+        try:
+            theirs = spark.sql(text).collect()
+        except PySparkException as error:
+            if error.getCondition() is not None and error.getCondition().startswith("UNSUPPORTED_SUBQUERY"):
+                continue
+            raise AssertionError(text) from error
+        assert Counter(map(rounded, mine.collect())) == Counter(map(rounded, theirs)), text
+
+
+def rounded(row: Any) -> tuple[Any, ...]:
+    return tuple(float(f"{v:.9g}") if isinstance(v, float) else v for v in row)

@@ -1,0 +1,115 @@
+"""What is wrong is said with a code, at the exact place, with a hint that helps."""
+
+from __future__ import annotations
+
+import pytest
+
+from belvedere.compiler import compile_script
+
+BASE = """CREATE TABLE Sensors (sensorid INT, machineid INT, name STRING, PRIMARY KEY (sensorid));
+CREATE TABLE Readings (sensorid INT, time TIMESTAMP, temp DOUBLE, tags ARRAY<STRING>);
+Machines := SELECT DISTINCT machineid FROM Sensors;
+Machines.sensors := JOIN Sensors s ON s.machineid = _.machineid;
+"""
+
+CASES = [
+    ("V := SELECT sensrid FROM Sensors", "B2002", "sensrid", "did you mean `sensorid`?"),
+    ("V := SELECT s.foo FROM Sensors s", "B2002", "s.foo", "there is `sensorid`, `machineid`, `name`"),
+    ("V := SELECT * FROM Sensor", "B2001", "Sensor", "did you mean `Sensors`?"),
+    ("V := SELECT x.name FROM Sensors s", "B2004", "x.name", "did you mean `s`?"),
+    (
+        "V := SELECT sensorid FROM Sensors s JOIN Readings r ON s.sensorid = r.sensorid",
+        "B2003",
+        "sensorid",
+        "write `s.sensorid`",
+    ),
+    ("V := SELECT * FROM Sensors s, Readings s", "B2005", "Readings s", "another alias"),
+    ("V := SELECT sensorid, name AS sensorid FROM Sensors", "B3043", "name AS sensorid", "another name with AS"),
+    ("V := SELECT sensorid, temp, count(*) AS n FROM Readings GROUP BY sensorid", "B3030", "temp", "max(temp)"),
+    ("V := SELECT sensorid FROM Sensors WHERE count(*) > 1", "B3031", "count(*) > 1", "HAVING"),
+    ("V := SELECT sensorid FROM Sensors WHERE name", "B3002", "name", ""),
+    ("V := SELECT sensorid FROM Readings WHERE tags = 1", "B3002", "tags = 1", "CAST"),
+    ("V := SELECT time + 1 AS x FROM Readings", "B3002", "time + 1", "CAST"),
+    ("V := SELECT rand() AS r FROM Sensors", "B3006", "rand()", "now()"),
+    ("V := SELECT foo(name) AS r FROM Sensors", "B3005", "foo(name)", "CAST(foo(...) AS STRING)"),
+    ("V := SELECT uper(name) AS r FROM Sensors", "B3005", "uper(name)", "did you mean `upper`?"),
+    ("V := SELECT (SELECT temp FROM Readings r WHERE r.sensorid = s.sensorid) AS x FROM Sensors s", "B3010", "", "LIMIT 1"),
+    ("V := SELECT sensorid FROM Sensors UNION ALL SELECT sensorid, temp FROM Readings", "B3052", "", "as many"),
+    ("V := SELECT row_number() AS n FROM Sensors", "B3036", "", "OVER"),
+    ("V := SELECT count(*) AS n FROM Readings GROUP BY GROUPING SETS ((temp), (temp))", "B3037", "", "UNION ALL"),
+    (
+        "V := SELECT s.name FROM Sensors s LEFT JOIN LATERAL "
+        "(SELECT count(*) AS n FROM Readings r WHERE r.sensorid = s.sensorid) x ON x.n > 1",
+        "B3022",
+        "x.n > 1",
+        "ON TRUE",
+    ),
+    ("V := SELECT m.sensors FROM Machines m", "B4003", "m.sensors", "JOIN m.sensors"),
+    ("V := SELECT * FROM Machines m JOIN m.sensor s", "B4001", "sensor", "did you mean `sensors`?"),
+    ("V := SELECT * FROM Sensors s JOIN s.name n", "B4002", "name", "s.name"),
+    ("Machines.x := SELECT count(*) FROM Sensors s WHERE s.machineid = _.machinid", "B2002", "_.machinid", "`machineid`"),
+    ("Machines.x := count(sensrs)", "B4021", "count(sensrs)", "did you mean `sensors`?"),
+    ("Machine.x := 1", "B2001", "Machine", "did you mean `Machines`?"),
+    ("Machines.sensors.x := 1", "B4004", "", "`Sensors` itself"),
+    ("Machines.sensors := 5", "B4005", "sensors", ""),
+    ("V := SELECT * FROM Readings LIMIT sensorid", "B3046", "sensorid", ""),
+    ("EXPORT Foo TO a.B", "B2001", "Foo", ""),
+    ("V := SELECT max(count(*)) AS x FROM Readings", "B3032", "", ""),
+    ("V := SELECT time - time AS x FROM Readings", "B3044", "", "number"),
+    ("V := SELECT NULL AS x FROM Readings", "B3044", "", "CAST(NULL"),
+    ("SELECT ? AS x FROM Sensors", "B3004", "?", "declare"),
+    ("V := SELECT count(DISTINCT *) AS n FROM Sensors", "B3013", "*", "name the columns"),
+    (
+        "V := SELECT * FROM Tumble(data => TABLE(Readings), timecol => DESCRIPTOR(temp), dur => INTERVAL '1' HOUR)",
+        "B5001",
+        "temp",
+        "",
+    ),
+    (
+        "V := SELECT * FROM Tumble(data => TABLE(Readings), timecol => DESCRIPTOR(time), dur => INTERVAL '1' MONTH)",
+        "B5002",
+        "",
+        "",
+    ),
+    ("IMPORT foo.Bar", "B6100", "foo", "[sources.foo]"),
+    ("CREATE TABLE X (a INT, a INT)", "B2007", "a", ""),
+    ("CREATE TABLE X (a INT, WATERMARK FOR a)", "B5001", "a", ""),
+    ("CREATE TABLE X (t TIMESTAMP, WATERMARK FOR t AS t + INTERVAL 1 HOUR)", "B5003", "", "WATERMARK FOR t"),
+]
+
+
+@pytest.mark.parametrize(("text", "code", "place", "hint"), CASES)
+def test_refusal(text: str, code: str, place: str, hint: str) -> None:
+    compiled = compile_script(BASE + text)
+    found = [d for d in compiled.diagnostics if d.severity == "error"]
+    assert [d.code for d in found] == [code], [(d.code, d.message) for d in found]
+    diagnostic = found[0]
+    assert diagnostic.span is not None
+    if place:
+        assert (BASE + text)[diagnostic.span.start : diagnostic.span.end] == place
+    assert hint in (diagnostic.hint or "")
+    assert not diagnostic.message.endswith(".")
+
+
+def test_one_mistake_is_said_once() -> None:
+    compiled = compile_script(BASE + "V := SELECT nope FROM Sensors;\nW := SELECT * FROM V;\nV.x := 1;\nEXPORT W TO a.B;")
+    assert [d.code for d in compiled.diagnostics if d.severity == "error"] == ["B2002"]
+
+
+def test_several_mistakes_are_said_together() -> None:
+    compiled = compile_script(BASE + "V := SELECT nope FROM Sensors;\nW := SELECT * FROM Nowhere;")
+    assert [d.code for d in compiled.diagnostics if d.severity == "error"] == ["B2002", "B2001"]
+
+
+def test_notices_name_what_grows_without_end() -> None:
+    text = """CREATE STREAM A (k INT, t TIMESTAMP, WATERMARK FOR t);
+    CREATE STREAM _B (k INT, t TIMESTAMP, WATERMARK FOR t);
+    J := SELECT a.k FROM A a JOIN _B b ON a.k = b.k;
+    Bounded := SELECT a.k FROM A a JOIN _B b ON a.k = b.k WHERE b.t + 1 DAY >= now();
+    State := DISTINCT _B ON k ORDER BY t DESC;
+    S := SELECT a.k FROM A a JOIN State s ON a.k = s.k;"""
+    found = [(d.code, d.message) for d in compile_script(text).diagnostics]
+    assert found == [
+        ("B6120", "public stream `A` is kept without end"),
+        ("B6121", "the join in `J` keeps all rows of `A` and `_B` for ever"),
+    ]

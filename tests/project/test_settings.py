@@ -1,0 +1,113 @@
+"""belvedere.toml: what it says, and what is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from belvedere import sensors, settings
+from belvedere.rendering import render
+from belvedere.settings import Project, load_project, read_project
+
+FILE = Path("/project/belvedere.toml")
+
+
+def read(text: str, **environ: str) -> Project:
+    return read_project(text, FILE.parent, FILE, environ)
+
+
+def test_all_of_it() -> None:
+    project = read(
+        """
+store = "postgresql://${env:WHO}:${env:SECRET}@db/views"
+on_error = "null"
+script_path = ["shared", "/elsewhere"]
+
+[sources.sensordata]
+path = "data/sensordata"
+format = "csv"
+delimiter = ";"
+[sources.sensordata.options]
+null = "NA"
+[sources.sensordata.tables.Sensors]
+columns = { sensorid = "BIGINT" }
+primary_key = ["sensorid"]
+
+[sources.made_up]
+connector = "sensors"
+seed = 7
+
+[sinks.alerts]
+path = "out"
+[sinks.print]
+connector = "console"
+
+[spark]
+"spark.sql.shuffle.partitions" = 4
+"spark.ui.enabled" = false
+
+[api]
+port = 9000
+""",
+        WHO="me",
+        SECRET="hidden",
+    )
+    assert project.diagnostics == ()
+    assert project.store == "postgresql://me:hidden@db/views"
+    assert (project.on_error, project.script_path) == ("null", (Path("/project/shared"), Path("/elsewhere")))
+    source = project.source("SENSORDATA")
+    assert source is not None
+    assert (source.path, source.format) == (Path("/project/data/sensordata"), "csv")
+    assert source.options == {"delimiter": ";", "null": "NA"}
+    assert source.tables == {"Sensors": {"columns": {"sensorid": "BIGINT"}, "primary_key": ["sensorid"]}}
+    assert project.sources["made_up"].options == {"seed": 7}
+    assert project.sinks["alerts"].path == Path("/project/out")
+    assert project.spark == {"spark.sql.shuffle.partitions": "4", "spark.ui.enabled": "false"}
+    assert project.api == {"port": 9000}
+
+
+def test_secrets_are_not_shown() -> None:
+    project = read('store = "postgresql://me:${env:SECRET}@db/views"', SECRET="hidden")
+    assert "hidden" not in repr(project)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line", "hint"),
+    [
+        ('stor = "x"', "B9103", 1, "did you mean `store`?"),
+        ('\n[sources.a]\npath = "x"\nfromat = "csv"', "B9103", 4, "did you mean `format`?"),
+        ("[sources.a]", "B9106", 1, 'write `path = "data/..."`'),
+        ('[sources.a]\npath = "x"\nformat = "xml"', "B9104", 3, "write one of `json`, `csv`, `parquet`"),
+        ('[sources.a]\nconnector = "fils"\npath = "x"', "B9104", 2, "did you mean `files`?"),
+        ('[sources.a]\npath = "${env:NOWHERE}"', "B9105", 2, "set it: `export NOWHERE=...`"),
+        ('on_error = "ignore"', "B9104", 1, "write one of `stop`, `null`"),
+        ("store = 1", "B9104", 1, 'write `store = "..."`'),
+        ("sources = 1", "B9104", 1, "write `[sources]` and its keys below"),
+        ("[sources]\na = 1", "B9104", 2, "write `[sources.a]`"),
+        ("[api]\nport = 99999", "B9104", 2, None),
+        ("[sinks.a]", "B9106", 1, 'write `path = "out/..."`'),
+        ("store = ", "B9102", 1, None),
+        ("a = 1\nb = [", "B9102", 2, None),
+    ],
+)
+def test_what_is_wrong(text: str, code: str, line: int, hint: str | None) -> None:
+    diagnostics = read(text).diagnostics
+    found = next(d for d in diagnostics if d.code == code)
+    assert found.hint == hint
+    assert f"{FILE}:{line}:" in render([found], {str(FILE): text})
+
+
+def test_no_file_is_an_empty_project(tmp_path: Path) -> None:
+    project = load_project(tmp_path)
+    assert (project.file, project.sources, project.diagnostics) == (None, {}, ())
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "belvedere.toml").write_bytes(b"\xff\xfe")
+    assert [d.code for d in load_project(tmp_path).diagnostics] == ["B9102"]
+
+
+def test_the_options_of_the_sensors_are_known() -> None:
+    assert tuple(f.name for f in fields(sensors.SensorOptions)) == settings.SENSOR_OPTIONS

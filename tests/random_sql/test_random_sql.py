@@ -1,0 +1,49 @@
+"""Random SQL text, kept epoch by epoch with restarts: the store is what DuckDB answers, and what Spark answers in batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from belvedere.compiler import compile_script
+from belvedere.incremental import Options, maintain
+from tests.random_sql.queries import SCRIPT, chosen_queries, random_query
+from tests.random_sql.runs import Run
+
+
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_every_query_compiles_and_has_stages(first: int) -> None:
+    for seed in range(first, first + 50):
+        text = random_query(seed).ours
+        compiled = compile_script(f"{SCRIPT}V := {text};")
+        assert compiled.ok, (seed, text, [d.message for d in compiled.diagnostics])
+        assert any(stage.output == "V" for stage in maintain(compiled.catalog).stages), (seed, text)
+
+
+def check(spark: Any, first: int, views: int, epochs: int, options: Options | None = None) -> None:
+    queries = {f"V{seed}": random_query(seed) for seed in range(first, first + views)}
+    queries |= {f"Chosen{n}": query for n, query in enumerate(chosen_queries())}
+    run = Run(queries, first, spark, options)
+    try:
+        for number in range(epochs):
+            run.epoch()
+            found = run.differences(batch=number == epochs - 1)
+            assert found == [], f"epoch {number}: " + "\n".join(found)
+            if number % 3 == 1:
+                run.wb.restart()
+    finally:
+        run.wb.close()
+
+
+@pytest.mark.spark
+def test_random_views_equal_duckdb_and_batch(spark: Any) -> None:
+    check(spark, first=0, views=40, epochs=3)
+
+
+@pytest.mark.spark
+@pytest.mark.nightly
+@pytest.mark.parametrize("first", range(1_000, 3_000, 20))
+def test_many_random_views(spark: Any, first: int) -> None:
+    plain = Options(join=False, merge=False, top=False)
+    check(spark, first, views=20, epochs=6, options=plain if first % 60 == 0 else None)

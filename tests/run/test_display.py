@@ -1,0 +1,83 @@
+"""What a run prints where nobody looks at a terminal, and the live table where somebody does."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+
+from belvedere.commands.run_display import JsonLines, LiveTable, PlainLines, display_for, epoch_line
+from belvedere.spark.records import RejectedRow
+from belvedere.spark.run_loop import Progress
+
+PROGRESS = Progress(
+    7,
+    datetime(2024, 3, 1, tzinfo=UTC),
+    {"Orders": 1200},
+    {"Orders": 1200, "Totals": 3, "Quiet": 0},
+    {"Orders": 4},
+    (
+        RejectedRow("Orders", "/data/1.json", 2, '{"amount": "many"}', 'column "amount": "many" is not of type BIGINT'),
+        RejectedRow("Orders", "/data/2.parquet", None, None, "is not a whole Parquet file: cut"),
+    ),
+    0.456,
+)
+
+
+def test_plain_lines_begin_with_the_address() -> None:
+    out = io.StringIO()
+    display = display_for(False, out)
+    assert isinstance(display, PlainLines)
+    display.start("http://127.0.0.1:8080", "sqlite:///shop.db")
+    display.progress(PROGRESS)
+    display.end()
+    assert out.getvalue().splitlines() == [
+        "http://127.0.0.1:8080",
+        "epoch 7: Orders 1,200; 2 views changed; 0.46 s; 4 rejected",
+        'rejected for "Orders": /data/1.json:2: column "amount": "many" is not of type BIGINT: {"amount": "many"}',
+        'rejected for "Orders": /data/2.parquet: is not a whole Parquet file: cut',
+        "... and 2 more rejected",
+    ]
+
+
+def test_json_lines() -> None:
+    out = io.StringIO()
+    display = display_for(True, out)
+    assert isinstance(display, JsonLines)
+    display.start("http://127.0.0.1:1", "sqlite:///shop.db")
+    display.progress(PROGRESS)
+    display.end()
+    first, epoch, last = (json.loads(line) for line in out.getvalue().splitlines())
+    assert first == {"event": "api", "url": "http://127.0.0.1:1"}
+    assert (epoch["event"], epoch["epoch"], epoch["rows_in"], epoch["clock"]) == (
+        "epoch",
+        7,
+        {"Orders": 1200},
+        "2024-03-01T00:00:00+00:00",
+    )
+    assert epoch["rejected_examples"][0]["line"] == 2
+    assert last == {"event": "end"}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_live_table_shows_address_views_and_rejected_rows() -> None:
+    out = Terminal()
+    display = display_for(False, out)
+    assert isinstance(display, LiveTable)
+    display.start("http://127.0.0.1:8080", "sqlite:///shop.db")
+    display.progress(PROGRESS)
+    display.end()
+    text = out.getvalue()
+    assert text.splitlines()[0].strip() == "http://127.0.0.1:8080"
+    for part in ("epoch 7", "Totals", "4 rejected", "/data/2.parquet", "rows/s"):
+        assert part in text, part
+
+
+def test_operators_state_does_not_show_and_earlier_definitions_go_under_their_name() -> None:
+    counts = {"Customers~1": 3, "Customers": 2, "Customers$1": 9, "Revenue": 1}
+    progress = Progress(8, PROGRESS.clock, {"Customers~1": 3}, counts, {}, (), 0.5)
+    assert epoch_line(progress) == "epoch 8: Customers 3; 2 views changed; 0.50 s"

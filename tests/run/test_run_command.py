@@ -1,0 +1,285 @@
+"""`belvedere run` as a process: it serves, it stops when told, and kill -9 at any moment neither loses nor repeats a row."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, Request, build_opener
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = """
+IMPORT shop.Orders KEEP 30 DAYS;
+Totals := SELECT item, sum(amount) AS total, count(*) AS n FROM Orders GROUP BY item;
+Sizes := SELECT n, count(*) AS items, min(total) AS least FROM Totals GROUP BY n;
+"""
+PROJECT = """
+[sources.shop]
+connector = "files"
+path = "data"
+max_files = 3
+
+[sources.shop.tables.Orders]
+columns = { item = "STRING", amount = "BIGINT" }
+
+[spark]
+trigger = "50 ms"
+memory = "1g"
+"""
+OPENER = build_opener(ProxyHandler({}))
+
+
+class Shop:
+    """A directory with a script, and processes that run it."""
+
+    def __init__(self, directory: Path, script: str = SCRIPT):
+        self.directory = directory
+        self.data = directory / "data" / "Orders"
+        self.data.mkdir(parents=True)
+        self.script = directory / "shop.sqrl"
+        self.script.write_text(script)
+        (directory / "belvedere.toml").write_text(PROJECT)
+        self.written = 0
+        self.rows: list[tuple[str, int]] = []
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def write(self, *rows: tuple[str, int]) -> None:
+        """One more file, renamed into place."""
+        scratch = self.directory / "scratch"
+        scratch.write_text("".join(json.dumps({"item": i, "amount": a}) + "\n" for i, a in rows))
+        self.written += 1
+        os.replace(scratch, self.data / f"{self.written:06}.json")
+        self.rows += rows
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "belvedere.cli", "run", str(self.script), "--port", "0", *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.processes.append(process)
+        return process
+
+    def once(self) -> subprocess.CompletedProcess[str]:
+        process = self.start("--once")
+        out, err = process.communicate(timeout=180)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def close(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def views(self) -> tuple[Any, Any, int]:
+        """Totals and Sizes as the store has them, and the number of rows of Orders."""
+        from belvedere.store import open_reader
+
+        reader = open_reader(f"sqlite:///{self.directory / 'shop.db'}")
+        try:
+            totals = reader.execute('SELECT item, total, n FROM "Totals"')
+            sizes = reader.execute('SELECT n, items, least FROM "Sizes"')
+            (orders,) = reader.execute('SELECT count(*), count(DISTINCT _uid) FROM "Orders"')
+        finally:
+            reader.close()
+        assert orders[0] == orders[1]
+        return {r[0]: (r[1], r[2]) for r in totals}, {r[0]: (r[1], r[2]) for r in sizes}, orders[0]
+
+    def expected(self) -> tuple[Any, Any, int]:
+        """The same from the rows that were written."""
+        total: Counter[str] = Counter()
+        count: Counter[str] = Counter()
+        for item, amount in self.rows:
+            total[item] += amount
+            count[item] += 1
+        sizes: dict[int, list[int]] = {}
+        for item, n in count.items():
+            sizes.setdefault(n, []).append(total[item])
+        totals = {i: (total[i], n) for i, n in count.items()}
+        return totals, {n: (len(t), min(t)) for n, t in sizes.items()}, len(self.rows)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    found = Shop(tmp_path)
+    yield found
+    found.close()
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline().strip()
+    assert line.startswith("http://127.0.0.1:"), (line, process.stderr.read() if process.poll() is not None else "")  # type: ignore[union-attr]
+    return line
+
+
+def drain(process: subprocess.Popen[str]) -> list[str]:
+    """All further lines, gathered in a thread so that the process never waits for its reader."""
+    lines: list[str] = []
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line.rstrip())
+
+    threading.Thread(target=read, daemon=True).start()
+    return lines
+
+
+def wait_for(condition: Any, what: str, seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def descendants(pid: int) -> set[int]:
+    """All processes below one; a thread or process that ends while we look has none."""
+    found: set[int] = set()
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return found
+    for task in tasks:
+        with contextlib.suppress(OSError):
+            for child in (task / "children").read_text().split():
+                found |= {int(child)} | descendants(int(child))
+    return found
+
+
+def name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return ""
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def status_of(url: str) -> int:
+    try:
+        with OPENER.open(url, timeout=10) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
+    except (URLError, OSError):
+        return 0
+
+
+def graphql(url: str, query: str) -> Any:
+    request = Request(f"{url}/graphql", json.dumps({"query": query}).encode(), {"Content-Type": "application/json"})
+    with OPENER.open(request, timeout=30) as answer:
+        return json.load(answer)["data"]
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@linux
+def test_it_serves_refuses_a_second_runner_and_stops_when_told(shop: Shop) -> None:
+    process = shop.start()
+    url = first_line(process)
+    lines = drain(process)
+    wait_for(lambda: status_of(f"{url}/healthz") == 200, "the API never answered")
+    wait_for(lambda: status_of(f"{url}/readyz") == 200, "no epoch came")
+    assert lines[0].startswith("epoch 1: no rows")
+    second = shop.start()
+    _, err = second.communicate(timeout=60)
+    assert (second.returncode, "B7006" in err, "Traceback" in err) == (1, True, False)
+    shop.write(("a", 1), ("b", 2), ("a", 3))
+    wait_for(lambda: any("Orders 3" in line for line in lines), "the file was never read", 30)
+    assert graphql(url, "{ totals(order: {item: ASC}) { item total n } }") == {
+        "totals": [{"item": "a", "total": 4, "n": 2}, {"item": "b", "total": 2, "n": 1}]
+    }
+    family = descendants(process.pid)
+    assert family
+    process.send_signal(signal.SIGINT)
+    asked = time.monotonic()
+    assert process.wait(timeout=30) == 0
+    assert time.monotonic() - asked < 10  # two seconds on an idle machine
+    wait_for(lambda: not any(map(is_running, family)), "processes were left behind", 10)
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    shop.write(("b", 5))
+    again = shop.once()  # the lease was given back
+    assert (again.returncode, again.stderr) == (0, "")
+    assert shop.views() == shop.expected()
+
+
+def test_an_error_in_a_view_ends_the_run_and_names_it(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, SCRIPT + "Shares := SELECT item, 100 / (total - 3) AS share FROM Totals;\n")
+    shop.write(("a", 1), ("b", 3))
+    ended = shop.once()
+    shop.close()
+    assert ended.returncode == 1
+    assert '"Shares"' in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def kill_at_random_moments(shop: Shop, kills: int, seed: int) -> None:
+    """Feed files all the time; kill the runner `kills` times; then let it finish."""
+    dice = random.Random(seed)
+    for _ in range(kills):
+        process = shop.start()
+        url = first_line(process)
+        lines = drain(process)
+        wanted = dice.randint(1, 4)
+        ends = None
+        deadline = time.monotonic() + 120
+        while ends is None or time.monotonic() < ends:
+            assert time.monotonic() < deadline, "no epoch came"
+            assert process.poll() is None, process.stderr.read()  # type: ignore[union-attr]
+            shop.write(*[(f"i{dice.randint(0, 9)}", dice.randint(-100, 100)) for _ in range(dice.randint(0, 5))])
+            if ends is None and len(lines) >= wanted:
+                ends = time.monotonic() + dice.random() * 1.5
+            time.sleep(0.2)
+        family = descendants(process.pid)
+        process.kill()
+        process.wait()
+        wait_for(lambda: not any(map(is_running, family)), "processes were left behind", 20)  # noqa: B023
+        assert status_of(f"{url}/healthz") == 0
+    project = shop.directory / "belvedere.toml"
+    project.write_text(project.read_text().replace("max_files = 3", "max_files = 1000"))  # or the rest takes its time
+    finished = shop.once()
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert shop.views() == shop.expected()
+
+
+@linux
+def test_it_ends_cleanly_while_spark_starts(shop: Shop) -> None:
+    process = shop.start()
+    first_line(process)
+    wait_for(lambda: any("java" in name_of(pid) for pid in descendants(process.pid)), "no JVM came")
+    family = descendants(process.pid)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=90) == 0
+    wait_for(lambda: not any(map(is_running, family)), "processes were left behind", 30)
+
+
+@linux
+def test_kill_9_neither_loses_nor_repeats(shop: Shop) -> None:
+    kill_at_random_moments(shop, 3, seed=1)
+
+
+@linux
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_kill_9_twenty_times(shop: Shop) -> None:
+    kill_at_random_moments(shop, 20, seed=int(time.time()))

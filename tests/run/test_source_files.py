@@ -1,0 +1,199 @@
+"""Files become rows: every format, every compression, and every way in which a row or a file can be bad."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from belvedere.schema import TIMESTAMP, Column
+from belvedere.spark.records import SourceFile
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = (
+    Column("id", pa.int64(), nullable=False),
+    Column("name", pa.string()),
+    Column("price", pa.decimal128(6, 2)),
+    Column("at", TIMESTAMP),
+)
+SMALL, LARGE = 1 << 30, -1
+
+
+def file_of(path: Path) -> SourceFile:
+    stat = os.stat(path)
+    return SourceFile(str(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
+
+
+def read(spark: Any, paths: list[Path], small: int, columns: Any = COLUMNS, **options: Any) -> Any:
+    from belvedere.spark.source_files import read_files
+
+    return read_files(spark, "T", [file_of(p) for p in paths], columns, options, small_bytes=small)
+
+
+JSON = """\
+{"id": 1, "name": "é\u2028x", "price": 1.25, "at": "2020-01-01T00:00:00+02:00"}
+
+{"id": "two"}
+{"name": "no id"}
+{"id": 3}{"id": 4}
+{"id": 5} trailing
+not json
+[1]
+{"id": 6, "name": "}  {", "extra": {"a": [1]}}
+{"id": 7, "price": 12345.6}
+{"id": 8, "at": "yesterday"}
+{"id": 9, "at": null}
+"""
+
+
+@pytest.mark.parametrize("small", [SMALL, LARGE])
+def test_json_rows_and_their_refusals(spark: Any, tmp_path: Path, small: int) -> None:
+    path = tmp_path / "a [x] é %41.json"
+    path.write_bytes(b"\xef\xbb\xbf" + JSON.encode() + b'{"id": 10, "name": "\xff"}\n')
+    taken = read(spark, [path], small)
+    assert taken.rows.to_pylist() == [
+        {"id": 1, "name": "é\u2028x", "price": pytest.approx(1.25), "at": datetime(2019, 12, 31, 22, tzinfo=UTC)},
+        {"id": 6, "name": "}  {", "price": None, "at": None},
+        {"id": 9, "name": None, "price": None, "at": None},
+    ]
+    assert [(r.text[:12], r.reason.split(":")[0]) for r in taken.rejected] == [
+        ('{"id": "two"', 'column "id"'),
+        ('{"name": "no', 'column "id" is NULL'),
+        ('{"id": 3}{"i', "is not JSON"),
+        ('{"id": 5} tr', "is not JSON"),
+        ("not json", "is not JSON"),
+        ("[1]", "is not a JSON object"),
+        ('{"id": 7, "p', "does not have the types of its table"),
+        ('{"id": 8, "a', 'column "at"'),
+        ('{"id": 10, "', "is not UTF-8"),
+    ]
+    assert {r.file for r in taken.rejected} == {str(path)}
+    if small == SMALL:
+        assert [r.line for r in taken.rejected] == [3, 4, 5, 6, 7, 8, 10, 11, 13]
+
+
+CSV = """\
+name,id,at,ignored,price
+"a ""quoted"", é",1,2020-01-01 08:07:00,x,1.5
+,2,,,
+short,3
+bad,x,,,
+bad,4,noon,,
+bad,,,,
+too,many,fields,in,this,row
+"""
+
+
+@pytest.mark.parametrize("small", [SMALL, LARGE])
+def test_csv_finds_columns_by_the_header(spark: Any, tmp_path: Path, small: int) -> None:
+    one, two = tmp_path / "one.csv", tmp_path / "two.csv"
+    one.write_text(CSV)
+    two.write_text("ID;at\n7;2020-02-30\n8;2020-02-28\n".replace(";", ","))
+    taken = read(spark, [one, two], small)
+    assert taken.rows.to_pylist() == [
+        {"id": 1, "name": 'a "quoted", é', "price": pytest.approx(1.5), "at": datetime(2020, 1, 1, 8, 7, tzinfo=UTC)},
+        {"id": 2, "name": None, "price": None, "at": None},
+        {"id": 8, "name": None, "price": None, "at": datetime(2020, 2, 28, tzinfo=UTC)},
+    ]
+    assert [r.reason for r in taken.rejected] == [
+        "has 2 fields, expected 5",
+        'column "id": x is not of type BIGINT',
+        'column "at": noon is not of type TIMESTAMP',
+        'column "id" is NULL',
+        "has 6 fields, expected 5",
+        'column "at": 2020-02-30 is not of type TIMESTAMP',
+    ]
+
+
+def test_csv_options(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.data"
+    path.write_text('1;"line\nbreak";NA;01.02.2020 10:00\n')
+    taken = read(
+        spark, [path], SMALL, format="csv", header=False, delimiter=";", null="NA", timestamp_format="dd.MM.yyyy HH:mm"
+    )
+    assert taken.rows.to_pylist() == [
+        {"id": 1, "name": "line\nbreak", "price": None, "at": datetime(2020, 2, 1, 10, tzinfo=UTC)}
+    ]
+
+
+@pytest.mark.parametrize("small", [SMALL, LARGE])
+def test_parquet_is_cast_by_name(spark: Any, tmp_path: Path, small: int) -> None:
+    exact = pa.table({"id": pa.array([1], pa.int64()), "name": ["a"], "price": pa.array([1], pa.decimal128(6, 2))})
+    other = pa.table(
+        {
+            "NAME": pa.array(["b", "c"]).dictionary_encode(),
+            "id": ["2", "x"],
+            "at": pa.array([datetime(2020, 1, 1), None], pa.timestamp("ns")),
+        }
+    )
+    pq.write_table(exact, tmp_path / "exact.parquet")
+    pq.write_table(other, tmp_path / "other.parquet")
+    whole = (tmp_path / "exact.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
+    taken = read(spark, [tmp_path / f"{n}.parquet" for n in ("exact", "other", "cut")], small)
+    assert [(r["id"], r["name"], r["at"]) for r in taken.rows.to_pylist()] == [
+        (1, "a", None),
+        (2, "b", datetime(2020, 1, 1, tzinfo=UTC)),
+    ]
+    assert [(Path(r.file or "").name, r.line is None, r.reason.split(":")[0]) for r in taken.rejected] == [
+        ("cut.parquet", True, "is not a whole Parquet file"),
+        ("other.parquet", False, 'column "id"'),
+    ]
+
+
+@pytest.mark.parametrize("small", [SMALL, LARGE])
+def test_compressed_empty_truncated_and_unknown_files(spark: Any, tmp_path: Path, small: int) -> None:
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(b'{"id": 1}\n' * 3))
+    (tmp_path / "b.jsonl.bz2").write_bytes(bz2.compress(b'{"id": 2}'))
+    (tmp_path / "c.json.zst").write_bytes(pa.Codec("zstd").compress(b'{"id": 3}\n', asbytes=True))
+    (tmp_path / "d.json").write_bytes(b"")
+    (tmp_path / "e.csv").write_bytes(b"\xef\xbb\xbfid,name\n")
+    (tmp_path / "f.csv.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfid,name\n4,x\n"))
+    (tmp_path / "g.json.gz").write_bytes(gzip.compress(os.urandom(5000).hex().encode())[:2000])
+    (tmp_path / "README.md").write_text("hello")
+    taken = read(spark, sorted(tmp_path.iterdir()), small)
+    assert sorted(r["id"] for r in taken.rows.to_pylist()) == [1, 1, 1, 2, 3, 4]
+    assert sorted((Path(r.file or "").name, r.reason.split(":")[0]) for r in taken.rejected) == [
+        ("README.md", "is of no known format"),
+        ("g.json.gz", "cannot be read"),
+    ]
+
+
+@pytest.mark.parametrize("small", [SMALL, LARGE])
+def test_nested_json_and_arrays(spark: Any, tmp_path: Path, small: int) -> None:
+    item = pa.struct([("sku", pa.string()), ("n", pa.int32())])
+    columns = (Column("id", pa.int64(), nullable=False), Column("items", pa.list_(item)))
+    (tmp_path / "a.json").write_text(
+        '{"id": 1, "items": [{"n": 2, "sku": "a"}, {"sku": "b"}]}\n{"id": 2, "items": [{"n": "x"}]}\n'
+    )
+    pq.write_table(
+        pa.table(
+            {
+                "id": [3],
+                "items": pa.array([[{"n": 5, "sku": "z"}]], pa.list_(pa.struct([("n", pa.int64()), ("sku", pa.string())]))),
+            }
+        ),
+        tmp_path / "b.parquet",
+    )
+    taken = read(spark, [tmp_path / "a.json", tmp_path / "b.parquet"], small, columns)
+    assert taken.rows.to_pylist() == [
+        {"id": 1, "items": [{"sku": "a", "n": 2}, {"sku": "b", "n": None}]},
+        {"id": 3, "items": [{"sku": "z", "n": 5}]},
+    ]
+    assert len(taken.rejected) == 1
+
+
+def test_many_bad_rows_are_counted_and_some_are_kept(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("belvedere.spark.source_files.KEPT_REJECTED", 5)
+    (tmp_path / "a.json").write_text("bad\n" * 40 + '{"id": 1}\n')
+    (tmp_path / "b.parquet").write_bytes(b"PAR1")
+    taken = read(spark, [tmp_path / "a.json", tmp_path / "b.parquet"], SMALL)
+    assert (taken.rows.num_rows, len(taken.rejected), taken.refused) == (1, 6, 41)

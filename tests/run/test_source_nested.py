@@ -1,0 +1,20 @@
+"""Nested data of files: hidden in the input, shown by its nested tables, and read all the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from belvedere.compiler import compile_script
+from belvedere.settings import load_project
+from belvedere.spark.sources import open_sources
+
+
+def test_nested_columns_are_read_and_made_ones_are_not(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "G"
+    folder.mkdir(parents=True)
+    (folder / "a.jsonl").write_text('{"groupid": 501, "machines": [{"machineId": 1075}]}\n')
+    (tmp_path / "belvedere.toml").write_text('[sources.app]\nconnector = "files"\npath = "data"\nformat = "json"\n')
+    project = load_project(tmp_path)
+    compiled = compile_script("IMPORT app.G KEEP 1 DAY;", path=tmp_path / "n.sqrl", project=project)
+    (table,) = open_sources(compiled.catalog, project, None, {}).tables.values()
+    assert [c.name for c in table.columns] == ["groupid", "machines"]  # type: ignore[union-attr]

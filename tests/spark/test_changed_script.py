@@ -1,0 +1,94 @@
+"""A script that changes: what means the same keeps its rows, the rest is rebuilt in the first epoch's transaction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from belvedere.errors import BelvedereError
+from belvedere.settings import Project
+from belvedere.workbench import Workbench
+
+BASE = """
+CREATE TABLE T (k INT NOT NULL, a INT, PRIMARY KEY (k));
+CREATE STREAM _S (a INT);
+Sums := SELECT a % 2 AS odd, sum(a) AS total FROM T GROUP BY odd;
+"""
+MORE = "Big := SELECT k, a FROM T WHERE a > 10;"
+
+
+def by_key(rows: list[dict[str, Any]], key: str) -> dict[Any, dict[str, Any]]:
+    return {r[key]: r for r in rows}
+
+
+@pytest.mark.spark
+def test_views_are_kept_rebuilt_added_and_dropped(spark: Any, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    wb = Workbench(BASE + MORE, url, spark=spark)
+    wb.insert("T", [{"k": k, "a": a} for k, a in ((1, 5), (2, 20), (3, 30))])
+    wb.step()
+    wb.close()
+
+    changed = BASE.replace("sum(a)", "max(a)") + "Small := SELECT k FROM T WHERE a <= 10;"
+    wb = Workbench(changed, url, spark=spark)
+    reader = wb.store.reader()
+    assert "Big" in {t.name for t in wb.store.tables()}, "the old views stay until the new ones are filled"
+    reader.close()
+    assert "T" not in wb.engine.fresh, "an input whose meaning is unchanged keeps its rows"
+    wb.insert("T", [{"k": 4, "a": 7}])
+    wb.step()
+    assert {(r["odd"], r["total"]) for r in wb.rows("Sums")} == {(0, 30), (1, 7)}
+    assert {r["k"] for r in wb.rows("Small")} == {1, 4}
+    assert "Big" not in {t.name for t in wb.store.tables()}
+    wb.close()
+
+
+@pytest.mark.spark
+def test_a_new_view_over_rows_that_were_not_kept_is_refused(spark: Any, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    wb = Workbench(BASE, url, spark=spark)
+    wb.insert("_S", [{"a": 1}])
+    wb.step()
+    wb.close()
+    with pytest.raises(BelvedereError, match="B7030"):
+        Workbench(BASE + "Counted := SELECT count(*) AS n FROM _S;", url, spark=spark)
+
+
+@pytest.mark.spark
+def test_an_epoch_that_fails_leaves_the_store_at_the_last_good_one(spark: Any) -> None:
+    wb = Workbench("CREATE TABLE T (k INT NOT NULL, a INT, PRIMARY KEY (k)); Q := SELECT k, 10 / a AS q FROM T;", spark=spark)
+    wb.insert("T", [{"k": 1, "a": 5}])
+    wb.step()
+    wb.insert("T", [{"k": 2, "a": 0}])
+    with pytest.raises(BelvedereError) as failure:
+        wb.step()
+    found = failure.value.diagnostics[0]
+    assert found.code == "B7040"
+    assert '"Q"' in found.message
+    assert "divide by zero" in found.message
+    assert found.hint is not None
+    assert "try_divide" in found.hint
+    assert [r["k"] for r in wb.rows("T")] == [1]
+    wb.restart()
+    assert wb.engine.epoch == 1
+    wb.close()
+
+
+@pytest.mark.spark
+def test_expressions_that_fail_give_null_where_the_project_says_so(spark: Any, tmp_path: Path) -> None:
+    script = """
+    CREATE TABLE T (k INT NOT NULL, a INT, s STRING, PRIMARY KEY (k));
+    Q := SELECT k, 10 / a AS quotient, 10 % a AS rest, a * 2147483647 AS product, a + 2147483647 AS total, CAST(s AS INT) AS n FROM T;
+    Sums := SELECT sum(CAST(a AS BIGINT) * 9000000000000000000) AS most FROM T;
+    """
+    wb = Workbench(script, spark=spark, project=Project(tmp_path, on_error="null"))
+    wb.insert("T", [{"k": 1, "a": 0, "s": "x"}, {"k": 2, "a": 3, "s": "7"}])
+    wb.step()
+    first, second = sorted(wb.rows("Q"), key=lambda r: r["k"])
+    assert (first["quotient"], first["rest"], first["product"], first["total"], first["n"]) == (None, None, 0, 2147483647, None)
+    assert (second["rest"], second["product"], second["total"], second["n"]) == (1, None, None, 7)
+    assert wb.rows("Q") == wb.batch("Q")
+    assert wb.rows("Sums") == [{"most": 0}]
+    wb.close()

@@ -1,0 +1,54 @@
+"""Internal consistency after Jamie Brandon: money moves between accounts, so the total of all balances is zero in every epoch."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from belvedere.incremental import Options
+from belvedere.workbench import Workbench
+from tests.incremental.test_recomputation import same_rows
+
+SCRIPT = """
+CREATE TABLE Transactions (id INT NOT NULL, from_account INT, to_account INT, amount BIGINT, PRIMARY KEY (id));
+Credits := SELECT to_account AS account, sum(amount) AS credits FROM Transactions GROUP BY to_account;
+Debits := SELECT from_account AS account, sum(amount) AS debits FROM Transactions GROUP BY from_account;
+Balance := SELECT coalesce(c.account, d.account) AS account, coalesce(credits, 0) - coalesce(debits, 0) AS balance
+           FROM Credits c FULL JOIN Debits d ON c.account = d.account;
+Total := SELECT sum(balance) AS total FROM Balance;
+Richest := SELECT account, balance FROM Balance ORDER BY balance DESC, account LIMIT 3;
+Indebted := SELECT account FROM Balance WHERE balance < (SELECT avg(balance) FROM Balance);
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("options", [Options(), Options(join=False, merge=False, top=False)], ids=["cheaper", "plain"])
+def test_the_total_is_zero_in_every_epoch(spark: Any, options: Options) -> None:
+    random = Random(7)
+    wb = Workbench(SCRIPT, spark=spark, options=options)
+    for epoch in range(5):
+        rows = [
+            {"id": random.randrange(40), "from_account": random.randrange(9), "to_account": random.randrange(9), "amount": 10}
+            for _ in range(20)
+        ]
+        wb.insert("Transactions", rows)
+        if epoch:
+            wb.delete("Transactions", [{"id": random.randrange(40)}])
+        wb.step()
+        assert wb.rows("Total") == [{"total": 0}]
+        for view in ("Credits", "Debits", "Balance", "Richest", "Indebted"):
+            assert same_rows(wb.rows(view), wb.batch(view)), view
+        if epoch == 2:
+            wb.restart()
+    wb.close()
+
+
+@pytest.mark.spark
+def test_global_aggregates_have_a_row_over_nothing(spark: Any) -> None:
+    wb = Workbench(SCRIPT + "Many := SELECT count(*) AS n, max(amount) AS most FROM Transactions;", spark=spark)
+    wb.step()
+    assert wb.rows("Total") == [{"total": None}]
+    assert wb.rows("Many") == [{"n": 0, "most": None}]
+    wb.close()

@@ -1,0 +1,79 @@
+"""Subscriptions and exports: each event once, in order, across restarts and repeated deliveries."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from belvedere.settings import Project, Sink
+from belvedere.spark import exports
+from belvedere.workbench import Workbench
+
+SCRIPT = """
+CREATE TABLE Machine (id INT NOT NULL, temp DOUBLE, PRIMARY KEY (id));
+Hot := SELECT id, temp FROM Machine WHERE temp > 100;
+CREATE SUBSCRIPTION GotHot ON ADD AS SELECT id, temp FROM Machine WHERE temp > 100;
+CREATE SUBSCRIPTION Moved ON CHANGE AS SELECT id, temp FROM Machine WHERE temp > 100;
+CREATE SUBSCRIPTION Cooled ON DELETE AS SELECT id, temp FROM Machine WHERE temp > 100;
+EXPORT GotHot TO files.GotHot;
+EXPORT Hot TO files.HotChanges;
+"""
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for f in sorted(folder.glob("*.jsonl")) for line in f.read_text().splitlines()]
+
+
+def heat(wb: Workbench, id_: int, temp: float | None) -> int:
+    wb.insert("Machine", [{"id": id_, "temp": temp}])
+    return wb.step()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path, sinks={"files": Sink("files", path=tmp_path / "out")})
+
+
+@pytest.mark.spark
+def test_events_follow_changes_by_key_and_reach_files_once(spark: Any, project: Project) -> None:
+    wb = Workbench(SCRIPT, spark=spark, project=project)
+    wb.clock("2024-01-01 00:00:00")
+    heat(wb, 1, 120.0)
+    heat(wb, 1, 130.0)
+    wb.restart()
+    heat(wb, 1, 90.0)
+    heat(wb, 2, 110.0)
+    assert [(r["id"], r["_op"], r["_seq"]) for r in wb.rows("GotHot")] == [(1, "ADD", 1), (2, "ADD", 2)]
+    assert [(r["id"], r["temp"], r["_op"]) for r in wb.rows("Moved")] == [(1, 130.0, "CHANGE")]
+    assert [(r["id"], r["temp"], r["_op"]) for r in wb.rows("Cooled")] == [(1, 130.0, "DELETE")]
+    out = project.directory / "out"
+    assert [(e["id"], e["_op"]) for e in lines(out / "GotHot")] == [(1, "ADD"), (2, "ADD")]
+    changes = [(e["id"], e["temp"], e["_op"]) for e in lines(out / "HotChanges")]
+    assert changes == [(1, 120.0, "ADD"), (1, 130.0, "CHANGE"), (1, 130.0, "DELETE"), (2, 110.0, "ADD")]
+    wb.close()
+
+
+@pytest.mark.spark
+def test_a_crash_after_delivery_repeats_it_onto_itself(spark: Any, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    wb = Workbench(SCRIPT, spark=spark, project=project)
+    heat(wb, 1, 120.0)
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exports.Exports, "_advance", crash)
+        with pytest.raises(KeyboardInterrupt):
+            heat(wb, 2, 120.0)
+    out = project.directory / "out"
+    before = sorted(f.name for f in (out / "GotHot").iterdir())
+    wb.restart()
+    assert sorted(f.name for f in (out / "GotHot").iterdir()) == before
+    assert [e["_seq"] for e in lines(out / "GotHot")] == [1, 2]
+    assert [e["id"] for e in lines(out / "HotChanges")] == [1, 2]
+    heat(wb, 3, 120.0)
+    assert [e["id"] for e in lines(out / "HotChanges")] == [1, 2, 3]
+    wb.close()

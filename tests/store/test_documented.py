@@ -1,0 +1,15 @@
+"""docs/store.md names every code that the store raises, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_code_of_the_store_is_documented() -> None:
+    sources = "".join(p.read_text() for p in (ROOT / "belvedere" / "store").glob("*.py"))
+    raised = set(re.findall(r'"(B70\d\d)"', sources))
+    page = (ROOT / "docs" / "store.md").read_text()
+    assert set(re.findall(r"^\| (B70\d\d) \|", page, re.MULTILINE)) == raised

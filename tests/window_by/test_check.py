@@ -1,0 +1,81 @@
+"""What the static checks refuse, and the text they point at."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from belvedere.errors import Severity
+from belvedere.lang.window_by_check import check_window_query
+from belvedere.schema import Column, Schema
+
+GHCN = Schema(
+    (
+        Column("station", pa.string()),
+        Column("date", pa.date32()),
+        Column("val", pa.int64()),
+        Column("tags", pa.list_(pa.string())),
+    )
+)
+HEAD = "FROM ghcn AS g WINDOW BY w PARTITION BY g.station ORDER BY g.date TYPE SLIDING "
+REFUSED = [
+    (HEAD + "START AS s WHEN g.val > 3 END SELECT w", "B2607", "g"),
+    (HEAD + "START AS s WHEN s.val END SELECT w", "B3608", "s.val"),
+    (HEAD + "START AS s END AS s SELECT w", "B2605", "s"),
+    (HEAD + "START AS w END SELECT w", "B2605", "w"),
+    (HEAD + "START WHEN e.val = 1 END AS e SELECT e", "B2607", "e"),
+    (HEAD + "START AS s WHEN w[0].val = 1 END SELECT w", "B2606", "w"),
+    (HEAD + "START END SELECT g.val", "B2601", "g"),
+    (HEAD + "START END SELECT AVG(w[*].val) AS a", "B3605", "AVG(w[*].val)"),
+    (HEAD + "START END SELECT ARAY_AVG(w[*].val) AS a", "B2604", "ARAY_AVG(w[*].val)"),
+    (HEAD + "START END SELECT w[*].val, w[0].val", "B2608", "w[0].val"),
+    (HEAD + 'START AS s END AS e WHEN e.date - s.date > duration("P1M") SELECT w', "B3602", None),
+    (HEAD + "START AS s END AS e WHEN e.station + s.val > 1 SELECT w", "B3606", None),
+    (HEAD + "START AT p AS s END SELECT w", "B1601", "AS"),
+    (HEAD + "START SELECT w", "B1601", "SELECT"),
+    (HEAD + "ONLY START END SELECT w", "B1601", "START"),
+    (HEAD + "TYPE TUMBLING START END SELECT w", "B1601", "TUMBLING"),
+    ("FROM ghcn AS g WINDOW BY w TYPE SLIDING START END SELECT w", "B1601", "START"),
+    ("FROM ghcn AS g WINDOW BY w ORDER BY g.date START END SELECT w", "B1601", "START"),
+    ("FROM nothing AS g SELECT g", "B2601", "nothing"),
+    ("FROM ghcn AS g, ghcn AS g SELECT g", "B2605", "g"),
+    ('FROM ghcn AS g SELECT CASE WHEN g.val > 1 THEN 1 ELSE "a" END AS x', "B3614", None),
+    ("FROM ghcn AS g GROUP BY g.station AS st SELECT g.val", "B2601", "g"),
+]
+
+
+@pytest.mark.parametrize(("text", "code", "place"), REFUSED)
+def test_refused(text: str, code: str, place: str | None) -> None:
+    errors = [d for d in check_window_query(text, {"ghcn": GHCN}) if d.severity == Severity.ERROR]
+    assert errors[0].code == code
+    if place is not None:
+        span = errors[0].span
+        assert span is not None
+        assert text[span.start : span.end] == place
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + "START END SELECT w",
+        HEAD + "END SELECT w",
+        HEAD + "START UNBOUNDED ONLY END UNBOUNDED SELECT w",
+        HEAD.replace("SLIDING", "TUMBLING") + "START AS s WHEN CASE WHEN s.val > 1 THEN TRUE END SELECT VALUE w",
+        "FROM ghcn AS g WINDOW BY w AS (TYPE TUMBLING ORDER BY g.date DESC NULLS LAST START END) SELECT VALUE LEN(w)",
+        "SELECT start.station AS type, label.val AS start FROM ghcn AS start JOIN ghcn AS label ON start.val = label.val",
+        'FROM ghcn AS g SELECT VALUE {"a": g.tags[0], "b": [1, 2.5], "c": {}}',
+        "FROM ghcn AS g GROUP BY g.station SELECT g.station, COUNT(*) AS n, AVG(g.val) AS a",
+        "FROM (" + HEAD + "START AS s END SELECT s.val AS v) AS t WHERE t.v IS NOT MISSING SELECT VALUE t.v",
+        HEAD + "LABEL AS l WHEN EVERY t IN l.tags SATISFIES t LIKE 'a%' START WHEN TRUE END SELECT l.val",
+    ],
+)
+def test_accepted(text: str) -> None:
+    assert [d for d in check_window_query(text, {"ghcn": GHCN}) if d.severity == Severity.ERROR] == []
+
+
+def test_advice_is_no_error() -> None:
+    text = HEAD + "START AS s END AS e WHEN e = s SELECT s.vall"
+    assert [(d.code, d.severity) for d in check_window_query(text, {"ghcn": GHCN})] == [
+        ("B3615", Severity.NOTICE),
+        ("B2602", Severity.WARNING),
+    ]

@@ -1,0 +1,127 @@
+"""WINDOW BY on Spark: what the other tests cannot see without a JVM. One table, few jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from belvedere.errors import BelvedereError
+from belvedere.lang.window_by_parser import parse_window_query
+from belvedere.spark.window_by import blocks
+from belvedere.spark.window_by.interpret import compile_query
+from tests.window_by.paper import close
+
+pytestmark = pytest.mark.spark
+ROWS: list[dict[str, Any]] = [
+    {
+        "k": k,
+        "o": o,
+        "v": None if (o * 7 + (k or 0)) % 5 == 0 else (o * 13 + (k or 0) * 5) % 11,
+        "tags": [str(o), "é"],
+        "x": (o % 4) / 2,
+    }
+    for k in (2, 1, None)
+    for o in (5, 3, 9, 1, 7, 8)
+]
+HEAD = "FROM t AS r WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE SLIDING "
+QUERIES = {
+    "kernels": HEAD
+    + "START AS s AT p WHEN s.v > 2 END NEXT AS n WHEN n.v < s.v SELECT s.k, p, n.o AS after, LEN(w) AS len, w[*].v AS vs",
+    "objects": HEAD
+    + "START AS s ONLY END AS e WHEN e.o - s.o >= 4 SELECT VALUE {'s': s, 'w': w, 'first': w[0].tags[1], 'e': e.x}",
+    "interpreter": HEAD
+    + "START AS s END AS e WHEN e.v + s.v > 9 AND e.x * s.x >= 0 SELECT s.k, s.o, (SELECT VALUE t.v FROM w AS t "
+    "WHERE t.v > 3 ORDER BY t.v DESC LIMIT 2) AS top",
+    "having": HEAD
+    + "START AS s END AT e WHEN e = 3 LET n = LEN(w) HAVING n > 1 AND ROUND(ARRAY_AVG(w[*].x), 1) >= 0 SELECT s.k AS k, n",
+    "outer": "FROM (" + HEAD + "START AS s END AS e AT ep WHEN e.v > 8 SELECT s.k AS k, ep, ARRAY_MAX(w[*].v) AS m) AS q "
+    "WHERE q.ep IS MISSING SELECT q.k, q.m",
+    "limit": HEAD + "START AS s END UNBOUNDED SELECT s.k, s.o, ARRAY_COUNT(w[*].v) AS c LIMIT 4",
+    "order": HEAD + "START AS s END UNBOUNDED SELECT VALUE s.o * 10 ORDER BY LEN(w) DESC, s.k, s.o LIMIT 5",
+    "groups": "FROM t AS r GROUP BY r.k, r.x AS x GROUP AS g LET total = SUM(r.v) WINDOW BY w PARTITION BY k ORDER BY x TYPE TUMBLING "
+    "START AS s END AT e WHEN e % 2 = 0 SELECT s.k, w[*].total AS totals, LEN(s.g) AS n",
+    "join": "FROM t AS r LEFT JOIN u ON u.id = r.k, r.tags AS tag LET z = r.o + 1 WHERE tag = 'é' WINDOW BY w PARTITION BY r.k ORDER BY z "
+    "TYPE TUMBLING START AS s END AS e WHEN e.u.name IS MISSING OR e.z > 6 SELECT s.r.k, s.u.name, e.z, LEN(w) AS n",
+    "label": HEAD
+    + "LABEL AS l AT lp WHEN l.v > 5 START AT sp WHEN lp - sp = 1 END AT ep WHEN ep - lp = 1 SELECT l.k, l.o, sp, ep, w[*].o AS os",
+    "constants": "WITH big AS (FROM u AS u SELECT VALUE u.id) "
+    + HEAD
+    + "START AS s WHEN s.k IN big END AT e WHEN e = 2 SELECT s.k, s.o",
+}
+
+
+@pytest.fixture(scope="module")
+def frames(spark: Any) -> dict[str, Any]:
+    types = pa.schema(
+        [("k", pa.int64()), ("o", pa.int64()), ("v", pa.int64()), ("tags", pa.list_(pa.string())), ("x", pa.float64())]
+    )
+    table = spark.createDataFrame(pa.Table.from_pylist(ROWS, types))
+    return {"t": table, "u": spark.createDataFrame(pa.table({"id": [1, 9], "name": ["one", "nine"]}))}
+
+
+@pytest.mark.parametrize("name", list(QUERIES))
+def test_as_the_interpreter_over_everything(spark: Any, frames: dict[str, Any], name: str) -> None:
+    from belvedere.spark.window_by.run import run_window_query
+
+    expected = compile_query(parse_window_query(QUERIES[name]))(
+        {"t": ROWS, "u": [{"id": 1, "name": "one"}, {"id": 9, "name": "nine"}]}
+    )
+    result = run_window_query(spark, QUERIES[name], frames)
+    found = [row.asDict(recursive=True) for row in result.collect()]
+    wanted = [plain(r) if isinstance(r, dict) else {"value": r} for r in expected]
+    assert close(found, [{n: r.get(n) for n in result.columns} for r in wanted])
+
+
+def plain(value: Any) -> Any:
+    """MISSING members as None."""
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    return None if repr(value) == "MISSING" else value
+
+
+def test_sql_is_exported_and_takes_plain_sql_too(spark: Any, frames: dict[str, Any]) -> None:
+    import belvedere
+
+    assert belvedere.sql(spark, "SELECT count(*) AS n FROM t", **frames).collect()[0].n == len(ROWS)
+    with pytest.raises(BelvedereError) as raised:
+        belvedere.sql(spark, HEAD + "START END SELECT nothing.x", **frames)
+    assert [d.code for d in raised.value.diagnostics] == ["B2601"]
+
+
+def test_changed_partitions_are_recomputed_alone(spark: Any, frames: dict[str, Any]) -> None:
+    from belvedere.lang.window_by_lower import lower_window_query
+    from belvedere.plan.nodes import Scan
+    from belvedere.spark.window_by.maintain import window_rows
+    from belvedere.spark.window_by.relation import schema_of
+
+    source = Scan("t", schema_of(frames["t"]))
+    block = lower_window_query(QUERIES["label"], "t", source)
+    assert block.schema.key == ("_partition_k", "_window")
+    everything = window_rows(spark, block, frames["t"])
+    assert everything.columns == list(block.schema.names)
+    some = window_rows(spark, block, frames["t"].where("k = 1 OR k IS NULL").repartition(3)).collect()
+    assert sorted(map(str, some)) == sorted(str(r) for r in everything.collect() if r["_partition_k"] != 2)
+    assert len({(r["_partition_k"], r["_window"]) for r in some}) == len(some)
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        "START AS s WHEN s.v < 60 END NEXT AS n WHEN n.v >= 90",
+        "START AS s AT sp PREV AS b WHEN b.v > s.v ONLY END AT ep WHEN ep - sp = 300",
+    ],
+)
+def test_one_sequence_in_blocks_as_in_one_piece(spark: Any, framing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from belvedere.spark.window_by.run import run_window_query
+
+    frame = spark.range(3_000).selectExpr("(id * 7919) % 3001 AS o", "pmod(xxhash64(id), 100) AS v")
+    text = f"FROM t AS r WINDOW BY w ORDER BY r.o TYPE SLIDING {framing} "
+    text += "SELECT s.o AS o, LEN(w) AS n, ARRAY_SUM(w[*].v) AS total, ARRAY_MEDIAN(w[*].v) AS middle, w[-1].o AS last"
+    monkeypatch.setattr(blocks, "LEAST_HALO", 8)
+    whole = run_window_query(spark, text, {"t": frame}).collect()
+    assert run_window_query(spark, text, {"t": frame}, blocks=4).collect() == whole
+    assert len(whole) > 100
