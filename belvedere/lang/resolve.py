@@ -107,7 +107,7 @@ class Resolver:
             if way is None:
                 raise
             return navigate(self.frame, way, self.pending, node)
-        if rest and not pa.types.is_struct(found.typed.type):  # a column with the name of a table: no field can be meant
+        if rest and not _has_fields(found.typed.type):  # a column with the name of a table: no field can be meant
             way = navigation(context, self.frame.scope, parts)
             if way is not None:
                 return navigate(self.frame, way, self.pending, node)
@@ -173,6 +173,13 @@ class Resolver:
             return exp.EQ(this=operand, expression=value_of(self.pending, entry, []))
         entry = Pending("in", query, inner, self.frame.context, self.frame.scope, written=node)
         return value_of(self.pending, entry, [operand])
+
+
+def _has_fields(type_: pa.DataType) -> bool:
+    """Whether a dot may follow: a struct's field, a map's key, the field of each of an array's structs."""
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return _has_fields(type_.value_type)
+    return bool(pa.types.is_struct(type_) or pa.types.is_map(type_))
 
 
 def _fields(base: Expr, names: object) -> Expr:
