@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from belvedere.incremental.facts import needs_clock
 from belvedere.plan.expressions import column, replace_columns
-from belvedere.plan.keys import unused_name
+from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Expr, Filter, Item, Node, Project, Scan
 from belvedere.schema import Column
 
@@ -60,7 +60,7 @@ def _pass(node: Node, name: str) -> Item:
 
 def _extend(node: Node, extra: tuple[Item, ...]) -> tuple[Node, tuple[str, ...]]:
     """Put computed columns on top of a node, reusing columns that are there already."""
-    passed = tuple(Item(c.name, column(c.name), c.type, c.nullable, c.hidden, c.doc) for c in node.schema)
+    passed = tuple(item_of(c) for c in node.schema)
     project, names = _extend_items(Project(node, passed), extra)
     return (node if len(project.items) == len(passed) else project), names
 
@@ -100,3 +100,14 @@ def push_down(node: Node, exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
             raise AssertionError(f"not a chain: {type(node).__name__}")
         node = node.input
     return exprs
+
+
+def replace_node(tree: Node, old: Node, new: Node) -> Node:
+    """The chain `tree` with `new` in place of `old`."""
+    if tree is old:
+        return new
+    return tree.with_inputs(tuple(replace_node(i, old, new) if _contains(i, old) else i for i in tree.inputs))
+
+
+def _contains(tree: Node, wanted: Node) -> bool:
+    return any(n is wanted for n in tree.walk())

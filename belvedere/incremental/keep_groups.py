@@ -1,0 +1,65 @@
+"""Groups kept without looking at their old rows: accumulator columns, and the first rows of what only grows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from belvedere.incremental.accumulate import accumulate, state_of
+from belvedere.incremental.builder import Builder, Draft, Part
+from belvedere.incremental.facts import Partition, base_scan
+from belvedere.incremental.pipeline import OWN, STATE, Relation, Rule, Stage
+from belvedere.incremental.rewrite import carry, replace_node
+from belvedere.plan.expressions import column
+from belvedere.plan.nodes import Aggregate, Item, Node, Project, Scan, TopK, Union
+from belvedere.plan.ties import tie_order
+
+
+def keep_merge(builder: Builder, plan: Node, top: Aggregate, partition: Partition, part: Part) -> Relation | None:
+    """An aggregate kept as accumulator columns in a relation of its own; None where some aggregate cannot be."""
+    grows = builder.grows(top.input)
+    kept = [accumulate(i, top.input.schema, grows) for i in top.aggregates]
+    if not all(kept):
+        return None
+    settled = builder.settle(top.input, part.owner)
+    source, slots = builder.delta_slots(settled)
+    slots = builder.hash_changes(settled, slots, partition)
+    state = state_of(top, tuple(a for a in kept if a is not None))
+    name = f"{part.name}{STATE}"
+    relation = Relation(name, state.schema, stored=True)
+    builder.drafts[name] = Draft(relation)
+    builder.drafts[name].path(tuple(column(i.name) for i in top.keys), partition.types)
+    whole = replace_node(plan, top, Project(Scan("state", state.schema), state.results))
+    extra = tuple(Item(f"_by{n}", e, t) for n, (e, t) in enumerate(zip(partition.output, partition.types, strict=True)))
+    whole, names = carry(whole, next(n for n in whole.walk() if isinstance(n, Project) and n.items == state.results), extra)
+    by = ", ".join(i.name for i in top.keys) or "one group"
+    reason = f"accumulators by {by}" + (", as rows only arrive" if grows else "")
+    partial = Aggregate(source, top.keys, state.partials)
+    stage = Stage(part.name, Rule.MERGE, whole, slots, None, part.owner, reason, state=name, partial=partial, merge=state.merge)
+    result = builder.emit(stage, False, part.view)
+    path = builder.drafts[part.name].path(tuple(column(n) for n in names), partition.types)
+    builder.stages[-1] = replace(stage, path=path)
+    return result
+
+
+def keeps_top(builder: Builder, top: TopK) -> bool:
+    """Whether the first rows of what only grows can be kept by themselves: no row below them will ever be needed."""
+    chosen = builder.options.top and top.limit is not None and not top.offset
+    return chosen and base_scan(top.input) is not None and builder.grows(top.input)
+
+
+def keep_top(builder: Builder, plan: Node, top: TopK, partition: Partition, part: Part) -> Relation:
+    """The first rows per key of an input that only grows: its own output is all the state it needs."""
+    if plan is not top:
+        first = builder.shared(top, part.owner)
+        above = replace_node(plan, top, Scan(first.name, first.schema))
+        return builder.maintain(above, part)
+    source, slots = builder.delta_slots(top.input)
+    slots = builder.hash_changes(top.input, slots, partition)
+    ordered = top.order + tie_order(top)  # a union has no key to break ties by
+    both = replace(top, input=Union((source, Scan(OWN, top.schema))), order=ordered)
+    reason = f"the first {top.limit} by {', '.join(top.partition)}: rows only arrive, so no other is ever needed"
+    stage = Stage(part.name, Rule.TOP, both, slots, None, part.owner, reason)
+    relation = builder.emit(stage, False, part.view, schema=top.schema)  # new and kept rows are apart: the key stays
+    path = builder.drafts[part.name].path(partition.output, partition.types)
+    builder.stages[-1] = replace(stage, path=path)
+    return relation

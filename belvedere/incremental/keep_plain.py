@@ -1,0 +1,71 @@
+"""The plain rules: row by row, key by key, a join of changes, and the whole recomputed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from belvedere.incremental.builder import Builder, Part
+from belvedere.incremental.facts import Partition, equalities, is_linear, needs_clock
+from belvedere.incremental.pipeline import Relation, Rule, Stage
+from belvedere.incremental.rewrite import carry, replace_node
+from belvedere.plan.expressions import column
+from belvedere.plan.nodes import Aggregate, Item, Join, Node, Scan, TopK
+
+
+def keep_linear(builder: Builder, plan: Node, part: Part) -> Relation:
+    if any(isinstance(n, Scan) or not is_linear(n) for n in plan.walk() if n.inputs or isinstance(n, Scan)):
+        plan = builder.settle(plan, part.owner)
+    rendered, slots = builder.delta_slots(plan)
+    grows = all(builder.drafts[s.relation].relation.append_only for s in slots)
+    rule = Rule.LINEAR if slots else Rule.CONSTANT
+    reason = "each changed row by itself" if slots else "does not depend on any input"
+    return builder.emit(Stage(part.name, rule, rendered, slots, None, part.owner, reason), grows, part.view)
+
+
+def keep_keyed(builder: Builder, plan: Node, top: Node, partition: Partition, part: Part) -> Relation:
+    slots, operator = builder.slots(top, partition, part.owner)
+    whole = replace_node(plan, top, operator)
+    extra = tuple(Item(f"_by{n}", e, t) for n, (e, t) in enumerate(zip(partition.output, partition.types, strict=True)))
+    whole, names = carry(whole, operator, extra)
+    reason = "key by key: " + (", ".join(e.sql(dialect="spark") for e in partition.output) or "one group")
+    stage = Stage(part.name, Rule.KEYED, whole, slots, None, part.owner, reason)
+    relation = builder.emit(stage, False, part.view)
+    path = builder.drafts[part.name].path(tuple(column(n) for n in names), partition.types)
+    builder.stages[-1] = replace(stage, path=path)
+    return relation
+
+
+def keep_whole(builder: Builder, plan: Node, top: Node, part: Part) -> Relation:
+    slots, operator = builder.slots(top, None, part.owner)
+    clocked = needs_clock(top)
+    why = "it reads now()" if clocked else _why_whole(top)
+    rendered = replace_node(plan, top, operator)
+    stage = Stage(part.name, Rule.WHOLE, rendered, slots, None, part.owner, f"recomputed whole: {why}", clocked)
+    return builder.emit(stage, False, part.view)
+
+
+def keep_join(builder: Builder, plan: Node, top: Join, part: Part) -> Relation:
+    pairs = equalities(top)
+    partition = None
+    if pairs:
+        sides = (tuple(a for a, _, _ in pairs), tuple(b for _, b, _ in pairs))
+        partition = Partition(sides, (), tuple(t for _, _, t in pairs))
+    slots, operator = builder.slots(top, partition, part.owner)
+    grows = all(builder.drafts[s.relation].relation.append_only for s in slots)
+    reason = "changed rows joined with all rows of the other side: no equality to look up by"
+    if pairs:
+        reason = f"changed rows of one side joined with rows of the other by {', '.join(a.name for a, _, _ in pairs)}"
+    rendered = replace_node(plan, top, operator)
+    return builder.emit(Stage(part.name, Rule.JOIN, rendered, slots, None, part.owner, reason), grows, part.view)
+
+
+def _why_whole(node: Node) -> str:
+    match node:
+        case TopK():
+            return "a limit over all rows"
+        case Join():
+            return f"a {node.kind} join without an equality between columns"
+        case Aggregate():
+            return "grouping sets share no key"
+        case _:
+            return "no key to split by"

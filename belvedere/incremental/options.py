@@ -1,0 +1,16 @@
+"""Which of the cheaper rules may be used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which of the cheaper rules may be used; the plain rules are their oracle."""
+
+    join: bool = True
+    merge: bool = True
+    top: bool = True
+    forget: bool = True
+    """Whether state that bounds have made final is dropped."""
