@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from belvedere.lang.layout import Group, Item, Mark, Word, lay_out
+from belvedere.lang.layout import lay_out
 from belvedere.lang.parse import parse_script
 from belvedere.lang.spacing import CALLED, KEYWORD_TYPES, KEYWORDS
 from belvedere.lang.splitting import Comment, Tokens, boundaries, read_tokens
 from belvedere.lang.statements import Part, Path, Script, WindowByBlock
+from belvedere.lang.words import Group, Item, Mark, Word
 
 
 def format_script(text: str) -> str:

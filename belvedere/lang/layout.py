@@ -7,11 +7,11 @@ and a list that does not fit has one item a line.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import TokenType as T
 
 from belvedere.lang.spacing import space_between
+from belvedere.lang.words import Group, Item, Mark, Word
 
 WIDTH = 100
 STEP = 4
@@ -36,40 +36,6 @@ SET_OPERATIONS = (T.UNION, T.EXCEPT, T.INTERSECT)
 JOIN_WORDS = frozenset((T.LEFT, T.RIGHT, T.FULL, T.INNER, T.OUTER, T.CROSS, T.SEMI, T.ANTI, T.NATURAL))
 LISTS = frozenset((T.SELECT, T.FROM, T.GROUP_BY, T.ORDER_BY, T.VALUES))
 INPUT_WORDS = frozenset(("WATERMARK", "LATE", "KEEP", "IDLE"))
-
-
-@dataclass(frozen=True)
-class Word:
-    """A token as it is written. `adjacent`: no space stood before it; `typed`: part of a type; `verbatim`: a whole block."""
-
-    text: str
-    kind: T
-    start: int = 0
-    keyword: bool = False
-    adjacent: bool = False
-    typed: bool = False
-    verbatim: bool = False
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A comment. `own`: on a line of its own; `breaks`: a line ends after it."""
-
-    text: str
-    own: bool
-    breaks: bool
-
-
-@dataclass(frozen=True)
-class Group:
-    """What stands in brackets."""
-
-    opening: Word
-    items: tuple[Item, ...]
-    closing: Word
-
-
-Item = Word | Mark | Group
 
 
 def lay_out(items: list[Item]) -> str:

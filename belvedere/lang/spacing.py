@@ -5,12 +5,9 @@ In: words of a statement. Out: decisions about one pair of neighbours. Knows not
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlglot.tokenizer_core import TokenType as T
 
-if TYPE_CHECKING:
-    from belvedere.lang.layout import Word
+from belvedere.lang.words import Word
 
 KEYWORD_TYPES = frozenset(
     (

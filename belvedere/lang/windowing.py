@@ -5,16 +5,14 @@ In: the parser, standing at the call. Out: `exp.Table(this=WindowCall)` (`belved
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from belvedere.lang.names import did_you_mean
+from belvedere.lang.positioned_parser import PositionedParser
 from belvedere.lang.statements import WindowCall
-
-if TYPE_CHECKING:
-    from belvedere.lang.dialect import SqrlParser
 
 FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 POSITIONS = {
@@ -42,7 +40,7 @@ def starts_window_call(current: Token | None, following: Token | None, third: To
     return current.token_type != TokenType.IDENTIFIER and current.text.upper() in FUNCTIONS
 
 
-def parse_window_call(parser: SqrlParser) -> exp.Table:
+def parse_window_call(parser: PositionedParser) -> exp.Table:
     """Read the call and the alias after it."""
     first = parser._curr
     wrapped = parser._match(TokenType.TABLE)
@@ -63,7 +61,7 @@ def parse_window_call(parser: SqrlParser) -> exp.Table:
     return table
 
 
-def _arguments(parser: SqrlParser, function: Token) -> WindowCall:
+def _arguments(parser: PositionedParser, function: Token) -> WindowCall:
     name = function.text.lower()
     call = WindowCall(function=name, flink=False)
     position = 0
@@ -88,7 +86,7 @@ def _arguments(parser: SqrlParser, function: Token) -> WindowCall:
     return call
 
 
-def _argument_name(parser: SqrlParser, function: str, call: WindowCall) -> str:
+def _argument_name(parser: PositionedParser, function: str, call: WindowCall) -> str:
     token = parser._curr
     written = token.text.lower()
     key = SYNONYMS.get(written, written)
@@ -101,7 +99,7 @@ def _argument_name(parser: SqrlParser, function: str, call: WindowCall) -> str:
     return key
 
 
-def _position(parser: SqrlParser, function: str, position: int) -> str:
+def _position(parser: PositionedParser, function: str, position: int) -> str:
     order = POSITIONS[function]
     if function == "session" and position == 2 and parser._curr.text.upper() != "DESCRIPTOR":
         return "gap"
@@ -110,7 +108,7 @@ def _position(parser: SqrlParser, function: str, position: int) -> str:
     return order[position]
 
 
-def _value(parser: SqrlParser, key: str) -> exp.Expr | list[exp.Expr]:
+def _value(parser: PositionedParser, key: str) -> exp.Expr | list[exp.Expr]:
     if key == "data":
         return _data(parser)
     if key in ("timecol", "keys"):
@@ -126,7 +124,7 @@ def _value(parser: SqrlParser, key: str) -> exp.Expr | list[exp.Expr]:
     return value
 
 
-def _data(parser: SqrlParser) -> exp.Expr:
+def _data(parser: PositionedParser) -> exp.Expr:
     """`TABLE(T)`, `TABLE T`, `TABLE(SELECT ...)`, `(SELECT ...)` or `T`."""
     table_word = parser._match(TokenType.TABLE)
     wrapped = table_word and parser._match(TokenType.L_PAREN)
@@ -141,7 +139,7 @@ def _data(parser: SqrlParser) -> exp.Expr:
     return data
 
 
-def _partition(parser: SqrlParser) -> list[exp.Expr]:
+def _partition(parser: PositionedParser) -> list[exp.Expr]:
     """`PARTITION BY a, b` ends where the next argument begins."""
     columns: list[Any] = [parser._parse_column()]
     while parser._curr and parser._curr.token_type == TokenType.COMMA:
@@ -159,7 +157,7 @@ def _is_argument(token: Token | None) -> bool:
     return token is not None and token.token_type == TokenType.FARROW
 
 
-def _columns(parser: SqrlParser) -> list[exp.Expr]:
+def _columns(parser: PositionedParser) -> list[exp.Expr]:
     wrapped = parser._match_text_seq("DESCRIPTOR")
     if wrapped and not parser._match(TokenType.L_PAREN):
         parser.refuse("B1001", "expected `(` after DESCRIPTOR", hint="write `DESCRIPTOR(bidtime)`")

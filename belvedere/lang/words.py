@@ -1,0 +1,44 @@
+"""The pieces of a statement that `belvedere fmt` lays out: words, comments and bracket groups.
+
+`format` makes them of a statement's tokens, `spacing` and `layout` put them on lines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot.tokenizer_core import TokenType as T
+
+
+@dataclass(frozen=True)
+class Word:
+    """A token as it is written. `adjacent`: no space stood before it; `typed`: part of a type; `verbatim`: a whole block."""
+
+    text: str
+    kind: T
+    start: int = 0
+    keyword: bool = False
+    adjacent: bool = False
+    typed: bool = False
+    verbatim: bool = False
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A comment. `own`: on a line of its own; `breaks`: a line ends after it."""
+
+    text: str
+    own: bool
+    breaks: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """What stands in brackets."""
+
+    opening: Word
+    items: tuple[Item, ...]
+    closing: Word
+
+
+Item = Word | Mark | Group
