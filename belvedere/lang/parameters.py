@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.lang.frame import Context
-from belvedere.lang.infer import parameter_name
+from belvedere.lang.type_names import parameter_name
 from belvedere.lang.types import Typed, a_type, arrow_type
 
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In, exp.Like, exp.NullSafeEQ)

@@ -13,11 +13,11 @@ from sqlglot import exp
 
 from belvedere.errors import BelvedereError
 from belvedere.lang.frame import Frame
-from belvedere.lang.infer import parameter_name
 from belvedere.lang.navigation import navigate, navigation
 from belvedere.lang.scope import column_parts, dotted
 from belvedere.lang.statements import span_of
 from belvedere.lang.subqueries import Inner, Pending, value_of
+from belvedere.lang.type_names import parameter_name
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr
 

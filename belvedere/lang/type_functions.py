@@ -1,0 +1,171 @@
+"""Types of function calls: by the tables of functions, and of those that take a lambda or a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import ParseError
+
+from belvedere.errors import BelvedereError
+from belvedere.lang import types as t
+from belvedere.lang.aggregates import AGGREGATES, COUNTING, EMPTY_ARRAY, WINDOW_FUNCTIONS, function_name
+from belvedere.lang.functions import NEVER_NULL, NONDETERMINISTIC
+from belvedere.lang.functions import RULES as FUNCTIONS
+from belvedere.lang.names import did_you_mean
+from belvedere.lang.type_rounding import rounded
+from belvedere.lang.type_scope import Rule, TypeScope, children
+from belvedere.lang.types import Typed
+
+
+def function(scope: TypeScope, expr: exp.Expr) -> Typed:
+    """The type of a call, by the function's name."""
+    name = function_name(expr)
+    if name in NONDETERMINISTIC:
+        message = f"`{expr.sql('spark')}` gives another answer each time: a view must follow from its input alone"
+        raise scope.fail("B3006", message, expr, "use `now()` for the time, `_uid` for a number of its own per row")
+    if name in _ANONYMOUS_LAMBDAS:
+        return _ANONYMOUS_LAMBDAS[name](scope, expr)
+    if name == "bround":
+        return rounded(scope.typed(expr.expressions[0]), expr.expressions[1] if len(expr.expressions) > 1 else None)
+    arguments = [scope.typed(a) for a in children(expr)]
+    rule = AGGREGATES.get(name) or WINDOW_FUNCTIONS.get(name) or FUNCTIONS.get(name)
+    if rule is None:
+        raise _unknown(scope, expr)
+    found = rule([a.type for a in arguments])
+    if found is None:
+        types = ", ".join(t.type_text(a.type) for a in arguments)
+        raise scope.fail("B3002", f"`{_shown(expr)}` does not take ({types})", expr, "CAST the arguments")
+    if name in AGGREGATES:
+        return Typed(found, name not in COUNTING and name not in EMPTY_ARRAY)
+    if name in WINDOW_FUNCTIONS:
+        return Typed(found, name == "NthValue")
+    return Typed(found, name not in NEVER_NULL or any(a.nullable for a in arguments))
+
+
+def _unknown(scope: TypeScope, expr: exp.Expr) -> BelvedereError:
+    shown = _shown(expr)
+    known = [n.lower() for n in (*FUNCTIONS, *AGGREGATES, *WINDOW_FUNCTIONS)]
+    near = did_you_mean(shown, known, shown=0)
+    hint = (
+        near
+        if near is not None and near.startswith("did")
+        else f"if Spark knows it, say its type: CAST({shown}(...) AS STRING)"
+    )
+    return scope.fail("B3005", f"function `{shown}` is not known", expr, hint)
+
+
+def _shown(expr: exp.Expr) -> str:
+    if isinstance(expr, exp.Anonymous):
+        return expr.name
+    text: str = expr.sql("spark")
+    return text.partition("(")[0].lower()
+
+
+def is_unknown(scope: TypeScope, expr: exp.Expr) -> bool:
+    """A function that only Spark knows: the CAST around it says its type."""
+    name = function_name(expr)
+    known = (AGGREGATES, WINDOW_FUNCTIONS, FUNCTIONS, NONDETERMINISTIC, _ANONYMOUS_LAMBDAS)
+    return isinstance(expr, exp.Func) and not scope.has_rule(expr) and not any(name in k for k in known)
+
+
+def _lambda_function(scope: TypeScope, expr: Any) -> Typed:
+    owner = scope.typed(expr.this)
+    body = expr.args.get("expression")
+    result = _lambda(scope, body, _lambda_arguments(scope, owner.type, expr))
+    if isinstance(expr, exp.ArrayFilter):
+        return Typed(owner.type, owner.nullable)
+    if isinstance(expr, exp.Transform):
+        return Typed(pa.list_(result.type), owner.nullable)
+    return Typed(t.BOOLEAN, True)
+
+
+def _lambda_arguments(scope: TypeScope, type_: pa.DataType, expr: exp.Expr) -> list[Typed]:
+    if not t.is_array(type_):
+        raise scope.fail("B3002", f"an array is needed here, not {t.a_type(type_)}", expr)
+    return [Typed(type_.value_type), Typed(t.INT32, False)]
+
+
+def _lambda(scope: TypeScope, body: Any, arguments: list[Typed]) -> Typed:
+    if not isinstance(body, exp.Lambda):
+        raise scope.fail("B3002", "a lambda `x -> ...` is needed here", body)
+    before = dict(scope.variables)
+    scope.variables.update({p.name.casefold(): a for p, a in zip(body.expressions, arguments, strict=False)})
+    try:
+        return scope.typed(body.this)
+    finally:
+        scope.variables = before
+
+
+def _reduce(scope: TypeScope, expr: Any) -> Typed:
+    owner, start = scope.typed(expr.this), scope.typed(expr.args["initial"])
+    element = _lambda_arguments(scope, owner.type, expr)[0]
+    merged = _lambda(scope, expr.args["merge"], [start, element])
+    finish = expr.args.get("finish")
+    return _lambda(scope, finish, [merged]) if finish is not None else Typed(merged.type, True)
+
+
+def _array_lambda(scope: TypeScope, expr: Any, result: str) -> Typed:
+    owner = scope.typed(expr.expressions[0])
+    if pa.types.is_map(owner.type):
+        arguments = [Typed(owner.type.key_type, False), Typed(owner.type.item_type)]
+    else:
+        arguments = _lambda_arguments(scope, owner.type, expr)
+    inner = _lambda(scope, expr.expressions[1], arguments)
+    types = {
+        "boolean": lambda: t.BOOLEAN,
+        "same": lambda: owner.type,
+        "keys": lambda: pa.map_(inner.type, owner.type.item_type),
+        "values": lambda: pa.map_(owner.type.key_type, inner.type),
+    }
+    return Typed(types[result](), True)
+
+
+def _from_json(scope: TypeScope, expr: Any) -> Typed:
+    """`from_json(text, 'a INT, b STRING')`: the type is in the text of the schema."""
+    arguments = children(expr)
+    schema = arguments[1] if len(arguments) > 1 else None
+    scope.typed(arguments[0])
+    if isinstance(schema, exp.Literal) and schema.is_string:
+        for text in (schema.name, f"STRUCT<{schema.name}>"):
+            try:
+                found = t.arrow_type(exp.DataType.build(text, dialect="spark"))
+            except (ParseError, ValueError):
+                continue
+            if found is not None:
+                return Typed(found, True)
+    raise scope.fail("B3003", "from_json needs a schema that can be read here", expr, "write from_json(x, 'a INT, b STRING')")
+
+
+def _date_part(scope: TypeScope, expr: Any) -> Typed:
+    field, value = expr.expressions[0], scope.typed(expr.expressions[1])
+    seconds = field.name.upper() in ("SECOND", "SECONDS", "S", "SEC", "SECS")
+    return Typed(pa.decimal128(8, 6) if seconds else t.INT32, value.nullable)
+
+
+def _zip_with(scope: TypeScope, expr: Any) -> Typed:
+    left, right = scope.typed(expr.expressions[0]), scope.typed(expr.expressions[1])
+    elements = [_lambda_arguments(scope, x.type, expr)[0] for x in (left, right)]
+    return Typed(pa.list_(_lambda(scope, expr.expressions[2], elements).type), True)
+
+
+_ANONYMOUS_LAMBDAS: dict[str, Callable[[TypeScope, Any], Typed]] = {
+    "forall": lambda scope, e: _array_lambda(scope, e, "boolean"),
+    "exists": lambda scope, e: _array_lambda(scope, e, "boolean"),
+    "map_filter": lambda scope, e: _array_lambda(scope, e, "same"),
+    "transform_keys": lambda scope, e: _array_lambda(scope, e, "keys"),
+    "transform_values": lambda scope, e: _array_lambda(scope, e, "values"),
+    "zip_with": _zip_with,
+    "FromJson": _from_json,
+    "from_json": _from_json,
+    "date_part": _date_part,
+    "datepart": _date_part,
+}
+
+
+RULES: dict[type[exp.Expr], Rule] = {
+    **dict.fromkeys((exp.Transform, exp.Exists, exp.ArrayFilter), _lambda_function),
+    exp.Reduce: _reduce,
+}
