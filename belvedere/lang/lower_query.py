@@ -15,17 +15,18 @@ from belvedere.errors import Diagnostic
 from belvedere.lang import types as t
 from belvedere.lang.definitions import Definitions
 from belvedere.lang.frame import Context, Frame
-from belvedere.lang.lower_from import lower_item
-from belvedere.lang.lower_select import SelectLowering, limits, make_order, ordinal
+from belvedere.lang.from_items import lower_item
+from belvedere.lang.lower_select import SelectLowering
 from belvedere.lang.lower_stream import emitted, lower_stream
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.resolve import unwrap_query
 from belvedere.lang.scope import Scope, Source
+from belvedere.lang.select_items import limits, make_order, ordinal
 from belvedere.lang.statements import WindowByBlock, emit_of, is_stream
 from belvedere.lang.subqueries import Inner
 from belvedere.lang.types import Typed
 from belvedere.plan.expressions import column
-from belvedere.plan.keys import carry_keys
+from belvedere.plan.keys import carry_keys, item_of
 from belvedere.plan.nodes import (
     Aggregate,
     Distinct,
@@ -211,7 +212,7 @@ def _counted(left: Node, right: Node, kind: SetKind, context: Context) -> Node:
     number = context.names.fresh("copy")
     sides = [_numbered(carry_keys(side), number) for side in (left, right)]
     node = SetOperation(sides[0], sides[1], kind)
-    return Project(node, tuple(Item(c.name, column(c.name), c.type, c.nullable) for c in node.schema if c.name != number))
+    return Project(node, tuple(item_of(c) for c in node.schema if c.name != number))
 
 
 def _numbered(side: Node, number: str) -> Node:
@@ -223,7 +224,7 @@ def _numbered(side: Node, number: str) -> Node:
         this=exp.RowNumber(), partition_by=[column(c.name) for c in visible], order=exp.Order(expressions=keys), over="OVER"
     )
     node = Window(side, (Item(number, window, t.INT32, False),))
-    items = (*(Item(c.name, column(c.name), c.type, c.nullable) for c in visible), Item(number, column(number), t.INT32, False))
+    items = (*map(item_of, visible), Item(number, column(number), t.INT32, False))
     return Project(node, items)
 
 

@@ -6,46 +6,24 @@ outer row. The order of work is SQL's: FROM, WHERE, GROUP BY, HAVING, window fun
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang import types as t
-from belvedere.lang.aggregates import is_window_function, unwrap_aggregate
 from belvedere.lang.frame import Context, Frame
 from belvedere.lang.grouping import Grouping, contains_aggregate, grouping_sets, over_nothing
-from belvedere.lang.lower_from import generator_call, lower_from, unnest
-from belvedere.lang.names import did_you_mean
-from belvedere.lang.resolve import Resolver, unwrap_query
+from belvedere.lang.infer import SubqueryValue
+from belvedere.lang.lower_from import lower_from
+from belvedere.lang.resolve import Resolver
 from belvedere.lang.scope import Scope, Source
-from belvedere.lang.subqueries import (
-    Inner,
-    Pending,
-    Totals,
-    attach_all,
-    keep_where_exists,
-    keep_where_in,
-    keep_where_in_all,
-    keep_where_not_in,
-    needs_domain,
-    reads_outer,
-)
+from belvedere.lang.select_items import SelectItems, limits, ordinal
+from belvedere.lang.select_where import apply_where
+from belvedere.lang.select_windows import WindowFunctions
+from belvedere.lang.subqueries import Inner, Totals, attach_all, reads_outer
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts
-from belvedere.plan.nodes import Distinct, Expr, Filter, Item, Node, Order, Project, TopK, Unnest, Window
+from belvedere.plan.keys import item_of
+from belvedere.plan.nodes import Distinct, Expr, Item, Node, Order, Project, TopK, Window
 from belvedere.plan.push import push_conditions
-
-
-@dataclass
-class Output:
-    """One select item on its way."""
-
-    name: str
-    expr: Expr
-    written: exp.Expr
-    doc: str | None = None
 
 
 class SelectLowering:
@@ -69,11 +47,12 @@ class SelectLowering:
         if domain is not None:
             self.frame.plan = domain
         self.implied = list(implied)
-        self.pending: list[Pending] = []
+        self.items = SelectItems(select, self.frame)
+        self.pending = self.items.pending
+        self.outputs = self.items.outputs
         self.correlated: list[Expr] = []
         self.pairs: list[tuple[Expr, str, bool]] = []
         self.residual: list[Expr] = []
-        self.outputs: list[Output] = []
         self.orders: list[tuple[Order, exp.Expr]] = []
         self.grouping: Grouping | None = None
         self.havings: list[tuple[Expr, exp.Expr]] = []
@@ -84,11 +63,11 @@ class SelectLowering:
         self._refuse()
         self.correlated += lower_from(self.frame, self.select)
         self.frame.settled = True
-        self._where()
+        self.correlated += apply_where(self.frame, self.select)
         self.frame.plan = push_conditions(self.frame.plan)
         self._link()
-        self._select_items()
-        self._order_items()
+        self.items.read()
+        self.orders = self.items.orders
         self._group()
         self._attach()
         self._windows()
@@ -108,90 +87,6 @@ class SelectLowering:
             hint = "write `V := DISTINCT T ON key ORDER BY ...`, or QUALIFY row_number() OVER (...) = 1"
             raise self.context.fail("B3040", "SELECT DISTINCT ON is not supported", self.select, hint)
 
-    # -- WHERE --------------------------------------------------------------------------------------------------------
-
-    def _where(self) -> None:
-        where = self.select.args.get("where")
-        for part in conjuncts(where.this if where is not None else None):
-            if contains_aggregate(part):
-                raise self.context.fail("B3031", "an aggregate cannot stand in WHERE", part, "write HAVING")
-            if not self._subquery_condition(part):
-                self._condition(part)
-
-    def _condition(self, part: exp.Expr) -> None:
-        resolver = Resolver(self.frame, self._alias_before_items)
-        condition = resolver.resolve(part)
-        typed = self.frame.inference().typed(condition)
-        if typed.type not in (pa.bool_(), pa.null()):
-            raise self.context.fail("B3002", f"a condition is needed here, not {t.a_type(typed.type)}", part)
-        self.frame.plan, condition = attach_all(self.frame.plan, condition, resolver.pending)
-        if self.frame.is_outer(condition):
-            self.correlated.append(condition)
-        else:
-            self.frame.plan = Filter(self.frame.plan, condition)
-
-    def _alias_before_items(self, node: exp.Column) -> Expr | None:
-        """An alias of the select list where a condition names it (the paper's WHERE after GROUP BY does)."""
-        for item in self.select.expressions:
-            if (
-                isinstance(item, exp.Alias)
-                and item.alias.casefold() == node.name.casefold()
-                and not contains_aggregate(item.this)
-            ):
-                return Resolver(self.frame).resolve(item.this)
-        return None
-
-    def _subquery_condition(self, part: exp.Expr) -> bool:
-        """EXISTS and IN that stand alone become semi and anti joins."""
-        negated = isinstance(part, exp.Not)
-        inner_part = part.this.unnest() if negated else part
-        lower = self.context.lower_select
-        if isinstance(inner_part, exp.Exists) and isinstance(inner_part.this, exp.Query):
-            inner = lower(unwrap_query(inner_part.this), self.context, self.frame.scope)
-            if needs_domain(inner) or self._links_out(inner) or (inner.totals is not None and inner.conditional):
-                return False
-            keep_where_exists(self.frame, inner, negated=negated)
-            return True
-        if isinstance(inner_part, exp.In) and inner_part.args.get("query") is not None:
-            if isinstance(inner_part.this.unnest(), exp.Tuple) or isinstance(inner_part.this, exp.Tuple):
-                return self._tuple_in(inner_part, negated=negated)
-            inner = lower(unwrap_query(inner_part.args["query"]), self.context, self.frame.scope)
-            operand = Resolver(self.frame).resolve(inner_part.this)
-            if len(inner.outputs) != 1 or inner.total is not None or needs_domain(inner) or self._links_out(inner):
-                return False
-            if self.frame.is_outer(operand) or not columns_of(operand) <= set(self.frame.plan.schema.names):
-                return False
-            self.frame.inference().typed(operand)
-            self._comparable(operand, inner, inner_part)
-            (keep_where_not_in if negated else keep_where_in)(self.frame, inner, operand)
-            return True
-        return False
-
-    def _tuple_in(self, part: exp.In, *, negated: bool) -> bool:
-        """`(a, b) IN (SELECT ...)`: a semi join on all of them."""
-        operands = [Resolver(self.frame).resolve(e) for e in part.this.expressions]
-        inner = self.context.lower_select(unwrap_query(part.args["query"]), self.context, self.frame.scope)
-        if negated or len(operands) != len(inner.outputs) or needs_domain(inner) or self._links_out(inner):
-            raise self.context.fail(
-                "B3014", "this comparison with a subquery is not supported", part, "write EXISTS or NOT EXISTS"
-            )
-        for operand, output in zip(operands, inner.outputs, strict=True):
-            self.frame.inference().typed(exp.EQ(this=operand, expression=operand.copy()))
-            if not t.same_kind(self.frame.inference().type(operand), output.type):
-                raise self.context.fail("B3002", "the types of this comparison do not fit", part, "CAST one side")
-        keep_where_in_all(self.frame, inner, operands)
-        return True
-
-    def _comparable(self, operand: Expr, inner: Inner, written: exp.Expr) -> None:
-        left, right = self.frame.inference().type(operand), inner.outputs[0].type
-        if not t.same_kind(left, right):
-            message = f"{t.a_type(left)} cannot be compared with {t.a_type(right)}"
-            raise self.context.fail("B3002", message, written, "CAST one side to the type of the other")
-
-    def _links_out(self, inner: Inner) -> bool:
-        """Whether the subquery reads columns that are not of this frame's plan."""
-        return not set(inner.used) <= set(self.frame.plan.schema.names)
-
     # -- links to the outer row ---------------------------------------------------------------------------------------
 
     def _link(self) -> None:
@@ -205,10 +100,7 @@ class SelectLowering:
                 self.residual.append(part)
                 continue
             own, outer = pair
-            if isinstance(own, exp.Column):
-                item = self.frame.item(self.context.names.fresh("link"), own)
-            else:
-                item = self.frame.item(self.context.names.fresh("link"), own)
+            item = self.frame.item(self.context.names.fresh("link"), own)
             self.implied.append(item)
             self.pairs.append((outer, item.name, False))
 
@@ -231,99 +123,6 @@ class SelectLowering:
                 return a, b
         return None
 
-    # -- select list --------------------------------------------------------------------------------------------------
-
-    def _select_items(self) -> None:
-        self._unnested = [n for n in self.frame.plan.walk() if isinstance(n, Unnest)]
-        for written in self.select.expressions:
-            bare = written.unalias() if isinstance(written, exp.Alias) else written
-            if isinstance(bare, exp.Star) or (isinstance(bare, exp.Column) and isinstance(bare.this, exp.Star)):
-                self._star(bare)
-            elif generator_call(written.this if isinstance(written, (exp.Alias, exp.Aliases)) else written) is not None:
-                self._generator(written)
-            else:
-                resolver = Resolver(self.frame, self._earlier_alias)
-                resolver.pending = self.pending
-                resolved = resolver.resolve(bare)
-                name = output_name(written)
-                self.outputs.append(Output(name if bare is not written else as_defined(name, resolved), resolved, written))
-
-    def _earlier_alias(self, node: exp.Column) -> Expr | None:
-        found = next((o for o in self.outputs if o.name.casefold() == node.name.casefold()), None)
-        return exp.paren(found.expr.copy(), copy=False) if found is not None and isinstance(found.written, exp.Alias) else None
-
-    def _star(self, star: exp.Expr) -> None:
-        sources = [s for s in self.frame.scope.sources if s.addressable and s.bare]
-        options: exp.Expr = star
-        if isinstance(star, exp.Column):
-            options = star.this
-            alias = star.args["table"].name
-            found = self.frame.scope.source(alias)
-            if found is None:
-                names = [s.alias for s in sources]
-                raise self.context.fail("B2004", f"`{alias}` is not a table of this query", star, did_you_mean(alias, names))
-            sources = [found]
-        elif not sources:
-            raise self.context.fail("B3041", "`*` needs a FROM", star)
-        excluded = {e.name.casefold() for e in options.args.get("except_") or ()}
-        self._check_excluded(excluded, sources, options)
-        merged = self.frame.scope.merged if not isinstance(star, exp.Column) else {}
-        for c in merged.values():
-            if c.name.casefold() not in excluded:
-                self.outputs.append(Output(c.name, column(c.internal), star, c.doc))
-        for c in (c for s in sources for c in s.columns):
-            if not c.hidden and c.name.casefold() not in excluded and c.name.casefold() not in merged:
-                self.outputs.append(Output(c.name, column(c.internal), star, c.doc))
-
-    def _check_excluded(self, excluded: set[str], sources: Sequence[Source], star: exp.Expr) -> None:
-        names = [n for s in sources for n in s.names]
-        for name in excluded - {n.casefold() for n in names}:
-            raise self.context.fail("B2002", f"column `{name}` of EXCEPT is not defined", star, did_you_mean(name, names))
-
-    def _generator(self, written: exp.Expr) -> None:
-        call = written.this if isinstance(written, (exp.Alias, exp.Aliases)) else written
-        found = generator_call(call)
-        assert found is not None
-        if any(isinstance(n, Unnest) and n not in self._unnested for n in self.frame.plan.walk()):
-            raise self.context.fail("B3047", "one SELECT unnests once", written, "use LATERAL VIEW for the others")
-        name, argument, outer = found
-        resolver = Resolver(self.frame)
-        expr = resolver.resolve(argument)
-        names = [written.alias] if isinstance(written, exp.Alias) else []
-        if isinstance(written, exp.Aliases):
-            names = [i.name for i in written.expressions]
-        source = unnest(self.frame, name, expr, name, names, outer=outer, node=written)
-        for c in source.columns:
-            if not c.hidden:
-                self.outputs.append(Output(c.name, column(c.internal), written))
-
-    def _order_items(self) -> None:
-        order = self.select.args.get("order")
-        for ordered in order.expressions if order is not None else ():
-            self.orders.append((self._order(ordered), ordered))
-
-    def _order(self, ordered: exp.Expr) -> Order:
-        written = ordered.this if isinstance(ordered, exp.Ordered) else ordered
-        position = ordinal(written)
-        if position is not None:
-            expr = self._output_at(position, written).expr
-        else:
-            resolver = Resolver(self.frame, first=self._output_first)
-            resolver.pending = self.pending
-            expr = resolver.resolve(written)
-        return make_order(ordered, expr)
-
-    def _output_first(self, node: exp.Column) -> Expr | None:
-        if len(node.parts) > 1:
-            return None
-        found = next((o for o in self.outputs if o.name.casefold() == node.name.casefold()), None)
-        return found.expr.copy() if found is not None else None
-
-    def _output_at(self, position: int, written: exp.Expr) -> Output:
-        if not 1 <= position <= len(self.outputs):
-            raise self.context.fail("B3042", f"there is no output column {position}", written, f"there are {len(self.outputs)}")
-        return self.outputs[position - 1]
-
     # -- GROUP BY and HAVING ------------------------------------------------------------------------------------------
 
     def _group(self) -> None:
@@ -344,7 +143,7 @@ class SelectLowering:
 
     def _late(self, part: exp.Expr) -> Expr:
         """HAVING and QUALIFY may name aliases of the select list."""
-        resolver = Resolver(self.frame, self._earlier_alias)
+        resolver = Resolver(self.frame, self.items.earlier_alias)
         resolver.pending = self.pending
         return resolver.resolve(part)
 
@@ -372,8 +171,8 @@ class SelectLowering:
     def _key_expression(self, written: exp.Expr) -> Expr:
         position = ordinal(written)
         if position is not None:
-            return self._output_at(position, written).expr.copy()
-        return Resolver(self.frame, self._earlier_alias).resolve(written)
+            return self.items.at(position, written).expr.copy()
+        return Resolver(self.frame, self.items.earlier_alias).resolve(written)
 
     def _key(self, expr: Expr, written: exp.Expr) -> Item:
         expr = expr.unnest()
@@ -387,8 +186,6 @@ class SelectLowering:
 
     def pending_free(self, expr: Expr, written: exp.Expr) -> None:
         """Grouping by a subquery's value needs a query of its own."""
-        from belvedere.lang.infer import SubqueryValue
-
         if expr.find(SubqueryValue) is not None:
             raise self.context.fail(
                 "B3033", "a subquery cannot be grouped by", written, "select it in a subquery of FROM first"
@@ -411,58 +208,15 @@ class SelectLowering:
         return result
 
     def _windows(self) -> None:
-        items: list[Item] = []
+        windows = WindowFunctions(self.select, self.frame, self.implied)
         for output in self.outputs:
-            output.expr = self._without_windows(output.expr, output.written, items)
-        self.orders = [(Order(self._without_windows(o.expr, w, items), o.descending, o.nulls_first), w) for o, w in self.orders]
-        self.qualifies = [(self._without_windows(e, w, items), w) for e, w in self.qualifies]
-        if items:
-            self.frame.plan = Window(self.frame.plan, tuple(items))
+            output.expr = windows.lift(output.expr, output.written)
+        self.orders = [(Order(windows.lift(o.expr, w), o.descending, o.nulls_first), w) for o, w in self.orders]
+        self.qualifies = [(windows.lift(e, w), w) for e, w in self.qualifies]
+        if windows.items:
+            self.frame.plan = Window(self.frame.plan, tuple(windows.items))
         for condition, _ in self.qualifies:
             self.frame.filter(condition)
-
-    def _without_windows(self, expr: Expr, written: exp.Expr, items: list[Item]) -> Expr:
-        if isinstance(expr, exp.Window):
-            return self._window(expr, written, items)
-        if is_window_function(unwrap_aggregate(expr)):
-            raise self.context.fail(
-                "B3036", "a window function needs OVER", written, "write `OVER (PARTITION BY ... ORDER BY ...)`"
-            )
-        copied = expr.copy()
-        for key, value in list(copied.args.items()):
-            if isinstance(value, exp.Expr) and not isinstance(value, (exp.Identifier, exp.DataType)):
-                copied.set(key, self._without_windows(value.copy(), written, items))
-            elif isinstance(value, list):
-                parts = [self._without_windows(v.copy(), written, items) if isinstance(v, exp.Expr) else v for v in value]
-                copied.set(key, parts)
-        return copied
-
-    def _window(self, expr: exp.Window, written: exp.Expr, items: list[Item]) -> Expr:
-        window = self._named_window(expr, written)
-        if self.implied:
-            window.set("partition_by", [*(i.expr.copy() for i in self.implied), *(window.args.get("partition_by") or ())])
-        for item in items:
-            if item.expr == window:
-                return column(item.name)
-        items.append(self.frame.item(self.context.names.fresh("window"), window))
-        return column(items[-1].name)
-
-    def _named_window(self, expr: exp.Window, written: exp.Expr) -> exp.Window:
-        window = expr.copy()
-        name = window.args.get("alias")
-        if name is None:
-            return window
-        found = next((w for w in self.select.args.get("windows") or () if w.name.casefold() == name.name.casefold()), None)
-        if found is None:
-            raise self.context.fail("B2006", f"window `{name.name}` is not defined", written)
-        for key in ("partition_by", "order", "spec"):
-            value = found.args.get(key)
-            if isinstance(value, list):
-                window.set(key, [Resolver(self.frame).resolve(v) for v in value])
-            elif value is not None:
-                window.set(key, Resolver(self.frame).resolve(value))
-        window.set("alias", None)
-        return window
 
     # -- the top ------------------------------------------------------------------------------------------------------
 
@@ -546,63 +300,10 @@ class SelectLowering:
 
 
 def _extended(plan: Node, items: Sequence[Item]) -> Node:
-    kept = tuple(Item(c.name, column(c.name), c.type, c.nullable, c.hidden, c.doc) for c in plan.schema)
     names = set(plan.schema.names)
-    return Project(plan, (*kept, *(i for i in items if i.name not in names)))
+    return Project(plan, (*map(item_of, plan.schema), *(i for i in items if i.name not in names)))
 
 
 def _at_most_one(plan: Node, links: Sequence[str]) -> bool:
     key = plan.schema.key
     return key is not None and set(key) <= set(links)
-
-
-def ordinal(written: exp.Expr) -> int | None:
-    """The number of an output column, where ORDER BY or GROUP BY says a whole number."""
-    if isinstance(written, exp.Literal) and not written.is_string and str(written.this).isdigit():
-        return int(written.this)
-    return None
-
-
-def make_order(ordered: exp.Expr, expr: Expr) -> Order:
-    """A sort key with the direction that was written; NULLs where it says or where Spark puts them."""
-    if not isinstance(ordered, exp.Ordered):
-        return Order(expr)
-    descending = bool(ordered.args.get("desc"))
-    nulls_first = ordered.args.get("nulls_first")
-    return Order(expr, descending, bool(nulls_first) if nulls_first is not None else None)
-
-
-def limits(query: exp.Query, context: Context) -> tuple[int | None, int]:
-    """LIMIT and OFFSET as numbers."""
-    found: list[int | None] = []
-    for key in ("limit", "offset"):
-        clause = query.args.get(key)
-        value = clause.expression if clause is not None else None
-        if value is None or (isinstance(value, (exp.Column, exp.Var)) and value.name.upper() == "ALL"):
-            found.append(None)
-        elif isinstance(value, exp.Literal) and str(value.this).isdigit():
-            found.append(int(value.this))
-        else:
-            raise context.fail("B3046", f"{key.upper()} takes a whole number", value, "the API has limit and offset of its own")
-    return found[0], found[1] or 0
-
-
-def as_defined(name: str, resolved: Expr) -> str:
-    """The name of a plain column in the spelling of its definition, whatever its case where it is used."""
-    tail = resolved.name[-len(name) :] if isinstance(resolved, exp.Column) else name
-    return tail if tail.casefold() == name.casefold() else name
-
-
-def output_name(written: exp.Expr) -> str:
-    """The name of a select item: its alias, its column's name, or one made of what it says (`max(temp)` is `max_temp`)."""
-    if isinstance(written, exp.Alias):
-        return written.alias
-    if isinstance(written, (exp.Column, exp.Dot)):
-        return written.name or written.expression.name
-    if isinstance(written, exp.Paren):
-        return output_name(written.this)
-    text = re.sub(r"\W+", "_", written.sql("spark").replace("`", "")).strip("_").lower()
-    return text[:60].strip("_") or "column"
-
-
-__all__ = ["Output", "SelectLowering", "conjunction", "limits", "make_order", "ordinal", "output_name"]

@@ -18,17 +18,17 @@ from belvedere.lang import types as t
 from belvedere.lang.aggregates import is_aggregate
 from belvedere.lang.definitions import OWNER, TARGET, Definitions, Relation, RelationshipDefinition
 from belvedere.lang.frame import Context, Frame, named_source, scan
+from belvedere.lang.from_items import find_relation, lower_item
 from belvedere.lang.grouping import contains_aggregate
-from belvedere.lang.lower_from import find_relation, lower_item
 from belvedere.lang.lower_inputs import PARENT, link_nested
 from belvedere.lang.lower_query import lower_nested, lower_query, new_context
-from belvedere.lang.lower_select import make_order, output_name
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.parameters import default_of, infer_parameters
 from belvedere.lang.path_aggregates import Steps, expand_path_aggregates, is_scalar
 from belvedere.lang.relationships import relationship_column
 from belvedere.lang.resolve import Resolver, unwrap_query
 from belvedere.lang.scope import Source, column_parts
+from belvedere.lang.select_items import make_order, output_name
 from belvedere.lang.statements import (
     CreateSubscription,
     DefineColumn,
