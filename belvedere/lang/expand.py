@@ -6,12 +6,13 @@ standard SQL'. It names other views as the script does. Nothing is executed from
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, Relationship, View
-from belvedere.lang.definitions import OWNER, TARGET
+from belvedere.catalog import Catalog, View
+from belvedere.lang.definitions import OWNER
+from belvedere.lang.expand_paths import PathExpansion, base_name, fresh, requalify
 from belvedere.lang.parse import parse_script
 from belvedere.lang.path_aggregates import expand_path_aggregates, is_scalar
 from belvedere.lang.resolve import unwrap_query
@@ -24,10 +25,8 @@ from belvedere.lang.statements import (
     DistinctOn,
     Statement,
     WindowCall,
-    path_of,
 )
-from belvedere.plan.expressions import conjuncts
-from belvedere.plan.nodes import Expr, Order, Scan
+from belvedere.plan.nodes import Scan
 
 
 def expand(catalog: Catalog, id_: str) -> str:
@@ -56,16 +55,12 @@ def _window_call(call: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this=call.args["function"].capitalize(), expressions=written)
 
 
-def base_name(id_: str) -> str:
-    """The name behind an id: `Sensors` of `Sensors~1`."""
-    return id_.partition("~")[0]
-
-
 class _Expansion:
     """Expands one view; keeps the aliases apart."""
 
     def __init__(self, catalog: Catalog):
         self.catalog = catalog
+        self.paths = PathExpansion(catalog)
 
     def query(self, view: View) -> exp.Query:
         statement = self._statement(view)
@@ -101,7 +96,7 @@ class _Expansion:
         """A query with every path replaced by joins and every table named by its version."""
         copied = query.copy()
         for select in list(copied.find_all(exp.Select)):
-            self._expand_from(select, {})
+            self.paths.expand(select, {})
         self._name_versions(copied, view)
         return copied
 
@@ -114,121 +109,6 @@ class _Expansion:
                     if not table.alias:
                         table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
                     table.set("this", exp.to_identifier(found[0], quoted=True))
-
-    def _expand_from(self, select: exp.Select, outer: dict[str, str], reserved: Iterable[str] = ()) -> None:
-        """Replace the paths in FROM and JOIN. `outer`: aliases of the query around with the tables behind them."""
-        clause = select.args.get("from_")
-        if clause is None:
-            return
-        known = dict(outer)
-        taken = {a.casefold() for a in (*known, *reserved)}
-        joins: list[exp.Join] = []
-        conditions: list[exp.Expr] = []
-        first: exp.Expr | None = None
-        for item, join in [(clause.this, None), *((j.this, j) for j in select.args.get("joins") or ())]:
-            steps = self._steps(item, known)
-            if steps is None:
-                if isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier):
-                    known[item.alias_or_name] = ".".join(p.name for p in path_of(item))
-                taken.add(item.alias_or_name.casefold())
-                if first is None:
-                    first = item
-                elif join is not None:
-                    joins.append(join)
-                continue
-            found = list(self._joined(steps, item, known, taken, select))
-            for n, (table, condition, alias, name) in enumerate(found):
-                known[alias] = name
-                on = join.args.get("on") if join is not None and n == len(found) - 1 else None
-                parts = [c for c in (condition, on) if c is not None]
-                if first is None:
-                    first = table
-                    conditions += parts
-                else:
-                    side = join.args.get("side") if join is not None else None
-                    joins.append(exp.Join(this=table, on=exp.and_(*parts) if parts else exp.true(), side=side))
-        select.set("from_", exp.From(this=first))
-        select.set("joins", joins)
-        if conditions:
-            where = select.args.get("where")
-            parts = [*conditions, *conjuncts(where.this if where is not None else None)]
-            select.set("where", exp.Where(this=exp.and_(*parts)))
-
-    def _steps(self, item: exp.Expr, known: dict[str, str]) -> tuple[str, Sequence[str]] | None:
-        """The alias that a path starts from and the relationships after it; None for a plain FROM item."""
-        if not isinstance(item, exp.Table) or len(item.parts) < 2:
-            return None
-        names = [p.name for p in path_of(item)]
-        start = next((a for a in known if a.casefold() == names[0].casefold()), None)
-        return (start, names[1:]) if start is not None else None
-
-    def _joined(
-        self, steps: tuple[str, Sequence[str]], item: exp.Expr, known: dict[str, str], taken: set[str], select: exp.Select
-    ) -> Iterable[tuple[exp.Expr, exp.Expr | None, str, str]]:
-        alias, names = steps
-        relation = known[alias]
-        for n, name in enumerate(names):
-            found = self._relationship(relation, name)
-            if found is None:
-                return
-            last = n == len(names) - 1
-            wanted = item.alias if last and item.alias and item.alias != "path" else found.alias or name[:1].lower()
-            target = _fresh(wanted, taken)
-            if last and item.alias == "path":
-                _requalify(select, "path", target)
-            condition: exp.Expr | None = _condition(found, alias, target)
-            if found.limit is not None and _mixed(found):
-                table: exp.Expr = self._lateral(found, alias, target)
-                condition = None
-            else:
-                table = self._target(found, target, select)
-            yield table, condition, target, base_name(found.target)
-            alias, relation = target, base_name(found.target)
-
-    def _relationship(self, owner: str, name: str) -> Relationship | None:
-        return next(
-            (
-                r
-                for r in self.catalog.relationships
-                if base_name(r.owner).casefold() == base_name(owner).casefold() and r.name.casefold() == name.casefold()
-            ),
-            None,
-        )
-
-    def _target(self, found: Relationship, alias: str, select: exp.Select) -> exp.Expr:
-        """The table of a relationship; with LIMIT, its first rows per key (the seed's second figure)."""
-        name = exp.to_identifier(found.target, quoted="." in found.target or "~" in found.target)
-        if found.limit is None:
-            return exp.Table(this=name, alias=exp.TableAlias(this=exp.to_identifier(alias)))
-        read = {c.name.casefold() for c in select.find_all(exp.Column)} | {t.casefold() for _, t in found.pairs}
-        columns = [c.name for c in self.catalog.schema_of(found.target).visible if c.name.casefold() in read]
-        window = exp.Window(
-            this=exp.RowNumber(),
-            partition_by=[exp.column(t) for _, t in found.pairs],
-            order=exp.Order(expressions=[_ordered(o) for o in found.order]),
-            over="OVER",
-        )
-        numbered = exp.select(*columns, exp.alias_(window, "row_no")).from_(exp.Table(this=name))
-        for condition in conjuncts(found.residual):
-            if all(c.table == TARGET for c in condition.find_all(exp.Column)):
-                numbered = numbered.where(_bare(condition))
-        bound = exp.EQ if found.limit == 1 else exp.LTE
-        first = bound(this=exp.column("row_no"), expression=exp.Literal.number(found.limit))
-        cut = exp.select(*columns).from_(numbered.subquery()).where(first)
-        return cut.subquery(alias)
-
-    @staticmethod
-    def _lateral(found: Relationship, owner: str, alias: str) -> exp.Expr:
-        """A relationship with LIMIT whose condition is more than equalities: its first rows, row by row."""
-        inner = _fresh(alias, {alias.casefold()})
-        name = exp.to_identifier(found.target, quoted="." in found.target or "~" in found.target)
-        table = exp.Table(this=name, alias=exp.TableAlias(this=exp.to_identifier(inner)))
-        query = exp.select("*").from_(table).where(_condition(found, owner, inner, everything=True))
-        query.set("order", exp.Order(expressions=[_ordered(o) for o in found.order]))
-        lateral = exp.Lateral(
-            this=query.limit(found.limit or 0).subquery(), alias=exp.TableAlias(this=exp.to_identifier(alias))
-        )
-        return lateral
 
     # -- definitions --------------------------------------------------------------------------------------------------
 
@@ -288,7 +168,7 @@ class _Expansion:
         taken: set[str] = set()
         for _, s in added:
             taken |= {t.alias_or_name.casefold() for t in _tables(s) if t.alias_or_name}
-        alias = _fresh(view.name.rpartition(".")[2][:1].lower(), taken | self._relationship_aliases())
+        alias = fresh(view.name.rpartition(".")[2][:1].lower(), taken | self.paths.aliases())
         schema = base.schema if base is not None else self.catalog.schema_of(relation or "")
         new = {n.casefold(): self._value(s, alias, view) for n, s in added}
         items: list[exp.Expr] = []
@@ -303,27 +183,16 @@ class _Expansion:
             exp.Table(this=exp.to_identifier(relation, quoted=True), alias=exp.TableAlias(this=exp.to_identifier(alias)))
         )
 
-    def _relationship_aliases(self) -> set[str]:
-        return {r.alias.casefold() for r in self.catalog.relationships if r.alias}
-
     def _value(self, statement: Statement, alias: str, view: View) -> exp.Expr:
         if isinstance(statement, DefineColumn):
-            value = expand_path_aggregates(statement.expression, lambda names: self._follow(view.name, names))
+            value = expand_path_aggregates(statement.expression, lambda names: self.paths.follow(view.name, names))
         else:
             assert isinstance(statement, DefineLocalQuery)
             value = exp.Subquery(this=unwrap_query(statement.query).copy())
         for select in list(value.find_all(exp.Select)):
-            self._expand_from(select, {OWNER: view.name})
-        _requalify(value, OWNER, alias)
+            self.paths.expand(select, {OWNER: view.name})
+        requalify(value, OWNER, alias)
         return value
-
-    def _follow(self, relation: str, names: Sequence[str]) -> int:
-        for n, name in enumerate(names):
-            found = self._relationship(relation, name)
-            if found is None:
-                return n
-            relation = base_name(found.target)
-        return len(names)
 
     def _nested(self, query: exp.Query, view: View) -> exp.Query:
         """A nested table: joined to its parent's rows, grouped by their key."""
@@ -331,10 +200,10 @@ class _Expansion:
         if not isinstance(select, exp.Select):
             return select
         parent = base_name(view.parent or "")
-        alias = _fresh(parent.rpartition(".")[2][:1].lower(), self._relationship_aliases())
+        alias = fresh(parent.rpartition(".")[2][:1].lower(), self.paths.aliases())
         keys = [p for _, p in view.parent_key]
-        self._expand_from(select, {OWNER: parent}, (alias,))
-        _requalify(select, OWNER, alias)
+        self.paths.expand(select, {OWNER: parent}, (alias,))
+        requalify(select, OWNER, alias)
         own = exp.Table(
             this=exp.to_identifier(view.parent, quoted="." in parent), alias=exp.TableAlias(this=exp.to_identifier(alias))
         )
@@ -378,46 +247,6 @@ def _through(statement: DefineRelationship) -> exp.Select:
     if conditions:
         query.set("where", exp.Where(this=exp.and_(*conditions)))
     return query
-
-
-def _fresh(alias: str, taken: set[str]) -> str:
-    found, n = alias, 1
-    while found.casefold() in taken:
-        n += 1
-        found = f"{alias}{n}"
-    taken.add(found.casefold())
-    return found
-
-
-def _requalify(node: exp.Expr, old: str, new: str) -> None:
-    for c in node.find_all(exp.Column):
-        if c.table.casefold() == old.casefold():
-            c.set("table", exp.to_identifier(new))
-
-
-def _mixed(found: Relationship) -> bool:
-    """Whether a condition beside the equalities reads the owner's row."""
-    return any(c.table == OWNER for r in conjuncts(found.residual) for c in r.find_all(exp.Column))
-
-
-def _condition(found: Relationship, owner: str, target: str, *, everything: bool = False) -> exp.Expr:
-    parts: list[exp.Expr] = [exp.EQ(this=exp.column(t, target), expression=exp.column(o, owner)) for o, t in found.pairs]
-    for condition in conjuncts(found.residual):
-        if not everything and found.limit is not None and all(c.table == TARGET for c in condition.find_all(exp.Column)):
-            continue
-        copied = condition.copy()
-        for c in copied.find_all(exp.Column):
-            c.replace(exp.column(c.name, owner if c.table == OWNER else target))
-        parts.append(copied)
-    return exp.and_(*parts) if parts else exp.true()
-
-
-def _bare(expr: Expr) -> exp.Expr:
-    return expr.copy().transform(lambda n: exp.column(n.name) if isinstance(n, exp.Column) else n)
-
-
-def _ordered(order: Order) -> exp.Ordered:
-    return exp.Ordered(this=_bare(order.expr), desc=order.descending, nulls_first=order.nulls_come_first)
 
 
 def _tables(statement: Statement) -> list[exp.Table]:

@@ -15,10 +15,15 @@ from belvedere.catalog import Catalog, Relationship
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.lang.checks_catalog import check_catalog
 from belvedere.lang.definitions import Definitions
+from belvedere.lang.lower_columns import define_column
 from belvedere.lang.lower_imports import Importer
 from belvedere.lang.lower_inputs import define_created
-from belvedere.lang.lower_statements import StatementLowering
+from belvedere.lang.lower_local_queries import define_local_query
+from belvedere.lang.lower_outputs import define_export, define_template
+from belvedere.lang.lower_relationships import define_relationship
+from belvedere.lang.lower_views import define_distinct, define_subscription, define_view
 from belvedere.lang.relationships import present_target
+from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.statements import (
     CreateInput,
     CreateSubscription,
@@ -53,12 +58,12 @@ def lower_statements(
     project: Project | None,
     chain: tuple[Path, ...],
     compiled: dict[Path, Definitions] | None = None,
-) -> tuple[StatementLowering, list[Diagnostic]]:
+) -> tuple[ScriptLowering, list[Diagnostic]]:
     """All statements of one script. `chain` are the scripts that import this one; `compiled` are those that are done."""
     diagnostics: list[Diagnostic] = []
     definitions = Definitions()
     definitions.broken |= script.unread
-    lowering = StatementLowering(definitions, script.file, script.text, diagnostics)
+    lowering = ScriptLowering(definitions, script.file, script.text, diagnostics)
     if project is not None and project.file is not None:
         lowering.sinks = frozenset(project.sinks)
     importer = Importer(definitions, script.file, path, project, chain, lower_statements, diagnostics)
@@ -72,21 +77,26 @@ def lower_statements(
     return lowering, diagnostics
 
 
-def _lower(statement: Statement, lowering: StatementLowering, importer: Importer) -> None:
-    handlers: dict[type[Statement], Callable[[Any], None]] = {
-        ImportTable: importer.import_table,
-        ImportAll: importer.import_all,
-        CreateInput: lambda s: define_created(s, lowering.definitions, lowering.file),
-        DefineView: lowering.define_view,
-        DistinctOn: lowering.define_distinct,
-        DefineColumn: lowering.define_column,
-        DefineLocalQuery: lowering.define_local_query,
-        DefineRelationship: lowering.define_relationship,
-        CreateSubscription: lowering.define_subscription,
-        ExportStatement: lowering.define_export,
-        DefineTemplate: lowering.define_template,
-    }
-    handlers[type(statement)](statement)
+HANDLERS: dict[type[Statement], Callable[[ScriptLowering, Any], None]] = {
+    CreateInput: lambda script, s: define_created(s, script.definitions, script.file),
+    DefineView: define_view,
+    DistinctOn: define_distinct,
+    DefineColumn: define_column,
+    DefineLocalQuery: define_local_query,
+    DefineRelationship: define_relationship,
+    CreateSubscription: define_subscription,
+    ExportStatement: define_export,
+    DefineTemplate: define_template,
+}
+
+
+def _lower(statement: Statement, lowering: ScriptLowering, importer: Importer) -> None:
+    if isinstance(statement, ImportTable):
+        importer.import_table(statement)
+    elif isinstance(statement, ImportAll):
+        importer.import_all(statement)
+    else:
+        HANDLERS[type(statement)](lowering, statement)
 
 
 def _break(statement: Statement, definitions: Definitions) -> None:
@@ -103,7 +113,7 @@ def _break(statement: Statement, definitions: Definitions) -> None:
 # -- ids as the catalog has them --------------------------------------------------------------------------------------
 
 
-def finish(lowering: StatementLowering) -> Catalog:
+def finish(lowering: ScriptLowering) -> Catalog:
     """The definitions under their final ids."""
     definitions = lowering.definitions
     ids = definitions.final_ids()

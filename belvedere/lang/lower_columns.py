@@ -1,0 +1,166 @@
+"""`T.c := expression`: a column more, or another one of its name.
+
+In: the owner and the expression, also with aggregates over paths. Out: a new version of the owner. An overridden column that the key or a
+relationship rests on stays under a hidden name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from belvedere.errors import BelvedereError, Span, fail
+from belvedere.lang.aggregates import is_aggregate
+from belvedere.lang.definitions import OWNER, Relation
+from belvedere.lang.frame import Context, Frame, named_source, scan
+from belvedere.lang.grouping import contains_aggregate
+from belvedere.lang.lower_inputs import PARENT
+from belvedere.lang.names import did_you_mean
+from belvedere.lang.path_aggregates import Steps, expand_path_aggregates
+from belvedere.lang.relationships import relationship_column
+from belvedere.lang.resolve import Resolver
+from belvedere.lang.scope import Source, column_parts
+from belvedere.lang.script_lowering import ScriptLowering
+from belvedere.lang.statements import DefineColumn, Path
+from belvedere.lang.subqueries import attach_all
+from belvedere.plan.expressions import column
+from belvedere.plan.keys import item_of, unused_name
+from belvedere.plan.nodes import Expr, Item, Project
+
+
+def define_column(script: ScriptLowering, statement: DefineColumn) -> None:
+    """`T.c := expression`, also with aggregates over paths."""
+    owner = script.owner(statement.path.owner, statement.path.span)
+    expression = expand_path_aggregates(statement.expression, _path_steps(script, owner))
+    add_column(script, owner, statement.path, expression, statement.span, statement.doc)
+
+
+def _path_steps(script: ScriptLowering, owner: Relation) -> Steps:
+    """Whether names lead from a table through relationships: how many of them do."""
+
+    def steps(names: Sequence[str]) -> int:
+        relation = owner
+        for n, name in enumerate(names):
+            step = script.definitions.relations[relation.id].relationship(name)
+            if step is None:
+                return n
+            relation = script.definitions.latest(script.definitions.relations[step.target])
+        return len(names)
+
+    return steps
+
+
+def add_column(script: ScriptLowering, owner: Relation, path: Path, expression: exp.Expr, span: Span, doc: str | None) -> None:
+    """A new version of the owner with one more column, or another one of that name."""
+    owner = script.definitions.relations[owner.id]
+    owner = replace(owner, relationships=dict(owner.relationships))  # the version before keeps its own
+    context = script.context()
+    frame = Frame(context)
+    frame.plan, source = named_source(scan(owner), OWNER, context.names, owner)
+    frame.scope.sources.append(source)
+    frame.scope.sources.append(replace(source, alias=owner.name.rpartition(".")[2], bare=False))
+    if contains_aggregate(expression):
+        raise _pathless_aggregate(expression, owner, context)
+    resolver = Resolver(frame)
+    expr = resolver.resolve(expression)
+    if not resolver.pending:
+        frame.inference().typed(expr)
+    frame.plan, expr = attach_all(frame.plan, expr, resolver.pending)
+    _refuse_windows(expr, expression, context)
+    name = path.last.text
+    if owner.relationship(name) is not None and owner.schema.find(name) is None:
+        raise fail(
+            "B4005", f"`{owner.name}` has a relationship `{name}` already", span=path.last.span, hint="choose another name"
+        )
+    new = frame.item(name, expr, doc=doc)
+    plan = Project(frame.plan, tuple(_with_column(script, frame, source, owner, new)))
+    view = script.definitions.views.get(owner.id)
+    parent = None
+    if owner.parent is not None and view is not None:
+        parent = (script.definitions.get(owner.parent), owner.parent_key)
+    before = (
+        view.doc
+        if view is not None
+        else script.definitions.inputs[owner.id].doc
+        if owner.id in script.definitions.inputs
+        else None
+    )
+    script.add_view(owner.name, plan, span, before, like=owner, parent=parent)
+
+
+def _pathless_aggregate(expression: exp.Expr, owner: Relation, context: Context) -> BelvedereError:
+    call = next(n for n in expression.walk() if is_aggregate(n))
+    written = next(iter(call.find_all(exp.Column)), None)
+    names = [r.name for r in owner.relationships.values()]
+    first = column_parts(written)[0].name if written is not None else ""
+    hint = did_you_mean(first, names, shown=4) if first else None
+    example = f"`count({names[0]})`" if names else f"define one first: `{owner.name}.r := JOIN ... ON ...`"
+    message = "an aggregate in a column's expression is over a relationship of its table"
+    return context.fail("B4021", message, call, hint or f"aggregate over a relationship: {example}")
+
+
+def _with_column(script: ScriptLowering, frame: Frame, source: Source, owner: Relation, new: Item) -> list[Item]:
+    """All columns in their order, the new one in its place or after the last visible one. An overridden column that the key or a
+    relationship still needs stays under a hidden name."""
+    items: list[Item] = []
+    replaced = owner.schema.find(new.name)
+    for c, shown in zip(owner.schema, source.columns, strict=True):
+        if replaced is not None and c.name == replaced.name:
+            items.append(replace(new, name=c.name, doc=new.doc or c.doc))
+            continue
+        items.append(replace(item_of(frame.plan.schema[shown.internal]), name=c.name))
+    if replaced is None:
+        at = max((n for n, i in enumerate(items) if not i.hidden), default=-1) + 1
+        items.insert(at, new)
+    elif replaced.name in _needed(script, owner):
+        taken = {i.name for i in items}
+        hidden = unused_name(replaced.name, taken)
+        internal = source.find(replaced.name)
+        assert internal is not None
+        items.append(Item(hidden, column(internal.internal), replaced.type, replaced.nullable, hidden=True))
+        _rename_in_relationships(script, owner, replaced.name, hidden)
+    return items
+
+
+def _needed(script: ScriptLowering, owner: Relation) -> set[str]:
+    """Columns that the key and the relationships of a table rest on."""
+    current = script.definitions.relations[owner.id]
+    names = set(owner.schema.key or ())
+    for r in current.relationships.values():
+        names |= {o for o, _ in r.pairs}
+        names |= {c.name for e in r.residual for c in e.find_all(exp.Column) if c.table == OWNER}
+    return names
+
+
+def _rename_in_relationships(script: ScriptLowering, owner: Relation, old: str, new: str) -> None:
+    """Later versions find the old value under its hidden name."""
+    current = script.definitions.relations[owner.id]
+
+    def change(node: Expr) -> Expr:
+        if isinstance(node, exp.Column) and node.table == OWNER and node.name == old:
+            return relationship_column(OWNER, new)
+        return node
+
+    for folded, r in list(current.relationships.items()):
+        pairs = tuple((new if o == old else o, x) for o, x in r.pairs)
+        residual = tuple(e.copy().transform(change) for e in r.residual)
+        owner.relationships[folded] = replace(r, pairs=pairs, residual=residual)
+    for nested in [r for r in script.definitions if r.parent is not None and r.parent.casefold() == owner.name.casefold()]:
+        _rename_parent_key(script, nested, old, new)
+
+
+def _rename_parent_key(script: ScriptLowering, nested: Relation, old: str, new: str) -> None:
+    pairs = tuple((own, new if p == old else p) for own, p in nested.parent_key)
+    relationships = dict(nested.relationships)
+    if PARENT in relationships:
+        relationships[PARENT] = replace(relationships[PARENT], pairs=pairs)
+    script.definitions.relations[nested.id] = replace(nested, parent_key=pairs, relationships=relationships)
+    if nested.id in script.definitions.views:
+        script.definitions.views[nested.id] = replace(script.definitions.views[nested.id], parent_key=pairs)
+
+
+def _refuse_windows(expr: Expr, written: exp.Expr, context: Context) -> None:
+    if expr.find(exp.Window) is not None:
+        raise context.fail("B4022", "a window function cannot be a column of its own", written, "write a view that selects it")

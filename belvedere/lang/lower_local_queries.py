@@ -1,0 +1,77 @@
+"""`T.c := SELECT ...`: a local query is a column, or a nested table.
+
+In: the query with `_` for the owner's row. Out: a new version of the owner, or a table under it with `parent` and the owner's key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from belvedere.errors import fail
+from belvedere.lang.definitions import OWNER, Relation
+from belvedere.lang.frame import Context, named_source, scan
+from belvedere.lang.grouping import contains_aggregate
+from belvedere.lang.lower_columns import add_column
+from belvedere.lang.lower_inputs import link_nested
+from belvedere.lang.lower_query import lower_nested
+from belvedere.lang.path_aggregates import is_scalar
+from belvedere.lang.resolve import unwrap_query
+from belvedere.lang.script_lowering import ScriptLowering
+from belvedere.lang.select_items import output_name
+from belvedere.lang.statements import DefineLocalQuery
+from belvedere.plan.expressions import column
+from belvedere.plan.keys import unused_name
+from belvedere.plan.nodes import Item
+
+
+def define_local_query(script: ScriptLowering, statement: DefineLocalQuery) -> None:
+    """`T.c := SELECT ...`: one aggregate without GROUP BY is a column, everything else a nested table."""
+    owner = script.owner(statement.path.owner, statement.path.span)
+    query = unwrap_query(statement.query)
+    if not isinstance(query, exp.Select):
+        raise fail("B4023", "a local query is one SELECT", span=statement.span, hint="define the set operation as a view first")
+    if is_scalar(query):
+        add_column(script, owner, statement.path, exp.Subquery(this=statement.query), statement.span, statement.doc)
+        return
+    define_nested(script, owner, statement, query)
+
+
+def define_nested(script: ScriptLowering, owner: Relation, statement: DefineLocalQuery, query: exp.Select) -> None:
+    """A table under the owner: its rows per row of the owner."""
+    context = script.context()
+    domain, source = named_source(scan(owner), OWNER, context.names, owner)
+    source = replace(source, bare=False)
+    query = _implied_group(query, context)
+    implied = []
+    for key in owner.schema.key or ():
+        internal = source.find(key)
+        assert internal is not None
+        item = owner.schema[key]
+        implied.append(Item(context.names.fresh(unused_name(key, set())), column(internal.internal), item.type, item.nullable))
+    inner = lower_nested(query, context, domain, source, implied)
+    name = f"{owner.name}.{statement.path.last.text}"
+    pairs = tuple((i.name, key) for i, key in zip(implied, owner.schema.key or (), strict=True))
+    taken = {o.name for o in inner.outputs}
+    clash = {own for own, _ in pairs} & taken
+    if clash:
+        raise fail(
+            "B3043", f"column `{clash.pop()}` is taken by the parent's key", span=statement.span, hint="use another name"
+        )
+    nested = script.add_view(name, inner.plan, statement.span, statement.doc, query=query, parent=(owner, pairs))
+    link_nested(script.definitions, owner, nested, statement.path.last.text)
+
+
+def _implied_group(query: exp.Select, context: Context) -> exp.Select:
+    """Aggregates beside plain outputs and no GROUP BY: grouped by the plain outputs (and the parent's key)."""
+    items = query.expressions
+    aggregated = [i for i in items if contains_aggregate(i)]
+    if query.args.get("group") is not None or not aggregated or len(aggregated) == len(items):
+        return query
+    plain = [i for i in items if not contains_aggregate(i)]
+    names = ", ".join(output_name(i) for i in plain)
+    context.notice("B4024", f"grouped by the parent's key and {names}", plain[0], f"write GROUP BY {names}")
+    grouped = query.copy()
+    grouped.set("group", exp.Group(expressions=[i.unalias().copy() for i in plain]))
+    return grouped

@@ -1,0 +1,55 @@
+"""Exports and query templates: what leaves a script, to sinks and through the API.
+
+In: the statement and the script so far. Out: the script's exports and templates, grown by it.
+"""
+
+from __future__ import annotations
+
+from belvedere.catalog import Export, Parameter, QueryTemplate
+from belvedere.errors import fail
+from belvedere.lang import types as t
+from belvedere.lang.lower_query import lower_query
+from belvedere.lang.names import did_you_mean
+from belvedere.lang.parameters import default_of, infer_parameters
+from belvedere.lang.script_lowering import ScriptLowering, finish_plan
+from belvedere.lang.statements import DefineTemplate, ExportStatement
+from belvedere.lang.types import Typed
+
+
+def define_export(script: ScriptLowering, statement: ExportStatement) -> None:
+    """`EXPORT V TO sink.Name`."""
+    relation = script.owner(statement.relation.parts, statement.relation.span)
+    if script.sinks is not None and statement.sink.text.casefold() not in {s.casefold() for s in script.sinks}:
+        hint = did_you_mean(statement.sink.text, script.sinks) or f"add [sinks.{statement.sink.text}] to belvedere.toml"
+        raise fail("B6110", f"sink `{statement.sink.text}` is not configured", span=statement.sink.span, hint=hint)
+    script.exports.append(Export(relation.id, statement.sink.text, statement.target.text, {}, statement.span))
+
+
+def define_template(script: ScriptLowering, statement: DefineTemplate) -> None:
+    """`Q(name TYPE) := query` or a top-level SELECT with `?` or `:name`."""
+    parameters: dict[str, Typed] = {}
+    defaults: dict[str, bool | int | float | str] = {}
+    for written in statement.parameters:
+        type_ = t.arrow_type(written.type)
+        if type_ is None:
+            raise fail("B3003", f"type {written.type.sql('spark')} is not supported", span=written.span)
+        if written.default is not None:
+            defaults[written.name.text] = default_of(written.default, type_, written.name.text, written.span)
+        parameters[written.name.text] = Typed(type_, False)
+    if not statement.parameters:
+        parameters = infer_parameters(statement.query, script.context())
+    plan = finish_plan(lower_query(statement.query, script.context(parameters)))
+    name = statement.path.text if statement.path is not None else _template_name(script)
+    if name in script.templates:
+        raise fail("B2008", f"query template `{name}` is defined twice", span=statement.span, hint="choose another name")
+    listed = tuple(Parameter(n, p.type, p.nullable, defaults.get(n)) for n, p in parameters.items())
+    script.templates[name] = QueryTemplate(
+        name, listed, plan, plan.schema, statement.span, statement.doc, script.written(statement.span)
+    )
+
+
+def _template_name(script: ScriptLowering) -> str:
+    n = 1
+    while f"query{n}" in script.templates or script.definitions.find(f"query{n}") is not None:
+        n += 1
+    return f"query{n}"

@@ -1,0 +1,125 @@
+"""`T.r := JOIN X x ON ... ORDER BY ... LIMIT n`: a named join, instantiated where a path uses it.
+
+In: the statement and the script so far. Out: the owner with one relationship more; a join through other tables becomes a nested table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from belvedere.errors import fail
+from belvedere.lang.definitions import OWNER, TARGET, Relation, RelationshipDefinition
+from belvedere.lang.frame import Context, Frame, named_source, scan
+from belvedere.lang.from_items import find_relation, lower_item
+from belvedere.lang.lower_local_queries import define_nested
+from belvedere.lang.relationships import relationship_column
+from belvedere.lang.resolve import Resolver
+from belvedere.lang.scope import Source
+from belvedere.lang.script_lowering import ScriptLowering
+from belvedere.lang.select_items import make_order
+from belvedere.lang.statements import DefineLocalQuery, DefineRelationship, path_of
+from belvedere.plan.expressions import conjuncts
+from belvedere.plan.nodes import Expr, JoinKind, Order
+
+
+def define_relationship(script: ScriptLowering, statement: DefineRelationship) -> None:
+    """`T.r := JOIN X x ON ... ORDER BY ... LIMIT n`."""
+    owner = script.owner(statement.path.owner, statement.path.span)
+    owner = script.definitions.relations[owner.id]
+    name = statement.path.last.text
+    if owner.schema.find(name) is not None and not owner.schema[name].hidden:
+        raise fail(
+            "B4005",
+            f"`{owner.name}` has a column `{name}` already",
+            span=statement.path.last.span,
+            hint="choose another name",
+        )
+    context = script.context()
+    simple = len(statement.joins) == 1 and _plain_target(statement.joins[0])
+    if not simple:
+        _define_through(script, owner, statement, context)
+        return
+    join = statement.joins[0]
+    frame = Frame(context)
+    frame.plan, source = named_source(scan(owner), OWNER, context.names, owner)
+    frame.scope.sources.append(replace(source, bare=False))
+    target = find_relation(frame, path_of(join.this))
+    right, targets = lower_item(frame, join.this)
+    frame.scope.sources += targets
+    frame.join(right, JoinKind.INNER, None)
+    conditions = []
+    for written in (join.args.get("on"), statement.where):
+        for part in conjuncts(written):
+            if part.find(exp.Query) is not None:
+                raise context.fail("B4011", "a subquery in a relationship is not supported", part, "put it into a view")
+            resolved = Resolver(frame).resolve(part)
+            frame.inference().typed(resolved)
+            conditions.append(_named(resolved, source, targets[0]))
+    orders = _relationship_order(statement, frame, source, targets[0])
+    pairs, residual = _split(conditions)
+    alias = join.this.alias
+    definition = RelationshipDefinition(
+        name, target.id, pairs, residual, orders, statement.limit, statement.span, statement.doc, alias
+    )
+    script.definitions.relate(owner, definition)
+
+
+def _plain_target(join: exp.Join) -> bool:
+    plain = isinstance(join.this, exp.Table) and isinstance(join.this.this, exp.Identifier) and not join.args.get("using")
+    return plain and path_of(join.this)[0].name != OWNER
+
+
+def _relationship_order(statement: DefineRelationship, frame: Frame, source: Source, target: Source) -> tuple[Order, ...]:
+    orders = []
+    for written in statement.order:
+        expr = Resolver(frame).resolve(written.this)
+        frame.inference().typed(expr)
+        orders.append(make_order(written, _named(expr, source, target)))
+    return tuple(orders)
+
+
+def _named(expr: Expr, source: Source, target: Source) -> Expr:
+    """Internal columns as `_.name` and `target.name`."""
+    names = {c.internal: (OWNER, c.name) for c in source.columns} | {c.internal: (TARGET, c.name) for c in target.columns}
+    return expr.copy().transform(lambda n: relationship_column(*names[n.name]) if isinstance(n, exp.Column) else n)
+
+
+def _define_through(script: ScriptLowering, owner: Relation, statement: DefineRelationship, context: Context) -> None:
+    """A join through other tables: its rows are kept as a nested table with the last table's columns."""
+    last = statement.joins[-1]
+    alias = last.this.alias_or_name if isinstance(last.this, exp.Table) else last.this.alias
+    first = statement.joins[0]
+    items: list[exp.Expr] = [exp.Column(this=exp.Star(), table=exp.to_identifier(alias))]
+    query = exp.Select(expressions=items)
+    query.set("from_", exp.From(this=first.this.copy()))
+    query.set("joins", [j.copy() for j in statement.joins[1:]])
+    conditions = [p for p in (first.args.get("on"), statement.where) if p is not None]
+    if conditions:
+        query.set("where", exp.Where(this=exp.and_(*conditions)))
+    if statement.order:
+        query.set("order", exp.Order(expressions=[o.copy() for o in statement.order]))
+    if statement.limit is not None:
+        query.set("limit", exp.Limit(expression=exp.Literal.number(statement.limit)))
+    local = DefineLocalQuery(span=statement.span, doc=statement.doc, path=statement.path, query=query)
+    define_nested(script, owner, local, query)
+    current = script.definitions.relations[owner.id]
+    relationship = current.relationship(statement.path.last.text)
+    if relationship is not None and statement.limit is not None:
+        script.definitions.relate(current, replace(relationship, limit=statement.limit))
+
+
+def _split(conditions: Sequence[Expr]) -> tuple[tuple[tuple[str, str], ...], tuple[Expr, ...]]:
+    """The equalities between a column of the owner and one of the target, and the rest."""
+    pairs, residual = [], []
+    for condition in conditions:
+        inner = condition.unnest()
+        sides = (inner.this, inner.expression) if isinstance(inner, exp.EQ) else ()
+        tables = {s.table: s.name for s in sides if isinstance(s, exp.Column)}
+        if set(tables) == {OWNER, TARGET}:
+            pairs.append((tables[OWNER], tables[TARGET]))
+        else:
+            residual.append(condition)
+    return tuple(pairs), tuple(residual)

@@ -1,0 +1,110 @@
+"""Views, DISTINCT ON and subscriptions: statements that define a relation by a query.
+
+In: the statement and the script so far. Out: the script's definitions with one version of a name more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.catalog import ChangeKind, Subscription
+from belvedere.lang.definitions import Relation
+from belvedere.lang.frame import Context, Frame, named_source, scan
+from belvedere.lang.lower_query import lower_query
+from belvedere.lang.resolve import Resolver, unwrap_query
+from belvedere.lang.scope import Source
+from belvedere.lang.script_lowering import ScriptLowering
+from belvedere.lang.select_items import make_order
+from belvedere.lang.statements import CreateSubscription, DefineView, DistinctOn
+from belvedere.plan.expressions import column
+from belvedere.plan.keys import item_of
+from belvedere.plan.nodes import Node, Order, Project, TopK
+from belvedere.schema import TIMESTAMP, UID, Column, Schema
+
+OPERATION, EVENT_TIME, SEQUENCE, OLD = "_op", "_event_time", "_seq", "_old"
+
+
+def define_view(script: ScriptLowering, statement: DefineView) -> None:
+    """`V := query`."""
+    context = script.context()
+    plan = lower_query(statement.query, context)
+    plan = _unordered(plan, statement.query, context)
+    script.add_view(statement.path.text, plan, statement.span, statement.doc, query=statement.query)
+
+
+def _unordered(plan: Node, query: exp.Query, context: Context) -> Node:
+    """A view is a set: an ORDER BY without LIMIT says nothing about it."""
+    if isinstance(plan, TopK) and plan.limit is None and not plan.offset:
+        _order_notice(query, context)
+        return plan.input
+    if isinstance(plan, Project) and isinstance(plan.input, TopK) and plan.input.limit is None and not plan.input.offset:
+        _order_notice(query, context)
+        return replace(plan, input=plan.input.input)
+    return plan
+
+
+def _order_notice(query: exp.Query, context: Context) -> None:
+    order = unwrap_query(query).args.get("order") or query
+    context.notice(
+        "B3060", "a view has no order: ORDER BY without LIMIT is left out", order, "order it where it is read, or add LIMIT"
+    )
+
+
+def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:
+    """`V := DISTINCT T ON k ORDER BY c`: the first row per key."""
+    context = script.context()
+    relation = script.owner(statement.table.parts, statement.table.span)
+    frame = Frame(context)
+    frame.plan, source = named_source(scan(relation), relation.name, context.names, relation)
+    frame.scope.sources.append(source)
+    keys = [Resolver(frame).resolve(k) for k in statement.keys]
+    orders = [make_order(o, Resolver(frame).resolve(o.this)) for o in statement.order]
+    for order in orders:
+        frame.inference().typed(order.expr)
+    partition = []
+    for key, written in zip(keys, statement.keys, strict=True):
+        if not isinstance(key, exp.Column):
+            raise context.fail(
+                "B4020", "DISTINCT ON takes columns", written, "add the expression as a column of the table first"
+            )
+        partition.append(key.name)
+    top = TopK(frame.plan, (*orders, *_arrival(source, orders)), 1, partition=tuple(partition))
+    plan = Project(top, tuple(replace(item_of(frame.plan.schema[c.internal]), name=c.name) for c in source.columns))
+    name = statement.path.text
+    same = script.definitions.find(name)
+    like = same if same is not None and same.name == relation.name else None
+    script.add_view(name, plan, statement.span, statement.doc, like=like)
+
+
+def _arrival(source: Source, orders: Sequence[Order]) -> tuple[Order, ...]:
+    """Among equal order keys the later arrival counts as greater: it comes first where the order descends."""
+    uid = source.find(UID)
+    descending = bool(orders) and orders[-1].descending
+    return (Order(column(uid.internal), descending=descending),) if uid is not None else ()
+
+
+def define_subscription(script: ScriptLowering, statement: CreateSubscription) -> None:
+    """`CREATE SUBSCRIPTION S ON ADD AS query`: the query is a view, its events a relation."""
+    context = script.context()
+    name = statement.path.text
+    plan = _unordered(lower_query(statement.query, context), statement.query, context)
+    observed = script.add_view(f"{name}~query", plan, statement.span, None, query=statement.query)
+    columns = [replace(c, hidden=c.hidden) for c in observed.schema]
+    old = pa.struct([pa.field(c.name, c.type, c.nullable) for c in observed.schema.visible])
+    columns += [
+        Column(OPERATION, pa.string(), False),
+        Column(EVENT_TIME, TIMESTAMP, False),
+        Column(SEQUENCE, pa.int64(), False),
+    ]
+    if statement.on is ChangeKind.CHANGE:
+        columns.append(Column(OLD, old, False))
+    schema = Schema(tuple(columns), (SEQUENCE,))
+    id_ = script.definitions.new_id(name)
+    script.definitions.subscriptions[id_] = Subscription(
+        id_, name, statement.on, observed.id, schema, statement.span, statement.doc
+    )
+    script.definitions.add(Relation(id_, name, schema, span=statement.span))

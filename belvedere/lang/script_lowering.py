@@ -1,0 +1,123 @@
+"""A script on its way to a catalog: its definitions so far, and what every kind of statement needs of them.
+
+In: the definitions, the text, and what has been found wrong. Out: new versions of names, with keys and ids. What each statement means is in
+`lower_views`, `lower_columns`, `lower_local_queries`, `lower_relationships` and `lower_outputs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from belvedere.catalog import Export, QueryTemplate, View
+from belvedere.errors import BelvedereError, Diagnostic, Span, fail
+from belvedere.lang import types as t
+from belvedere.lang.definitions import Definitions, Relation
+from belvedere.lang.frame import Context
+from belvedere.lang.lower_query import new_context
+from belvedere.lang.names import did_you_mean
+from belvedere.lang.statements import Part
+from belvedere.lang.types import Typed
+from belvedere.plan.keys import carry_keys
+from belvedere.plan.nodes import Node
+from belvedere.plan.prune import prune
+
+
+class ScriptLowering:
+    """Grows `definitions`; collects templates, exports and diagnostics."""
+
+    def __init__(self, definitions: Definitions, file: str, text: str, diagnostics: list[Diagnostic]):
+        self.definitions = definitions
+        self.file = file
+        self.text = text
+        self.diagnostics = diagnostics
+        self.templates: dict[str, QueryTemplate] = {}
+        self.exports: list[Export] = []
+        self.sinks: frozenset[str] | None = None
+
+    def context(self, parameters: dict[str, Typed] | None = None) -> Context:
+        return new_context(self.definitions, self.file, self.diagnostics, parameters)
+
+    def written(self, span: Span) -> str:
+        """The text of a place in the script."""
+        return self.text[span.start : span.end]
+
+    def add_view(
+        self,
+        name: str,
+        plan: Node,
+        span: Span,
+        doc: str | None,
+        *,
+        query: exp.Expr | None = None,
+        like: Relation | None = None,
+        parent: tuple[Relation, tuple[tuple[str, str], ...]] | None = None,
+    ) -> Relation:
+        """A new version of a name. `like` is the version before, whose relationships it keeps."""
+        plan = finish_plan(plan)
+        self._refuse_unstorable(plan, span)
+        id_ = self.definitions.new_id(name)
+        of, pairs = parent if parent is not None else (None, ())
+        relation = Relation(
+            id_,
+            like.name if like is not None else name,
+            plan.schema,
+            dict(like.relationships) if like is not None else {},
+            of.name if of is not None else None,
+            pairs,
+            query,
+            span,
+        )
+        sql = self.written(span)
+        self.definitions.views[id_] = View(
+            id_, relation.name, plan, plan.schema, span, doc, of.id if of is not None else None, pairs, sql
+        )
+        self.definitions.add(relation)
+        return relation
+
+    @staticmethod
+    def _refuse_unstorable(plan: Node, span: Span) -> None:
+        """Intervals and the type of NULL have no form in a store."""
+        for c in plan.schema:
+            if t.is_interval(c.type):
+                hint = "give a number: `unix_micros(a) - unix_micros(b)`, or extract a field of it"
+                raise fail("B3044", f"column `{c.name}` is an interval, which cannot be stored", span=span, hint=hint)
+            if c.type == t.NULL:
+                raise fail(
+                    "B3044", f"column `{c.name}` is always NULL and has no type", span=span, hint="write CAST(NULL AS type)"
+                )
+
+    # -- tables by path -----------------------------------------------------------------------------------------------
+
+    def owner(self, parts: Sequence[Part], span: Span) -> Relation:
+        """The table that a statement names, by one name or the path of a nested table."""
+        names = [p.text for p in parts]
+        found = self.definitions.find(".".join(names))
+        if found is not None:
+            return found
+        first = self.definitions.get(names[0], parts[0].span)
+        relation = first
+        for n, name in enumerate(names[1:], 1):
+            step = self.definitions.relations[relation.id].relationship(name)
+            if step is None:
+                if f"{'.'.join(names[: n + 1])}".casefold() in self.definitions.broken:
+                    raise BelvedereError(())
+                known = [r.name for r in relation.relationships.values()]
+                raise fail(
+                    "B4001",
+                    f"`{relation.name}` has no nested table `{name}`",
+                    span=parts[n].span,
+                    hint=did_you_mean(name, known),
+                )
+            target = self.definitions.latest(self.definitions.relations[step.target])
+            if target.parent is None or target.parent.casefold() != relation.name.casefold():
+                hint = f"define it on `{target.name}` itself"
+                raise fail("B4004", f"`{name}` is a relationship to `{target.name}`, not a nested table", span=span, hint=hint)
+            relation = target
+        return relation
+
+
+def finish_plan(plan: Node) -> Node:
+    """A query's plan with its key, and without what nobody reads."""
+    return prune(carry_keys(plan))
