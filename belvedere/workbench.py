@@ -160,9 +160,10 @@ class Workbench:
         """Run one epoch, also without input, and return its number."""
         now = self._clock or datetime.now(UTC)
         self._take_early()
-        bounds = self._intake.clocks.as_document()
-        report = self.engine.run_epoch(self._intake.arrivals(), now, bounds=bounds, keep_deltas=True)
-        self._intake.committed(self.engine.clocks)
+        waiting = self._intake.waiting()
+        bounds = waiting.clocks.as_document()
+        report = self.engine.run_epoch(waiting.arrivals(self.catalog), now, bounds=bounds, keep_deltas=True)
+        self._intake.committed(waiting, self.engine.clocks)
         self._report = report
         self._log.add(report)
         return report.epoch

@@ -38,10 +38,20 @@ class LateRow:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many rows an input was given, and how many of them were late and not used: rows in = rows used + rows late."""
+    """How many rows an input was given; of them late and not used; of them malformed. The others were used."""
 
     given: int = 0
     late: int = 0
+    malformed: int = 0
+
+    @property
+    def used(self) -> int:
+        """How many rows the input holds or has held: rows in = rows used + rows late + rows malformed."""
+        return self.given - self.late - self.malformed
+
+    def plus(self, given: int, late: int = 0, malformed: int = 0) -> Counts:
+        """The counts with more rows."""
+        return Counts(self.given + given, self.late + late, self.malformed + malformed)
 
 
 @dataclass(frozen=True)
@@ -63,10 +73,15 @@ class Clocks:
         """The same with one clock replaced."""
         return replace(self, streams={**self.streams, table: {**self.streams.get(table, {}), column: clock}})
 
+    def counted(self, table: str, given: int, late: int = 0, malformed: int = 0) -> Clocks:
+        """The same with more rows counted."""
+        counts = self.counts.get(table, Counts()).plus(given, late, malformed)
+        return replace(self, counts={**self.counts, table: counts})
+
     def as_document(self) -> dict[str, Any]:
         """The clocks as JSON data, for the epoch row."""
         streams = {t: {c: clock.as_document() for c, clock in columns.items()} for t, columns in self.streams.items()}
-        counts = {t: [c.given, c.late] for t, c in self.counts.items()}
+        counts = {t: [c.given, c.late, c.malformed] for t, c in self.counts.items()}
         return {"streams": streams, "counts": counts}
 
     @classmethod
@@ -89,24 +104,33 @@ class Admission:
 
 def admit(clocks: Clocks, table: Input, rows: pa.Table, now: int, producer: str | None = None) -> Admission:
     """Judge the rows of one call (with the input's event-time columns; `_weight` < 0 is never late) and move the clocks on."""
-    if not table.watermarks or not rows.num_rows:
+    if not rows.num_rows:
         return Admission(clocks, rows)
-    arriving = _arriving(rows)
-    given = [(w, clocks.clock(table.id, w.column), *_times(rows, w.column, arriving)) for w in table.watermarks]
-    late = _late_rows(given, producer, rows.num_rows, table.late is not LatePolicy.KEEP)
-    used = np.ones(rows.num_rows, dtype=bool)
-    used[[r.index for r in late]] = False
-    for mark, clock, times, known in given:
-        good = used & known
+    late: tuple[LateRow, ...] = ()
+    if table.watermarks and table.late is not LatePolicy.KEEP:
+        late = _late_rows(clocks, table, rows, producer)
+    taken = rows
+    if late:
+        used = np.ones(rows.num_rows, dtype=bool)
+        used[[r.index for r in late]] = False
+        taken = rows.filter(pa.array(used))
+    moved = move_on(clocks, table, taken, now, producer)
+    return Admission(moved.counted(table.id, rows.num_rows, len(late)), taken, late)
+
+
+def move_on(clocks: Clocks, table: Input, taken: pa.Table, now: int, producer: str | None = None) -> Clocks:
+    """The clocks after rows that were taken: what they imply for the bounds. They are not judged, and not counted."""
+    arriving = _arriving(taken)
+    if not arriving.any():
+        return clocks
+    for mark in table.watermarks:
         implied = None
-        if mark.delay is not None and good.any():
-            implied = int(times[good].max()) - mark.delay
-        if used.any():
-            clocks = clocks.with_clock(table.id, mark.column, producers.rows_seen(clock, producer, implied, now))
-    before = clocks.counts.get(table.id, Counts())
-    after = Counts(before.given + rows.num_rows, before.late + len(late))
-    clocks = replace(clocks, counts={**clocks.counts, table.id: after})
-    return Admission(clocks, rows.filter(pa.array(used)) if late else rows, late)
+        if mark.delay is not None:
+            times, known = _times(taken, mark.column, arriving)
+            implied = int(times[known].max()) - mark.delay if known.any() else None
+        clock = producers.rows_seen(clocks.clock(table.id, mark.column), producer, implied, now)
+        clocks = clocks.with_clock(table.id, mark.column, clock)
+    return clocks
 
 
 def send_bound(clocks: Clocks, table: Input, column: str, bound: int, now: int, producer: str | None, strict: bool) -> Clocks:
@@ -200,9 +224,9 @@ def _times(rows: pa.Table, name: str, arriving: npt.NDArray[np.bool_]) -> tuple[
     return np.asarray(pc.fill_null(column, LOWEST).to_numpy(), dtype=np.int64), known
 
 
-def _late_rows(given: list[_Given], producer: str | None, size: int, refuse: bool) -> tuple[LateRow, ...]:
-    if not refuse:
-        return ()
+def _late_rows(clocks: Clocks, table: Input, rows: pa.Table, producer: str | None) -> tuple[LateRow, ...]:
+    arriving, size = _arriving(rows), rows.num_rows
+    given = [(w, clocks.clock(table.id, w.column), *_times(rows, w.column, arriving)) for w in table.watermarks]
     if len(given) > 1:
         return _late_by_any(given, producer, size)
     mark, clock, times, known = given[0]
@@ -246,6 +270,7 @@ __all__ = [
     "instant",
     "late_rows",
     "log_points",
+    "move_on",
     "open_producer",
     "pass_time",
     "send_bound",

@@ -1,13 +1,14 @@
 """The intake: rows, bounds, opens and closes as they are pushed, judged at once, kept for the next epoch.
 
-In: Arrow rows and times. Out: per epoch the arrivals by input id (late ones under `LATE(T)`) and the document of the clocks after them.
-What was taken since the last epoch is applied again on the clocks of the store after a restart. Nothing is written here.
+In: Arrow rows and times. Out: per epoch what waits for it: the arrivals by input id (late ones under `LATE(T)`) and the clocks after
+them. What an epoch did not take is applied again on the clocks that it has committed. Nothing is written here.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow as pa
 from belvedere.catalog import Catalog, Input, LatePolicy
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.incremental import event_time
+from belvedere.incremental.entries import Act, Entry, Malformed, ProducerAct, TakenRows
 from belvedere.incremental.event_time import Admission, Clocks, Counts, LateRow, log_points
 from belvedere.schema import TIMESTAMP
 
@@ -23,82 +25,113 @@ TOLD_AT_ONCE = 10
 """So many late rows of one call are named in its error."""
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """What waits for an epoch, in the order in which it was taken in, and the clocks after all of it."""
+
+    clocks: Clocks
+    entries: tuple[Entry, ...] = ()
+    sequence: int = 0
+    """The number of the last entry, where they are numbered (`belvedere.intake`)."""
+
+    def arrivals(self, catalog: Catalog) -> dict[str, pa.Table]:
+        """The rows by input id."""
+        found: dict[str, list[pa.Table]] = {}
+        for entry in self.entries:
+            if isinstance(entry, TakenRows):
+                if entry.rows.num_rows:
+                    found.setdefault(entry.table, []).append(entry.rows)
+                late = catalog.late_of(entry.table) if entry.late is not None else None
+                if late is not None:
+                    found.setdefault(late.id, []).append(entry.late)
+        return {i: pa.concat_tables(t, promote_options="default").combine_chunks() for i, t in found.items()}
+
+    @property
+    def malformed(self) -> dict[str, list[Malformed]]:
+        """The rows that did not fit, by input id."""
+        found: dict[str, list[Malformed]] = {}
+        for entry in self.entries:
+            if isinstance(entry, TakenRows) and entry.malformed:
+                found.setdefault(entry.table, []).extend(entry.malformed)
+        return found
+
+
+@dataclass
 class Intake:
     """What clients have pushed since the last epoch, and the clocks as they are with it."""
 
-    def __init__(self, catalog: Catalog, clocks: Clocks | None = None):
-        self.catalog = catalog
-        self.clocks = clocks or Clocks()
-        self._rows: dict[str, list[pa.Table]] = {}
-        self._moves: list[Callable[[Clocks], Clocks]] = []
+    catalog: Catalog
+    clocks: Clocks = field(default_factory=Clocks)
+    entries: list[Entry] = field(default_factory=list)
 
     def resume(self, clocks: Clocks) -> None:
         """Go on from committed clocks: what still waits for an epoch moves them again in the same way."""
         self.clocks = clocks
-        for move in self._moves:
-            self.clocks = move(self.clocks)
+        for entry in self.entries:
+            self.clocks = entry.moved(self.clocks, self.catalog)
+
+    def keep(self, entry: Entry) -> None:
+        """Take in what was decided."""
+        self.clocks = entry.moved(self.clocks, self.catalog)
+        self.entries.append(entry)
+
+    def judge(
+        self, table: Input, rows: pa.Table, now: int, producer: str | None = None, malformed: Sequence[Malformed] = ()
+    ) -> tuple[TakenRows, Admission]:
+        """Decide which rows are late, by the clocks as they are. Nothing is kept yet."""
+        if producer is not None:
+            self.event_time_column(table, None)
+        rows = event_time.with_rowtime(table, rows, now)
+        admission = event_time.admit(self.clocks, table, rows, now, producer)
+        late_table = self.catalog.late_of(table.id)
+        late = None
+        if admission.late and late_table is not None:
+            tell_late(table, self.clocks, admission)
+            late = event_time.late_rows(table, late_table, rows, admission.late)
+        return TakenRows(table.id, now, producer, admission.taken, late, tuple(malformed)), admission
 
     def insert(self, table: Input, rows: pa.Table, now: int, producer: str | None = None) -> None:
         """Take rows in. Late rows go to `LATE(T)`; raises B5024 naming them where the stream rejects them."""
-        if producer is not None:
-            self._event_time_column(table, None)
-        rows = event_time.with_rowtime(table, rows, now)
-        before = self.clocks
-        admission = event_time.admit(before, table, rows, now, producer)
-        self._move(lambda clocks: event_time.admit(clocks, table, rows, now, producer).clocks)
-        self._keep(table.id, admission.taken)
-        if not admission.late:
-            return
-        tell_late(table, before, admission)
-        late = self.catalog.late_of(table.id)
-        if late is not None:
-            self._keep(late.id, event_time.late_rows(table, late, rows, admission.late))
-        if table.late is LatePolicy.REJECT:
-            raise BelvedereError([_refused(table, r) for r in admission.late[:TOLD_AT_ONCE]])
+        taken, admission = self.judge(table, rows, now, producer)
+        self.keep(taken)
+        if admission.late and table.late is LatePolicy.REJECT:
+            raise BelvedereError([refused(table, r) for r in admission.late[:TOLD_AT_ONCE]])
 
     def delete(self, table: Input, rows: pa.Table) -> None:
         """Take retractions in; their times do not count."""
-        self._keep(table.id, rows)
+        self.keep(TakenRows(table.id, 0, None, rows))
 
     def bound(self, table: Input, time: int, now: int, *, column: str | None, producer: str | None, strict: bool) -> None:
         """A bound of a producer on an event-time column (None: the first)."""
-        name = self._event_time_column(table, column)
-        self._move(lambda clocks: event_time.send_bound(clocks, table, name, time, now, producer, strict))
+        name = self.event_time_column(table, column)
+        self.keep(ProducerAct(Act.BOUND, table.id, now, producer, time, name, strict))
 
     def open(self, table: Input, producer: str | None, bound: int | None, now: int) -> None:
         """A producer comes."""
-        self._event_time_column(table, None)
-        self._move(lambda clocks: event_time.open_producer(clocks, table, producer, bound, now))
+        self.event_time_column(table, None)
+        self.keep(ProducerAct(Act.OPEN, table.id, now, producer, bound))
 
     def close(self, table: Input, producer: str | None, now: int) -> None:
         """A producer goes."""
-        name = self._event_time_column(table, None)
+        name = self.event_time_column(table, None)
         known = self.clocks.clock(table.id, name).producers
         if producer not in known:
             names = ", ".join(repr(p) for p in known if p is not None) or "none"
             raise fail("B5022", f'"{table.name}" has no producer {producer!r}', hint=f"attached are: {names}")
-        self._move(lambda clocks: event_time.close_producer(clocks, table, producer, now))
+        self.keep(ProducerAct(Act.CLOSE, table.id, now, producer))
 
-    def arrivals(self) -> dict[str, pa.Table]:
-        """The rows for the next epoch, by input id."""
-        return {i: pa.concat_tables(t, promote_options="default") for i, t in self._rows.items()}
+    def waiting(self) -> Waiting:
+        """What the next epoch takes."""
+        return Waiting(self.clocks, tuple(self.entries))
 
-    def committed(self, clocks: Clocks) -> None:
-        """An epoch has taken all of it in; its clocks are where the next rows start."""
-        self._rows.clear()
-        self._moves.clear()
-        self.clocks = clocks
-
-    def _move(self, move: Callable[[Clocks], Clocks]) -> None:
-        self.clocks = move(self.clocks)
-        self._moves.append(move)
-
-    def _keep(self, id_: str, rows: pa.Table) -> None:
-        if rows.num_rows:
-            self._rows.setdefault(id_, []).append(rows)
+    def committed(self, waiting: Waiting, clocks: Clocks) -> None:
+        """An epoch has taken `waiting` in and left the clocks at `clocks`: what came since goes on from there."""
+        del self.entries[: len(waiting.entries)]
+        self.resume(clocks)
 
     @staticmethod
-    def _event_time_column(table: Input, column: str | None) -> str:
+    def event_time_column(table: Input, column: str | None) -> str:
+        """The event-time column of that name, or the first; raises B5021 where there is none."""
         names = [w.column for w in table.watermarks]
         if not names:
             hint = f"declare one: WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS among the columns of {table.name}"
@@ -119,7 +152,8 @@ def tell_late(table: Input, before: Clocks, admission: Admission) -> None:
         LOG.warning('late row %d of "%s": %s %s is below %s', number, table.name, row.column, _time(row.time), _time(row.bound))
 
 
-def _refused(table: Input, row: LateRow) -> Diagnostic:
+def refused(table: Input, row: LateRow) -> Diagnostic:
+    """What the sender of a late row is told where its stream rejects such rows."""
     return Diagnostic(
         "B5024",
         f'row {row.index + 1} of "{table.name}" is late: {row.column} {_time(row.time)} is below the bound {_time(row.bound)}',
