@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -25,13 +25,18 @@ def arrow_rows(table: str, columns: Iterable[Column], rows: Iterable[Mapping[str
     Raises BelvedereError B6001 (value), B6002 (unknown column), B6003 (NULL where none may be).
     """
     wanted = list(columns)
-    names = {c.name.casefold(): c.name for c in wanted}
-    converted = [_row(table, n, row, wanted, names) for n, row in enumerate(rows)]
-    schema = pa.schema([pa.field(c.name, c.type) for c in wanted])
-    return pa.table({c.name: pa.array([r[c.name] for r in converted], c.type) for c in wanted}, schema=schema)
+    return arrow_of([converted_row(table, n, row, wanted) for n, row in enumerate(rows)], wanted)
 
 
-def _row(table: str, number: int, row: Mapping[str, Any], columns: list[Column], names: Mapping[str, str]) -> dict[str, Any]:
+def arrow_of(converted: list[dict[str, Any]], columns: Sequence[Column]) -> pa.Table:
+    """Converted rows as Arrow; what a row does not have is NULL."""
+    schema = pa.schema([pa.field(c.name, c.type) for c in columns])
+    return pa.table({c.name: pa.array([r.get(c.name) for r in converted], c.type) for c in columns}, schema=schema)
+
+
+def converted_row(table: str, number: int, row: Mapping[str, Any], columns: Sequence[Column]) -> dict[str, Any]:
+    """Row `number` (from 0) with values that Arrow takes; raises as `arrow_rows` does."""
+    names = {c.name.casefold(): c.name for c in columns}
     given: dict[str, Any] = {}
     for name, value in row.items():
         known = names.get(name.casefold())

@@ -40,6 +40,7 @@ API_KEYS = (
     "max_limit",
     "max_depth",
     "max_cost",
+    "max_push_bytes",
     "timeout_seconds",
     "cors_origins",
     "introspection",

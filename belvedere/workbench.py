@@ -17,15 +17,14 @@ from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError, fail
 from belvedere.incremental import Options, event_time, maintain
 from belvedere.incremental.intake import Intake
+from belvedere.intake.read import find_input, given_columns
 from belvedere.plan.nodes import SEQUENCE
 from belvedere.rows import arrow_rows, as_instant
-from belvedere.schema import INGEST_TIME, ROWTIME, UID, WEIGHT
+from belvedere.schema import ROWTIME, WEIGHT
 from belvedere.spark.batch import InputLog, run_batch
 from belvedere.spark.engine import Engine, EpochReport
 from belvedere.spark.session import SparkSession, local_session
 from belvedere.store import open_store
-
-IMPORTED = "~imported"
 
 
 class Workbench:
@@ -91,18 +90,18 @@ class Workbench:
 
         Rows below the stream's bound are late: where it rejects them this raises B5024, and the other rows are taken.
         """
-        source = self._input(table)
+        source = find_input(self.catalog, table)
         self._add(source, rows, 1, producer)
 
     def delete(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """A retraction: by key where the table has a primary key, else by equality of all columns, one for one."""
-        source = self._input(table)
+        source = find_input(self.catalog, table)
         if source.append_only:
             raise fail("B6011", f'"{source.name}" is a stream: its rows cannot be deleted', hint="declare it with CREATE TABLE")
         self._add(source, rows, -1)
 
     def _add(self, source: Input, rows: Iterable[Mapping[str, Any]], weight: int, producer: str | None = None) -> None:
-        columns = [c for c in source.schema if c.name not in (UID, INGEST_TIME)]  # nested data is hidden, but given
+        columns = given_columns(source)
         if weight < 0 and source.primary_key:
             columns = [c for c in columns if c.name in source.primary_key]
             rows = [{k: v for k, v in r.items() if k.casefold() in {c.name.casefold() for c in columns}} for r in rows]
@@ -117,31 +116,22 @@ class Workbench:
         else:
             self._intake.delete(source, table)
 
-    def _input(self, name: str) -> Input:
-        spelled = (name.casefold(), f"_{name}{IMPORTED}".casefold())  # the input of an imported script has no name in this one
-        inputs = [i for i in self.catalog.inputs.values() if i.late_of is None]
-        found = next((i for wanted in spelled for i in inputs if i.name.casefold() == wanted), None)
-        if found is None:
-            known = ", ".join(sorted({i.name.removesuffix(IMPORTED) for i in inputs})) or "none"
-            raise fail("B6012", f'the script has no input "{name}"', hint=f"its inputs: {known}")
-        return found
-
     def bound(
         self, table: str, time: Any, producer: str | None = None, strict: bool = False, column: str | None = None
     ) -> None:
         """A rowtime bound: no later row of the producer is below `time` (`strict`: nor at it). `column` None: the first."""
         at = event_time.instant(as_instant(time))
-        self._intake.bound(self._input(table), at, self._now(), column=column, producer=producer, strict=strict)
+        self._intake.bound(find_input(self.catalog, table), at, self._now(), column=column, producer=producer, strict=strict)
 
     def open(self, table: str, producer: str | None = None, bound: Any = None) -> None:
         """A producer comes: until its first row or bound it holds the stream where it is."""
         least = None if bound is None else event_time.instant(as_instant(bound))
-        self._intake.open(self._input(table), producer, least, self._now())
+        self._intake.open(find_input(self.catalog, table), producer, least, self._now())
 
     def close(self, table: str | None = None, producer: str | None = None) -> None:
         """Close the Workbench; with a table, one of its producers goes."""
         if table is not None:
-            self._intake.close(self._input(table), producer, self._now())
+            self._intake.close(find_input(self.catalog, table), producer, self._now())
             return
         self.engine.close()
         self.store.close()

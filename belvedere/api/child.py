@@ -20,6 +20,7 @@ import uvicorn
 from belvedere.api.metrics import Metrics
 from belvedere.api.server import Application, ServerSettings
 from belvedere.catalog import Catalog
+from belvedere.intake.wire import DeskClient
 from belvedere.store import open_reader
 
 
@@ -34,13 +35,16 @@ class Assignment:
     metrics: int
     process: int
     processes: int
+    desk: int | None = None
+    """The descriptor of a socket to the desk that takes pushes; None where nobody does."""
 
 
 def serve(assignment: Assignment, pipe: BinaryIO) -> None:
     """Serve until `pipe` ends."""
     metrics = Metrics(assignment.metrics, assignment.process, assignment.processes)
     reader = partial(open_reader, assignment.store_url, assignment.settings.limits.seconds)
-    application = Application(assignment.catalog, reader, assignment.settings, metrics)
+    desk = DeskClient(None if assignment.desk is None else socket.socket(fileno=assignment.desk))
+    application = Application(assignment.catalog, reader, assignment.settings, metrics, desk)
     threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
     config = uvicorn.Config(
         application,

@@ -16,7 +16,8 @@ from belvedere.store.query import LIMIT_DEFAULT, LIMIT_MOST
 class Limits:
     """`size`: bytes of a request; `tokens` of its text; `depth`: levels of lists and objects; `fields` in all, fragments
     spread; `aliases` in all; `cost`: rows times fields that it may read, where a list without `limit` counts as
-    `assumed_rows`; `answer`: bytes; `seconds` of database time; `rows` of a list without `limit`, `most_rows` of any list.
+    `assumed_rows`; `answer`: bytes; `seconds` of database time; `push`: bytes of a request of `/streams`;
+    `rows` of a list without `limit`, `most_rows` of any list.
     """
 
     rows: int = LIMIT_DEFAULT
@@ -32,6 +33,7 @@ class Limits:
     assumed_rows: int = 10
     answer: int = 32_000_000
     seconds: float = 5.0
+    push: int = 16_000_000
 
 
 SETTINGS = {
@@ -41,6 +43,7 @@ SETTINGS = {
     "max_cost": "cost",
     "timeout_seconds": "seconds",
     "introspection": "introspection",
+    "max_push_bytes": "push",
 }
 """The project file's names in `[api]`."""
 

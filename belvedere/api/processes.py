@@ -6,6 +6,7 @@ In: a catalog, a store's URL, host and port. Out: a `Serving` with the URL. The 
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 import pickle
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
@@ -25,6 +26,7 @@ from belvedere.api.metrics import shared_file
 from belvedere.api.server import LOCAL_HOSTS, ServerSettings
 from belvedere.catalog import Catalog
 from belvedere.errors import fail
+from belvedere.intake.wire import DeskServer
 
 DEFAULT_PORT = 8080
 
@@ -81,9 +83,11 @@ def start_api(
     *,
     processes: int | None = None,
     settings: Mapping[str, Any] | None = None,
+    desk: DeskServer | None = None,
 ) -> Serving:
     """Start serving a catalog's public views out of a store, which may not be there yet.
 
+    `desk` takes what clients push; without one they are told that nobody does.
     `port` 0 takes a free one. `settings` is the project file's `[api]`. Raises B8010 for a public address without a token,
     B8012 where the port is taken.
     """
@@ -93,7 +97,7 @@ def start_api(
     counts = shared_file(count)
     try:
         children = tuple(
-            _start(Assignment(catalog, store_url, made, listener.fileno(), counts, i, count)) for i in range(count)
+            _start(Assignment(catalog, store_url, made, listener.fileno(), counts, i, count), desk) for i in range(count)
         )
         bound = listener.getsockname()[1]
     finally:
@@ -142,14 +146,20 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _start(assignment: Assignment) -> subprocess.Popen[bytes]:
-    child = subprocess.Popen(
-        [sys.executable, "-m", "belvedere.api.child"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        pass_fds=(assignment.listener, assignment.metrics),
-        process_group=0,  # Ctrl-C in a terminal is for the parent, which closes the pipe
-    )
+def _start(assignment: Assignment, desk: DeskServer | None) -> subprocess.Popen[bytes]:
+    inherited = [assignment.listener, assignment.metrics]
+    with contextlib.ExitStack() as ends:
+        if desk is not None:
+            end = ends.enter_context(desk.connect())
+            assignment = replace(assignment, desk=end.fileno())
+            inherited.append(end.fileno())
+        child = subprocess.Popen(
+            [sys.executable, "-m", "belvedere.api.child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=inherited,
+            process_group=0,  # Ctrl-C in a terminal is for the parent, which closes the pipe
+        )
     assert child.stdin is not None
     pickle.dump(assignment, child.stdin)
     child.stdin.flush()

@@ -1,4 +1,4 @@
-"""The HTTP side: `/graphql`, `/healthz`, `/readyz`, `/metrics`, `/schema.graphql` and the console at `/`.
+"""The HTTP side: `/graphql`, `/streams`, `/status`, `/healthz`, `/readyz`, `/metrics`, `/schema.graphql` and the console at `/`.
 
 In: a catalog and how to open its store. Out: an ASGI application. GraphQL requests take a short way of their own (GraphQL over
 HTTP, draft of 2025); everything else goes through Starlette. It starts no process and binds no port.
@@ -20,7 +20,7 @@ from urllib.parse import parse_qs
 from graphql import print_schema
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
@@ -30,12 +30,17 @@ from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, NOT_AL
 from belvedere.api.graphql import Api
 from belvedere.api.limits import Limits
 from belvedere.api.metrics import Metrics
+from belvedere.api.pushes import push_routes
+from belvedere.api.status import status_of
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
+from belvedere.intake.wire import DeskClient
 from belvedere.store.protocol import EpochRow, Reader
 
 JSON = b"application/json"
 GRAPHQL = b"application/graphql-response+json"
+PROTECTED = ("/graphql", "/metrics", "/schema.graphql", "/streams", "/status")
+"""Paths that need the token, where there is one."""
 QUICK = 0.003
 """Seconds: a plan that last took less runs where the request was read, any other in a thread."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -63,14 +68,16 @@ class Application:
         open_reader: Callable[[], Reader],
         settings: ServerSettings | None = None,
         metrics: Metrics | None = None,
+        desk: DeskClient | None = None,
     ):
+        self.desk = desk or DeskClient(None)
         self.settings = settings or ServerSettings()
         self.metrics = metrics or Metrics()
         self._lazy = _LazyReader(open_reader)
         self.api = Api(catalog, self._lazy, self.settings.limits)
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="read")
         self._authorization = f"Bearer {self.settings.token}".encode() if self.settings.token else None
-        self._others = _routes(self)
+        self._others = _routes(self, catalog)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -90,7 +97,7 @@ class Application:
         if settings.hosts is not None and _host(headers.get(b"host", b"")) not in settings.hosts:
             hint = "use localhost or 127.0.0.1 in the URL"
             return RequestError(NOT_ALLOWED, "this server answers to its own names only", hint, status=421)
-        if self._authorization is not None and scope["path"] in ("/graphql", "/metrics", "/schema.graphql"):
+        if self._authorization is not None and scope["path"].startswith(PROTECTED):
             given = headers.get(b"authorization", b"")
             if scope["method"] != "OPTIONS" and not hmac.compare_digest(given, self._authorization):
                 hint = "send the header `Authorization: Bearer TOKEN`"
@@ -286,7 +293,7 @@ def _host(header: bytes) -> str:
 # everything but GraphQL
 
 
-def _routes(application: Application) -> Starlette:
+def _routes(application: Application, catalog: Catalog) -> Starlette:
     folder = belvedere.console.__path__[0]
 
     async def health(request: Request) -> Response:
@@ -305,6 +312,10 @@ def _routes(application: Application) -> Starlette:
         text = application.metrics.text(None if row is None else row.epoch, freshness)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
+    async def status(request: Request) -> Response:
+        row = await asyncio.to_thread(application.last_epoch)
+        return JSONResponse(status_of(catalog, row, application.desk.is_open))
+
     async def schema(request: Request) -> Response:
         if not application.settings.limits.introspection:
             return PlainTextResponse("this API does not describe itself\n", 403)
@@ -320,6 +331,8 @@ def _routes(application: Application) -> Starlette:
             Route("/readyz", ready),
             Route("/metrics", metrics),
             Route("/schema.graphql", schema),
+            Route("/status", status),
+            *push_routes(catalog, application.desk, application.settings.limits.push),
             Mount("/console", StaticFiles(directory=folder)),
         ]
     )

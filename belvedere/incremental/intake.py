@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -103,22 +103,25 @@ class Intake:
 
     def bound(self, table: Input, time: int, now: int, *, column: str | None, producer: str | None, strict: bool) -> None:
         """A bound of a producer on an event-time column (None: the first)."""
-        name = self.event_time_column(table, column)
-        self.keep(ProducerAct(Act.BOUND, table.id, now, producer, time, name, strict))
+        self.keep(self.decide(ProducerAct(Act.BOUND, table.id, now, producer, time, column, strict)))
 
     def open(self, table: Input, producer: str | None, bound: int | None, now: int) -> None:
         """A producer comes."""
-        self.event_time_column(table, None)
-        self.keep(ProducerAct(Act.OPEN, table.id, now, producer, bound))
+        self.keep(self.decide(ProducerAct(Act.OPEN, table.id, now, producer, bound)))
 
     def close(self, table: Input, producer: str | None, now: int) -> None:
-        """A producer goes."""
-        name = self.event_time_column(table, None)
+        """A producer goes; raises B5022 where it is not there."""
+        self.keep(self.decide(ProducerAct(Act.CLOSE, table.id, now, producer)))
+
+    def decide(self, act: ProducerAct) -> ProducerAct:
+        """The act on the event-time column that it means; raises B5021 or B5022 where it cannot be."""
+        table = self.catalog.inputs[act.table]
+        name = self.event_time_column(table, act.column)
         known = self.clocks.clock(table.id, name).producers
-        if producer not in known:
+        if act.act is Act.CLOSE and act.producer not in known:
             names = ", ".join(repr(p) for p in known if p is not None) or "none"
-            raise fail("B5022", f'"{table.name}" has no producer {producer!r}', hint=f"attached are: {names}")
-        self.keep(ProducerAct(Act.CLOSE, table.id, now, producer))
+            raise fail("B5022", f'"{table.name}" has no producer {act.producer!r}', hint=f"attached are: {names}")
+        return replace(act, column=name)
 
     def waiting(self) -> Waiting:
         """What the next epoch takes."""

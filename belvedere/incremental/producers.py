@@ -109,6 +109,21 @@ def settled(clock: StreamClock, idle_after: int | None, now: int) -> StreamClock
     return replace(clock, bound=bound, assumed=assumed)
 
 
+def holding_back(clock: StreamClock) -> tuple[str | None, ...]:
+    """The producers that the stream waits for: those without a bound, else those with the least one. Nobody waits for one alone
+    that has a bound, nor for those that were passed over as silent.
+    """
+    unknown = tuple(name for name, p in clock.producers.items() if p.bound is None)
+    if unknown and not clock.assumed:
+        return unknown
+    known = {name: p.bound for name, p in clock.producers.items() if p.bound is not None}
+    if len(set(known.values())) < 2:
+        return ()
+    active = [b for b in known.values() if not clock.assumed or clock.bound is None or b >= clock.bound]
+    least = min(active, default=None)
+    return tuple(name for name, bound in known.items() if bound == least)
+
+
 def _least_of_active(known: Mapping[str | None, Producer], idle_after: int, now: int) -> int | None:
     """The least bound of those heard of lately; where all are silent none holds another back."""
     active = {n: p for n, p in known.items() if p.heard is None or now - p.heard < idle_after}

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, functions
 from belvedere.catalog import Catalog, Input, LatePolicy
 from belvedere.incremental.event_time import (
     Clocks,
-    Counts,
     admit,
     instant,
     late_rows,
@@ -35,7 +34,7 @@ def judge(
     used: dict[str, pa.Table | DataFrame] = {}
     for id_, given in arrivals.items():
         table = catalog.inputs[id_]
-        if not table.watermarks:
+        if not table.watermarks and isinstance(given, DataFrame):
             used[id_] = given
             continue
         if isinstance(given, DataFrame) and table.late is LatePolicy.KEEP and not table.schema.find(ROWTIME):
@@ -59,6 +58,4 @@ def _moved_by_frame(clocks: Clocks, table: Input, frame: DataFrame, now: int) ->
     if not rows:
         return clocks
     admission = admit(clocks, table, found.select([w.column for w in table.watermarks]), now)
-    before = clocks.counts.get(table.id, Counts())
-    counts = {**admission.clocks.counts, table.id: Counts(before.given + rows, before.late)}
-    return Clocks(admission.clocks.streams, counts)
+    return Clocks(admission.clocks.streams, clocks.counts).counted(table.id, rows)

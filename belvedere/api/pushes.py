@@ -1,0 +1,194 @@
+"""`POST /streams/<name>`: rows, bounds and producers from clients to the desk of the run.
+
+In: HTTP requests with JSON bodies. Out: the desk's answers; an error is a JSON object with title, status, code and hint (RFC 9457). What
+is a row of which input is read here, in the serving process; what is late or already there is decided by the desk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED
+from belvedere.catalog import Catalog, Input
+from belvedere.errors import BelvedereError
+from belvedere.incremental.entries import Act, ProducerAct
+from belvedere.incremental.event_time import instant
+from belvedere.intake.desk import Answer, problem
+from belvedere.intake.desk import Request as Push
+from belvedere.intake.read import Pushed, find_input, read_rows
+from belvedere.intake.wire import DeskClient
+from belvedere.rows import as_instant
+
+JSON_TYPES = ("application/json",)
+LINES_TYPES = (
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/jsonlines",
+    "application/json-lines",
+)
+ACT_FIELDS = {Act.BOUND: {"at", "column", "producer", "strict"}, Act.OPEN: {"at", "producer"}, Act.CLOSE: {"producer"}}
+LONGEST_NAME = 200
+
+
+class Refusal(Exception):
+    """A request that is answered without the desk."""
+
+    def __init__(self, status: int, code: str, message: str, hint: str | None = None):
+        super().__init__(message)
+        self.answer = Answer(status, problem(status, code, message, hint))
+
+
+def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int) -> list[Route]:
+    """The routes below `/streams`. A body has `most_bytes` at most."""
+
+    async def rows(request: Request) -> Response:
+        async def work() -> Answer:
+            table = _input(catalog, request)
+            body = await _body(request, most_bytes, (*JSON_TYPES, *LINES_TYPES))
+            pushed = await asyncio.to_thread(_read, table, body, _media(request))
+            producer = _name(request.query_params.get("producer"), "producer")
+            return await desk.ask(Push(table.id, pushed, producer, _key(request), _digest(request, body)))
+
+        return await _answered(work)
+
+    def act(kind: Act) -> Callable[[Request], Awaitable[Response]]:
+        async def handle(request: Request) -> Response:
+            async def work() -> Answer:
+                table = _input(catalog, request)
+                body = await _body(request, most_bytes, JSON_TYPES, needed=kind is Act.BOUND)
+                content = _act(kind, table, body, request.query_params.get("producer"))
+                return await desk.ask(Push(table.id, content, content.producer, _key(request), _digest(request, body)))
+
+            return await _answered(work)
+
+        return handle
+
+    acts = [Route(f"/streams/{{name}}/{kind.value}", act(kind), methods=["POST"]) for kind in Act]
+    return [Route("/streams/{name}", rows, methods=["POST"]), *acts]
+
+
+async def _answered(work: Callable[[], Awaitable[Answer]]) -> Response:
+    try:
+        answer = await work()
+    except Refusal as refusal:
+        answer = refusal.answer
+    except BelvedereError as error:
+        status = 404 if error.diagnostics[0].code == "B6012" else 422
+        answer = Answer.of_error(status, error.diagnostics[0])
+    media = "application/json" if answer.status < 300 else "application/problem+json"
+    headers = {"retry-after": "1"} if answer.status == 503 else {}
+    body = json.dumps(answer.body, ensure_ascii=False).encode("utf-8", "replace")
+    return Response(body, answer.status, headers, media)
+
+
+def _input(catalog: Catalog, request: Request) -> Input:
+    table = find_input(catalog, request.path_params["name"])
+    if table.source is not None:
+        hint = f"declare an input for pushes: CREATE STREAM {table.name} (...)"
+        raise Refusal(409, "B8035", f'"{table.name}" reads the source "{table.source.source}": it takes no pushes', hint)
+    return table
+
+
+async def _body(request: Request, most: int, media: tuple[str, ...], needed: bool = True) -> bytes:
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        raise Refusal(415, BAD_REQUEST, f"the body is encoded as {encoding}", "send it as it is")
+    body = b""
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > most:
+                raise Refusal(413, LIMIT_EXCEEDED, f"the body has more than {most} bytes", "send the rows in several requests")
+    except ClientDisconnect:
+        raise Refusal(400, BAD_REQUEST, "the connection was closed") from None
+    if (needed or body) and _media(request) not in media:
+        hint = "send `Content-Type: application/json`, or `application/x-ndjson` for a row a line"
+        raise Refusal(415, BAD_REQUEST, "the body must be JSON", hint)
+    return body
+
+
+def _media(request: Request) -> str:
+    return request.headers.get("content-type", "").split(";")[0].strip().lower()
+
+
+def _read(table: Input, body: bytes, media: str) -> Pushed:
+    """The rows of a body: a JSON array, one object, or a JSON value a line."""
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Refusal(400, BAD_REQUEST, "the body is not UTF-8") from None
+    if media in JSON_TYPES:
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            if "\n" not in text.strip():
+                raise Refusal(400, BAD_REQUEST, "the body is not JSON", f"send rows of {table.name}: [{{...}}, ...]") from None
+        else:
+            return read_rows(table, found if isinstance(found, list) else [found])
+    return read_rows(table, [_line(line) for line in text.split("\n") if line.strip()])
+
+
+def _line(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return line  # no object: it is refused with its place
+
+
+def _act(kind: Act, table: Input, body: bytes, producer: str | None) -> ProducerAct:
+    hint = 'send {"at": "2020-01-01T08:05:00Z"}, and where wanted "column", "producer", "strict"'
+    try:
+        given = json.loads(body) if body.strip() else {}
+    except (ValueError, RecursionError):
+        raise Refusal(400, BAD_REQUEST, "the body is not JSON", hint) from None
+    if not isinstance(given, dict):
+        raise Refusal(400, BAD_REQUEST, "the body is no JSON object", hint)
+    unknown = sorted(set(given) - ACT_FIELDS[kind])
+    if unknown:
+        raise Refusal(422, BAD_REQUEST, f"`{unknown[0]}` is no part of it", f"it has {', '.join(sorted(ACT_FIELDS[kind]))}")
+    if not isinstance(given.get("strict", False), bool):
+        raise Refusal(422, BAD_REQUEST, "`strict` is true or false")
+    if not isinstance(given.get("column") or "", str):
+        raise Refusal(422, BAD_REQUEST, "`column` is the name of an event-time column")
+    name = _name(given.get("producer", producer), "producer")
+    at = given.get("at")
+    if at is None and kind is Act.BOUND:
+        raise Refusal(422, BAD_REQUEST, "the bound has no time", hint)
+    return ProducerAct(kind, table.id, 0, name, _time(at), given.get("column"), given.get("strict", False))
+
+
+def _time(at: Any) -> int | None:
+    if at is None:
+        return None
+    try:
+        return instant(as_instant(at))
+    except (ValueError, TypeError, OverflowError):
+        raise Refusal(422, BAD_REQUEST, f"{at!r} is no time", 'write it as "2020-01-01T08:05:00Z"') from None
+
+
+def _key(request: Request) -> str | None:
+    given = request.headers.get("idempotency-key") or request.query_params.get("id")
+    return _name(given, "key")
+
+
+def _name(value: Any, what: str) -> str | None:
+    """A name of the sender's, or None where it is empty."""
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or len(value) > LONGEST_NAME or not value.isprintable():
+        raise Refusal(422, BAD_REQUEST, f"the {what} is a text of at most {LONGEST_NAME} printable characters")
+    return value
+
+
+def _digest(request: Request, body: bytes) -> str:
+    """Tells requests of one key apart."""
+    return hashlib.sha256(f"{request.url.path}?{request.query_params.get('producer', '')}\n".encode() + body).hexdigest()[:32]

@@ -1,0 +1,56 @@
+"""`GET /status`: where every stream stands, and who holds it back.
+
+In: the catalog and the last epoch's row. Out: a JSON object with, per input, the count of its rows and, per event-time column, the
+bound, the producers and those among them that hold it back. What waits for an epoch is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from belvedere.catalog import Catalog, Input
+from belvedere.incremental.event_time import Clocks, Counts
+from belvedere.incremental.producers import StreamClock, holding_back
+from belvedere.intake.desk import time_text
+from belvedere.store.protocol import EpochRow
+
+
+def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool, now: datetime | None = None) -> dict[str, Any]:
+    """The status after an epoch (None: there is none yet)."""
+    clocks = Clocks.of_document(row.bounds) if row is not None else Clocks()
+    inputs = [_input(t, clocks) for t in catalog.inputs.values() if t.late_of is None]
+    found: dict[str, Any] = {"epoch": None if row is None else row.epoch, "takes_pushes": takes_pushes, "inputs": inputs}
+    if row is not None:
+        found |= {"as_of": _instant(row.clock)}
+        if row.committed_at is not None:
+            age = (now or datetime.now(UTC)) - row.committed_at
+            found |= {"committed_at": _instant(row.committed_at), "freshness_ms": max(0, round(age.total_seconds() * 1000))}
+    return found
+
+
+def _input(table: Input, clocks: Clocks) -> dict[str, Any]:
+    counts = clocks.counts.get(table.id, Counts())
+    rows = {"in": counts.given, "used": counts.used, "late": counts.late, "malformed": counts.malformed}
+    columns = [{"column": w.column, **_clock(clocks.clock(table.id, w.column))} for w in table.watermarks]
+    late: Mapping[str, Any] = {"late": table.late.value} if table.watermarks else {}
+    return {"name": table.name, "kind": table.kind.value, **late, "rows": rows, "event_time": columns}
+
+
+def _clock(clock: StreamClock) -> dict[str, Any]:
+    producers = [{"producer": name, "bound": _time(p.bound), "heard": _time(p.heard)} for name, p in clock.producers.items()]
+    return {
+        "bound": _time(clock.bound),
+        "assumed": clock.assumed,
+        "held_back_by": list(holding_back(clock)),
+        "producers": producers,
+    }
+
+
+def _time(micros: int | None) -> str | None:
+    return None if micros is None else time_text(micros)
+
+
+def _instant(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,297 @@
+"""Where pushes are decided: late or not, against the bounds as they are; written to the journal; only then answered.
+
+In: requests of any number of clients, in the order in which they came. Out: answers, and what waits for the next epoch. Requests that
+come together are written together, with one sync. A request is taken whole or not at all, once for each key. No sockets, no Spark.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.catalog import Catalog, Input, LatePolicy
+from belvedere.errors import BelvedereError, Diagnostic, fail
+from belvedere.incremental.entries import Entry, ProducerAct
+from belvedere.incremental.event_time import Clocks, instant
+from belvedere.incremental.intake import Intake, Waiting, refused
+from belvedere.intake.journal import Journal, Position
+from belvedere.intake.read import Pushed
+from belvedere.intake.records import Record, decode_record, encode_record
+from belvedere.schema import TIMESTAMP
+
+LOG = logging.getLogger("belvedere.intake")
+OFFSET = "~intake"
+"""The journal's name among the sources' offsets in an epoch's row."""
+KEYS_KEPT = 10_000
+KEYS_FOR = timedelta(hours=24)
+WAITING_BYTES = 256 << 20
+"""More than this does not wait for an epoch: clients are asked to come again."""
+TOLD = 1_000
+"""So many refused rows are told one by one; all are counted."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One push on an input (`table` is its id): rows of a producer, or an act of one.
+
+    `key` is the sender's name for the request, `digest` tells two requests of one key apart.
+    """
+
+    table: str
+    content: Pushed | ProducerAct
+    producer: str | None = None
+    key: str | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the sender is told: an HTTP status and a JSON object."""
+
+    status: int
+    body: Mapping[str, Any]
+
+    @classmethod
+    def of_error(cls, status: int, error: Diagnostic) -> Answer:
+        """The answer that tells of a diagnostic."""
+        return cls(status, problem(status, error.code, error.message, error.hint))
+
+
+def problem(status: int, code: str, message: str, hint: str | None = None) -> dict[str, Any]:
+    """An error as a JSON object (RFC 9457), with Belvedere's code and hint."""
+    return {"title": message, "status": status, "code": code} | ({"hint": hint} if hint else {})
+
+
+@dataclass
+class _Keys:
+    """Requests by key, for a while: (table, key) -> when (microseconds), digest, answer."""
+
+    known: OrderedDict[tuple[str, str], tuple[int, str, Answer]] = field(default_factory=OrderedDict)
+
+    def add(self, table: str, key: str, now: int, digest: str, answer: Answer) -> None:
+        self.known[table, key] = (now, digest, answer)
+        oldest = now - KEYS_FOR // timedelta(microseconds=1)
+        while len(self.known) > KEYS_KEPT or next(iter(self.known.values()))[0] < oldest:
+            self.known.popitem(last=False)
+
+    def document(self) -> list[Any]:
+        return [[t, k, now, digest, a.status, a.body] for (t, k), (now, digest, a) in self.known.items()]
+
+
+class Desk:
+    """The intake of one run. Thread-safe; `take` is meant for one thread that gathers what comes together."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        directory: Path,
+        clocks: Clocks,
+        position: Position,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        waiting_bytes: int = WAITING_BYTES,
+    ):
+        """Open the journal and take in what no epoch has had. `clocks` and `position` are the store's. Raises as `Journal` does."""
+        self.catalog, self._clock, self._most = catalog, now, waiting_bytes
+        self.intake = Intake(catalog, clocks)
+        self.arrived = threading.Event()
+        """Set when something waits that did not before."""
+        self._keys = _Keys()
+        self._lock = threading.Lock()
+        self._bytes = 0
+        self._last_now = 0
+        self.journal = Journal(directory, position, lambda: {"keys": self._keys.document()})
+        try:
+            self._replay(position.sequence)
+        except BaseException:
+            self.journal.close()
+            raise
+
+    def take(self, requests: Sequence[Request]) -> list[Answer]:
+        """Decide requests in order, write what they bring with one sync, and answer."""
+        with self._lock:
+            undo = self._undo(any(r.key is not None for r in requests))
+            try:
+                decided = [self._decide(r) for r in requests]
+                records = [r for _, r in decided if r is not None]
+                if records:
+                    self.journal.append([encode_record(r) for r in records])
+            except OSError as error:
+                undo()
+                failed = _not_written(error)
+                return [failed if a.status < 300 else a for a, _ in decided]
+            except Exception as error:
+                undo()
+                if len(requests) == 1:
+                    LOG.exception("a push failed")
+                    return [Answer(500, problem(500, "B8009", f"the push failed inside the server: {type(error).__name__}"))]
+            else:
+                if records:
+                    self._bytes += sum(r.entry.nbytes for r in records)
+                    self.arrived.set()
+                return [a for a, _ in decided]
+        return [a for r in requests for a in self.take([r])]  # one of them fails: the others do not
+
+    def _undo(self, keyed: bool) -> Callable[[], None]:
+        """A function that puts the state back as it is now."""
+        clocks, count = self.intake.clocks, len(self.intake.entries)
+        known = OrderedDict(self._keys.known) if keyed else self._keys.known
+
+        def undo() -> None:
+            self.intake.clocks, self._keys.known = clocks, known
+            del self.intake.entries[count:]
+
+        return undo
+
+    def waiting(self) -> Waiting:
+        """What the next epoch takes, up to a number."""
+        with self._lock:
+            self.arrived.clear()
+            return Waiting(self.intake.clocks, tuple(self.intake.entries), self.journal.last)
+
+    def committed(self, waiting: Waiting, clocks: Clocks) -> None:
+        """An epoch that took `waiting` is in the store, with these clocks."""
+        with self._lock:
+            self.intake.committed(waiting, clocks)
+            self._bytes = sum(e.nbytes for e in self.intake.entries)
+            self.journal.committed(waiting.sequence)
+
+    def offset(self, waiting: Waiting) -> dict[str, Any]:
+        """What the epoch's row says of the journal."""
+        return {"journal": self.journal.id, "sequence": waiting.sequence}
+
+    def close(self) -> None:
+        """Close the journal."""
+        with self._lock:
+            self.journal.close()
+
+    # --- deciding
+
+    def _decide(self, request: Request) -> tuple[Answer, Record | None]:
+        """The answer, and the record to write; what was decided counts for the next request at once."""
+        if request.key is not None and (request.table, request.key) in self._keys.known:
+            return self._again(request), None
+        if self._bytes > self._most:
+            return BUSY, None
+        table = self.catalog.inputs[request.table]
+        now = self._now()
+        try:
+            if isinstance(request.content, Pushed):
+                entry, answer = self._rows(table, request.content, request.producer, now)
+            else:
+                entry, answer = self._act(table, request.content, now)
+        except BelvedereError as error:
+            return Answer.of_error(409 if error.diagnostics[0].code == "B5022" else 422, error.diagnostics[0]), None
+        self.intake.keep(entry)
+        if request.key is not None:
+            self._keys.add(request.table, request.key, now, request.digest, answer)
+        told = {"status": answer.status, "body": answer.body}
+        return answer, Record(entry, request.key, request.digest, told if request.key is not None else {})
+
+    def _rows(self, table: Input, pushed: Pushed, producer: str | None, now: int) -> tuple[Entry, Answer]:
+        taken, admission = self.intake.judge(table, pushed.rows, now, producer, pushed.malformed)
+        rejects = table.late is LatePolicy.REJECT
+        refusals: list[dict[str, Any]] = [
+            {"index": m.index, "code": code, "reason": m.reason} for m, code in zip(pushed.malformed, pushed.codes, strict=True)
+        ]
+        for row in admission.late if rejects else ():
+            told = refused(table, replace(row, index=pushed.places[row.index]))
+            refusal = {"index": pushed.places[row.index], "code": told.code, "reason": told.message}
+            refusals.append(refusal | {"bound": time_text(row.bound)})
+        refusals.sort(key=lambda r: int(r["index"]))
+        body = {
+            "stream": table.name,
+            "rows": taken.given,
+            "taken": taken.rows.num_rows,
+            "dropped": 0 if rejects else taken.late_count,
+            "refused": len(refusals),
+            "refusals": refusals[:TOLD],
+        }
+        return taken, Answer(202 if refusals else 200, body)
+
+    def _act(self, table: Input, act: ProducerAct, now: int) -> tuple[Entry, Answer]:
+        entry = self.intake.decide(replace(act, now=now))
+        assert entry.column is not None
+        bound = entry.moved(self.intake.clocks, self.catalog).bound(table.id, entry.column)
+        told = {"stream": table.name, "column": entry.column, "bound": None if bound is None else time_text(bound)}
+        return entry, Answer(200, told)
+
+    def _again(self, request: Request) -> Answer:
+        """The answer to a request whose key is known."""
+        assert request.key is not None
+        _, digest, answer = self._keys.known[request.table, request.key]
+        if digest == request.digest:
+            return answer
+        hint = "give each request a key of its own, and a repeated one the same body"
+        return Answer(422, problem(422, "B8033", f'the key "{request.key}" came before with another request', hint))
+
+    def _now(self) -> int:
+        """The time of arrival; it never goes back, so that rows without a rowtime stay in order."""
+        self._last_now = max(self._last_now, instant(self._clock()))
+        return self._last_now
+
+    def _replay(self, committed: int) -> None:
+        for header in self.journal.headers:
+            self._remember(header.get("keys", ()))
+        for number, payload in self.journal.records():
+            record = decode_record(payload)
+            if record.key is not None:
+                answer = record.answer
+                self._remember(
+                    [[record.entry.table, record.key, record.entry.now, record.digest, answer["status"], answer["body"]]]
+                )
+            if number > committed:
+                self._take_back_in(record.entry, number)
+        self._bytes = sum(e.nbytes for e in self.intake.entries)
+        if self.intake.entries:
+            self.arrived.set()
+
+    def _remember(self, keys: Iterable[Any]) -> None:
+        for table, key, now, digest, status, body in keys:
+            self._keys.add(table, key, now, digest, Answer(status, body))
+
+    def _take_back_in(self, entry: Entry, number: int) -> None:
+        if entry.table not in self.catalog.inputs:
+            hint = f"define it again until they are taken in, or move the folder {self.journal.directory} away to go on without them"
+            raise fail(
+                "B6144", f'record {number} of the journal is for "{entry.table}", which the script does not define', hint=hint
+            )
+        self._last_now = max(self._last_now, entry.now)
+        self.intake.keep(entry)
+
+
+BUSY = Answer(503, problem(503, "B8032", "the epochs do not keep up with what is pushed", "send it again a little later"))
+
+
+def _not_written(error: OSError) -> Answer:
+    if error.errno in FULL:
+        hint = "free some space; nothing of the request was taken"
+        return Answer(507, problem(507, "B8031", "the disk of the intake's journal is full", hint))
+    hint = "nothing of the request was taken; see that the folder of the journal can be written"
+    return Answer(503, problem(503, "B8031", "the intake's journal cannot be written", hint))
+
+
+def time_text(micros: int) -> str:
+    """Microseconds since 1970 as RFC 3339."""
+    time: datetime = pa.scalar(micros, pa.int64()).cast(TIMESTAMP).as_py()
+    return time.isoformat().replace("+00:00", "Z")
+
+
+def open_desk(catalog: Catalog, directory: Path, last_bounds: Mapping[str, Any], last_offsets: Mapping[str, Any]) -> Desk:
+    """The desk of a run whose store is at an epoch with these bounds and offsets."""
+    position = last_offsets.get(OFFSET, {})
+    return Desk(
+        catalog, directory, Clocks.of_document(last_bounds), Position(position.get("journal", ""), position.get("sequence", 0))
+    )
+
+
+__all__ = ["OFFSET", "Answer", "Desk", "Request", "open_desk", "problem", "time_text"]

@@ -1,0 +1,261 @@
+"""The journal: numbered records on disk that survive a crash at any moment.
+
+In: payloads of bytes. Out: the same, in order, from any number on that was not yet committed. A segment is a file of frames (length,
+CRC-32, payload); its first frame is a JSON header. `append` returns when its records are on the disk; a torn end is cut off when the
+journal is opened. What the payloads mean is decided in `belvedere.intake.records`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import struct
+import uuid
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from belvedere.errors import fail
+
+FRAME = struct.Struct("<II")
+SEGMENT_BYTES = 16 << 20
+"""A segment that has grown so large is followed by a new one."""
+SPENT_BYTES = 1 << 20
+"""So much of only committed records is not carried on: a new segment follows, and the old one goes."""
+ENDING = ".journal"
+VERSION = 1
+
+
+@dataclass
+class _Segment:
+    path: Path
+    first: int
+    last: int
+    """The number of its last record; `first - 1` where it has none."""
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a store has taken a journal in: the journal's id and the number of the last record."""
+
+    journal: str = ""
+    sequence: int = 0
+
+
+class Journal:
+    """An open journal; one process has it at a time. Not thread-safe."""
+
+    def __init__(self, directory: Path, committed: Position, snapshot: Callable[[], Mapping[str, Any]] = dict):
+        """Open or make the journal in `directory`, for a store that has `committed`. `snapshot` is what a new segment's header keeps.
+
+        Raises B6141 (it belongs to another store, or lacks records that the store wants), B6142 (damaged), B6143 (in use), B6140
+        (it cannot be written).
+        """
+        self.directory, self._snapshot = directory, snapshot
+        self._file: int | None = None
+        self._broken = False
+        self._segments: list[_Segment] = []
+        self.committed_sequence = committed.sequence
+        self.headers: list[Mapping[str, Any]] = []
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._lock = _locked(directory)
+        except OSError as error:
+            raise _unwritable(directory, error) from error
+        try:
+            self._load(committed)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def last(self) -> int:
+        """The number of the last record."""
+        return self._segments[-1].last if self._segments else self.committed_sequence
+
+    def records(self) -> Iterator[tuple[int, bytes]]:
+        """All records that are still there, committed ones too, with their numbers."""
+        for segment in self._segments:
+            for number, (payload, _) in enumerate(_frames(segment.path), start=segment.first - 1):
+                if number >= segment.first:
+                    yield number, payload
+
+    def append(self, payloads: Sequence[bytes]) -> None:
+        """Write records and return when they are on the disk. Raises OSError where that fails; then none of them is kept."""
+        if self._broken:
+            raise OSError(errno.EIO, "an earlier write failed and could not be taken back")
+        segment = self._writable()
+        data = b"".join(FRAME.pack(len(p), zlib.crc32(p)) + p for p in payloads)
+        assert self._file is not None
+        try:
+            _write(self._file, data)
+            os.fdatasync(self._file)
+        except OSError:
+            self._broken = True  # until the half-written end is off again
+            self._cut(segment)
+            self._broken = False
+            raise
+        segment.size += len(data)
+        segment.last += len(payloads)
+
+    def committed(self, sequence: int) -> None:
+        """The store has all up to `sequence`: segments with nothing else in them go."""
+        self.committed_sequence = max(self.committed_sequence, sequence)
+        for segment in self._segments[:-1]:
+            if segment.last > self.committed_sequence:
+                break
+            with contextlib.suppress(OSError):  # it goes the next time
+                segment.path.unlink()
+                self._segments.remove(segment)
+
+    def close(self) -> None:
+        """Close the files and let others have the journal."""
+        self._close_file()
+        if getattr(self, "_lock", None) is not None:
+            os.close(self._lock)
+            del self._lock
+
+    # --- segments
+
+    def _load(self, committed: Position) -> None:
+        for path in sorted(self.directory.glob(f"*{ENDING}")):
+            self._add(path)
+        found = {str(h["journal"]) for h in self.headers}
+        if committed.journal and found - {committed.journal}:
+            raise _not_ours(self.directory, "belongs to another store")
+        if self._segments and self._segments[0].first > committed.sequence + 1:
+            what = f"no longer has the records {committed.sequence + 1} to {self._segments[0].first - 1}, which the store does not have"
+            raise _not_ours(self.directory, what)
+        self.id = committed.journal or next(iter(found), "") or uuid.uuid4().hex
+        if self._segments and self.last < committed.sequence:  # an old copy was put back: all of it is in the store
+            for segment in self._segments:
+                segment.path.unlink()
+            self._segments.clear()
+
+    def _add(self, path: Path) -> None:
+        """Read a segment; the torn end of the last one is cut off."""
+        frames = list(_frames(path))
+        header = _header(frames[0][0]) if frames else None
+        size = path.stat().st_size
+        end = frames[-1][1] if frames else 0
+        previous = self._segments[-1] if self._segments else None
+        newest = path == max(self.directory.glob(f"*{ENDING}"))
+        if header is None or (end < size and not newest) or (previous and header["first"] != previous.last + 1):
+            raise fail(
+                "B6142",
+                f"the journal's file {path} is damaged",
+                hint="restore it from a backup, or move it away to go on without it",
+            )
+        if end < size:
+            os.truncate(path, end)
+        first = int(header["first"])
+        self._segments.append(_Segment(path, first, first + len(frames) - 2, end))
+        self.headers.append(header)
+
+    def _writable(self) -> _Segment:
+        """The segment that takes the next records, open for writing."""
+        last = self._segments[-1] if self._segments else None
+        spent = last is not None and last.last <= self.committed_sequence and last.size > SPENT_BYTES
+        if last is None or last.size > SEGMENT_BYTES or spent:
+            self._close_file()
+            last = self._start(self.last + 1)
+        if self._file is None:
+            self._file = os.open(last.path, os.O_WRONLY | os.O_APPEND)
+        return last
+
+    def _start(self, first: int) -> _Segment:
+        header = {"version": VERSION, "journal": self.id, "first": first, **self._snapshot()}
+        payload = json.dumps(header).encode()
+        data = FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+        path = self.directory / f"{first:020}{ENDING}"
+        scratch = path.with_suffix(".new")
+        file = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            _write(file, data)
+            os.fsync(file)
+        except OSError:
+            scratch.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(file)
+        os.replace(scratch, path)
+        _sync_directory(self.directory)
+        self._segments.append(_Segment(path, first, first - 1, len(data)))
+        self.committed(self.committed_sequence)
+        return self._segments[-1]
+
+    def _cut(self, segment: _Segment) -> None:
+        """Take a failed write back. After a failed sync the file is opened anew: what the system holds of it is not to be trusted."""
+        self._close_file()
+        with open(segment.path, "rb+") as file:
+            file.truncate(segment.size)
+            os.fsync(file.fileno())
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _frames(path: Path) -> Iterator[tuple[bytes, int]]:
+    """The whole frames of a segment, each with the place where it ends."""
+    data = path.read_bytes()
+    place = 0
+    while place + FRAME.size <= len(data):
+        length, check = FRAME.unpack_from(data, place)
+        payload = data[place + FRAME.size : place + FRAME.size + length]
+        if len(payload) < length or zlib.crc32(payload) != check:
+            return
+        place += FRAME.size + length
+        yield payload, place
+
+
+def _header(payload: bytes) -> Mapping[str, Any] | None:
+    try:
+        header = json.loads(payload)
+    except ValueError:
+        return None
+    return header if isinstance(header, dict) and header.get("version") == VERSION else None
+
+
+def _write(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _locked(directory: Path) -> int:
+    descriptor = os.open(directory / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise fail("B6143", f"the journal {directory} is in use", hint="end the other `belvedere run` first") from None
+    return descriptor
+
+
+def _not_ours(directory: Path, why: str) -> Exception:
+    return fail(
+        "B6141",
+        f"the journal {directory} {why}",
+        hint="put the store back that it was written for, or move the folder away to go on without the rows that it holds",
+    )
+
+
+def _unwritable(directory: Path, error: OSError) -> Exception:
+    hint = "see that this user may write there, and that the disk has space"
+    return fail("B6140", f"the journal {directory} cannot be written", hint=hint, detail=str(error))

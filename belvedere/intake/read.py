@@ -1,0 +1,136 @@
+"""What a client sends -> rows of an input as Arrow, and the rows that do not fit.
+
+In: the input, JSON values. Out: the rows that fit, with `_weight` (-1 for a row with `_delete`), and of each other row its place, text
+and why. Which rows are late is decided in `belvedere.intake.desk`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.catalog import Catalog, Input
+from belvedere.errors import BelvedereError, fail
+from belvedere.incremental.entries import Malformed
+from belvedere.lang.names import did_you_mean
+from belvedere.rows import arrow_of, converted_row
+from belvedere.schema import INGEST_TIME, UID, WEIGHT, Column
+
+DELETE = "_delete"
+IMPORTED = "~imported"
+LONGEST_TEXT = 1_000
+ARROW_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """The rows of a request: those that fit with their places in it, and the others."""
+
+    rows: pa.Table
+    places: Sequence[int]
+    malformed: Sequence[Malformed] = ()
+    codes: Sequence[str] = ()
+    """The diagnostic code of each malformed row."""
+
+
+def pushed_inputs(catalog: Catalog) -> dict[str, Input]:
+    """The inputs that clients push to, by id: those that no source feeds."""
+    return {i: t for i, t in catalog.inputs.items() if t.source is None and t.late_of is None}
+
+
+def find_input(catalog: Catalog, name: str) -> Input:
+    """The input of that name, whatever its case; one of an imported script under the name that it has there. Raises B6012."""
+    inputs = [i for i in catalog.inputs.values() if i.late_of is None]
+    for wanted in (name.casefold(), f"_{name}{IMPORTED}".casefold()):
+        found = next((i for i in reversed(inputs) if i.name.casefold() == wanted), None)
+        if found is not None:
+            return found
+    known = sorted({i.name.removesuffix(IMPORTED) for i in inputs})
+    hint = did_you_mean(name, known) or f"its inputs: {', '.join(known) or 'none'}"
+    raise fail("B6012", f'the script has no input "{name}"', hint=hint)
+
+
+def given_columns(table: Input) -> list[Column]:
+    """The columns that a row is given with: nested data is hidden, but given."""
+    return [c for c in table.schema if c.name not in (UID, INGEST_TIME)]
+
+
+def read_rows(table: Input, rows: Sequence[Any]) -> Pushed:
+    """The rows of a request; each that does not fit is told apart, the others count."""
+    columns = given_columns(table)
+    key = [c for c in columns if c.name in table.primary_key]
+    kept: list[tuple[int, int, dict[str, Any]]] = []
+    refused: list[tuple[Malformed, str]] = []
+    for place, row in enumerate(rows):
+        try:
+            going = _is_deletion(table, place, row)
+            given = _key_of(row, key) if going else _without_mark(row, columns)
+            kept.append((place, -1 if going else 1, converted_row(table.name, place, given, key if going else columns)))
+        except BelvedereError as error:
+            refused.append(_refused(place, row, error))
+    try:
+        found = arrow_of([r for _, _, r in kept], columns)
+    except ARROW_ERRORS:
+        kept = [k for k in kept if _fits(k, rows, columns, refused)]
+        found = arrow_of([r for _, _, r in kept], columns)
+    weights = pa.array([w for _, w, _ in kept], pa.int64())
+    refused.sort(key=lambda r: r[0].index)
+    places = tuple(p for p, _, _ in kept)
+    return Pushed(found.append_column(WEIGHT, weights), places, tuple(m for m, _ in refused), tuple(c for _, c in refused))
+
+
+def _fits(
+    kept: tuple[int, int, dict[str, Any]], rows: Sequence[Any], columns: Sequence[Column], refused: list[tuple[Malformed, str]]
+) -> bool:
+    """Whether Arrow takes a row; else it goes to `refused`."""
+    place, _, converted = kept
+    try:
+        arrow_of([converted], columns)
+    except ARROW_ERRORS as error:
+        refused.append((Malformed(place, _text(rows[place]), str(error).split("\n")[0]), "B6001"))
+        return False
+    return True
+
+
+def _is_deletion(table: Input, place: int, row: Any) -> bool:
+    if not isinstance(row, Mapping):
+        raise fail("B6001", f'row {place + 1} of "{table.name}" is no JSON object')
+    if DELETE not in row or table.schema.find(DELETE) is not None:
+        return False
+    going = row[DELETE]
+    if not isinstance(going, bool):
+        raise fail("B6001", f'row {place + 1} of "{table.name}": `{DELETE}` is true or false')
+    if going and table.append_only:
+        hint = "declare it with CREATE TABLE"
+        raise fail("B6011", f'row {place + 1}: "{table.name}" is a stream: its rows cannot be deleted', hint=hint)
+    if going and not table.primary_key:
+        hint = f"declare one: PRIMARY KEY (...) among the columns of {table.name}"
+        raise fail("B6011", f'row {place + 1}: "{table.name}" has no primary key to delete by', hint=hint)
+    return going
+
+
+def _key_of(row: Mapping[str, Any], key: Sequence[Column]) -> dict[str, Any]:
+    names = {c.name.casefold() for c in key}
+    return {k: v for k, v in row.items() if k.casefold() in names}
+
+
+def _without_mark(row: Mapping[str, Any], columns: Sequence[Column]) -> Mapping[str, Any]:
+    if DELETE not in row or any(c.name == DELETE for c in columns):
+        return row
+    return {k: v for k, v in row.items() if k != DELETE}
+
+
+def _refused(place: int, row: Any, error: BelvedereError) -> tuple[Malformed, str]:
+    found = error.diagnostics[0]
+    return Malformed(place, _text(row), found.message + (f" ({found.hint})" if found.hint else "")), found.code
+
+
+def _text(row: Any) -> str:
+    try:
+        return json.dumps(row, ensure_ascii=False)[:LONGEST_TEXT]
+    except (ValueError, TypeError):
+        return repr(row)[:LONGEST_TEXT]

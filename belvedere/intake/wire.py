@@ -1,0 +1,180 @@
+"""Requests on their way from serving processes to the desk, and the answers back: frames over a pair of connected sockets.
+
+In: `Request`s in a serving process (`DeskClient`, asyncio). Out: `Answer`s of the process that runs epochs (`DeskServer`, threads). A
+socket that ends fails what waits for an answer; nothing is sent twice. A frame is a length, the request's number and the content.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from belvedere.incremental.entries import Act, Malformed, ProducerAct
+from belvedere.intake.desk import Answer, Desk, Request, problem
+from belvedere.intake.read import Pushed
+from belvedere.intake.records import decode_rows, encode_rows, pack, unpack
+
+FRAME = struct.Struct("<IQ")
+TOGETHER = 512
+"""So many requests are written with one sync at most."""
+SECONDS = 30.0
+"""So long a serving process waits for an answer."""
+
+GONE = Answer(
+    503,
+    problem(503, "B8030", "nobody takes pushes in", "start `belvedere run`: `belvedere serve` only reads"),
+)
+UNKNOWN = Answer(
+    503,
+    problem(
+        503,
+        "B8034",
+        "the run ended or did not answer while the request was under way: it may have been taken in",
+        "send it again with the same `Idempotency-Key`: it then counts once",
+    ),
+)
+
+
+def encode_request(request: Request) -> bytes:
+    """A request as bytes."""
+    header: dict[str, Any] = {
+        "table": request.table,
+        "producer": request.producer,
+        "key": request.key,
+        "digest": request.digest,
+    }
+    content = request.content
+    if isinstance(content, Pushed):
+        malformed = [[m.index, m.text, m.reason] for m in content.malformed]
+        header |= {"places": list(content.places), "malformed": malformed, "codes": list(content.codes)}
+        return pack(header, encode_rows(content.rows))
+    return pack(header | {"act": content.act.value, "time": content.time, "column": content.column, "strict": content.strict})
+
+
+def decode_request(data: bytes) -> Request:
+    """The request that `encode_request` made."""
+    header, parts = unpack(data)
+    table, producer = header["table"], header["producer"]
+    content: Pushed | ProducerAct
+    if "act" in header:
+        act = Act(header["act"])
+        content = ProducerAct(act, table, 0, producer, header["time"], header["column"], header["strict"])
+    else:
+        malformed = [Malformed(*m) for m in header["malformed"]]
+        content = Pushed(decode_rows(parts[0]), header["places"], malformed, header["codes"])
+    return Request(table, content, producer, header["key"], header["digest"])
+
+
+class DeskServer:
+    """Serves a desk to other processes. `connect` gives the other end of a new connection."""
+
+    def __init__(self, desk: Desk):
+        self.desk = desk
+        self._requests: queue.SimpleQueue[tuple[Request, Callable[[Answer], None]] | None] = queue.SimpleQueue()
+        self._sockets: list[socket.socket] = []
+        self._clerk = threading.Thread(target=self._answer, name="intake", daemon=True)
+        self._clerk.start()
+
+    def connect(self) -> socket.socket:
+        """A socket for a serving process; this end is read until it is closed."""
+        ours, theirs = socket.socketpair()
+        self._sockets.append(ours)
+        threading.Thread(target=self._read, args=(ours,), name="intake-read", daemon=True).start()
+        return theirs
+
+    def close(self) -> None:
+        """Answer what has come, and no more."""
+        self._requests.put(None)
+        self._clerk.join(10)
+        for end in self._sockets:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def _read(self, end: socket.socket) -> None:
+        lock = threading.Lock()
+        with contextlib.suppress(OSError), end.makefile("rb") as stream:
+            while len(head := stream.read(FRAME.size)) == FRAME.size:
+                length, number = FRAME.unpack(head)
+                data = stream.read(length)
+                if len(data) < length:
+                    return
+                self._requests.put((decode_request(data), partial(_reply, end, lock, number)))
+
+    def _answer(self) -> None:
+        """Take what has come together, until the end is asked for."""
+        ended = False
+        while not ended:
+            found = [self._requests.get()]
+            with contextlib.suppress(queue.Empty):
+                while len(found) < TOGETHER:
+                    found.append(self._requests.get_nowait())
+            together = [f for f in found if f is not None]
+            ended = len(together) < len(found)
+            answers = self.desk.take([request for request, _ in together])
+            for (_, reply), answer in zip(together, answers, strict=True):
+                reply(answer)
+
+
+def _reply(end: socket.socket, lock: threading.Lock, number: int, answer: Answer) -> None:
+    data = pack({"status": answer.status, "body": answer.body})
+    with lock, contextlib.suppress(OSError):  # the serving process may be gone
+        end.sendall(FRAME.pack(len(data), number) + data)
+
+
+class DeskClient:
+    """Asks a desk in another process. Belongs to one event loop."""
+
+    def __init__(self, end: socket.socket | None):
+        self._end = end
+        self._open = end is not None
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._number = 0
+        self._lock = asyncio.Lock()
+        self._reader: asyncio.Task[None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody may take pushes in."""
+        return self._open
+
+    async def ask(self, request: Request) -> Answer:
+        """The desk's answer; 503 where nobody is there."""
+        data = encode_request(request)
+        async with self._lock:
+            if self._open and self._streams is None:
+                self._streams = await asyncio.open_unix_connection(sock=self._end)
+                self._reader = asyncio.create_task(self._read(self._streams[0]))
+        if not self._open or self._streams is None:
+            return GONE
+        self._number += 1
+        number = self._number
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._streams[1].write(FRAME.pack(len(data), number) + data)
+            await self._streams[1].drain()
+            return await asyncio.wait_for(answer, SECONDS)
+        except (OSError, TimeoutError):
+            return UNKNOWN
+        finally:
+            self._waiting.pop(number, None)
+
+    async def _read(self, stream: asyncio.StreamReader) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                length, number = FRAME.unpack(await stream.readexactly(FRAME.size))
+                header, _ = unpack(await stream.readexactly(length))
+                if number in self._waiting and not self._waiting[number].done():
+                    self._waiting[number].set_result(Answer(header["status"], header["body"]))
+        self._open = False
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_result(UNKNOWN)
