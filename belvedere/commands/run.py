@@ -62,7 +62,7 @@ def run(
     display = display_for(json)
     with (
         Runner(script, catalog, project, url, once=once) as runner,
-        start_api(catalog, runner.store_url, port, settings=project.api) as api,
+        start_api(catalog, runner.store_url, port, settings=project.api, desk=runner.server) as api,
     ):
         display.start(api.url, runner.store_url)
         try:

@@ -27,6 +27,7 @@ from belvedere.intake.journal import Journal, Position
 from belvedere.intake.read import Pushed
 from belvedere.intake.records import Record, decode_record, encode_record
 from belvedere.schema import TIMESTAMP
+from belvedere.store.protocol import EpochRow
 
 LOG = logging.getLogger("belvedere.intake")
 OFFSET = "~intake"
@@ -97,18 +98,21 @@ class Desk:
         directory: Path,
         clocks: Clocks,
         position: Position,
+        since: datetime | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         waiting_bytes: int = WAITING_BYTES,
     ):
-        """Open the journal and take in what no epoch has had. `clocks` and `position` are the store's. Raises as `Journal` does."""
+        """Open the journal and take in what no epoch has had. `clocks`, `position` and `since` are those of the store's last epoch.
+
+        Raises as `Journal` does, and B6144 for rows of an input that is no longer there.
+        """
         self.catalog, self._clock, self._most = catalog, now, waiting_bytes
         self.intake = Intake(catalog, clocks)
-        self.arrived = threading.Event()
-        """Set when something waits that did not before."""
+        self._arrived = threading.Event()
         self._keys = _Keys()
         self._lock = threading.Lock()
         self._bytes = 0
-        self._last_now = 0
+        self._last_now = instant(since) if since is not None else 0
         self.journal = Journal(directory, position, lambda: {"keys": self._keys.document()})
         try:
             self._replay(position.sequence)
@@ -137,7 +141,7 @@ class Desk:
             else:
                 if records:
                     self._bytes += sum(r.entry.nbytes for r in records)
-                    self.arrived.set()
+                    self._arrived.set()
                 return [a for a, _ in decided]
         return [a for r in requests for a in self.take([r])]  # one of them fails: the others do not
 
@@ -155,8 +159,17 @@ class Desk:
     def waiting(self) -> Waiting:
         """What the next epoch takes, up to a number."""
         with self._lock:
-            self.arrived.clear()
             return Waiting(self.intake.clocks, tuple(self.intake.entries), self.journal.last)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether something waits for an epoch."""
+        return bool(self.intake.entries)
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long, or until something comes."""
+        if self._arrived.wait(seconds):
+            self._arrived.clear()
 
     def committed(self, waiting: Waiting, clocks: Clocks) -> None:
         """An epoch that took `waiting` is in the store, with these clocks."""
@@ -252,8 +265,6 @@ class Desk:
             if number > committed:
                 self._take_back_in(record.entry, number)
         self._bytes = sum(e.nbytes for e in self.intake.entries)
-        if self.intake.entries:
-            self.arrived.set()
 
     def _remember(self, keys: Iterable[Any]) -> None:
         for table, key, now, digest, status, body in keys:
@@ -286,12 +297,13 @@ def time_text(micros: int) -> str:
     return time.isoformat().replace("+00:00", "Z")
 
 
-def open_desk(catalog: Catalog, directory: Path, last_bounds: Mapping[str, Any], last_offsets: Mapping[str, Any]) -> Desk:
-    """The desk of a run whose store is at an epoch with these bounds and offsets."""
-    position = last_offsets.get(OFFSET, {})
-    return Desk(
-        catalog, directory, Clocks.of_document(last_bounds), Position(position.get("journal", ""), position.get("sequence", 0))
-    )
+def open_desk(catalog: Catalog, directory: Path, last: EpochRow | None) -> Desk:
+    """The desk of a run whose store is at epoch `last`."""
+    if last is None:
+        return Desk(catalog, directory, Clocks(), Position())
+    known = last.offsets.get(OFFSET, {})
+    position = Position(known.get("journal", ""), known.get("sequence", 0))
+    return Desk(catalog, directory, Clocks.of_document(last.bounds), position, last.clock)
 
 
 __all__ = ["OFFSET", "Answer", "Desk", "Request", "open_desk", "problem", "time_text"]

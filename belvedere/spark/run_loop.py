@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from belvedere.errors import fail
+from belvedere.incremental.event_time import Clocks
 from belvedere.spark.checkpoint import open_checkpoint
 from belvedere.spark.records import FILES, REJECTED, RejectedRow, record_files, record_rejected
 from belvedere.spark.sources import Batch, Sources
@@ -32,12 +33,17 @@ from belvedere.store.protocol import EpochRow, Store
 LEASE_SECONDS = 600.0
 """Longer than any epoch: the lease is renewed between epochs, and a store knows by itself when a runner's process has ended."""
 POLL_SECONDS = 0.1
+EARLIEST = datetime.min.replace(tzinfo=UTC)
 MOST_REJECTED = 10_000
 """So many rejected rows of an epoch are kept in the store; all are counted."""
 
 
 class EpochRunner(Protocol):
     """What the loop needs of `belvedere.spark.engine.Engine`."""
+
+    @property
+    def clocks(self) -> Clocks:
+        """The clocks of the inputs after the last epoch."""
 
     def run_epoch(
         self,
@@ -47,6 +53,7 @@ class EpochRunner(Protocol):
         checkpoint: str,
         batch: int,
         offsets: Mapping[str, Any],
+        bounds: Mapping[str, Any],
         records: Mapping[str, pa.Table],
     ) -> Any: ...
 
@@ -110,6 +117,7 @@ class RunLoop:
         self._closing = False
         self._lock = threading.Lock()
         self._renewed = time.monotonic()
+        self._ran = 0.0
 
     def stop(self) -> None:
         """Ask the loop to end after the epoch in flight; returns at once, and may be called from a signal handler."""
@@ -119,31 +127,48 @@ class RunLoop:
         """Run until the end. Raises BelvedereError for what went wrong, with the store at the last good epoch."""
         query = self._start()
         try:
-            while query.isActive and not self._stopped.is_set():
+            while not self._is_over(query):
                 self._renew_lease()
-                if self.last is None and not self.settings.once and _idle(query):
+                if self._wants_epoch(query):
                     self._run_alone()
-                time.sleep(POLL_SECONDS)
+                self.sources.wait(POLL_SECONDS)
         finally:
             self._end(query)
-        if self.settings.once and self.last is None and not self._stopped.is_set():
+        if self.settings.once and (self.last is None or self.sources.is_pushed):
             self._run_alone()
 
-    def _start(self) -> StreamingQuery:
+    def _is_over(self, query: StreamingQuery | None) -> bool:
+        if self._stopped.is_set():
+            return True
+        return self.settings.once if query is None else not query.isActive
+
+    def _wants_epoch(self, query: StreamingQuery | None) -> bool:
+        """Whether an epoch is due that the query does not start: of what was pushed, of time alone, or the first one."""
+        if self.settings.once:
+            return False
+        if self.last is None:
+            return query is None or _idle(query)
+        if time.monotonic() - self._ran < self.settings.interval:
+            return False
+        now = datetime.now(UTC)
+        return self.sources.is_pushed or self.sources.idles(now) or (query is None and self._is_due(now))
+
+    def _start(self) -> StreamingQuery | None:
         tick = self.settings.reads_clock or self.sources.needs_tick
-        writer = (
-            self.sources.stream(self.spark, tick)
-            .writeStream.foreachBatch(self._on_batch)
-            .option("checkpointLocation", self.checkpoint.location)
-        )
+        stream = self.sources.stream(self.spark, tick)
+        if stream is None:
+            return None
+        writer = stream.writeStream.foreachBatch(self._on_batch).option("checkpointLocation", self.checkpoint.location)
         if self.settings.once:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{round(self.settings.interval * 1000)} milliseconds").start()
 
-    def _end(self, query: StreamingQuery) -> None:
+    def _end(self, query: StreamingQuery | None) -> None:
         """Wait for the epoch in flight, stop the query, and tell what it died of."""
         with self._lock:
             self._closing = True
+        if query is None:
+            return
         _quietly(query.stop)
         if self.failure is not None and not isinstance(self.failure, _Stopping):
             raise self.failure
@@ -176,9 +201,9 @@ class RunLoop:
                 raise
 
     def _run_alone(self) -> None:
-        """An epoch without a batch: the first one, where the sources have nothing yet."""
+        """An epoch without a batch of the query: of what was pushed, and of what time brings."""
         with self._lock:
-            if self.last is None and not self._stopped.is_set():
+            if not self._stopped.is_set():
                 self._run_batch([], -1)
 
     def _is_due(self, now: datetime) -> bool:
@@ -189,9 +214,9 @@ class RunLoop:
         return self.settings.reads_clock and (self.settings.once or elapsed >= self.settings.clock_interval)
 
     def _run_batch(self, listed: Iterable[Row], number: int) -> None:
-        now = datetime.now(UTC)
+        now = max(datetime.now(UTC), self.last.clock if self.last else EARLIEST)
         batch = self.sources.take(self.spark, listed, now, self.settings.once)
-        if not batch.arrived and not self._is_due(now):
+        if not batch and not self._is_due(now) and not self.sources.idles(now):
             return
         started = time.perf_counter()
         epoch = self.last.epoch + 1 if self.last else 1
@@ -201,9 +226,11 @@ class RunLoop:
             checkpoint=self.checkpoint.id,
             batch=number,
             offsets=self.sources.offsets(batch),
+            bounds=batch.clocks.as_document(),
             records=_records(batch, epoch),
         )
-        self.sources.committed(batch)
+        self._ran = time.monotonic()
+        self.sources.committed(batch, self.engine.clocks)
         self.last = EpochRow(report.epoch, report.clock, self.checkpoint.id, number)
         self.checkpoint.mark(report.epoch)
         self.watch(_progress(report, batch, time.perf_counter() - started))

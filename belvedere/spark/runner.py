@@ -21,6 +21,9 @@ from pyspark.sql import SparkSession
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError, fail
 from belvedere.incremental import maintain
+from belvedere.intake.desk import Desk, open_desk
+from belvedere.intake.read import pushed_inputs
+from belvedere.intake.wire import DeskServer
 from belvedere.settings import Project
 from belvedere.spark.engine import Engine
 from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, quiet_session
@@ -45,9 +48,11 @@ class Runner:
         self.store_url = self.store.url
         try:
             self.store.acquire(self.owner, LEASE_SECONDS)
+            self.desk = self._open_desk()
         except BaseException:
             self.store.close()
             raise
+        self.server = DeskServer(self.desk) if self.desk is not None else None
         self.spark: SparkSession | None = None
 
     def __enter__(self) -> Self:
@@ -103,23 +108,32 @@ class Runner:
                 known = files_read(reader)
             finally:
                 reader.close()
-            sources = open_sources(self.catalog, self.project, self.store.last_epoch(), known, engine.fresh)
+            sources = open_sources(self.catalog, self.project, self.store.last_epoch(), known, engine.fresh, self.desk)
             settings = RunSettings(
-                self._checkpoint(), self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval
+                self._beside(".checkpoint"), self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval
             )
             RunLoop(spark, engine, self.store, sources, settings, watch, stopped).run()
         finally:
             if not self._spark_is_gone():
                 engine.close()
 
-    def _checkpoint(self) -> Path:
-        """Beside a SQLite store, as its name tells; beside the script for a store on a server."""
+    def _beside(self, ending: str) -> Path:
+        """A folder beside a SQLite store, as its name tells; beside the script for a store on a server."""
         if self.store_url.startswith("sqlite:///"):
-            return Path(self.store_url.removeprefix("sqlite:///")).absolute().with_suffix(".checkpoint")
-        return self.script.resolve().with_suffix(".checkpoint")
+            return Path(self.store_url.removeprefix("sqlite:///")).absolute().with_suffix(ending)
+        return self.script.resolve().with_suffix(ending)
+
+    def _open_desk(self) -> Desk | None:
+        """The desk for pushes, where the script has an input that takes them."""
+        if not pushed_inputs(self.catalog):
+            return None
+        return open_desk(self.catalog, self._beside(".intake"), self.store.last_epoch())
 
     def close(self) -> None:
-        """Give the lease back, close the store, end Spark."""
+        """Take no more pushes, give the lease back, close the store, end Spark."""
+        if self.server is not None and self.desk is not None:
+            self.server.close()
+            self.desk.close()
         with contextlib.suppress(BelvedereError):
             self.store.release(self.owner)
         self.store.close()

@@ -7,8 +7,9 @@ The store is the authority on what was read: a file that it knows is never read 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from typing import Any, Protocol
@@ -18,10 +19,15 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from belvedere.catalog import Catalog, Input
 from belvedere.errors import fail
+from belvedere.incremental.event_time import Clocks, instant, pass_time
+from belvedere.incremental.intake import Intake, Waiting
+from belvedere.intake.desk import OFFSET, Desk
+from belvedere.intake.read import pushed_inputs
 from belvedere.schema import INGEST_TIME, ROWTIME, UID
 from belvedere.settings import Project
 from belvedere.spark.arrived import Arrived
 from belvedere.spark.generator import SensorTable
+from belvedere.spark.late import judge
 from belvedere.spark.records import FILES, RejectedRow, SourceFile
 from belvedere.spark.source_tables import FileTable
 from belvedere.store.protocol import EpochRow, Reader
@@ -47,24 +53,41 @@ class TableSource(Protocol):
         """How far it has read, as JSON values."""
 
 
+class Pushes(Protocol):
+    """What clients push: `belvedere.intake.desk.Desk`, or an `Intake` that nobody pushes to."""
+
+    def waiting(self) -> Waiting: ...
+
+    def committed(self, waiting: Waiting, clocks: Clocks) -> None: ...
+
+
 @dataclass(frozen=True)
 class Batch:
-    """Everything an epoch takes, by input id."""
+    """Everything an epoch takes: what arrived by input id, what was pushed; the rows to use, and the clocks after all of it."""
 
-    arrived: Mapping[str, Arrived] = field(default_factory=dict)
+    arrived: Mapping[str, Arrived]
+    waiting: Waiting
+    arrivals: Mapping[str, pa.Table | DataFrame]
+    clocks: Clocks
 
-    @property
-    def arrivals(self) -> dict[str, pa.Table]:
-        return {i: a.rows for i, a in self.arrived.items() if a.rows.num_rows}
+    def __bool__(self) -> bool:
+        """Whether there is anything new."""
+        return bool(self.arrived or self.waiting.entries)
 
     @property
     def rejected(self) -> list[RejectedRow]:
-        return [r for a in self.arrived.values() for r in a.rejected]
+        pushed = [
+            RejectedRow(i, "pushed", m.index + 1, m.text, m.reason)
+            for i, found in self.waiting.malformed.items()
+            for m in found
+        ]
+        return [r for a in self.arrived.values() for r in a.rejected] + pushed
 
     @property
     def refused(self) -> dict[str, int]:
         """How many rows and files were refused, by input id."""
-        return {i: a.refused for i, a in self.arrived.items() if a.refused}
+        files = {i: a.refused for i, a in self.arrived.items() if a.refused}
+        return files | {i: len(m) for i, m in self.waiting.malformed.items()}
 
     @property
     def files(self) -> list[tuple[str, SourceFile]]:
@@ -74,17 +97,22 @@ class Batch:
 class Sources:
     """All sources of a script."""
 
-    def __init__(self, tables: Iterable[TableSource]):
+    def __init__(self, catalog: Catalog, tables: Iterable[TableSource], pushes: Pushes):
+        self.catalog = catalog
         self.tables = {t.id: t for t in tables}
+        self.pushes = pushes
+        self._has_idle = any(w.idle_after is not None for t in catalog.inputs.values() for w in t.watermarks)
 
     @property
     def needs_tick(self) -> bool:
         """Whether some source has rows that only time brings."""
         return any(t.needs_tick for t in self.tables.values())
 
-    def stream(self, spark: SparkSession, tick: bool) -> DataFrame:
-        """The one streaming data frame over all sources; with `tick`, or without any source, each trigger has a row."""
+    def stream(self, spark: SparkSession, tick: bool) -> DataFrame | None:
+        """The one streaming data frame over all sources; with `tick` each trigger has a row. None where there is nothing to watch."""
         listings = [listing for t in self.tables.values() if (listing := t.listing(spark)) is not None]
+        if not listings and not self.needs_tick:
+            return None
         if tick or not listings:
             listings.append(_ticks(spark))
         return reduce(DataFrame.unionByName, listings)
@@ -102,24 +130,60 @@ class Sources:
             taken = table.take(spark, list(files.get(id_, {}).values()), now, once)
             if taken is not None:
                 arrived[id_] = taken
-        return Batch(arrived)
+        waiting = self.pushes.waiting()
+        read = {i: a.rows for i, a in arrived.items() if a.rows.num_rows}
+        used, clocks = judge(self.catalog, waiting.clocks, read, now)
+        for id_, taken in arrived.items():
+            clocks = clocks.counted(id_, taken.refused, malformed=taken.refused) if taken.refused else clocks
+        return Batch(arrived, waiting, used | waiting.arrivals(self.catalog), clocks)
+
+    def idles(self, now: datetime) -> bool:
+        """Whether a bound rises by the time alone: a producer has been silent for too long."""
+        if not self._has_idle:
+            return False
+        clocks = self.pushes.waiting().clocks
+        return pass_time(clocks, self.catalog, instant(now)) != clocks
 
     def offsets(self, batch: Batch) -> dict[str, Any]:
-        """The offsets of all sources by input id, once `batch` is committed."""
+        """The offsets of all sources by input id, once `batch` is committed; that of the journal under its own name."""
         offsets = {i: dict(t.offset()) for i, t in self.tables.items()}
-        return offsets | {i: dict(a.offset) for i, a in batch.arrived.items()}
+        offsets |= {i: dict(a.offset) for i, a in batch.arrived.items()}
+        return offsets | ({OFFSET: self.pushes.offset(batch.waiting)} if isinstance(self.pushes, Desk) else {})
 
-    def committed(self, batch: Batch) -> None:
-        """The epoch that took `batch` is in the store."""
+    def committed(self, batch: Batch, clocks: Clocks) -> None:
+        """The epoch that took `batch` is in the store, and left the clocks at `clocks`."""
         for id_, arrived in batch.arrived.items():
             self.tables[id_].committed(arrived)
+        self.pushes.committed(batch.waiting, clocks)
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long, or until something is pushed."""
+        if isinstance(self.pushes, Desk):
+            self.pushes.wait(seconds)
+        else:
+            time.sleep(seconds)
+
+    @property
+    def is_pushed(self) -> bool:
+        """Whether something was pushed that no epoch has taken."""
+        return isinstance(self.pushes, Desk) and self.pushes.has_waiting
 
 
 def open_sources(
-    catalog: Catalog, project: Project, last: EpochRow | None, read_files: Mapping[str, set[str]], fresh: Iterable[str] = ()
+    catalog: Catalog,
+    project: Project,
+    last: EpochRow | None,
+    read_files: Mapping[str, set[str]],
+    fresh: Iterable[str] = (),
+    desk: Desk | None = None,
 ) -> Sources:
-    """The sources of a catalog's imports, as far as the store has read them; from their start for inputs in `fresh`."""
+    """The sources of a catalog's imports, as far as the store has read them; from their start for inputs in `fresh`.
+
+    `desk` takes what clients push. Raises B7031 where an input that they push to has changed: its rows cannot be read again.
+    """
     renewed = set(fresh)
+    if last is not None:
+        _refuse_changed(catalog, renewed & set(last.extra.get("meanings", {})))
     offsets = {} if last is None else last.offsets
     tables = []
     for id_, table in catalog.inputs.items():
@@ -127,7 +191,18 @@ def open_sources(
             known = set() if id_ in renewed else read_files.get(id_, set())
             offset = {} if id_ in renewed else offsets.get(id_, {})
             tables.append(_open(table, project, offset, known))
-    return Sources(tables)
+    return Sources(catalog, tables, desk or Intake(catalog, Clocks.of_document(last.bounds) if last else Clocks()))
+
+
+def _refuse_changed(catalog: Catalog, changed: set[str]) -> None:
+    for id_, table in pushed_inputs(catalog).items():
+        if id_ in changed:
+            raise fail(
+                "B7031",
+                f'"{table.name}" has changed since its rows were pushed: they would be lost',
+                span=table.span,
+                hint="give it a new name, or start with an empty store (--store)",
+            )
 
 
 def _open(table: Input, project: Project, offset: Mapping[str, Any], known: set[str]) -> TableSource:

@@ -1,0 +1,160 @@
+"""Pushes over HTTP, through serving processes of their own to a desk in this one: statuses, hints, and the examples of docs/api.md."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from belvedere.api.limits import Limits
+from belvedere.api.processes import start_api
+from belvedere.api.server import Application, ServerSettings
+from belvedere.api.status import status_of
+from belvedere.compiler import compile_script
+from belvedere.errors import fail
+from belvedere.incremental.event_time import Clocks
+from belvedere.intake.desk import Desk
+from belvedere.intake.journal import Position
+from belvedere.intake.wire import DeskServer
+
+PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SCRIPT = "CREATE STREAM Bid (bidtime TIMESTAMP, price INT, item STRING, WATERMARK FOR bidtime) KEEP 30 DAYS;\n"
+
+
+def blocks() -> list[tuple[str, str]]:
+    text = PAGE.read_text()
+    return BLOCK.findall(text[text.index("## Pushing rows") : text.index("## Other addresses")])
+
+
+class Service:
+    """Serving processes and the desk behind them."""
+
+    def __init__(self, folder: Path, script: str, processes: int = 2):
+        self.catalog = compile_script(script).catalog
+        self.desk = Desk(self.catalog, folder / "j", Clocks(), Position())
+        self.server = DeskServer(self.desk)
+        self.api = start_api(self.catalog, f"sqlite:///{folder / 'none.db'}", processes=processes, desk=self.server)
+        self.api.wait_until_listening()
+
+    def close(self) -> None:
+        self.api.close()
+        self.server.close()
+        self.desk.close()
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    script = next(text for language, text in blocks() if language == "sql")
+    made = Service(tmp_path, script)
+    yield made
+    made.close()
+
+
+def test_the_examples_of_the_page(service: Service) -> None:
+    found = blocks()
+    examples = [(text, found[n + 1][1]) for n, (language, text) in enumerate(found) if language == "sh"]
+    assert len(examples) == 4
+    for commands, expected in examples:
+        lines = commands.replace("localhost:8080", f"localhost:{service.api.port}")
+        done = subprocess.run(["bash", "-ec", lines], capture_output=True, text=True, timeout=60, check=True)
+        printed = [json.loads(line) for line in done.stdout.replace("}{", "}\n{").splitlines()]
+        assert printed[-1] == json.loads(expected), commands
+    counts = service.desk.waiting().clocks.counts
+    assert (counts["Bid"].used, counts["Bid"].malformed, counts["Items"].used) == (2, 1, 3)
+
+
+def test_clients_at_once_are_all_answered_and_taken_once(service: Service) -> None:
+    """Many connections to both processes; keys repeated by several."""
+    answers: list[int] = []
+
+    def send(client: int) -> None:
+        with httpx.Client(base_url=service.api.url, trust_env=False) as http:
+            for number in range(25):
+                row = {"bidtime": "2020-01-01T08:00:00Z", "price": number, "item": f"c{client % 4}"}
+                given = http.post("/streams/bid", params={"id": f"{client % 4}-{number}"}, json=row)
+                answers.append(given.status_code)
+
+    threads = [threading.Thread(target=send, args=(c,)) for c in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert answers == [200] * 200
+    (rows,) = service.desk.waiting().arrivals(service.catalog).values()
+    assert sorted(zip(rows["item"].to_pylist(), rows["price"].to_pylist(), strict=True)) == sorted(
+        (f"c{c}", n) for c in range(4) for n in range(25)
+    )
+
+
+def test_a_desk_that_ends_is_told(service: Service) -> None:
+    service.server.close()
+    for _ in range(2):
+        answer = httpx.post(f"{service.api.url}/streams/Bid", json={"price": 1}, trust_env=False)
+        assert answer.status_code == 503
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["code"] in ("B8030", "B8034")
+
+
+@pytest.fixture
+def client() -> TestClient:
+    def no_store() -> Any:
+        raise fail("B7001", "there is no store")
+
+    project_free = compile_script(SCRIPT).catalog
+    return TestClient(Application(project_free, no_store, ServerSettings(limits=Limits(push=1000), token="secret")))
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "media", "status", "code"),
+    [
+        ("/streams/Bod", b"[]", "application/json", 404, "B6012"),
+        ("/streams/LATE(Bid)", b"[]", "application/json", 404, "B6012"),
+        ("/streams/Bid", b"[]", "text/plain", 415, "B8007"),
+        ("/streams/Bid", b"a=1", "application/x-www-form-urlencoded", 415, "B8007"),
+        ("/streams/Bid", b" " * 1001, "application/json", 413, "B8004"),
+        ("/streams/Bid", b"[1", "application/json", 400, "B8007"),
+        ("/streams/Bid", b"\xff", "application/json", 400, "B8007"),
+        ("/streams/Bid", b"[" * 900, "application/json", 400, "B8007"),
+        ("/streams/Bid?producer=" + "p" * 300, b"[]", "application/json", 422, "B8007"),
+        ("/streams/Bid/bound", b"{}", "application/json", 422, "B8007"),
+        ("/streams/Bid/bound", b"[]", "application/json", 400, "B8007"),
+        ("/streams/Bid/bound", b'{"at": "soon"}', "application/json", 422, "B8007"),
+        ("/streams/Bid/bound", b'{"at": 1e300}', "application/json", 422, "B8007"),
+        ("/streams/Bid/bound", b'{"time": "2020-01-01"}', "application/json", 422, "B8007"),
+        ("/streams/Bid/bound", b'{"at": "2020-01-01", "strict": 1}', "application/json", 422, "B8007"),
+        ("/streams/Bid/bound", b'{"at": "2020-01-01", "column": 1}', "application/json", 422, "B8007"),
+        ("/streams/Bid", b"[]", "application/json", 503, "B8030"),
+        ("/streams/Bid/close", b"", "", 503, "B8030"),
+    ],
+)
+def test_what_is_refused(client: TestClient, path: str, content: bytes, media: str, status: int, code: str) -> None:
+    headers = {"content-type": media, "authorization": "Bearer secret"}
+    answer = client.post(path, content=content, headers=headers)
+    assert (answer.status_code, answer.json().get("code")) == (status, code), answer.text
+    assert answer.json()["title"]
+
+
+def test_pushes_and_status_need_the_token(client: TestClient) -> None:
+    assert client.post("/streams/Bid", json=[]).status_code == 401
+    assert client.get("/status").status_code == 401
+    assert client.get("/streams/Bid", headers={"authorization": "Bearer secret"}).status_code == 405
+    assert client.get("/status", headers={"authorization": "Bearer secret"}).json()["takes_pushes"] is False
+
+
+def test_the_nearest_name_is_a_hint(client: TestClient) -> None:
+    answer = client.post("/streams/Bids", json=[], headers={"authorization": "Bearer secret"})
+    assert "`Bid`" in answer.json()["hint"]
+
+
+def test_status_before_the_first_epoch() -> None:
+    (bid,) = status_of(compile_script(SCRIPT).catalog, None, True)["inputs"]
+    assert bid["event_time"] == [{"column": "bidtime", "bound": None, "assumed": False, "held_back_by": [], "producers": []}]

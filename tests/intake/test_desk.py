@@ -1,0 +1,258 @@
+"""The desk: an answered row is in the journal, once; what is late is decided by the bounds as they are; a failed write changes nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from belvedere.compiler import compile_script
+from belvedere.errors import BelvedereError
+from belvedere.incremental.entries import Act, ProducerAct
+from belvedere.incremental.event_time import Clocks, instant
+from belvedere.intake import desk as module
+from belvedere.intake import journal as journal_module
+from belvedere.intake.desk import Answer, Desk, Request
+from belvedere.intake.journal import Position
+from belvedere.intake.read import find_input, read_rows
+
+SCRIPT = """
+CREATE STREAM Bid (bidtime TIMESTAMP, price INT, WATERMARK FOR bidtime);
+CREATE STREAM Dropping (bidtime TIMESTAMP, price INT, WATERMARK FOR bidtime) LATE DROP;
+CREATE STREAM Orders (ticker STRING);
+CREATE TABLE Items (item STRING, name STRING, PRIMARY KEY (item));
+"""
+CATALOG = compile_script(SCRIPT).catalog
+DAY = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def at(clock: str) -> str:
+    hours, minutes = clock.split(":")
+    return (DAY + timedelta(hours=int(hours), minutes=int(minutes))).isoformat()
+
+
+def push(table: str, *rows: Any, producer: str | None = None, key: str | None = None) -> Request:
+    found = find_input(CATALOG, table)
+    return Request(found.id, read_rows(found, rows), producer, key, repr(rows))
+
+
+def act(kind: Act, table: str, time: str | None = None, producer: str | None = None) -> Request:
+    micros = None if time is None else instant(datetime.fromisoformat(at(time)))
+    return Request(table, ProducerAct(kind, table, 0, producer, micros), producer)
+
+
+class Counter:
+    """A desk with a clock of its own, and a store that takes in what it is told to."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.now = DAY + timedelta(hours=12)
+        self.position, self.clocks = Position(), Clocks()
+        self.stored: list[tuple[str, Any]] = []
+        self.desk = self.open()
+
+    def open(self) -> Desk:
+        self.desk = Desk(CATALOG, self.directory, self.clocks, self.position, now=lambda: self.now)
+        return self.desk
+
+    def crash(self) -> Desk:
+        """The process ends without a word."""
+        self.desk.journal.close()
+        return self.open()
+
+    def take(self, *requests: Request) -> Sequence[Answer]:
+        return self.desk.take(requests)
+
+    def epoch(self, desk_hears: bool = True) -> None:
+        """An epoch takes what waits, up to the store's commit."""
+        waiting = self.desk.waiting()
+        for id_, rows in waiting.arrivals(CATALOG).items():
+            self.stored += [(id_, tuple(r.values())) for r in rows.to_pylist()]
+        self.clocks = waiting.clocks
+        self.position = Position(self.desk.offset(waiting)["journal"], waiting.sequence)
+        if desk_hears:
+            self.desk.committed(waiting, self.clocks)
+
+
+@pytest.fixture
+def counter(tmp_path: Path) -> Counter:
+    return Counter(tmp_path / "j")
+
+
+def test_late_rows_are_refused_one_by_one_and_recorded(counter: Counter) -> None:
+    (first,) = counter.take(push("Bid", {"bidtime": at("8:07"), "price": 2}))
+    assert (first.status, first.body) == (
+        200,
+        {"stream": "Bid", "rows": 1, "taken": 1, "dropped": 0, "refused": 0, "refusals": []},
+    )
+    (bound,) = counter.take(act(Act.BOUND, "Bid", "8:08"))
+    assert bound.body == {"stream": "Bid", "column": "bidtime", "bound": "2020-01-01T08:08:00Z"}
+    (mixed,) = counter.take(push("Bid", {"price": "x"}, {"bidtime": at("8:07")}, {"bidtime": at("8:08")}))
+    assert mixed.status == 202
+    assert {k: mixed.body[k] for k in ("rows", "taken", "refused")} == {"rows": 3, "taken": 1, "refused": 2}
+    assert [(r["index"], r["code"], r.get("bound")) for r in mixed.body["refusals"]] == [
+        (0, "B6001", None),
+        (1, "B5024", "2020-01-01T08:08:00Z"),
+    ]
+    assert "row 2" in mixed.body["refusals"][1]["reason"]
+    counter.epoch()
+    assert [t for t, _ in counter.stored] == ["Bid", "Bid", "LATE(Bid)"]
+    counts = counter.clocks.counts["Bid"]
+    assert (counts.given, counts.used, counts.late, counts.malformed) == (4, 2, 1, 1)
+
+
+def test_dropped_rows_are_counted_and_nobody_is_refused(counter: Counter) -> None:
+    counter.take(act(Act.BOUND, "Dropping", "9:00"))
+    (answer,) = counter.take(push("Dropping", {"bidtime": at("8:00")}, {"bidtime": at("9:00")}))
+    assert (answer.status, answer.body["taken"], answer.body["dropped"], answer.body["refused"]) == (200, 1, 1, 0)
+
+
+def test_producers_come_and_go(counter: Counter) -> None:
+    counter.take(act(Act.OPEN, "Bid", producer="p1"), act(Act.BOUND, "Bid", "8:00", "p2"))
+    (answer,) = counter.take(act(Act.BOUND, "Bid", "9:00", "p2"))
+    assert answer.body["bound"] is None  # p1 holds it back
+    (closed,) = counter.take(act(Act.CLOSE, "Bid", producer="p1"))
+    assert closed.body["bound"] == "2020-01-01T09:00:00Z"
+    (again,) = counter.take(act(Act.CLOSE, "Bid", producer="p1"))
+    assert (again.status, again.body["code"]) == (409, "B5022")
+    (none,) = counter.take(act(Act.BOUND, "Items", "9:00"))
+    assert (none.status, none.body["code"]) == (422, "B5021")
+
+
+def test_rows_without_rowtime_stay_in_order_when_the_clock_goes_back(counter: Counter) -> None:
+    counter.take(push("Orders", {"ticker": "a"}))
+    counter.epoch()
+    counter.now -= timedelta(hours=1)
+    assert counter.take(push("Orders", {"ticker": "b"}))[0].status == 200
+    counter.crash()
+    assert counter.take(push("Orders", {"ticker": "c"}))[0].status == 200
+
+
+def test_a_key_counts_once_also_after_restarts_and_truncation(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "SEGMENT_BYTES", 500)
+    row = {"ticker": "once"}
+    first, second = counter.take(push("Orders", row, key="k"), push("Orders", row, key="k"))
+    assert first == second
+    for number in range(20):
+        counter.take(push("Orders", {"ticker": f"n{number}"}))
+        if number % 5 == 0:
+            counter.epoch()
+        assert counter.take(push("Orders", row, key="k"))[0] == first
+        counter.crash()
+    counter.epoch()
+    assert [r[0] for t, r in counter.stored].count("once") == 1
+    (other,) = counter.take(push("Orders", {"ticker": "other"}, key="k"))
+    assert (other.status, other.body["code"]) == (422, "B8033")
+    counter.now += timedelta(days=2)
+    counter.take(push("Orders", {"ticker": "later"}, key="k2"))
+    assert counter.take(push("Orders", row, key="k"))[0].status == 200  # forgotten: it counts again
+    counter.epoch()
+    assert [r[0] for t, r in counter.stored].count("once") == 2
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_answered_rows_are_there_once_after_any_crashes(counter: Counter, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Crashes between any two steps, also between the store's commit and the desk's, with full disks in between."""
+    dice = random.Random(seed)
+    monkeypatch.setattr(journal_module, "SEGMENT_BYTES", 3000)
+    write = os.write
+
+    def full(file: int, data: Any) -> int:
+        write(file, bytes(data)[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "full")
+
+    answered: list[str] = []
+    for number in range(150):
+        step = dice.random()
+        if step < 0.6:
+            requests = [
+                push("Orders", {"ticker": f"r{number}.{n}"}, producer=dice.choice("ab")) for n in range(dice.randint(1, 3))
+            ]
+            if dice.random() < 0.2:
+                monkeypatch.setattr(os, "write", full)
+            answers = counter.take(*requests)
+            monkeypatch.setattr(os, "write", write)
+            for n, answer in enumerate(answers):
+                assert answer.status in (200, 507)
+                answered += [f"r{number}.{n}"] if answer.status == 200 else []
+        elif step < 0.8:
+            heard = dice.random() < 0.5
+            counter.epoch(desk_hears=heard)
+            if not heard:
+                counter.crash()
+        else:
+            counter.crash()
+        counter.now += timedelta(seconds=1)
+    counter.epoch()
+    assert [r[0] for _, r in counter.stored] == answered
+    assert counter.clocks.counts["Orders"].given == len(answered)
+
+
+def test_a_full_disk_changes_nothing(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
+    counter.take(push("Orders", {"ticker": "a"}))
+    before = counter.desk.waiting()
+
+    def full(file: int, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        answers = counter.take(push("Orders", {"ticker": "b"}, key="k"), act(Act.CLOSE, "Bid", producer="nobody"))
+    assert [a.status for a in answers] == [507, 409]
+    assert counter.desk.waiting() == before
+    assert counter.take(push("Orders", {"ticker": "b"}, key="k"))[0].status == 200
+    counter.crash()
+    counter.epoch()
+    assert [r[0] for _, r in counter.stored] == ["a", "b"]
+
+
+def test_upserts_and_deletes_come_in_order(counter: Counter) -> None:
+    counter.take(
+        push("Items", {"item": "a", "name": "1"}, {"item": "a", "_delete": True}), push("Items", {"item": "a", "name": "2"})
+    )
+    (rows,) = counter.desk.waiting().arrivals(CATALOG).values()
+    assert rows.select(["name", "_weight"]).to_pylist() == [
+        {"name": "1", "_weight": 1},
+        {"name": None, "_weight": -1},
+        {"name": "2", "_weight": 1},
+    ]
+
+
+def test_a_failing_request_does_not_take_others_along(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = counter.desk.intake.judge
+
+    def failing(table: Any, rows: Any, *more: Any) -> Any:
+        if rows["ticker"].to_pylist() == ["bad"]:
+            raise RuntimeError("unexpected")
+        return judge(table, rows, *more)
+
+    monkeypatch.setattr(counter.desk.intake, "judge", failing)
+    answers = counter.take(*(push("Orders", {"ticker": t}) for t in ("a", "bad", "b")))
+    assert [a.status for a in answers] == [200, 500, 200]
+    counter.crash()
+    counter.epoch()
+    assert [r[0] for _, r in counter.stored] == ["a", "b"]
+
+
+def test_what_epochs_cannot_keep_up_with_is_refused(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counter.desk, "_most", 0)
+    answers = [counter.take(push("Orders", {"ticker": t}))[0].status for t in ("a", "b")]
+    assert answers == [200, 503]
+    counter.epoch()
+    assert counter.take(push("Orders", {"ticker": "b"}))[0].status == 200
+
+
+def test_rows_of_an_input_that_is_gone_are_told(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
+    counter.take(push("Orders", {"ticker": "a"}))
+    counter.desk.close()
+    changed = compile_script(SCRIPT.replace("CREATE STREAM Orders (ticker STRING);", "")).catalog
+    with pytest.raises(BelvedereError, match="B6144"):
+        Desk(changed, counter.directory, Clocks(), Position())
+    counter.open()
+    assert module.OFFSET.startswith("~")

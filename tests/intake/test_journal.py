@@ -1,0 +1,167 @@
+"""The journal: what it has taken it gives back, whatever happens to the end of its last file."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from belvedere.errors import BelvedereError
+from belvedere.intake import journal as module
+from belvedere.intake.journal import Journal, Position
+
+
+def payload(number: int) -> bytes:
+    return f"record {number} ".encode() * (number % 7 + 1)
+
+
+def open_again(journal: Journal, position: Position | None = None) -> Journal:
+    journal.close()
+    return Journal(journal.directory, position or Position(journal.id))
+
+
+def test_records_come_back_in_order(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j", Position())
+    journal.append([payload(1), payload(2)])
+    journal.append([payload(3)])
+    again = open_again(journal)
+    assert list(again.records()) == [(n, payload(n)) for n in (1, 2, 3)]
+    assert (again.id, again.last) == (journal.id, 3)
+    again.close()
+
+
+def test_a_torn_end_is_cut_at_any_byte(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j", Position())
+    sizes = [0]
+    path = None
+    for number in range(1, 6):
+        journal.append([payload(number)])
+        (path,) = journal.directory.glob("*.journal")
+        sizes.append(path.stat().st_size)
+    assert path is not None
+    data = path.read_bytes()
+    journal.close()
+    for end in range(sizes[1], len(data) + 1):
+        path.write_bytes(data[:end])
+        again = Journal(journal.directory, Position(journal.id))
+        whole = sum(size <= end for size in sizes[1:])
+        assert [n for n, _ in again.records()] == list(range(1, whole + 1))
+        again.append([b"next"])
+        assert list(again.records())[-1] == (whole + 1, b"next")
+        again.close()
+
+
+def test_committed_segments_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 200)
+    journal = Journal(tmp_path / "j", Position(), lambda: {"keys": ["kept"]})
+    for number in range(1, 41):
+        journal.append([payload(number)])
+    files = len(list(journal.directory.glob("*.journal")))
+    assert files > 5
+    journal.committed(30)
+    assert len(list(journal.directory.glob("*.journal"))) < files
+    again = open_again(journal, Position(journal.id, 30))
+    found = list(again.records())
+    assert found[-1] == (40, payload(40))
+    assert found[0][0] <= 31
+    assert again.headers[-1]["keys"] == ["kept"]
+    again.close()
+
+
+def test_a_store_that_lacks_records_which_are_gone_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 100)
+    journal = Journal(tmp_path / "j", Position())
+    for number in range(1, 21):
+        journal.append([payload(number)])
+    journal.committed(20)
+    journal.append([payload(21)])
+    with pytest.raises(BelvedereError, match="B6141"):
+        open_again(journal, Position(journal.id, 3))  # a backup of the store
+    with pytest.raises(BelvedereError, match="another store"):
+        Journal(journal.directory, Position("another", 20))
+    Journal(journal.directory, Position(journal.id, 20)).close()
+
+
+def test_a_journal_that_was_moved_away_starts_anew_where_the_store_is(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j", Position("id", 7))
+    journal.append([b"eight"])
+    again = open_again(journal, Position("id", 7))
+    assert list(again.records()) == [(8, b"eight")]
+    again.close()
+
+
+def test_an_old_copy_of_the_journal_does_not_number_anew(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j", Position())
+    journal.append([b"one"])
+    again = open_again(journal, Position(journal.id, 9))
+    again.append([b"ten"])
+    assert list(again.records()) == [(10, b"ten")]
+    again.close()
+
+
+def test_a_damaged_middle_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 100)
+    journal = Journal(tmp_path / "j", Position())
+    for number in range(1, 21):
+        journal.append([payload(number)])
+    first = min(journal.directory.glob("*.journal"))
+    data = bytearray(first.read_bytes())
+    data[-3] ^= 1
+    first.write_bytes(data)
+    with pytest.raises(BelvedereError, match="B6142"):
+        open_again(journal)
+
+
+def test_two_processes_do_not_share_it(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j", Position())
+    with pytest.raises(BelvedereError, match="B6143"):
+        Journal(tmp_path / "j", Position())
+    journal.close()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BelvedereError, match="B6140"):
+        Journal(tmp_path / "file" / "j", Position())
+
+
+def test_failed_writes_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes and syncs fail at random; what `append` returned for is there, and nothing else."""
+    dice = random.Random(1)
+    write, sync = os.write, os.fdatasync
+    journal = Journal(tmp_path / "j", Position())
+    failing: list[bool] = [False]
+
+    def torn(file: int, data: Any) -> int:
+        if failing[0] and dice.random() < 0.5:
+            write(file, bytes(data)[: dice.randint(0, len(data) - 1)])
+            raise OSError(errno.ENOSPC, "full")
+        return write(file, data)
+
+    def unsynced(file: int) -> None:
+        if failing[0] and dice.random() < 0.3:
+            raise OSError(errno.EIO, "bad")
+        sync(file)
+
+    monkeypatch.setattr(os, "write", torn)
+    monkeypatch.setattr(os, "fdatasync", unsynced)
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 2000)
+    kept: list[bytes] = []
+    refused = 0
+    for number in range(300):
+        failing[0] = dice.random() < 0.5
+        try:
+            journal.append([payload(number), b"second"])
+            kept += [payload(number), b"second"]
+        except OSError:
+            refused += 1
+        failing[0] = False
+        if dice.random() < 0.05:
+            journal = open_again(journal)
+    assert refused > 30
+    assert [p for _, p in journal.records()] == kept
+    journal.close()
