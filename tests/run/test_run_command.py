@@ -1,24 +1,31 @@
-"""`belvedere run` as a process: it serves, it stops when told, and kill -9 at any moment neither loses nor repeats a row."""
+"""`belvedere run` as a process: it serves, says what is wrong, and stops when told."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import random
 import signal
 import subprocess
-import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
+
+from tests.run.processes import (
+    descendants,
+    drain,
+    first_line,
+    graphql,
+    is_running,
+    linux,
+    name_of,
+    start_run,
+    status_of,
+    wait_for,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -40,7 +47,6 @@ columns = { item = "STRING", amount = "BIGINT" }
 trigger = "50 ms"
 memory = "1g"
 """
-OPENER = build_opener(ProxyHandler({}))
 
 
 class Shop:
@@ -66,8 +72,7 @@ class Shop:
         self.rows += rows
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "belvedere.cli", "run", str(self.script), "--port", "0", *arguments]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = start_run(self.script, *arguments)
         self.processes.append(process)
         return process
 
@@ -117,81 +122,6 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     found.close()
 
 
-def first_line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    line = process.stdout.readline().strip()
-    assert line.startswith("http://127.0.0.1:"), (line, process.stderr.read() if process.poll() is not None else "")  # type: ignore[union-attr]
-    return line
-
-
-def drain(process: subprocess.Popen[str]) -> list[str]:
-    """All further lines, gathered in a thread so that the process never waits for its reader."""
-    lines: list[str] = []
-
-    def read() -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line.rstrip())
-
-    threading.Thread(target=read, daemon=True).start()
-    return lines
-
-
-def wait_for(condition: Any, what: str, seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
-def descendants(pid: int) -> set[int]:
-    """All processes below one; a thread or process that ends while we look has none."""
-    found: set[int] = set()
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-    except OSError:
-        return found
-    for task in tasks:
-        with contextlib.suppress(OSError):
-            for child in (task / "children").read_text().split():
-                found |= {int(child)} | descendants(int(child))
-    return found
-
-
-def name_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text()
-    except OSError:
-        return ""
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-def status_of(url: str) -> int:
-    try:
-        with OPENER.open(url, timeout=10) as answer:
-            return int(answer.status)
-    except HTTPError as error:
-        return error.code
-    except (URLError, OSError):
-        return 0
-
-
-def graphql(url: str, query: str) -> Any:
-    request = Request(f"{url}/graphql", json.dumps({"query": query}).encode(), {"Content-Type": "application/json"})
-    with OPENER.open(request, timeout=30) as answer:
-        return json.load(answer)["data"]
-
-
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-
-
 @linux
 def test_it_serves_refuses_a_second_runner_and_stops_when_told(shop: Shop) -> None:
     process = shop.start()
@@ -233,35 +163,6 @@ def test_an_error_in_a_view_ends_the_run_and_names_it(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
-def kill_at_random_moments(shop: Shop, kills: int, seed: int) -> None:
-    """Feed files all the time; kill the runner `kills` times; then let it finish."""
-    dice = random.Random(seed)
-    for _ in range(kills):
-        process = shop.start()
-        url = first_line(process)
-        lines = drain(process)
-        wanted = dice.randint(1, 4)
-        ends = None
-        deadline = time.monotonic() + 120
-        while ends is None or time.monotonic() < ends:
-            assert time.monotonic() < deadline, "no epoch came"
-            assert process.poll() is None, process.stderr.read()  # type: ignore[union-attr]
-            shop.write(*[(f"i{dice.randint(0, 9)}", dice.randint(-100, 100)) for _ in range(dice.randint(0, 5))])
-            if ends is None and len(lines) >= wanted:
-                ends = time.monotonic() + dice.random() * 1.5
-            time.sleep(0.2)
-        family = descendants(process.pid)
-        process.kill()
-        process.wait()
-        wait_for(lambda: not any(map(is_running, family)), "processes were left behind", 20)  # noqa: B023
-        assert status_of(f"{url}/healthz") == 0
-    project = shop.directory / "belvedere.toml"
-    project.write_text(project.read_text().replace("max_files = 3", "max_files = 1000"))  # or the rest takes its time
-    finished = shop.once()
-    assert (finished.returncode, finished.stderr) == (0, "")
-    assert shop.views() == shop.expected()
-
-
 @linux
 def test_it_ends_cleanly_while_spark_starts(shop: Shop) -> None:
     process = shop.start()
@@ -271,15 +172,3 @@ def test_it_ends_cleanly_while_spark_starts(shop: Shop) -> None:
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=90) == 0
     wait_for(lambda: not any(map(is_running, family)), "processes were left behind", 30)
-
-
-@linux
-def test_kill_9_neither_loses_nor_repeats(shop: Shop) -> None:
-    kill_at_random_moments(shop, 3, seed=1)
-
-
-@linux
-@pytest.mark.nightly
-@pytest.mark.timeout(3600)
-def test_kill_9_twenty_times(shop: Shop) -> None:
-    kill_at_random_moments(shop, 20, seed=int(time.time()))

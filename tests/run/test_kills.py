@@ -1,0 +1,199 @@
+"""kill -9 of `belvedere run` at random moments, while files arrive and clients push: every row once, no epoch twice.
+
+The script is that of examples/flights with a stream that clients push to. Its views at the end are DuckDB's answers over all files; of
+what was pushed, each answered row is there once.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import threading
+import time
+from collections import Counter
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.examples.example_answers import EXAMPLES, answers, differences, duckdb_over, duckdb_queries, load_prepare
+from tests.run.processes import drain, first_line, kill, linux, run_once, start_run, wait_for
+
+pytestmark = [pytest.mark.spark, linux]
+
+PUSHED = """
+CREATE STREAM Events (client STRING, n BIGINT) KEEP 30 DAYS;
+Pushed := SELECT client, count(*) AS events, sum(n) AS total FROM Events GROUP BY client;
+"""
+START = date(2013, 2, 7)
+
+
+class Client(threading.Thread):
+    """Pushes rows 1, 2, 3 ... to whatever run there is. With keys it tries each again until it is answered."""
+
+    def __init__(self, name: str, keys: bool):
+        super().__init__(daemon=True)
+        self.client, self.keys = name, keys
+        self.url: str | None = None
+        self.stopped = False
+        self.sent = 0
+        self.answered: set[int] = set()
+        self.wrong: list[str] = []
+
+    def run(self) -> None:
+        while not self.stopped:
+            url = self.url
+            if url is None:
+                time.sleep(0.01)
+                continue
+            if not self.keys or self.sent in self.answered or not self.sent:
+                self.sent += 1
+            self._push(url, self.sent)
+            time.sleep(0.01)
+
+    def _push(self, url: str, number: int) -> None:
+        parameters = {"id": f"{self.client}-{number}"} if self.keys else {}
+        row = {"client": self.client, "n": number}
+        try:
+            answer = httpx.post(f"{url}/streams/Events", params=parameters, json=row, timeout=40, trust_env=False)
+        except httpx.HTTPError:
+            return
+        if answer.status_code == 200:
+            self.answered.add(number)
+        elif answer.status_code != 503:
+            self.wrong.append(answer.text)
+
+
+class Flights:
+    """A folder with the example and its files, which arrive day by day."""
+
+    def __init__(self, folder: Path, days: int, pause: float):
+        self.folder = folder
+        text = (EXAMPLES / "flights" / "flights.sqrl").read_text() + PUSHED
+        self.script = folder / "flights.sqrl"
+        self.script.write_text(text)
+        project = (EXAMPLES / "flights" / "belvedere.toml").read_text()
+        (folder / "belvedere.toml").write_text(project + 'max_files = 4\n\n[spark]\ntrigger = "50 ms"\nmemory = "1g"\n')
+        self.prepare = load_prepare("flights")
+        until = START + timedelta(days=days)
+        self.prepare.write(folder / "all", since=START, until=until)
+        self.data = folder / "data" / "nyc"
+        files = sorted((folder / "all").glob("*/*.jsonl"), key=lambda p: (p.parent.name in self.prepare.DATED, p.name))
+        for path in files:
+            (self.data / path.parent.name).mkdir(parents=True, exist_ok=True)
+        self.first = [p for p in files if p.parent.name not in self.prepare.DATED] + [
+            next(p for p in files if p.parent.name == name) for name in self.prepare.DATED
+        ]
+        for path in self.first:  # columns are told from files
+            self._put(path)
+        self.feeder = threading.Thread(target=self._feed, args=([p for p in files if p not in self.first], pause), daemon=True)
+
+    def _put(self, path: Path) -> None:
+        shutil.move(path, self.data / path.parent.name / path.name)
+
+    def _feed(self, files: list[Path], pause: float) -> None:
+        for path in files:
+            time.sleep(pause)
+            self._put(path)
+
+    def stored(self) -> tuple[dict[str, list[dict[str, Any]]], list[int]]:
+        """All tables of the store by name, and its epochs."""
+        from belvedere.store import open_store
+
+        store = open_store(f"sqlite:///{self.folder / 'flights.db'}")
+        reader = store.reader()
+        try:
+            tables = {}
+            for table in store.tables():
+                shown = [c.name for c in table.schema.columns if not c.hidden or c.name == "_uid"]
+                tables[table.name] = reader.rows(table).select(shown).to_pylist()
+            epochs = [int(r[0]) for r in reader.execute('SELECT epoch FROM "_belvedere_epoch" ORDER BY epoch')]
+            return tables, epochs
+        finally:
+            reader.close()
+            store.close()
+
+
+def check_flights(flights: Flights, tables: dict[str, list[dict[str, Any]]]) -> None:
+    """Each view is what DuckDB says of all files; each row of a file came once."""
+    queries = {n: f"SELECT * FROM read_json_auto('{flights.data}/{n}/*.jsonl')" for n in flights.prepare.TABLES}
+    database = duckdb_over(queries)
+    for view, query in duckdb_queries("flights").items():
+        ours = [{k: v for k, v in row.items() if k != "_uid"} for row in tables[view]]
+        assert differences(ours, answers(database, query)) == [], view
+    uids = [r["_uid"] for r in tables["Flights"]]
+    written = sum(len(p.read_text().splitlines()) for p in (flights.data / "Flights").glob("*.jsonl"))
+    assert len(uids) == len(set(uids)) == written
+
+
+def check_pushes(clients: list[Client], tables: dict[str, list[dict[str, Any]]]) -> None:
+    """Answered rows are there once; others once or not at all, and with a key once as well."""
+    stored = Counter((r["client"], r["n"]) for r in tables["Events"])
+    assert not stored or set(stored.values()) == {1}
+    for client in clients:
+        found = {n for name, n in stored if name == client.client}
+        assert client.wrong == []
+        assert client.answered <= found <= set(range(1, client.sent + 1))
+        assert client.answered, client.client
+        (view,) = [r for r in tables["Pushed"] if r["client"] == client.client]
+        assert (view["events"], view["total"]) == (len(found), sum(found))
+
+
+def kill_at_random_moments(folder: Path, kills: int, days: int, seed: int) -> None:
+    """Feed and push all the time; kill the run `kills` times; then let it finish."""
+    dice = random.Random(seed)
+    flights = Flights(folder, days, pause=0.5)
+    flights.feeder.start()
+    clients = [Client("sure", keys=True), Client("once", keys=False)]
+    for client in clients:
+        client.start()
+    for number in range(kills):
+        process = start_run(flights.script)
+        try:
+            url = first_line(process)
+            lines = drain(process)
+            for client in clients:
+                client.url = url
+            if number % 5 != 4:  # the others while it starts
+                wanted = dice.randint(1, 4)
+                wait_for(lambda: len(lines) >= wanted or process.poll() is not None, "no epoch came")  # noqa: B023
+            time.sleep(dice.random() * 3)
+            assert process.poll() is None, process.stderr.read() if process.stderr else ""
+            kill(process, url)
+        finally:
+            _end(process)
+    for client in clients:
+        client.stopped = True
+        client.join(60)
+    flights.feeder.join(300)
+    assert not flights.feeder.is_alive()
+    project = folder / "belvedere.toml"
+    project.write_text(project.read_text().replace("max_files = 4", "max_files = 1000"))  # or the rest takes its time
+    run_once(flights.script)
+    tables, epochs = flights.stored()
+    assert epochs == list(range(1, len(epochs) + 1)) or epochs == list(range(epochs[0], epochs[-1] + 1))
+    check_flights(flights, tables)
+    check_pushes(clients, tables)
+    print(
+        json.dumps({"kills": kills, "epochs": epochs[-1], "pushed": len(tables["Events"]), "flights": len(tables["Flights"])})
+    )
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+
+
+def test_kill_9_neither_loses_nor_repeats(tmp_path: Path) -> None:
+    kill_at_random_moments(tmp_path, kills=2, days=4, seed=1)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_kill_9_twenty_times(tmp_path: Path) -> None:
+    kill_at_random_moments(tmp_path, kills=20, days=60, seed=int(time.time()))
