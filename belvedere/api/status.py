@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from belvedere.catalog import Catalog, Input
-from belvedere.incremental.event_time import Clocks, Counts
+from belvedere.incremental.event_time import Clocks, Counts, time_text
 from belvedere.incremental.producers import StreamClock, holding_back
-from belvedere.intake.desk import time_text
 from belvedere.store.protocol import EpochRow
 
 

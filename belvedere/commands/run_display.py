@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import IO, Any, Protocol
 
+from belvedere.incremental.event_time import time_text
+from belvedere.incremental.standing import Standing
 from belvedere.spark.run_loop import Progress
 
 SHOWN_VIEWS = 20
@@ -76,6 +78,7 @@ class JsonLines(PlainLines):
                 "changes": dict(progress.changes),
                 "rejected": dict(progress.rejected),
                 "rejected_examples": rejected,
+                "streams": [_stream(s) for s in progress.streams],
                 "seconds": round(progress.seconds, 4),
             }
         )
@@ -141,7 +144,35 @@ class LiveTable:
         newest = sorted(self.changed.items(), key=lambda item: -item[1][1])
         for name, (changes, at) in newest[:SHOWN_VIEWS]:
             table.add_row(name, f"{changes:,}", f"{time.monotonic() - at:.0f} s ago")
-        return Group(Text(summary), table)
+        return Group(Text(summary), table, *([_streams_table(self.last.streams)] if self.last.streams else []))
+
+
+def _streams_table(streams: Sequence[Standing]) -> Any:
+    from rich.table import Table
+
+    table = Table()
+    for name in ("stream", "bound", "held back by"):
+        table.add_column(name)
+    table.add_column("late", justify="right")
+    for stream in streams[:SHOWN_VIEWS]:
+        bound = "none yet" if stream.bound is None else time_text(stream.bound) + (" (assumed)" if stream.assumed else "")
+        table.add_row(f"{stream.stream}.{stream.column}", bound, _names(stream), f"{stream.late:,}")
+    return table
+
+
+def _names(stream: Standing) -> str:
+    return ", ".join("the default producer" if p is None else p for p in stream.held_back_by)
+
+
+def _stream(stream: Standing) -> dict[str, Any]:
+    return {
+        "name": stream.stream,
+        "column": stream.column,
+        "bound": None if stream.bound is None else time_text(stream.bound),
+        "assumed": stream.assumed,
+        "held_back_by": list(stream.held_back_by),
+        "late": stream.late,
+    }
 
 
 def epoch_line(progress: Progress) -> str:
@@ -150,7 +181,8 @@ def epoch_line(progress: Progress) -> str:
     changed = sum(1 for count in _by_name(progress.changes).values() if count)
     line = f"epoch {progress.epoch}: {rows}; {changed} {'view' if changed == 1 else 'views'} changed; {progress.seconds:.2f} s"
     refused = sum(progress.rejected.values())
-    return line + (f"; {refused:,} rejected" if refused else "")
+    line += f"; {refused:,} rejected" if refused else ""
+    return line + "".join(f"; {s.stream} waits for {_names(s)}" for s in progress.streams if s.held_back_by)
 
 
 def _by_name(counts: Mapping[str, int]) -> dict[str, int]:

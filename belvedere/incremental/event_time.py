@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -197,6 +198,12 @@ def late_rows(table: Input, late_table: Input, rows: pa.Table, late: tuple[LateR
     return pa.table({n: made.get(n, found[n] if n in found.schema.names else None) for n in names})
 
 
+def time_text(micros: int) -> str:
+    """Microseconds since 1970 as RFC 3339."""
+    time: datetime = pa.scalar(micros, pa.int64()).cast(TIMESTAMP).as_py()
+    return time.isoformat().replace("+00:00", "Z")
+
+
 def log_points(before: int, after: int) -> tuple[int, ...]:
     """The powers of ten among the late rows `before` + 1 to `after`: so often they are told."""
     powers = (10**n for n in range(len(str(after)) + 1))
@@ -274,5 +281,6 @@ __all__ = [
     "open_producer",
     "pass_time",
     "send_bound",
+    "time_text",
     "with_rowtime",
 ]

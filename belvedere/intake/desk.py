@@ -16,17 +16,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from belvedere.catalog import Catalog, Input, LatePolicy
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.incremental.entries import Entry, ProducerAct
-from belvedere.incremental.event_time import Clocks, instant
+from belvedere.incremental.event_time import Clocks, instant, time_text
 from belvedere.incremental.intake import Intake, Waiting, refused
 from belvedere.intake.journal import Journal, Position
 from belvedere.intake.read import Pushed
 from belvedere.intake.records import Record, decode_record, encode_record
-from belvedere.schema import TIMESTAMP
 from belvedere.store.protocol import EpochRow
 
 LOG = logging.getLogger("belvedere.intake")
@@ -291,12 +288,6 @@ def _not_written(error: OSError) -> Answer:
     return Answer(503, problem(503, "B8031", "the intake's journal cannot be written", hint))
 
 
-def time_text(micros: int) -> str:
-    """Microseconds since 1970 as RFC 3339."""
-    time: datetime = pa.scalar(micros, pa.int64()).cast(TIMESTAMP).as_py()
-    return time.isoformat().replace("+00:00", "Z")
-
-
 def open_desk(catalog: Catalog, directory: Path, last: EpochRow | None) -> Desk:
     """The desk of a run whose store is at epoch `last`."""
     if last is None:
@@ -306,4 +297,4 @@ def open_desk(catalog: Catalog, directory: Path, last: EpochRow | None) -> Desk:
     return Desk(catalog, directory, Clocks.of_document(last.bounds), position, last.clock)
 
 
-__all__ = ["OFFSET", "Answer", "Desk", "Request", "open_desk", "problem", "time_text"]
+__all__ = ["OFFSET", "Answer", "Desk", "Request", "open_desk", "problem"]

@@ -22,8 +22,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from belvedere.catalog import Catalog
 from belvedere.errors import fail
 from belvedere.incremental.event_time import Clocks
+from belvedere.incremental.standing import Standing, standings
 from belvedere.spark.checkpoint import open_checkpoint
 from belvedere.spark.records import FILES, REJECTED, RejectedRow, record_files, record_rejected
 from belvedere.spark.sources import Batch, Sources
@@ -60,7 +62,7 @@ class EpochRunner(Protocol):
 
 @dataclass(frozen=True)
 class Progress:
-    """An epoch that was committed, for people: counts per input and per view, rejected rows, seconds."""
+    """An epoch that was committed, for people: rows per input, changes per view, rejected rows, seconds."""
 
     epoch: int
     clock: datetime
@@ -70,6 +72,8 @@ class Progress:
     examples: tuple[RejectedRow, ...]
     seconds: float
     views: Mapping[str, float] = field(default_factory=dict)
+    streams: tuple[Standing, ...] = ()
+    """Where the streams stand after it."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +237,7 @@ class RunLoop:
         self.sources.committed(batch, self.engine.clocks)
         self.last = EpochRow(report.epoch, report.clock, self.checkpoint.id, number)
         self.checkpoint.mark(report.epoch)
-        self.watch(_progress(report, batch, time.perf_counter() - started))
+        self.watch(_progress(report, batch, self.sources.catalog, self.engine.clocks, time.perf_counter() - started))
 
 
 def _records(batch: Batch, epoch: int) -> dict[str, pa.Table]:
@@ -246,10 +250,18 @@ def _records(batch: Batch, epoch: int) -> dict[str, pa.Table]:
     return records
 
 
-def _progress(report: Any, batch: Batch, seconds: float) -> Progress:
-    examples = tuple(batch.rejected[:3])
+def _progress(report: Any, batch: Batch, catalog: Catalog, clocks: Clocks, seconds: float) -> Progress:
+    changes = {n: count for n, count in report.changes.items() if n not in catalog.inputs}
     return Progress(
-        report.epoch, report.clock, report.rows_in, report.changes, batch.refused, examples, seconds, report.seconds
+        report.epoch,
+        report.clock,
+        report.rows_in,
+        changes,
+        batch.refused,
+        tuple(batch.rejected[:3]),
+        seconds,
+        report.seconds,
+        standings(catalog, clocks),
     )
 
 

@@ -7,6 +7,7 @@ import json
 from datetime import UTC, datetime
 
 from belvedere.commands.run_display import JsonLines, LiveTable, PlainLines, display_for, epoch_line
+from belvedere.incremental.standing import Standing
 from belvedere.spark.records import RejectedRow
 from belvedere.spark.run_loop import Progress
 
@@ -14,13 +15,14 @@ PROGRESS = Progress(
     7,
     datetime(2024, 3, 1, tzinfo=UTC),
     {"Orders": 1200},
-    {"Orders": 1200, "Totals": 3, "Quiet": 0},
+    {"Totals": 3, "Quiet": 0},
     {"Orders": 4},
     (
         RejectedRow("Orders", "/data/1.json", 2, '{"amount": "many"}', 'column "amount": "many" is not of type BIGINT'),
         RejectedRow("Orders", "/data/2.parquet", None, None, "is not a whole Parquet file: cut"),
     ),
     0.456,
+    streams=(Standing("Orders", "at", 1_577_865_600_000_000, True, ("p1", None), 2), Standing("Bid", "t", None, False, (), 0)),
 )
 
 
@@ -33,7 +35,7 @@ def test_plain_lines_begin_with_the_address() -> None:
     display.end()
     assert out.getvalue().splitlines() == [
         "http://127.0.0.1:8080",
-        "epoch 7: Orders 1,200; 2 views changed; 0.46 s; 4 rejected",
+        "epoch 7: Orders 1,200; 1 view changed; 0.46 s; 4 rejected; Orders waits for p1, the default producer",
         'rejected for "Orders": /data/1.json:2: column "amount": "many" is not of type BIGINT: {"amount": "many"}',
         'rejected for "Orders": /data/2.parquet: is not a whole Parquet file: cut',
         "... and 2 more rejected",
@@ -56,6 +58,14 @@ def test_json_lines() -> None:
         "2024-03-01T00:00:00+00:00",
     )
     assert epoch["rejected_examples"][0]["line"] == 2
+    assert epoch["streams"][0] == {
+        "name": "Orders",
+        "column": "at",
+        "bound": "2020-01-01T08:00:00Z",
+        "assumed": True,
+        "held_back_by": ["p1", None],
+        "late": 2,
+    }
     assert last == {"event": "end"}
 
 
@@ -73,7 +83,16 @@ def test_the_live_table_shows_address_views_and_rejected_rows() -> None:
     display.end()
     text = out.getvalue()
     assert text.splitlines()[0].strip() == "http://127.0.0.1:8080"
-    for part in ("epoch 7", "Totals", "4 rejected", "/data/2.parquet", "rows/s"):
+    for part in (
+        "epoch 7",
+        "Totals",
+        "4 rejected",
+        "/data/2.parquet",
+        "rows/s",
+        "2020-01-01T08:00:00Z (assumed)",
+        "p1",
+        "none yet",
+    ):
         assert part in text, part
 
 
