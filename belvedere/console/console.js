@@ -234,6 +234,18 @@ function cell(value) {
   return make("td", { className: typeof value === "number" ? "number" : "", textContent: typeof value === "object" ? JSON.stringify(value) : String(value) });
 }
 
+// before the first epoch there is nothing to ask: wait for it, and say so
+async function whenReady() {
+  for (let pause = 250; ; pause = Math.min(2000, pause * 1.5)) {
+    try {
+      const answer = await fetch("readyz");
+      if (answer.ok) return;
+      by("epoch").textContent = "waiting for the first epoch";
+    } catch { by("epoch").textContent = "the API does not answer"; }
+    await new Promise((wake) => setTimeout(wake, pause));
+  }
+}
+
 // --- history
 
 const past = () => { try { return JSON.parse(kept(localStorage, HISTORY, "[]")); } catch { return []; } };
@@ -269,8 +281,8 @@ by("run").addEventListener("click", run);
 by("pretty").addEventListener("click", () => setQuery(tidy(query.value)));
 by("search").addEventListener("input", showViews);
 by("copy").addEventListener("click", () => navigator.clipboard?.writeText(JSON.stringify(last?.data ?? null, null, 2)));
-by("live").addEventListener("change", (event) => { clearInterval(timer); if (event.target.checked) { run(); timer = setInterval(run, 1000); } });
-by("token-save").addEventListener("click", () => { keep(sessionStorage, TOKEN, by("token").value); describe().then(run); });
+by("live").addEventListener("change", async (event) => { clearInterval(timer); await whenReady(); if (event.target.checked) { run(); timer = setInterval(run, 1000); } });
+by("token-save").addEventListener("click", () => { keep(sessionStorage, TOKEN, by("token").value); describe().then(whenReady).then(run); });
 document.addEventListener("keydown", (event) => { if ((event.ctrlKey || event.metaKey) && event.key === "Enter") { event.preventDefault(); run(); } });
 
 variables.value = "";
@@ -279,5 +291,5 @@ setQuery(new URLSearchParams(location.hash.slice(1)).get("query") ?? kept(localS
 describe().then(() => {
   const first = model.roots.find((r) => isList(r.type));
   if (!query.value.trim() && first) setQuery(sample(first));
-  if (query.value.trim()) run();
+  if (query.value.trim()) whenReady().then(run);
 });
