@@ -16,6 +16,8 @@ UID = "_uid"
 INGEST_TIME = "_ingest_time"
 ROWTIME = "rowtime"
 """The pseudo-column of a stream that names no event-time column: given with the row, else the clock at arrival."""
+CONTROL = "_bound"
+"""The one member of a control row: a JSON object in a file that is no row, but a bound on those after it."""
 KEY = "_key"
 WEIGHT = "_weight"
 

@@ -20,12 +20,10 @@ from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED
 from belvedere.catalog import Catalog, Input
 from belvedere.errors import BelvedereError
 from belvedere.incremental.entries import Act, ProducerAct
-from belvedere.incremental.event_time import instant
 from belvedere.intake.desk import Answer, problem
 from belvedere.intake.desk import Request as Push
-from belvedere.intake.read import Pushed, find_input, read_rows
+from belvedere.intake.read import Pushed, find_input, read_act, read_rows
 from belvedere.intake.wire import DeskClient
-from belvedere.rows import as_instant
 
 JSON_TYPES = ("application/json",)
 LINES_TYPES = (
@@ -35,7 +33,6 @@ LINES_TYPES = (
     "application/jsonlines",
     "application/json-lines",
 )
-ACT_FIELDS = {Act.BOUND: {"at", "column", "producer", "strict"}, Act.OPEN: {"at", "producer"}, Act.CLOSE: {"producer"}}
 LONGEST_NAME = 200
 
 
@@ -145,34 +142,13 @@ def _line(line: str) -> Any:
 
 
 def _act(kind: Act, table: Input, body: bytes, producer: str | None) -> ProducerAct:
-    hint = 'send {"at": "2020-01-01T08:05:00Z"}, and where wanted "column", "producer", "strict"'
     try:
         given = json.loads(body) if body.strip() else {}
     except (ValueError, RecursionError):
-        raise Refusal(400, BAD_REQUEST, "the body is not JSON", hint) from None
-    if not isinstance(given, dict):
-        raise Refusal(400, BAD_REQUEST, "the body is no JSON object", hint)
-    unknown = sorted(set(given) - ACT_FIELDS[kind])
-    if unknown:
-        raise Refusal(422, BAD_REQUEST, f"`{unknown[0]}` is no part of it", f"it has {', '.join(sorted(ACT_FIELDS[kind]))}")
-    if not isinstance(given.get("strict", False), bool):
-        raise Refusal(422, BAD_REQUEST, "`strict` is true or false")
-    if not isinstance(given.get("column") or "", str):
-        raise Refusal(422, BAD_REQUEST, "`column` is the name of an event-time column")
-    name = _name(given.get("producer", producer), "producer")
-    at = given.get("at")
-    if at is None and kind is Act.BOUND:
-        raise Refusal(422, BAD_REQUEST, "the bound has no time", hint)
-    return ProducerAct(kind, table.id, 0, name, _time(at), given.get("column"), given.get("strict", False))
-
-
-def _time(at: Any) -> int | None:
-    if at is None:
-        return None
-    try:
-        return instant(as_instant(at))
-    except (ValueError, TypeError, OverflowError):
-        raise Refusal(422, BAD_REQUEST, f"{at!r} is no time", 'write it as "2020-01-01T08:05:00Z"') from None
+        raise Refusal(400, BAD_REQUEST, "the body is not JSON", 'send {"at": "2020-01-01T08:05:00Z"}') from None
+    act = read_act(kind, table, given, producer)
+    _name(act.producer, "producer")
+    return act
 
 
 def _key(request: Request) -> str | None:

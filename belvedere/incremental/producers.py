@@ -116,12 +116,14 @@ def holding_back(clock: StreamClock) -> tuple[str | None, ...]:
     unknown = tuple(name for name, p in clock.producers.items() if p.bound is None)
     if unknown and not clock.assumed:
         return unknown
-    known = {name: p.bound for name, p in clock.producers.items() if p.bound is not None}
-    if len(set(known.values())) < 2:
+    floor = clock.bound if clock.assumed else None
+    active = {
+        name: p.bound for name, p in clock.producers.items() if p.bound is not None and (floor is None or p.bound >= floor)
+    }
+    if len(set(active.values())) < 2:
         return ()
-    active = [b for b in known.values() if not clock.assumed or clock.bound is None or b >= clock.bound]
-    least = min(active, default=None)
-    return tuple(name for name, bound in known.items() if bound == least)
+    least = min(active.values())
+    return tuple(name for name, bound in active.items() if bound == least)
 
 
 def _least_of_active(known: Mapping[str | None, Producer], idle_after: int, now: int) -> int | None:

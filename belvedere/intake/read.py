@@ -1,7 +1,7 @@
-"""What a client sends -> rows of an input as Arrow, and the rows that do not fit.
+"""What a client sends -> rows of an input as Arrow and the rows that do not fit; bounds, opens and closes.
 
 In: the input, JSON values. Out: the rows that fit, with `_weight` (-1 for a row with `_delete`), and of each other row its place, text
-and why. Which rows are late is decided in `belvedere.intake.desk`.
+and why; acts of producers. Which rows are late is decided in `belvedere.intake.desk`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ import pyarrow as pa
 
 from belvedere.catalog import Catalog, Input
 from belvedere.errors import BelvedereError, fail
-from belvedere.incremental.entries import Malformed
+from belvedere.incremental.entries import Act, Malformed, ProducerAct
+from belvedere.incremental.event_time import instant
 from belvedere.lang.names import did_you_mean
-from belvedere.rows import arrow_of, converted_row
+from belvedere.rows import arrow_of, as_instant, converted_row
 from belvedere.schema import INGEST_TIME, UID, WEIGHT, Column
 
 DELETE = "_delete"
 IMPORTED = "~imported"
 LONGEST_TEXT = 1_000
+ACT_MEMBERS = {Act.BOUND: {"at", "column", "producer", "strict"}, Act.OPEN: {"at", "producer"}, Act.CLOSE: {"producer"}}
 ARROW_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 
@@ -94,6 +96,33 @@ def _fits(
         refused.append((Malformed(place, _text(rows[place]), str(error).split("\n")[0]), "B6001"))
         return False
     return True
+
+
+def read_act(kind: Act, table: Input, given: Any, producer: str | None = None) -> ProducerAct:
+    """What a producer says, from JSON: a bound (`{"at": ..., "column": ..., "strict": ...}`, or its time alone), an open or a close.
+
+    Raises B5025 where it has another form.
+    """
+    hint = f'write {{"at": "2020-01-01T08:05:00Z"}}; it may have {", ".join(sorted(ACT_MEMBERS[kind] - {"at"}))}'
+    given = {"at": given} if isinstance(given, str | int | float) else given
+    if not isinstance(given, Mapping):
+        raise fail("B5025", f'a {kind.value} of "{table.name}" is a JSON object', hint=hint)
+    unknown = sorted(set(given) - ACT_MEMBERS[kind])
+    if unknown:
+        raise fail("B5025", f'a {kind.value} of "{table.name}" has no `{unknown[0]}`', hint=hint)
+    if not isinstance(given.get("strict", False), bool) or not isinstance(given.get("column") or "", str):
+        raise fail("B5025", f'a {kind.value} of "{table.name}": `strict` is true or false, `column` a name', hint=hint)
+    at = given.get("at")
+    if at is None and kind is Act.BOUND:
+        raise fail("B5025", f'a bound of "{table.name}" has no time', hint=hint)
+    try:
+        time = None if at is None else instant(as_instant(at))
+    except (ValueError, TypeError, OverflowError):
+        raise fail("B5025", f'a {kind.value} of "{table.name}": {at!r} is no time', hint=hint) from None
+    name = given.get("producer", producer)
+    if not isinstance(name, str | None):
+        raise fail("B5025", f'a {kind.value} of "{table.name}": `producer` is a name', hint=hint)
+    return ProducerAct(kind, table.id, 0, name or None, time, given.get("column"), given.get("strict", False))
 
 
 def _is_deletion(table: Input, place: int, row: Any) -> bool:

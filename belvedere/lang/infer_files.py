@@ -20,6 +20,7 @@ import pyarrow as pa
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.lang.infer_values import arrow_type, kind_of_text, kind_of_value, merge
 from belvedere.lang.names import did_you_mean
+from belvedere.schema import CONTROL
 from belvedere.settings import Source
 
 FORMATS = {
@@ -188,7 +189,7 @@ def _schema_of(table: str, files: list[Path], options: Mapping[str, Any], span: 
 def _columns_of(file: Path, options: Mapping[str, Any], rows: int) -> Iterator[tuple[str, Any]]:
     match format_of(file, options):
         case "json":
-            for record in islice(_json_records(file), rows):
+            for record in islice((r for r in _json_records(file) if set(r) != {CONTROL}), rows):
                 yield from ((name, kind_of_value(value)) for name, value in record.items())
         case "csv":
             yield from _csv_columns(file, options, rows)

@@ -8,7 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from belvedere.incremental.entries import ProducerAct
 from belvedere.spark.records import RejectedRow, SourceFile
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A bound among the rows: `position` rows come before it."""
+
+    position: int
+    act: ProducerAct
 
 
 @dataclass(frozen=True)
@@ -21,3 +30,5 @@ class Arrived:
     refused: int = 0
     """How many were refused; `rejected` may hold the first of them only."""
     files: tuple[SourceFile, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    """The bounds that the source carries, in order."""

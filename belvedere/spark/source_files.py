@@ -13,21 +13,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from belvedere.catalog import Input
 from belvedere.errors import fail
 from belvedere.schema import Column
+from belvedere.spark.arrived import Mark
 from belvedere.spark.records import RejectedRow, SourceFile
-from belvedere.spark.source_formats import Reading, by_format, first_line
+from belvedere.spark.source_formats import PlacedMark, Reading, by_format, first_line
 from belvedere.spark.source_large import LARGE_READERS, local_path
+from belvedere.spark.source_marks import has_marks
 from belvedere.spark.source_rows import FILE, LINE, NOT_JSON, REASON, TEXT, collectable, explain_json
 from belvedere.spark.source_small import SMALL_READERS
 
 SMALL_BYTES = 32 << 20
 """Up to so many bytes on disk a table's new files are read in the driver."""
+MOST_LINES = 1 << 40
 KEPT_REJECTED = 10_000
 """So many rejected rows of a data frame are kept with their text; all are counted."""
 
@@ -42,6 +47,7 @@ class Taken:
     rows: pa.Table
     rejected: tuple[RejectedRow, ...] = ()
     refused: int = 0
+    marks: tuple[Mark, ...] = ()
 
 
 def read_files(
@@ -51,30 +57,41 @@ def read_files(
     columns: Sequence[Column],
     options: Mapping[str, Any],
     small_bytes: int = SMALL_BYTES,
+    bounds_of: Input | None = None,
 ) -> Taken:
-    """Read all rows of `files` for `table`. Raises a diagnostic B6003 where Spark fails on files that looked whole."""
+    """Read all rows of `files` for `table`; control rows are bounds on the input `bounds_of`.
+
+    Raises a diagnostic B6003 where Spark fails on files that looked whole.
+    """
     wanted = pa.schema([pa.field(c.name, c.type) for c in columns])
     rows: list[pa.Table] = []
     rejected: list[RejectedRow] = []
     refused = 0
-    readers = SMALL_READERS if sum(f.length for f in files) <= small_bytes else LARGE_READERS
+    marks: list[Mark] = []
     with tempfile.TemporaryDirectory(prefix="belvedere-read-") as scratch:
-        reading = Reading(spark, table, columns, options, Path(scratch))
-        for format_, group in by_format(files, options).items():
+        reading = Reading(spark, table, columns, options, Path(scratch), bounds_of=bounds_of)
+        # bounds count for the rows behind them, so their files are read in order
+        is_marked = has_marks(reading, files)
+        readers = SMALL_READERS if is_marked or sum(f.length for f in files) <= small_bytes else LARGE_READERS
+        for format_, group in by_format(files, options, in_order=is_marked):
             if format_ not in readers:
                 for file in group:
                     reading.reject(file, "is of no known format: json, csv or parquet")
                 continue
+            reading.order[:] = [f.path for f in group]
             for frame in readers[format_](reading, group):
-                taken = _collect(frame, reading, wanted)
+                taken = _collect(frame, reading, wanted, reading.marks[len(marks) :])
+                marks += [Mark(m.position + sum(r.num_rows for r in rows), m.act) for m in taken.marks]
                 rows.append(taken.rows)
                 rejected += taken.rejected
                 refused += taken.refused
+    marks += [Mark(sum(r.num_rows for r in rows), m.act) for m in reading.marks[len(marks) :]]  # of files without any row
     whole = len(reading.rejected)
-    return Taken(pa.concat_tables([wanted.empty_table(), *rows]), (*reading.rejected, *rejected), whole + refused)
+    found = pa.concat_tables([wanted.empty_table(), *rows])
+    return Taken(found, (*reading.rejected, *rejected), whole + refused, tuple(marks))
 
 
-def _collect(frame: DataFrame, reading: Reading, wanted: pa.Schema) -> Taken:
+def _collect(frame: DataFrame, reading: Reading, wanted: pa.Schema, marks: Sequence[PlacedMark]) -> Taken:
     """Run the data frame once and part its rows."""
     try:
         found = collectable(frame).toArrow()
@@ -88,7 +105,21 @@ def _collect(frame: DataFrame, reading: Reading, wanted: pa.Schema) -> Taken:
     fits = pc.is_null(found[REASON])
     bad = found.filter(pc.invert(fits)).select([FILE, LINE, TEXT, REASON])
     kept = tuple(_refused(row, reading) for row in bad.slice(0, KEPT_REJECTED).to_pylist())
-    return Taken(found.filter(fits).select(wanted.names).cast(wanted), kept, bad.num_rows)
+    good = found.filter(fits)
+    return Taken(good.select(wanted.names).cast(wanted), kept, bad.num_rows, _placed(good, reading, marks))
+
+
+def _placed(good: pa.Table, reading: Reading, marks: Sequence[PlacedMark]) -> tuple[Mark, ...]:
+    """How many of the rows come before each control row. The rows are in the order of their files and lines."""
+    if not marks:
+        return ()
+    order: dict[str, int] = {}
+    for path in (*reading.order, *good[FILE].unique().to_pylist()):
+        order.setdefault(path, len(order))
+    files = pc.index_in(good[FILE], value_set=pa.array(list(order))).to_numpy()
+    places = files.astype(np.int64) * MOST_LINES + good[LINE].to_numpy()
+    found = np.searchsorted(places, [order[m.path] * MOST_LINES + m.line for m in marks])
+    return tuple(Mark(int(n), m.act) for n, m in zip(found, marks, strict=True))
 
 
 def _refused(row: Mapping[str, Any], reading: Reading) -> RejectedRow:

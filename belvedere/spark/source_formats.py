@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from belvedere.catalog import Input
+from belvedere.incremental.entries import ProducerAct
 from belvedere.schema import Column
 from belvedere.spark.records import RejectedRow, SourceFile
 from belvedere.spark.source_text import COMPRESSIONS
@@ -28,6 +31,15 @@ FORMATS = {
 
 
 @dataclass(frozen=True)
+class PlacedMark:
+    """A control row: its file, its line, and what it says."""
+
+    path: str
+    line: int
+    act: ProducerAct
+
+
+@dataclass(frozen=True)
 class Reading:
     """New files of one table on their way to rows; what cannot be read is put to `rejected`."""
 
@@ -39,18 +51,28 @@ class Reading:
     rejected: list[RejectedRow] = field(default_factory=list)
     origins: dict[str, str] = field(default_factory=dict)
     """Which file each scratch file was decompressed from."""
+    bounds_of: Input | None = None
+    """The input whose control rows are bounds."""
+    marks: list[PlacedMark] = field(default_factory=list)
+    """The control rows found so far, in order."""
+    order: list[str] = field(default_factory=list)
+    """The paths that are read now, in order."""
 
     def reject(self, file: SourceFile, reason: str) -> None:
         """The whole file cannot be read."""
         self.rejected.append(RejectedRow(self.table, file.path, None, None, reason))
 
 
-def by_format(files: Iterable[SourceFile], options: Mapping[str, Any]) -> dict[str, list[SourceFile]]:
-    """The files by format, in their order; those of no known format under the empty name."""
+def by_format(
+    files: Iterable[SourceFile], options: Mapping[str, Any], in_order: bool = False
+) -> Iterable[tuple[str, list[SourceFile]]]:
+    """The files by format, in their order; those of no known format under the empty name. `in_order`: a new group at each change."""
+    if in_order:
+        return [(name, list(group)) for name, group in groupby(files, lambda f: format_of(f.path, options))]
     groups: dict[str, list[SourceFile]] = {}
     for file in files:
         groups.setdefault(format_of(file.path, options), []).append(file)
-    return groups
+    return groups.items()
 
 
 def format_of(path: str, options: Mapping[str, Any]) -> str:

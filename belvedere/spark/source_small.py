@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 
 from belvedere.spark.records import SourceFile
 from belvedere.spark.source_formats import Reading, csv_header, delimiter_of, first_line, format_of, has_header
+from belvedere.spark.source_marks import take_mark
 from belvedere.spark.source_rows import BAD, FIELDS, FILE, LINE, TEXT, csv_rows, json_rows, typed_rows
 from belvedere.spark.source_text import TextRecord, read_csv_records, read_json_records
 
@@ -23,7 +24,7 @@ Placed = Sequence[tuple[str, TextRecord]]
 
 def read_small_json(reading: Reading, files: Sequence[SourceFile]) -> Iterable[DataFrame]:
     """All files' records as one data frame."""
-    records = [(f.path, r) for f in files for r in _records(reading, f)]
+    records = [(f.path, r) for f in files for r in _records(reading, f) if not take_mark(reading, f.path, r)]
     if records:
         yield json_rows(reading.spark.createDataFrame(_text_table(records)), reading.columns, reading.options)
 

@@ -15,7 +15,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from belvedere.schema import Column
+from belvedere.catalog import Input
+from belvedere.schema import CONTROL, Column
 from belvedere.spark.arrived import Arrived
 from belvedere.spark.records import SourceFile
 from belvedere.spark.source_files import read_files
@@ -32,18 +33,18 @@ class FileTable:
 
     def __init__(
         self,
-        id_: str,
-        table: str,
+        table: Input,
         directory: Path,
         columns: Sequence[Column],
-        primary_key: Sequence[str],
         options: Mapping[str, Any],
         known: set[str],
     ):
-        self.id = id_
-        self.table = table
+        assert table.source is not None
+        self.id = table.id
+        self.bounded = table if table.watermarks and table.schema.find(CONTROL) is None else None
+        self.table = table.source.table
         self.directory = directory
-        self.columns = [replace(c, nullable=c.nullable and c.name not in primary_key) for c in columns]
+        self.columns = [replace(c, nullable=c.nullable and c.name not in table.primary_key) for c in columns]
         self.options = options
         self.known = known
 
@@ -63,8 +64,9 @@ class FileTable:
         new = sorted((f for f in files if self._counts(f.path)), key=lambda f: (f.modified, f.path))
         if not new:
             return None
-        taken = read_files(spark, self.id, new, self.columns, self.options)
-        return Arrived(taken.rows, {"files": len(self.known) + len(new)}, taken.rejected, taken.refused, tuple(new))
+        taken = read_files(spark, self.id, new, self.columns, self.options, bounds_of=self.bounded)
+        read = {"files": len(self.known) + len(new)}
+        return Arrived(taken.rows, read, taken.rejected, taken.refused, tuple(new), taken.marks)
 
     def _counts(self, path: str) -> bool:
         """Whether it is new and finished: writers give unfinished files and directories names with `.` or `_` in front."""

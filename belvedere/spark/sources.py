@@ -131,8 +131,9 @@ class Sources:
             if taken is not None:
                 arrived[id_] = taken
         waiting = self.pushes.waiting()
-        read = {i: a.rows for i, a in arrived.items() if a.rows.num_rows}
-        used, clocks = judge(self.catalog, waiting.clocks, read, now)
+        read = {i: a.rows for i, a in arrived.items() if a.rows.num_rows or a.marks}
+        used, clocks = judge(self.catalog, waiting.clocks, read, now, {i: a.marks for i, a in arrived.items()})
+        used = {i: rows for i, rows in used.items() if isinstance(rows, DataFrame) or rows.num_rows}
         for id_, taken in arrived.items():
             clocks = clocks.counted(id_, taken.refused, malformed=taken.refused) if taken.refused else clocks
         return Batch(arrived, waiting, used | waiting.arrivals(self.catalog), clocks)
@@ -221,7 +222,7 @@ def _open(table: Input, project: Project, offset: Mapping[str, Any], known: set[
         return SensorTable.open(table.id, table.source.table, source.options, offset)
     if source.connector == "files" and source.path is not None:
         options = {**source.options, **table.source.options, **({"format": source.format} if source.format else {})}
-        return FileTable(table.id, table.source.table, source.path, columns, table.primary_key, options, known)
+        return FileTable(table, source.path, columns, options, known)
     raise fail("B6020", f'source "{source.name}" has the connector "{source.connector}", which cannot be read')
 
 

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 from belvedere.catalog import Input, InputKind, LatePolicy, Watermark
+from belvedere.compiler import compile_script
+from belvedere.incremental.entries import Act, ProducerAct
 from belvedere.incremental.event_time import (
     Clocks,
     admit,
@@ -19,7 +21,10 @@ from belvedere.incremental.event_time import (
     pass_time,
     send_bound,
 )
+from belvedere.incremental.producers import StreamClock, bounded, closed, holding_back, opened, settled
 from belvedere.schema import TIMESTAMP, UID, Column, Schema
+from belvedere.spark.arrived import Mark
+from belvedere.spark.late import judge
 from tests.event_time.cases import at, rowtime_cases
 
 MINUTE = 60_000_000
@@ -216,3 +221,31 @@ def test_calls_may_be_cut_anywhere() -> None:
             clocks, start = admission.clocks, start + part.num_rows
         assert late == [r.index for r in together.late]
         assert clocks == together.clocks
+
+
+def test_who_holds_a_stream_back() -> None:
+    clock = opened(StreamClock(), "p1", None, 0)
+    assert holding_back(clock) == ("p1",)
+    clock = bounded(clock, "p2", 50, 0)
+    assert holding_back(clock) == ("p1",)
+    clock = bounded(clock, "p1", 20, 100)
+    assert (clock.bound, holding_back(clock)) == (20, ("p1",))
+    silent = settled(bounded(clock, "p2", 60, 1_000), 500, 1_000)  # p1 was silent for too long
+    assert (silent.bound, silent.assumed, holding_back(silent)) == (60, True, ())
+    assert holding_back(bounded(clock, "p1", 50, 0)) == ()
+    assert holding_back(closed(clock, "p1", 0)) == ()
+
+
+def test_bounds_among_rows_count_for_the_rows_behind_them() -> None:
+    catalog = compile_script("CREATE STREAM s (ts TIMESTAMP, WATERMARK FOR ts) LATE DROP;").catalog
+    given = rows("10:00", "10:10", "9:00", "10:30", "10:20", column="ts")
+    marks = [
+        Mark(2, ProducerAct(Act.BOUND, "s", 0, None, instant(at("9:30")), "ts")),
+        Mark(4, ProducerAct(Act.BOUND, "s", 0, None, instant(at("10:30")), "ts")),
+    ]
+    used, clocks = judge(catalog, Clocks(), {"s": given}, at("12:00"), {"s": marks})
+    assert used["s"].num_rows == 3
+    assert [r["ts"] for r in used["LATE(s)"].to_pylist()] == [at("9:00"), at("10:20")]
+    assert clocks.bound("s", "ts") == instant(at("10:30"))
+    counts = clocks.counts["s"]
+    assert (counts.given, counts.used, counts.late) == (5, 3, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -197,3 +198,40 @@ def test_many_bad_rows_are_counted_and_some_are_kept(spark: Any, tmp_path: Path,
     (tmp_path / "b.parquet").write_bytes(b"PAR1")
     taken = read(spark, [tmp_path / "a.json", tmp_path / "b.parquet"], SMALL)
     assert (taken.rows.num_rows, len(taken.rejected), taken.refused) == (1, 6, 41)
+
+
+@pytest.mark.parametrize("small", [SMALL, LARGE])
+def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, small: int) -> None:
+    from belvedere.catalog import Input, InputKind, Watermark
+    from belvedere.incremental.event_time import instant
+    from belvedere.schema import Schema
+    from belvedere.spark.source_files import read_files
+
+    table = Input("T", "T", InputKind.IMPORT, Schema(COLUMNS), watermarks=(Watermark("at"),))
+    first = ['{"_bound": "2020-01-01T00:00:00Z"}', '{"id": 1}', '{"id": "bad"}']
+    first += ['{"_bound": {"at": "2020-01-02", "strict": true}}', '{"id": 2}']
+    wrong = ["soon", {"at": "2020-01-03", "column": "name"}, {"at": "2020-01-03", "producer": "p"}]
+    texts = {
+        "1.json": "\n".join(first),
+        "2.json": "".join(json.dumps({"_bound": bound}) + "\n" for bound in wrong),
+        "3.json.gz": '{"id": 3, "name": "_bound"}\n{"_bound": "2020-01-04"}',
+        "4.csv": "id\n4\n",
+        "5.json": '{"_bound": "2020-01-05"}\n',
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    files = [file_of(tmp_path / name) for name in texts]
+    taken = read_files(spark, "T", files, COLUMNS, {}, small_bytes=small, bounds_of=table)
+    found = [(m.position, m.act.time, m.act.strict) for m in taken.marks]
+    at = [instant(datetime(2020, 1, day, tzinfo=UTC)) for day in range(1, 6)]
+    assert taken.rows["id"].to_pylist() == [1, 2, 3, 4]
+    assert found == [(0, at[0], False), (1, at[1], True), (3, at[3], False), (4, at[4], False)]
+    assert sorted((Path(r.file or "").name, r.line) for r in taken.rejected) == [
+        ("1.json", 3),
+        ("2.json", 1),
+        ("2.json", 2),
+        ("2.json", 3),
+    ]
+    assert taken.refused == 4
+    only_marks = read_files(spark, "T", files[-1:], COLUMNS, {}, small_bytes=small, bounds_of=table)
+    assert (only_marks.rows.num_rows, [m.position for m in only_marks.marks]) == (0, [0])
