@@ -66,7 +66,7 @@ def run(
     ):
         display.start(api.url, runner.store_url)
         try:
-            runner.run(display.progress, stopped)
+            runner.run(display.progress, stopped, display.notice)
         finally:
             display.end()
 

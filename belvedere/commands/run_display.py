@@ -26,6 +26,8 @@ class Display(Protocol):
 
     def progress(self, progress: Progress) -> None: ...
 
+    def notice(self, text: str) -> None: ...
+
     def end(self) -> None: ...
 
 
@@ -50,6 +52,9 @@ class PlainLines:
         self._write(epoch_line(progress))
         for text in rejected_lines(progress):
             self._write(text)
+
+    def notice(self, text: str) -> None:
+        self._write(text)
 
     def end(self) -> None:
         return
@@ -82,6 +87,9 @@ class JsonLines(PlainLines):
                 "seconds": round(progress.seconds, 4),
             }
         )
+
+    def notice(self, text: str) -> None:
+        self._object({"event": "notice", "text": text})
 
     def end(self) -> None:
         self._object({"event": "end"})
@@ -123,6 +131,9 @@ class LiveTable:
             self.changed[name] = (changes, now)
         for text in rejected_lines(progress):
             self.live.console.print(text, style="yellow", highlight=False, markup=False)
+
+    def notice(self, text: str) -> None:
+        self.live.console.print(text, style="yellow", highlight=False, markup=False)
 
     def end(self) -> None:
         self.live.stop()

@@ -175,6 +175,14 @@ class Desk:
             self._bytes = sum(e.nbytes for e in self.intake.entries)
             self.journal.committed(waiting.sequence)
 
+    def resume(self, last: EpochRow | None) -> None:
+        """Go on from the store's last epoch, which may have taken in what was last handed out, or not."""
+        with self._lock:
+            taken = position_in(last).sequence
+            del self.intake.entries[: max(0, len(self.intake.entries) - (self.journal.last - taken))]
+            self.intake.resume(Clocks.of_document(last.bounds) if last is not None else Clocks())
+            self._bytes = sum(e.nbytes for e in self.intake.entries)
+
     def offset(self, waiting: Waiting) -> dict[str, Any]:
         """What the epoch's row says of the journal."""
         return {"journal": self.journal.id, "sequence": waiting.sequence}
@@ -288,13 +296,16 @@ def _not_written(error: OSError) -> Answer:
     return Answer(503, problem(503, "B8031", "the intake's journal cannot be written", hint))
 
 
+def position_in(last: EpochRow | None) -> Position:
+    """How far a store at epoch `last` has taken the journal in."""
+    known = last.offsets.get(OFFSET, {}) if last is not None else {}
+    return Position(known.get("journal", ""), known.get("sequence", 0))
+
+
 def open_desk(catalog: Catalog, directory: Path, last: EpochRow | None) -> Desk:
     """The desk of a run whose store is at epoch `last`."""
-    if last is None:
-        return Desk(catalog, directory, Clocks(), Position())
-    known = last.offsets.get(OFFSET, {})
-    position = Position(known.get("journal", ""), known.get("sequence", 0))
-    return Desk(catalog, directory, Clocks.of_document(last.bounds), position, last.clock)
+    clocks = Clocks.of_document(last.bounds) if last is not None else Clocks()
+    return Desk(catalog, directory, clocks, position_in(last), last.clock if last is not None else None)
 
 
 __all__ = ["OFFSET", "Answer", "Desk", "Request", "open_desk", "problem"]

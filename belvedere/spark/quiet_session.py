@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from belvedere.spark.session import local_session
 
-OWN_SETTINGS = ("cores", "memory", "trigger", "clock")
+OWN_SETTINGS = ("cores", "memory", "trigger", "clock", "retry")
 """Settings of `[spark]` that are not Spark's own."""
 LAST_WORDS = 2000
 

@@ -138,7 +138,7 @@ class RunLoop:
                 self.sources.wait(POLL_SECONDS)
         finally:
             self._end(query)
-        if self.settings.once and (self.last is None or self.sources.is_pushed):
+        if self.settings.once and (self.last is None or query is None or self.sources.is_pushed):
             self._run_alone()
 
     def _is_over(self, query: StreamingQuery | None) -> bool:

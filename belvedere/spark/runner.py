@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import subprocess
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from pyspark.sql import SparkSession
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError, fail
 from belvedere.incremental import maintain
+from belvedere.incremental.pipeline import Pipeline
 from belvedere.intake.desk import Desk, open_desk
 from belvedere.intake.read import pushed_inputs
 from belvedere.intake.wire import DeskServer
@@ -32,8 +34,11 @@ from belvedere.spark.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettin
 from belvedere.spark.sources import files_read, open_sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store import open_store
+from belvedere.store.faults import is_transient
 
 UNITS = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "second": 1.0, "m": 60.0, "minute": 60.0}
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+"""Seconds between two attempts to reach a store that is away."""
 
 
 class Runner:
@@ -42,6 +47,7 @@ class Runner:
     def __init__(self, script: Path, catalog: Catalog, project: Project, url: str, *, once: bool = False):
         self.script, self.catalog, self.project, self.once = script, catalog, project, once
         self.interval = seconds_of(project.spark.get("trigger", "500 ms"))
+        self.retry = seconds_of(project.spark.get("retry", "1 minute"))
         self.clock_interval = seconds_of(project.spark.get("clock", "1 s"))
         self.owner = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.store = open_store(url)
@@ -54,6 +60,7 @@ class Runner:
             raise
         self.server = DeskServer(self.desk) if self.desk is not None else None
         self.spark: SparkSession | None = None
+        self._failing_since: float | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -61,11 +68,16 @@ class Runner:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def run(self, watch: Callable[[Progress], None], stopped: StopFlag) -> None:
-        """Run epochs until `stopped` is set or, with `once`, nothing is left. Raises BelvedereError for what went wrong."""
+    def run(
+        self, watch: Callable[[Progress], None], stopped: StopFlag, tell: Callable[[str], None] = lambda text: None
+    ) -> None:
+        """Run epochs until `stopped` is set or, with `once`, nothing is left. Raises BelvedereError for what went wrong.
+
+        `tell` hears when the store cannot be reached and is tried again.
+        """
         silence_py4j()
         try:
-            self._run(watch, stopped)
+            self._run(watch, stopped, tell)
         except Exception as error:
             if self._spark_is_gone():
                 if (
@@ -93,13 +105,31 @@ class Runner:
             process.wait(timeout=0.3)
         return process.poll() is not None
 
-    def _run(self, watch: Callable[[Progress], None], stopped: StopFlag) -> None:
+    def _run(self, watch: Callable[[Progress], None], stopped: StopFlag, tell: Callable[[str], None]) -> None:
         # from here on a signal waits: a JVM that is interrupted while it starts would stay behind, an epoch be for nothing
         stopped.interrupts = False
         spark = self.spark = quiet_session(self.project.spark)
         if stopped.is_set():
             return
         pipeline = maintain(self.catalog)
+
+        def progress(found: Progress) -> None:
+            self._failing_since = None
+            watch(found)
+
+        while not stopped.is_set():
+            try:
+                self._run_epochs(spark, pipeline, progress, stopped)
+                return
+            except BelvedereError as error:
+                if not is_transient(error):
+                    raise
+                self._come_back(error, stopped, tell)
+
+    def _run_epochs(
+        self, spark: SparkSession, pipeline: Pipeline, watch: Callable[[Progress], None], stopped: StopFlag
+    ) -> None:
+        """Go on from the store's last epoch until the end, or until the store cannot be reached."""
         engine = Engine(spark, self.catalog, pipeline, self.store, self.project.sinks)
         try:
             self.store.create(RECORDS)
@@ -116,6 +146,35 @@ class Runner:
         finally:
             if not self._spark_is_gone():
                 engine.close()
+
+    def _come_back(self, error: BelvedereError, stopped: StopFlag, tell: Callable[[str], None]) -> None:
+        """Open the store again, with growing pauses; raises the last error where it stays away for longer than `retry`.
+
+        Whether the epoch under way was committed is not known here: the store says it when it is back.
+        """
+        self._failing_since = self._failing_since or time.monotonic()
+        pause = FIRST_PAUSE
+        with contextlib.suppress(BelvedereError):
+            self.store.close()
+        while not stopped.is_set():
+            left = self._failing_since + self.retry - time.monotonic()
+            if left <= 0:
+                raise error
+            tell(f"{error.diagnostics[0].message}; trying again for {left:.0f} s")
+            _wait(min(pause, left), stopped)
+            pause = min(2 * pause, LONGEST_PAUSE)
+            try:
+                self.store = open_store(self.store_url)
+                self.store.acquire(self.owner, LEASE_SECONDS)
+                last = self.store.last_epoch()
+            except BelvedereError as found:
+                if not is_transient(found):
+                    raise
+                error = found
+                continue
+            if self.desk is not None:
+                self.desk.resume(last)
+            return
 
     def _beside(self, ending: str) -> Path:
         """A folder beside a SQLite store, as its name tells; beside the script for a store on a server."""
@@ -136,9 +195,16 @@ class Runner:
             self.desk.close()
         with contextlib.suppress(BelvedereError):
             self.store.release(self.owner)
-        self.store.close()
+        with contextlib.suppress(BelvedereError):
+            self.store.close()
         if self.spark is not None:
             end_spark(self.spark)
+
+
+def _wait(seconds: float, stopped: StopFlag) -> None:
+    end = time.monotonic() + seconds
+    while not stopped.is_set() and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def seconds_of(text: str) -> float:

@@ -21,6 +21,7 @@ from belvedere.intake import journal as journal_module
 from belvedere.intake.desk import Answer, Desk, Request
 from belvedere.intake.journal import Position
 from belvedere.intake.read import find_input, read_rows
+from belvedere.store.protocol import EpochRow
 
 SCRIPT = """
 CREATE STREAM Bid (bidtime TIMESTAMP, price INT, WATERMARK FOR bidtime);
@@ -184,8 +185,11 @@ def test_answered_rows_are_there_once_after_any_crashes(counter: Counter, monkey
         elif step < 0.8:
             heard = dice.random() < 0.5
             counter.epoch(desk_hears=heard)
-            if not heard:
+            if not heard and dice.random() < 0.5:
                 counter.crash()
+            elif not heard:  # the store was away when it committed, and is back
+                offsets = {module.OFFSET: {"journal": counter.position.journal, "sequence": counter.position.sequence}}
+                counter.desk.resume(EpochRow(1, counter.now, offsets=offsets, bounds=counter.clocks.as_document()))
         else:
             counter.crash()
         counter.now += timedelta(seconds=1)
