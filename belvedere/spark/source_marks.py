@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from belvedere.errors import BelvedereError, fail
 from belvedere.incremental.entries import Act
@@ -55,7 +56,7 @@ def take_mark(reading: Reading, path: str, record: TextRecord) -> bool:
         act = read_act(Act.BOUND, table, given[CONTROL])
         if act.producer is not None:
             raise fail("B5025", f'a bound in a file of "{table.name}" names no producer: a source is one')
-        Intake.event_time_column(table, act.column)
+        act = replace(act, column=Intake.event_time_column(table, act.column))
     except BelvedereError as error:
         reading.rejected.append(RejectedRow(reading.table, path, record.line, record.text, error.diagnostics[0].message))
         return True
