@@ -37,7 +37,7 @@ def kill(process: subprocess.Popen[str], url: str) -> None:
 def run_once(script: Path) -> None:
     """`belvedere run --once`, which must end well and say nothing on stderr."""
     process = start_run(script, "--once")
-    _, err = process.communicate(timeout=300)
+    _, err = process.communicate(timeout=600)
     assert (process.returncode, err) == (0, "")
 
 
@@ -61,7 +61,7 @@ def drain(process: subprocess.Popen[str]) -> list[str]:
     return lines
 
 
-def wait_for(condition: Any, what: str, seconds: float = 120.0) -> None:
+def wait_for(condition: Any, what: str, seconds: float = 300.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, what
