@@ -65,6 +65,7 @@ class Journal:
         self.headers: list[Mapping[str, Any]] = []
         try:
             directory.mkdir(parents=True, exist_ok=True)
+            _sync_directory(directory.parent)
             self._lock = _locked(directory)
         except OSError as error:
             raise _unwritable(directory, error) from error

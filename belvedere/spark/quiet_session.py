@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import IO
 
@@ -23,6 +24,8 @@ from belvedere.spark.session import local_session
 OWN_SETTINGS = ("cores", "memory", "trigger", "clock", "retry")
 """Settings of `[spark]` that are not Spark's own."""
 LAST_WORDS = 2000
+ENDING = 1.5
+"""Seconds: a run ends within two of its last epoch, and nothing that Spark holds is needed again."""
 
 _chatter: IO[bytes] | None = None
 
@@ -94,16 +97,24 @@ def jvm_of(spark: SparkSession) -> subprocess.Popen[bytes] | None:
 
 
 def end_spark(spark: SparkSession) -> None:
-    """Stop the session and see its JVM off; it may be gone already."""
+    """Stop the session and see its JVM off within `ENDING` seconds; it may be gone already."""
     process = jvm_of(spark)
+    end = time.monotonic() + ENDING
     if process is None or process.poll() is None:
-        with contextlib.suppress(Exception):  # py4j has many ways to say that the other side is gone
-            spark.stop()
+        stopping = threading.Thread(target=_stop, args=(spark,), daemon=True)
+        stopping.start()
+        stopping.join(None if process is None else ENDING * 2 / 3)
     if process is None:
         return
     if process.stdin is not None:
         process.stdin.close()  # the JVM ends when this pipe does
     try:
-        process.wait(timeout=1.5)
+        process.wait(timeout=max(0.1, end - time.monotonic()))
     except subprocess.TimeoutExpired:
         process.kill()
+        process.wait()
+
+
+def _stop(spark: SparkSession) -> None:
+    with contextlib.suppress(Exception):  # py4j has many ways to say that the other side is gone
+        spark.stop()

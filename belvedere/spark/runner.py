@@ -96,13 +96,13 @@ class Runner:
                 hint="set BELVEDERE_TRACEBACK=1 to see where; the store is at its last good epoch",
             ) from error
 
-    def _spark_is_gone(self) -> bool:
-        """Whether Spark's JVM has ended; it may need a moment to do so."""
+    def _spark_is_gone(self, moment: float = 0.3) -> bool:
+        """Whether Spark's JVM has ended; it may need a moment (seconds) to do so."""
         process = jvm_of(self.spark) if self.spark is not None else None
         if process is None:
             return False
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=0.3)
+            process.wait(timeout=moment)
         return process.poll() is not None
 
     def _run(self, watch: Callable[[Progress], None], stopped: StopFlag, tell: Callable[[str], None]) -> None:
@@ -144,7 +144,7 @@ class Runner:
             )
             RunLoop(spark, engine, self.store, sources, settings, watch, stopped).run()
         finally:
-            if not self._spark_is_gone():
+            if not self._spark_is_gone(0.0):
                 engine.close()
 
     def _come_back(self, error: BelvedereError, stopped: StopFlag, tell: Callable[[str], None]) -> None:
