@@ -16,7 +16,12 @@ CODE = (Path(belvedere.console.__path__[0]) / "console.js").read_text(encoding="
 SURROUNDINGS = """
 const said = [], by = () => ({ set textContent(text) { said.push(text); } });
 const answers = [new Error("away"), { ok: false }, { ok: true }];
-globalThis.fetch = async (path) => { said.push(path); const answer = answers.shift(); if (answer instanceof Error) throw answer; return answer; };
+globalThis.fetch = async (path) => {
+  said.push(path);
+  const answer = answers.shift();
+  if (answer instanceof Error) throw answer;
+  return answer;
+};
 globalThis.setTimeout = (wake) => queueMicrotask(wake);
 whenReady().then(() => console.log(JSON.stringify(said)));
 """
