@@ -135,10 +135,10 @@ class RunLoop:
                 self._renew_lease()
                 if self._wants_epoch(query):
                     self._run_alone()
-                self.sources.wait(POLL_SECONDS)
+                self.sources.pushes.wait(POLL_SECONDS)
         finally:
             self._end(query)
-        if self.settings.once and (self.last is None or query is None or self.sources.is_pushed):
+        if self.settings.once and (self.last is None or query is None or self.sources.pushes.has_waiting):
             self._run_alone()
 
     def _is_over(self, query: StreamingQuery | None) -> bool:
@@ -155,7 +155,7 @@ class RunLoop:
         if time.monotonic() - self._ran < self.settings.interval:
             return False
         now = datetime.now(UTC)
-        return self.sources.is_pushed or self.sources.idles(now) or (query is None and self._is_due(now))
+        return self.sources.pushes.has_waiting or self.sources.idles(now) or (query is None and self._is_due(now))
 
     def _start(self) -> StreamingQuery | None:
         tick = self.settings.reads_clock or self.sources.needs_tick

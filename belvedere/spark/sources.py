@@ -54,11 +54,32 @@ class TableSource(Protocol):
 
 
 class Pushes(Protocol):
-    """What clients push: `belvedere.intake.desk.Desk`, or an `Intake` that nobody pushes to."""
+    """What clients push: `belvedere.intake.desk.Desk`."""
+
+    @property
+    def has_waiting(self) -> bool: ...
 
     def waiting(self) -> Waiting: ...
 
     def committed(self, waiting: Waiting, clocks: Clocks) -> None: ...
+
+    def offset(self, waiting: Waiting) -> Mapping[str, Any]: ...
+
+    def wait(self, seconds: float) -> None: ...
+
+
+class Unpushed(Intake):
+    """The clocks of a script that nobody can push to."""
+
+    has_waiting = False
+
+    def offset(self, waiting: Waiting) -> Mapping[str, Any]:
+        """There is no journal."""
+        return {}
+
+    def wait(self, seconds: float) -> None:
+        """Nothing comes in the meantime."""
+        time.sleep(seconds)
 
 
 @dataclass(frozen=True)
@@ -149,25 +170,14 @@ class Sources:
         """The offsets of all sources by input id, once `batch` is committed; that of the journal under its own name."""
         offsets = {i: dict(t.offset()) for i, t in self.tables.items()}
         offsets |= {i: dict(a.offset) for i, a in batch.arrived.items()}
-        return offsets | ({OFFSET: self.pushes.offset(batch.waiting)} if isinstance(self.pushes, Desk) else {})
+        journal = self.pushes.offset(batch.waiting)
+        return offsets | ({OFFSET: journal} if journal else {})
 
     def committed(self, batch: Batch, clocks: Clocks) -> None:
         """The epoch that took `batch` is in the store, and left the clocks at `clocks`."""
         for id_, arrived in batch.arrived.items():
             self.tables[id_].committed(arrived)
         self.pushes.committed(batch.waiting, clocks)
-
-    def wait(self, seconds: float) -> None:
-        """Wait so long, or until something is pushed."""
-        if isinstance(self.pushes, Desk):
-            self.pushes.wait(seconds)
-        else:
-            time.sleep(seconds)
-
-    @property
-    def is_pushed(self) -> bool:
-        """Whether something was pushed that no epoch has taken."""
-        return isinstance(self.pushes, Desk) and self.pushes.has_waiting
 
 
 def open_sources(
@@ -192,7 +202,7 @@ def open_sources(
             known = set() if id_ in renewed else read_files.get(id_, set())
             offset = {} if id_ in renewed else offsets.get(id_, {})
             tables.append(_open(table, project, offset, known))
-    return Sources(catalog, tables, desk or Intake(catalog, Clocks.of_document(last.bounds) if last else Clocks()))
+    return Sources(catalog, tables, desk or Unpushed(catalog, Clocks.of_document(last.bounds) if last else Clocks()))
 
 
 def _refuse_changed(catalog: Catalog, changed: set[str]) -> None:
