@@ -94,4 +94,8 @@ class Exchange:
         for view in self.spark.catalog.listTables():
             if view.isTemporary and view.name.startswith(f"{self.prefix}_"):
                 self.spark.catalog.dropTempView(view.name)
+        self.discard()
+
+    def discard(self) -> None:
+        """Delete the scratch folder alone: the views go with Spark's process."""
         shutil.rmtree(self._scratch, ignore_errors=True)

@@ -8,32 +8,33 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from typing import IO
 
 from pyspark.sql import SparkSession
 
-from belvedere.spark.session import local_session
+from belvedere.spark.session import SETTINGS, local_session
 
 OWN_SETTINGS = ("cores", "memory", "trigger", "clock", "retry")
 """Settings of `[spark]` that are not Spark's own."""
 LAST_WORDS = 2000
-ENDING = 1.5
-"""Seconds: a run ends within two of its last epoch, and nothing that Spark holds is needed again."""
+ENDING = 0.8
+"""Seconds: a run ends within two of its last epoch."""
 
 _chatter: IO[bytes] | None = None
+_folder: str | None = None
 
 
 def quiet_session(settings: Mapping[str, str]) -> SparkSession:
     """A session with the settings of the project file: `cores`, `memory`, and Spark's own by their names."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark warns of the host's name
-    extra = {"spark.log.level": "OFF"} | {k: v for k, v in settings.items() if k not in OWN_SETTINGS}
+    extra = {"spark.log.level": "OFF", **_own_folder()} | {k: v for k, v in settings.items() if k not in OWN_SETTINGS}
     cores = settings.get("cores")
     with _stderr_aside(), _own_interrupts():
         return local_session(int(cores) if cores else None, settings.get("memory", "4g"), extra)
@@ -96,25 +97,35 @@ def jvm_of(spark: SparkSession) -> subprocess.Popen[bytes] | None:
     return found
 
 
-def end_spark(spark: SparkSession) -> None:
-    """Stop the session and see its JVM off within `ENDING` seconds; it may be gone already."""
+def let_spark_go(spark: SparkSession) -> None:
+    """Tell the session's JVM to end, and do not wait for it."""
     process = jvm_of(spark)
-    end = time.monotonic() + ENDING
-    if process is None or process.poll() is None:
-        stopping = threading.Thread(target=_stop, args=(spark,), daemon=True)
-        stopping.start()
-        stopping.join(None if process is None else ENDING * 2 / 3)
-    if process is None:
-        return
-    if process.stdin is not None:
+    if process is not None and process.stdin is not None:
         process.stdin.close()  # the JVM ends when this pipe does
+
+
+def end_spark(spark: SparkSession) -> None:
+    """See the session's JVM off within `ENDING` seconds; it may be gone already. Nothing that it holds is needed again."""
+    process = jvm_of(spark)
+    if process is None:  # somebody else's
+        spark.stop()
+        return
+    let_spark_go(spark)
     try:
-        process.wait(timeout=max(0.1, end - time.monotonic()))
+        process.wait(timeout=ENDING)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    if _folder is not None:
+        shutil.rmtree(_folder, ignore_errors=True)
 
 
-def _stop(spark: SparkSession) -> None:
-    with contextlib.suppress(Exception):  # py4j has many ways to say that the other side is gone
-        spark.stop()
+def _own_folder() -> dict[str, str]:
+    """Settings that put the JVM's temporary files into a folder that goes with it, however it ends."""
+    global _folder  # noqa: PLW0603
+    _folder = tempfile.mkdtemp(prefix="belvedere-spark-")
+    settings = {"spark.local.dir": _folder}
+    if _folder.split() == [_folder]:
+        options = SETTINGS["spark.driver.extraJavaOptions"]
+        settings["spark.driver.extraJavaOptions"] = f"{options} -Djava.io.tmpdir={_folder}"
+    return settings

@@ -28,7 +28,7 @@ from belvedere.intake.read import pushed_inputs
 from belvedere.intake.wire import DeskServer
 from belvedere.settings import Project
 from belvedere.spark.engine import Engine
-from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, quiet_session
+from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session
 from belvedere.spark.records import RECORDS
 from belvedere.spark.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings, silence_py4j
 from belvedere.spark.sources import files_read, open_sources
@@ -96,13 +96,13 @@ class Runner:
                 hint="set BELVEDERE_TRACEBACK=1 to see where; the store is at its last good epoch",
             ) from error
 
-    def _spark_is_gone(self, moment: float = 0.3) -> bool:
-        """Whether Spark's JVM has ended; it may need a moment (seconds) to do so."""
+    def _spark_is_gone(self) -> bool:
+        """Whether Spark's JVM has ended; it may need a moment to do so."""
         process = jvm_of(self.spark) if self.spark is not None else None
         if process is None:
             return False
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=moment)
+            process.wait(timeout=0.3)
         return process.poll() is not None
 
     def _run(self, watch: Callable[[Progress], None], stopped: StopFlag, tell: Callable[[str], None]) -> None:
@@ -144,8 +144,7 @@ class Runner:
             )
             RunLoop(spark, engine, self.store, sources, settings, watch, stopped).run()
         finally:
-            if not self._spark_is_gone(0.0):
-                engine.close()
+            engine.exchange.discard()
 
     def _come_back(self, error: BelvedereError, stopped: StopFlag, tell: Callable[[str], None]) -> None:
         """Open the store again, with growing pauses; raises the last error where it stays away for longer than `retry`.
@@ -190,6 +189,8 @@ class Runner:
 
     def close(self) -> None:
         """Take no more pushes, give the lease back, close the store, end Spark."""
+        if self.spark is not None:
+            let_spark_go(self.spark)
         if self.server is not None and self.desk is not None:
             self.server.close()
             self.desk.close()
