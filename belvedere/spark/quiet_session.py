@@ -24,8 +24,8 @@ from belvedere.spark.session import SETTINGS, local_session
 OWN_SETTINGS = ("cores", "memory", "trigger", "clock", "retry")
 """Settings of `[spark]` that are not Spark's own."""
 LAST_WORDS = 2000
-ENDING = 0.8
-"""Seconds: a run ends within two of its last epoch."""
+ENDING = 0.4
+"""Seconds that the JVM has to end by itself: a run ends within two of its last epoch."""
 
 _chatter: IO[bytes] | None = None
 _folder: str | None = None
