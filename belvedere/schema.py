@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+PACKED = pa.large_list(pa.field("packed", pa.float64(), nullable=False))
+"""All values of a group as one value of its state: never shown, stored as their bytes."""
 UID = "_uid"
 INGEST_TIME = "_ingest_time"
 ROWTIME = "rowtime"

@@ -19,11 +19,10 @@ from sqlglot import exp, parse_one
 from belvedere.incremental.pipeline import Accumulator
 from belvedere.plan.expressions import column, replace_columns
 from belvedere.plan.nodes import Aggregate, Expr, Item
-from belvedere.schema import Schema
+from belvedere.schema import PACKED, Schema
 
 BIGINT = pa.int64()
 DOUBLE = pa.float64()
-TEXT = pa.string()
 VARIANCES: dict[type[Expr], str] = {
     exp.Variance: "CASE WHEN n > 1 THEN m2 / (n - 1) END",
     exp.VariancePop: "CASE WHEN n > 0 THEN m2 / n END",
@@ -196,14 +195,13 @@ def _variance(value: Expr, result: str) -> Accumulator:
 
 
 def _median(value: Expr) -> Accumulator:
-    """All values of a group packed into one text, so that a group is one row of state however many values it has."""
-    packed = _template("array_join(collect_list(CAST(CAST(x AS DOUBLE) AS STRING)), ' ')", x=value)
-    merge = _template("concat_ws(' ', nullif(old.v, ''), nullif(new.v, ''))")
-    values = "array_sort(transform(split(v, ' '), _e -> CAST(_e AS DOUBLE)))"
+    """All values of a group packed into one, so that a group is one row of state however many values it has."""
+    packed = _template("collect_list(CAST(x AS DOUBLE))", x=value)
+    merge = _template("concat(coalesce(old.v, array()), coalesce(new.v, array()))")
     lower, upper = "element_at(_s, CAST((size(_s) + 1) DIV 2 AS INT))", "element_at(_s, CAST(size(_s) DIV 2 + 1 AS INT))"
     middle = f"CASE WHEN {lower} = {upper} THEN {lower} ELSE 0.5D * {lower} + 0.5D * {upper} END"
-    result = f"CASE WHEN v <> '' THEN element_at(transform(array({values}), _s -> {middle}), 1) END"
-    return Accumulator((("v", TEXT),), (packed,), (merge,), _template(result))
+    result = f"CASE WHEN size(v) > 0 THEN element_at(transform(array(array_sort(v)), _s -> {middle}), 1) END"
+    return Accumulator((("v", PACKED),), (packed,), (merge,), _template(result))
 
 
 @cache

@@ -8,6 +8,8 @@ private stream, a union), the chain's result is stored for it. Nothing is run he
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from belvedere.catalog import Catalog
 from belvedere.incremental.builder import Builder, Part
 from belvedere.incremental.clock_filter import split_clock_filter
@@ -18,14 +20,19 @@ from belvedere.incremental.keep_timed import keep_clock, keep_emission
 from belvedere.incremental.options import Options
 from belvedere.incremental.pipeline import Pipeline, Relation
 from belvedere.incremental.rewrite import replace_node
+from belvedere.incremental.share import share_joins
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Aggregate, Distinct, Emit, Filter, InOrder, Join, JoinKind, Node, Scan, TopK, Values
 
 
 def maintain(catalog: Catalog, options: Options | None = None) -> Pipeline:
     """Decide how each public view, and what it builds on, is kept."""
+    options = options or Options()
+    if options.share:
+        plans = share_joins({i: v.plan for i, v in catalog.views.items()})
+        catalog = replace(catalog, views={i: replace(v, plan=plans[i]) for i, v in catalog.views.items()})
     stored = _roots(catalog)
-    builder = Builder(catalog, options or Options(), stored, _choose)
+    builder = Builder(catalog, options, stored, _choose)
     for id_ in stored:
         builder.relation_of(id_)
     for id_ in dict.fromkeys(e.relation for e in catalog.exports if e.relation not in catalog.subscriptions):

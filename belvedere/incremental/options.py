@@ -12,5 +12,7 @@ class Options:
     join: bool = True
     merge: bool = True
     top: bool = True
+    share: bool = True
+    """Whether views that differ in a filter on now() share the join below it."""
     forget: bool = True
     """Whether state that bounds have made final is dropped."""

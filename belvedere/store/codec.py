@@ -16,6 +16,7 @@ conversions both ways. Equality of stored values is equality of their flat array
 | timestamp in microseconds | INTEGER, microseconds since 1970 UTC | timestamptz; without a zone timestamp |
 | other timestamps, times, lengths of time | INTEGER in the type's unit | bigint |
 | list, struct, map, calendar interval | TEXT, `belvedere.store.nested` | text |
+| values packed in a group's state | BLOB, eight bytes each | bytea |
 | null | INTEGER, always NULL | bigint |
 
 It does not know tables, connections or SQL statements.
@@ -32,6 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.errors import fail
+from belvedere.schema import PACKED
 from belvedere.store.nested import from_json, is_bytes, is_list, to_json
 
 Encode = Callable[[pa.Array], pa.Array]
@@ -120,6 +122,8 @@ def _by_text(dialect: str, type_: pa.DataType) -> Form | None:
         if postgres:
             return Form(text, flat, lambda a: _escape(a.cast(flat)), lambda a: _unescape(a).cast(type_))
         return _casting(text, flat, type_)
+    if type_ == PACKED:
+        return Form("bytea" if postgres else "BLOB", pa.binary(), _bytes_of, _packed_of)
     if is_bytes(type_):
         return _casting("bytea" if postgres else "BLOB", pa.binary(), type_)
     if _TYPES.is_decimal(type_) and type_.precision <= _DIGITS and type_.scale >= 0:
@@ -227,6 +231,34 @@ def _digits_sql(digits: str, type_: pa.DataType) -> str:
     before = type_.precision - type_.scale
     whole = f"coalesce(nullif(ltrim(substr({digits},1,{before}),'0'),''),'0')" if before else "'0'"
     return whole if type_.scale == 0 else f"{whole}||'.'||substr({digits},{before + 1})"
+
+
+# --- packed values --------------------------------------------------------------------------------------------------------
+
+
+def _bytes_of(lists: pa.Array) -> pa.Array:
+    """The values of each list as its bytes: the same buffers under another type."""
+    compact = pa.concat_arrays([lists])
+    offsets = pc.multiply(compact.offsets, 8).cast(pa.int32())
+    values = compact.values
+    data = values.buffers()[1]
+    if data is None:
+        data = pa.py_buffer(b"")
+    buffers = [compact.buffers()[0], offsets.buffers()[1], data.slice(8 * values.offset)]
+    return pa.Array.from_buffers(pa.binary(), len(compact), buffers, null_count=compact.null_count)
+
+
+def _packed_of(texts: pa.Array) -> pa.Array:
+    """The inverse of `_bytes_of`."""
+    compact = pa.concat_arrays([texts.cast(pa.large_binary())])
+    validity, places, data = compact.buffers()
+    ends = pa.Array.from_buffers(pa.int64(), len(compact) + 1, [None, places])
+    offsets = pc.divide(ends, 8)
+    content = pa.py_buffer(b"") if data is None else data
+    values = pa.Array.from_buffers(pa.float64(), offsets[-1].as_py(), [None, content])
+    return pa.Array.from_buffers(
+        PACKED, len(compact), [validity, offsets.buffers()[1]], null_count=compact.null_count, children=[values]
+    )
 
 
 # --- strings in Postgres, which has no U+0000 ----------------------------------------------------------------------------

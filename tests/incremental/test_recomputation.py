@@ -86,7 +86,7 @@ def drive(wb: Workbench, random: Random, epochs: int) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", range(6))
 def test_every_view_equals_its_batch_run_after_every_epoch(spark: Any, seed: int) -> None:
-    options = [Options(), Options(join=False, merge=False), Options(merge=False)][seed % 3]
+    options = [Options(), Options(join=False, merge=False, share=False), Options(merge=False)][seed % 3]
     catalog = catalog_of(seed, views=8, public_stream=seed % 2 == 0)
     wb = Workbench.of_catalog(catalog, spark=spark, options=options)
     try:

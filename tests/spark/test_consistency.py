@@ -24,7 +24,9 @@ Indebted := SELECT account FROM Balance WHERE balance < (SELECT avg(balance) FRO
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("options", [Options(), Options(join=False, merge=False, top=False)], ids=["cheaper", "plain"])
+@pytest.mark.parametrize(
+    "options", [Options(), Options(join=False, merge=False, top=False, share=False)], ids=["cheaper", "plain"]
+)
 def test_the_total_is_zero_in_every_epoch(spark: Any, options: Options) -> None:
     random = Random(7)
     wb = Workbench(SCRIPT, spark=spark, options=options)

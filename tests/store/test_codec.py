@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from belvedere.errors import BelvedereError
-from belvedere.schema import TIMESTAMP, Column, Schema
+from belvedere.schema import PACKED, TIMESTAMP, Column, Schema
 from belvedere.store import Store, StoredTable
 from belvedere.store.codec import DecimalForm, decimal_form, decimal_to_text_sql, form, scalar
 from tests.store.samples import code, epoch
@@ -77,6 +77,7 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "interval": (pa.month_day_nano_interval(), st.tuples(*[st.integers(-999, 999)] * 3).map(pa.MonthDayNano)),
     "nothing": (pa.null(), st.none()),
     "list": (pa.list_(pa.float64()), st.lists(st.none() | DOUBLE, max_size=3)),
+    "packed": (PACKED, st.lists(DOUBLE, max_size=3)),
     "struct": (INNER, INNER_VALUES),
     "map": (pa.map_(pa.string(), INNER), st.dictionaries(TEXT, st.none() | INNER_VALUES, max_size=2).map(lambda d: list(d.items()))),
     "deep": (pa.list_(pa.struct([("x", pa.list_(pa.list_(pa.int64())))])), DEEP),
