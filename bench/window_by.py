@@ -1,8 +1,10 @@
-"""`python -m bench.window_by`: the WINDOW BY paper's queries against Spark's OVER, a nested loop and DuckDB, in one run.
+"""`python -m bench.window_by`: the WINDOW BY paper's queries against Spark SQL, a nested loop and DuckDB, in one run.
 
 Each query computes its windows over the same cached rows and reduces them to one checksum, so that no result is left out and none
-travels. OVER runs with Spark's segment tree on. The nested loop is the paper's rewrite of unbounded windows: a join of starts,
-ends and rows. Rows: `stations` series of equal length; `threshold` sets how long Fig. 13's windows get.
+travels. "WINDOW BY" gives its rows in order; "any order" and all others do not. "Spark SQL" is OVER with Spark's segment tree on, or for
+tumbling windows the window functions and GROUP BY that give the same windows. The nested loop is the paper's rewrite of unbounded
+windows: a join of starts, ends and rows.
+Rows: `stations` series of equal length; a threshold of `cold` (of 1000) gives windows of about 1000 / (1000 - cold) rows.
 """
 
 from __future__ import annotations
@@ -11,12 +13,14 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from belvedere.spark.session import local_session
-from belvedere.spark.window_by.run import sql
+from belvedere.spark.window_by.run import run_window_query, sql
+from belvedere.spark.window_by.tuples import Spread
 
-ROW = "{:<22}{:>12}{:>22}{:>22}{:>22}"
+ROW = "{:<22}{:>12}{:>12}{:>22}{:>22}{:>22}"
 HEAD = "FROM ghcn AS g WINDOW BY w PARTITION BY g.station ORDER BY g.day TYPE "
 COLD = "START AS s WHEN s.val < {c} END NEXT AS n WHEN n.val >= {c}"
 OVER = "SELECT val, {f}(val) OVER (PARTITION BY station ORDER BY day {frame}) AS a FROM ghcn"
@@ -27,6 +31,22 @@ ends AS (SELECT s.station, s.p, min(e.p) AS e FROM numbered s JOIN numbered e ON
   AND (e.following >= {c} OR e.p = e.n) WHERE s.val < {c} GROUP BY s.station, s.p)
 SELECT s.station, s.p, avg(x.val) AS a FROM ends s JOIN numbered x ON x.station = s.station AND x.p BETWEEN s.p AND s.e
 GROUP BY s.station, s.p
+"""
+SPELLS = """
+WITH marked AS (SELECT *, lead(val) OVER (PARTITION BY station ORDER BY day) AS following FROM ghcn),
+moved AS (SELECT *, CASE WHEN following >= {c} THEN 0 WHEN val < {c} THEN 1 END AS turn FROM marked),
+state AS (SELECT *, coalesce(last_value(turn, true) OVER (PARTITION BY station ORDER BY day
+  ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS open FROM moved),
+numbered AS (SELECT *, sum(CASE WHEN open = 0 AND val < {c} THEN 1 ELSE 0 END) OVER (PARTITION BY station ORDER BY day) AS spell FROM state)
+SELECT avg(val) AS a FROM numbered WHERE open = 1 OR val < {c} GROUP BY station, spell
+"""
+BLOCKS = """
+SELECT avg(val) AS a FROM (SELECT *, row_number() OVER (PARTITION BY station ORDER BY day) AS p FROM ghcn) GROUP BY station, (p - 1) DIV 20
+"""
+SESSIONS = """
+WITH gaps AS (SELECT *, CASE WHEN day - lag(day) OVER (PARTITION BY station ORDER BY day) > 2 THEN 1 ELSE 0 END AS gap FROM ghcn),
+numbered AS (SELECT *, sum(gap) OVER (PARTITION BY station ORDER BY day) AS session FROM gaps)
+SELECT avg(val) AS a FROM numbered GROUP BY station, session
 """
 
 
@@ -41,8 +61,8 @@ class Contest:
     duck: str | None = None
 
 
-def contests(lengths: list[int], cold: int) -> Iterator[Contest]:
-    """The paper's queries; the counted ones for several lengths."""
+def contests(lengths: list[int], colds: list[int]) -> Iterator[Contest]:
+    """The paper's queries; the counted ones for several lengths, the cold ones for several thresholds."""
     for length in lengths:
         frame = f"ROWS BETWEEN CURRENT ROW AND {length - 1} FOLLOWING"
         counted = (
@@ -54,15 +74,15 @@ def contests(lengths: list[int], cold: int) -> Iterator[Contest]:
     week = "RANGE BETWEEN CURRENT ROW AND 7 FOLLOWING"
     range_query = HEAD + "SLIDING START AS s END NEXT AS n WHEN n.day - s.day > 7 SELECT ARRAY_AVG(w[*].val) AS a"
     yield Contest("11 one week", range_query, OVER.format(f="AVG", frame=week), None, OVER.format(f="AVG", frame=week))
-    yield Contest(
-        "13 while cold",
-        HEAD + f"SLIDING {COLD.format(c=cold)} SELECT ARRAY_AVG(w[*].val) AS a",
-        None,
-        LOOP.format(c=cold),
-        LOOP.format(c=cold),
-    )
-    yield Contest("14 cold spells", HEAD + f"TUMBLING {COLD.format(c=cold)} SELECT ARRAY_AVG(w[*].val) AS a")
-    yield Contest("15 blocks of 20", HEAD + "TUMBLING START AT sp END AT ep WHEN ep - sp = 19 SELECT ARRAY_AVG(w[*].val) AS a")
+    for cold in colds:
+        average = f"{COLD.format(c=cold)} SELECT ARRAY_AVG(w[*].val) AS a"
+        loop, spells = LOOP.format(c=cold), SPELLS.format(c=cold)
+        yield Contest(f"13 while below {cold}", HEAD + f"SLIDING {average}", None, loop, loop)
+        yield Contest(
+            f"14 spells below {cold}", HEAD + f"TUMBLING {average}", spells, None, spells.replace(", true)", " IGNORE NULLS)")
+        )
+    blocks = "TUMBLING START AT sp END AT ep WHEN ep - sp = 19 SELECT ARRAY_AVG(w[*].val) AS a"
+    yield Contest("15 blocks of 20", HEAD + blocks, BLOCKS, None, BLOCKS.replace("DIV", "//"))
     yield Contest("16 weeks", HEAD + "TUMBLING START AS s END NEXT AS n WHEN n.day - s.day > 7 SELECT ARRAY_AVG(w[*].val) AS a")
     neighbours = "LABEL AS l AT lp START AT sp WHEN lp - sp = 1 END AT ep WHEN ep - lp = 1 SELECT ARRAY_AVG(w[*].val) AS a"
     frame = "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING"
@@ -78,9 +98,8 @@ def contests(lengths: list[int], cold: int) -> Iterator[Contest]:
     yield Contest(
         "19 until now", HEAD + "SLIDING " + growing, OVER.format(f="AVG", frame=frame), None, OVER.format(f="AVG", frame=frame)
     )
-    yield Contest(
-        "20 sessions", HEAD + "TUMBLING START AS s END AS e NEXT AS n WHEN n.day - e.day > 2 SELECT ARRAY_AVG(w[*].val) AS a"
-    )
+    sessions = "TUMBLING START AS s END AS e NEXT AS n WHEN n.day - e.day > 2 SELECT ARRAY_AVG(w[*].val) AS a"
+    yield Contest("20 sessions", HEAD + sessions, SESSIONS, None, SESSIONS)
 
 
 def rows(spark: Any, count: int, stations: int) -> Any:
@@ -102,13 +121,18 @@ def seconds(action: Callable[[], Any], repeats: int) -> tuple[float, float]:
     return best, answer
 
 
+def in_any_order(spark: Any, text: str, tables: dict[str, Any]) -> Any:
+    """The query without the order of its rows."""
+    return run_window_query(spark, text, tables, spread=Spread.HASHED)
+
+
 def spark_sum(frame: Any) -> float:
     return float(frame.selectExpr("sum(a) AS s").collect()[0].s or 0)
 
 
-def measure(count: int, stations: int, lengths: list[int], cold: int, repeats: int, loops: bool) -> None:
+def measure(count: int, stations: int, lengths: list[int], colds: list[int], repeats: int, loops: bool, memory: str) -> None:
     """Print one table."""
-    spark = local_session(memory="6g")
+    spark = local_session(memory=memory)
     ghcn = rows(spark, count, stations).cache()
     ghcn.count()
     ghcn.createOrReplaceTempView("ghcn")
@@ -121,13 +145,16 @@ def measure(count: int, stations: int, lengths: list[int], cold: int, repeats: i
         return float(duck.execute(f"SELECT sum(a) FROM ({text})").fetchall()[0][0] or 0)
 
     print(f"{count:,} rows, {stations:,} partitions, seconds")
-    print(ROW.format("query", "WINDOW BY", "OVER", "nested loop", "DuckDB"))
-    for contest in contests(lengths, cold):
+    print(ROW.format("query", "WINDOW BY", "any order", "Spark SQL", "nested loop", "DuckDB"))
+    for contest in contests(lengths, colds):
         mine, answer = seconds(lambda c=contest: spark_sum(sql(spark, c.window_by, ghcn=ghcn)), repeats)  # type: ignore[misc]
-        cells = [contest.name, f"{mine:.2f}"]
+        loose, _ = seconds(lambda c=contest: spark_sum(in_any_order(spark, c.window_by, {"ghcn": ghcn})), repeats)  # type: ignore[misc]
+        cells = [contest.name, f"{mine:.2f}", f"{loose:.2f}"]
         for text, run in ((contest.over, by_spark), (contest.loop if loops else None, by_spark), (contest.duck, by_duck)):
             cells.append(against(run, text, answer, repeats) if text is not None else "")
         print(ROW.format(*cells), flush=True)
+    duck.close()
+    ghcn.unpersist()
 
 
 def against(run: Callable[[str], float], text: str, answer: float, repeats: int) -> str:
@@ -151,15 +178,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m bench.window_by", description="WINDOW BY against OVER, nested loops and DuckDB"
     )
-    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--stations", type=int, nargs="+", default=[500, 1], help="numbers of partitions to try")
     parser.add_argument("--lengths", type=int, nargs="+", default=[10, 1_000, 100_000])
-    parser.add_argument("--cold", type=int, default=900, help="threshold of Fig. 13 and 14: 900 gives windows of some ten rows")
+    parser.add_argument("--cold", type=int, nargs="+", default=[900], help="thresholds of Fig. 13 and 14")
+    parser.add_argument("--memory", default="6g", help="of the JVM")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--loops", action="store_true", help="run the nested loops too: slow where windows are long")
     given = parser.parse_args()
-    for stations in given.stations:
-        measure(given.rows, stations, given.lengths, given.cold, given.repeats, given.loops)
+    for rows_given, stations in product(given.rows, given.stations):
+        measure(rows_given, stations, given.lengths, given.cold, given.repeats, given.loops, given.memory)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from belvedere.plan.nodes import (
     Unnest,
     Window,
 )
+from belvedere.plan.window_by import WindowBlock
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,10 @@ def partition_of(node: Node) -> Partition | None:
             return _by_columns(node, node.partition)
         case TimeWindow() if node.partition:
             return _by_columns(node, node.partition)
+        case WindowBlock() if node.partition:
+            exprs = tuple(column(n) for n in node.partition)
+            output = node.partition_columns
+            return Partition((exprs,), tuple(column(c.name) for c in output), tuple(c.type for c in output))
         case _:
             return None
 

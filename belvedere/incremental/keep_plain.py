@@ -10,6 +10,7 @@ from belvedere.incremental.pipeline import Relation, Rule, Stage
 from belvedere.incremental.rewrite import carry, replace_node
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Aggregate, Item, Join, Node, Scan, TopK
+from belvedere.plan.window_by import WindowBlock
 
 
 def keep_linear(builder: Builder, plan: Node, part: Part) -> Relation:
@@ -28,6 +29,8 @@ def keep_keyed(builder: Builder, plan: Node, top: Node, partition: Partition, pa
     extra = tuple(Item(f"_by{n}", e, t) for n, (e, t) in enumerate(zip(partition.output, partition.types, strict=True)))
     whole, names = carry(whole, operator, extra)
     reason = "key by key: " + (", ".join(e.sql(dialect="spark") for e in partition.output) or "one group")
+    if isinstance(top, WindowBlock):
+        reason = f"all windows of the changed {', '.join(top.partition)}; {top.found}"
     stage = Stage(part.name, Rule.KEYED, whole, slots, None, part.owner, reason)
     relation = builder.emit(stage, False, part.view)
     path = builder.drafts[part.name].path(tuple(column(n) for n in names), partition.types)
@@ -67,5 +70,9 @@ def _why_whole(node: Node) -> str:
             return f"a {node.kind} join without an equality between columns"
         case Aggregate():
             return "grouping sets share no key"
+        case WindowBlock() if len(node.relations) > 1:
+            return f"it reads several tables: join them in a view of its own, and write WINDOW BY over that; {node.found}"
+        case WindowBlock():
+            return f"no column of the table in PARTITION BY, so any row may change any window; {node.found}"
         case _:
             return "no key to split by"

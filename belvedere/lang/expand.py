@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from belvedere.catalog import Catalog, View
 from belvedere.lang.definitions import OWNER
+from belvedere.lang.dialect import Sqrl
 from belvedere.lang.expand_paths import PathExpansion, base_name, fresh, requalify
 from belvedere.lang.parse import parse_script
 from belvedere.lang.path_aggregates import expand_path_aggregates, is_scalar
@@ -24,6 +25,7 @@ from belvedere.lang.statements import (
     DefineView,
     DistinctOn,
     Statement,
+    WindowByBlock,
     WindowCall,
 )
 from belvedere.plan.nodes import Scan
@@ -33,12 +35,15 @@ def expand(catalog: Catalog, id_: str) -> str:
     """`CREATE VIEW ... AS` the standard SQL of a view."""
     view = catalog.views[id_]
     query = _Expansion(catalog).query(view)
+    name = exp.to_identifier(view.name, quoted="." in view.name).sql("spark")
+    if isinstance(query, WindowByBlock):
+        return f"CREATE VIEW {name} AS\n{query.sql(dialect=Sqrl)}"  # the standard has no such clause
     for call in list(query.find_all(WindowCall)):
         call.replace(_window_call(call))
     for version in query.find_all(exp.Version):
         version.set("this", "FOR SYSTEM_TIME")  # the standard's words
     text = query.sql(dialect="spark", pretty=True, comments=False, max_text_width=100)
-    return f"CREATE VIEW {exp.to_identifier(view.name, quoted='.' in view.name).sql('spark')} AS\n{text}"
+    return f"CREATE VIEW {name} AS\n{text}"
 
 
 def _window_call(call: exp.Expr) -> exp.Expr:

@@ -24,17 +24,7 @@ from belvedere.lang.types import Typed
 from belvedere.plan.nodes import Expr, Node, TimeWindow, TimeWindowKind, Values
 from belvedere.schema import TIMESTAMP, Column
 
-HINTS = {
-    "version": "write `JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`",
-    "over": "windows of streams are for joins of two streams by name: SELECT STREAM ... FROM a OVER (...) JOIN b ON ...",
-}
-UNSUPPORTED = {
-    "pivots": "PIVOT",
-    "sample": "TABLESAMPLE",
-    "when": "time travel",
-    "version": "FOR SYSTEM_TIME AS OF",
-    "over": "OVER",
-}
+UNSUPPORTED = {"pivots": "PIVOT", "sample": "TABLESAMPLE", "when": "time travel", "version": "FOR SYSTEM_TIME AS OF"}
 
 
 def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[Source]]:
@@ -178,7 +168,8 @@ def refuse_options(frame: Frame, item: exp.Expr) -> None:
     """PIVOT and other clauses of a table that would silently mean nothing."""
     for key, word in UNSUPPORTED.items():
         if item.args.get(key):
-            raise frame.context.fail("B3027", f"{word} is not supported here", item, HINTS.get(key))
+            hint = "write `JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`" if key == "version" else None
+            raise frame.context.fail("B3027", f"{word} is not supported here", item, hint)
 
 
 def renamed(frame: Frame, source: Source, item: exp.Expr) -> Source:

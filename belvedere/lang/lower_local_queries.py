@@ -20,7 +20,7 @@ from belvedere.lang.path_aggregates import is_scalar
 from belvedere.lang.resolve import unwrap_query
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.select_items import output_name
-from belvedere.lang.statements import DefineLocalQuery
+from belvedere.lang.statements import DefineLocalQuery, WindowByBlock
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import unused_name
 from belvedere.plan.nodes import Item
@@ -30,6 +30,9 @@ def define_local_query(script: ScriptLowering, statement: DefineLocalQuery) -> N
     """`T.c := SELECT ...`: one aggregate without GROUP BY is a column, everything else a nested table."""
     owner = script.owner(statement.path.owner, statement.path.span)
     query = unwrap_query(statement.query)
+    if isinstance(query, WindowByBlock):
+        hint = "write it as a view, and a relationship to it"
+        raise fail("B5020", "WINDOW BY cannot stand in a local query", span=statement.span, hint=hint)
     if not isinstance(query, exp.Select):
         raise fail("B4023", "a local query is one SELECT", span=statement.span, hint="define the set operation as a view first")
     if is_scalar(query):

@@ -11,8 +11,9 @@ from belvedere.lang import types as t
 from belvedere.lang.lower_query import lower_query
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.parameters import default_of, infer_parameters
+from belvedere.lang.resolve import unwrap_query
 from belvedere.lang.script_lowering import ScriptLowering, finish_plan
-from belvedere.lang.statements import DefineTemplate, ExportStatement
+from belvedere.lang.statements import DefineTemplate, ExportStatement, WindowByBlock
 from belvedere.lang.types import Typed
 
 
@@ -27,6 +28,9 @@ def define_export(script: ScriptLowering, statement: ExportStatement) -> None:
 
 def define_template(script: ScriptLowering, statement: DefineTemplate) -> None:
     """`Q(name TYPE) := query` or a top-level SELECT with `?` or `:name`."""
+    if isinstance(unwrap_query(statement.query), WindowByBlock):
+        hint = "write it as a view, and query that"
+        raise fail("B5020", "WINDOW BY cannot stand in a query template", span=statement.span, hint=hint)
     parameters: dict[str, Typed] = {}
     defaults: dict[str, bool | int | float | str] = {}
     for written in statement.parameters:

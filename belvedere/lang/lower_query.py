@@ -14,7 +14,7 @@ from sqlglot import exp
 from belvedere.errors import Diagnostic
 from belvedere.lang import types as t
 from belvedere.lang.definitions import Definitions
-from belvedere.lang.frame import Context, Frame
+from belvedere.lang.frame import Context, Frame, scan
 from belvedere.lang.from_items import lower_item
 from belvedere.lang.lower_select import SelectLowering
 from belvedere.lang.lower_stream import emitted, lower_stream
@@ -22,9 +22,10 @@ from belvedere.lang.names import did_you_mean
 from belvedere.lang.resolve import unwrap_query
 from belvedere.lang.scope import Scope, Source
 from belvedere.lang.select_items import limits, make_order, ordinal
-from belvedere.lang.statements import WindowByBlock, emit_of, is_stream
+from belvedere.lang.statements import WindowByBlock, emit_of, is_stream, span_of
 from belvedere.lang.subqueries import Inner
 from belvedere.lang.types import Typed
+from belvedere.lang.window_by_lower import lower_window_query
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import carry_keys, item_of
 from belvedere.plan.nodes import (
@@ -57,9 +58,19 @@ def lower_query(query: exp.Query, context: Context, outer: Scope | None = None) 
     """A whole query: visible columns are its outputs."""
     query = unwrap_query(query)
     if isinstance(query, WindowByBlock):
-        raise context.fail("B5020", "WINDOW BY is not supported in a script yet", query, "use `belvedere query`")
+        return emitted(_window_by(query, context), query, context)
     context = with_tables(query, context)
     return emitted(_unemitted(query, context, outer), query, context)
+
+
+def _window_by(query: WindowByBlock, context: Context) -> Node:
+    """A query in the language of WINDOW BY, over the script's tables and views."""
+    definitions = context.definitions
+    sources = {relation.name: scan(relation) for relation in definitions}
+    start = span_of(query, context.file).start
+    block, found = lower_window_query(query.text_of, sources, context.file, start, definitions.broken)
+    context.diagnostics += [d for d in found if d not in context.diagnostics]
+    return block
 
 
 def _unemitted(query: exp.Query, context: Context, outer: Scope | None) -> Node:
@@ -116,7 +127,9 @@ def lower_subquery(query: exp.Query, context: Context, outer: Scope | None, *, d
 def refuse_stream_forms(query: exp.Query, context: Context) -> None:
     """EMIT, SELECT STREAM and WINDOW BY inside an expression."""
     if isinstance(query, WindowByBlock):
-        raise context.fail("B5020", "WINDOW BY is not supported in a script yet", query, "use `belvedere query`")
+        raise context.fail(
+            "B5020", "WINDOW BY cannot stand in an expression of SQL", query, "write it as a view, and read that"
+        )
     if emit_of(query) is not None or _streams(query):
         raise context.fail(
             "B5010", "EMIT and STREAM cannot stand in an expression's subquery", query, "write a view with it first"

@@ -33,8 +33,7 @@ def define_view(script: ScriptLowering, statement: DefineView) -> None:
     context = script.context()
     plan = lower_query(statement.query, context)
     plan = _unordered(plan, statement.query, context)
-    made = script.add_view(statement.path.text, plan, statement.span, statement.doc, query=statement.query)
-    script.keep_history(made, statement.history)
+    script.add_view(statement.path.text, plan, statement.span, statement.doc, query=statement.query)
 
 
 def _unordered(plan: Node, query: exp.Query, context: Context) -> Node:
@@ -78,7 +77,7 @@ def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:
     name = statement.path.text
     same = script.definitions.find(name)
     like = same if same is not None and same.name == relation.name else None
-    script.keep_history(script.add_view(name, plan, statement.span, statement.doc, like=like), statement.history)
+    script.add_view(name, plan, statement.span, statement.doc, like=like)
 
 
 def _arrival(source: Source, orders: Sequence[Order]) -> tuple[Order, ...]:

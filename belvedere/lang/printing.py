@@ -20,7 +20,7 @@ class SqrlGenerator(SparkGenerator):
         **SparkGenerator.TRANSFORMS,
         Emit: lambda self, e: self.emit_sql(e),
         WindowCall: lambda self, e: self.windowcall_sql(e),
-        WindowByBlock: lambda self, e: e.text_of,
+        WindowByBlock: lambda self, e: self._with_emit(e, e.text_of),
     }
 
     def emit_sql(self, expression: Emit) -> str:

@@ -6,7 +6,6 @@ reading can get over is in `findings`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from belvedere.catalog import ChangeKind, InputKind
 from belvedere.errors import Span
 from belvedere.lang.checks import check_query
-from belvedere.lang.clauses import ClauseParser, cut_history
+from belvedere.lang.clauses import ClauseParser
 from belvedere.lang.dialect import Sqrl
 from belvedere.lang.names import nearest_name
 from belvedere.lang.positions import map_tokens
@@ -61,8 +60,7 @@ class StatementParser(ClauseParser):
     def __init__(self, raw: RawStatement, text: str, file: str, read: Tokens):
         super().__init__(dialect=SQRL)
         self.raw, self.text, self.file, self.read = raw, text, file, read
-        definition, self._tail = cut_history(raw.tokens)
-        self.begin(definition, text, raw.streams)
+        self.begin(raw.tokens, text, raw.streams)
         self._map = map_tokens(raw.tokens)
 
     def here(self) -> Token:
@@ -74,17 +72,7 @@ class StatementParser(ClauseParser):
         statement = self._statement()
         if self._curr:
             self._leftover(statement)
-        return self._with_history(statement) if self._tail else statement
-
-    def _with_history(self, statement: Statement) -> Statement:
-        found = self.findings
-        self.begin(self._tail, self.text, self.raw.streams)
-        clause = self._history_clause()
-        self.findings = [*found, *self.findings]
-        if isinstance(statement, DefineView | DistinctOn):
-            return replace(statement, history=clause)
-        hint = "write it after the query of a view, or after the columns of an input"
-        raise Problem("B4031", "WITH HISTORY cannot stand here", clause.span.start, clause.span.end, hint)
+        return statement
 
     def _leftover(self, statement: Statement) -> None:
         hint = None
@@ -236,11 +224,20 @@ class StatementParser(ClauseParser):
         )
 
     def _window_by(self) -> WindowByBlock:
-        start, end = self._curr.start, self._tokens[-1].end + 1
+        last = self._emit_index()
+        start, end = self._curr.start, self._tokens[last - 1].end + 1
         block = WindowByBlock(text=self.text[start:end], start=start, end=end)
         block.meta["start"], block.meta["end"] = start, end
-        self._advance(self._tokens_size - self._index)
+        self._advance(last - self._index)
+        if self._at_emit():
+            block.set("emit", self._place(self._parse_emit()))
         return block
+
+    def _emit_index(self) -> int:
+        """Where the EMIT clause of a query with WINDOW BY begins, or the statement ends."""
+        words = [t.text.upper() for t in self._tokens] + [""]
+        places = range(self._index + 1, self._tokens_size)
+        return next((i for i in places if words[i] == "EMIT" and words[i + 1] in ("STREAM", "AFTER")), self._tokens_size)
 
     def _query_or_expression(self) -> exp.Expr:
         if self._is_window_by():

@@ -62,9 +62,12 @@ class WindowCall(exp.Expression):
 
 
 class WindowByBlock(exp.Expression, exp.Query):
-    """A query with WINDOW BY, as written: `text` (a string) and its place `start`, `end` in the script (also in `meta`)."""
+    """A query with WINDOW BY, as written: `text` (a string) and its place `start`, `end` in the script (also in `meta`).
 
-    arg_types: ClassVar[dict[str, bool]] = {"text": True, "start": True, "end": True, "with_": False}
+    `emit` is the EMIT clause after it; the text is without it.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {"text": True, "start": True, "end": True, "with_": False, "emit": False}
 
     @property
     def text_of(self) -> str:
@@ -199,20 +202,11 @@ class CreateInput(Statement):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistoryClause:
-    """`WITH HISTORY [KEEP interval]` after a view: how long versions that are over stay; None = always."""
-
-    keep: exp.Interval | None = None
-    span: Span
-
-
-@dataclass(frozen=True, kw_only=True)
 class DefineView(Statement):
     """`CREATE [OR REPLACE] VIEW V AS query` or `V := query`. `path` has one part."""
 
     path: Path
     query: Query
-    history: HistoryClause | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +217,6 @@ class DistinctOn(Statement):
     table: Path
     keys: tuple[exp.Expr, ...]
     order: tuple[exp.Ordered, ...] = ()
-    history: HistoryClause | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,8 +22,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.lang.window_by import Expr, QueryExpression, WindowBy
+from belvedere.lang.window_by_expressions import Scope
 from belvedere.lang.window_by_functions import Type
-from belvedere.lang.window_by_types import Scope, Typing
+from belvedere.lang.window_by_types import Typing
 
 ITEM = "$item"
 MOST_CONJUNCTIONS = 16

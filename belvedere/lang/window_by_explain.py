@@ -13,9 +13,10 @@ from belvedere.errors import BelvedereError, Severity
 from belvedere.lang.window_by import Block, Boundary, Query, QueryExpression, WindowBy
 from belvedere.lang.window_by_check import check_query, row_type
 from belvedere.lang.window_by_classes import COST, Item, WindowClass, classify, item_expression
-from belvedere.lang.window_by_functions import WINDOW_AGGREGATES, canonical
+from belvedere.lang.window_by_expressions import Scope
+from belvedere.lang.window_by_functions import WINDOW_AGGREGATES, Type, canonical
 from belvedere.lang.window_by_parser import parse_window_query
-from belvedere.lang.window_by_types import Scope, Typing
+from belvedere.lang.window_by_types import Typing
 from belvedere.schema import Schema
 
 AGGREGATE_COST = {
@@ -31,9 +32,14 @@ def explain_window_query(text: str, schemas: Mapping[str, Schema], file: str = "
     errors = [d for d in check_query(query, tables, file) if d.severity == Severity.ERROR]
     if errors:
         raise BelvedereError(errors)
+    return "\n".join(explain_query(query, tables)) or "no WINDOW BY: Spark SQL"
+
+
+def explain_query(query: Query, tables: Mapping[str, Type]) -> tuple[str, ...]:
+    """The same for a parsed query without errors, line by line; `tables` are the types of the tables' rows."""
     lines: list[str] = []
     _explain(query, Scope(tables=tables), lines)
-    return "\n".join(lines) if lines else "no WINDOW BY: Spark SQL"
+    return tuple(lines)
 
 
 def _explain(query: Query, scope: Scope, lines: list[str]) -> None:
@@ -81,7 +87,7 @@ def _boundary(window: WindowBy, role: str, boundary: Boundary, item: Item) -> st
         )
     found = classify(window, role, item)
     if found is None:
-        return f"class d: {COST[WindowClass.ARBITRARY]}, by the interpreter"
+        return f"class d: {COST[WindowClass.ARBITRARY]}"
     names = " or ".join(f"class {c}" for c in dict.fromkeys(found.classes)) or "never"
     return f"{names}: {COST[found.worst]}"
 

@@ -1,66 +1,192 @@
-"""A WINDOW BY query as a plan node, for views that are kept.
+"""A WINDOW BY query of a script as a plan node.
 
-In: the query's text, the name of the relation in its FROM, and the plan that gives that relation. Out: a `WindowBlock` that knows
-its columns, their types, and the input's columns by which its windows are independent. Raises `BelvedereError` for a query
-with errors, or for one that is more than one block over that relation.
+In: the query's text with its place, and the relations that it may name. Out: a `WindowBlock` that knows its columns, their types, the
+columns by which its windows are independent, and what tells its rows apart. Raises `BelvedereError` for a query with errors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.errors import BelvedereError, Severity, fail
-from belvedere.lang.window_by import Block, Query, WindowBy
+from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
+from belvedere.lang.window_by import Block, Expr, Query, QueryExpression, WindowBy
 from belvedere.lang.window_by_check import check_query, row_type
+from belvedere.lang.window_by_explain import explain_query
+from belvedere.lang.window_by_expressions import Scope
+from belvedere.lang.window_by_functions import DURATION, Type
+from belvedere.lang.window_by_names import after_window, before_window, names_in, variables_in
 from belvedere.lang.window_by_parser import parse_window_query
-from belvedere.lang.window_by_types import Scope, Typing
+from belvedere.lang.window_by_resume import resume_of
+from belvedere.lang.window_by_types import Typing
 from belvedere.plan.nodes import Node
-from belvedere.plan.window_by import WindowBlock
+from belvedere.plan.window_by import Resume, WindowBlock
 from belvedere.schema import Column
 
 
-def lower_window_query(text: str, relation: str, source: Node, file: str = "") -> WindowBlock:
-    """The node for `text`, whose FROM names `relation`: the rows of `source`."""
-    query = parse_window_query(text, file)
-    row = row_type(source.schema)
-    errors = [d for d in check_query(query, {relation: row}, file) if d.severity == Severity.ERROR]
+def lower_window_query(
+    text: str, sources: Mapping[str, Node], file: str = "", start: int = 0, broken: Set[str] = frozenset()
+) -> tuple[WindowBlock, tuple[Diagnostic, ...]]:
+    """The node for `text`, which stands at `start` of its file, over those of `sources` that it names; and what is noteworthy.
+
+    `broken` are folded names whose own definitions were refused: a query that names one is wrong for that reason alone.
+    """
+    rows = {name: row_type(node.schema) for name, node in sources.items()}
+    text, query = _parsed(text, sources, file, start)
+    found = check_query(query, rows, file)
+    errors = tuple(d for d in found if d.severity == Severity.ERROR)
     if errors:
-        raise BelvedereError(errors)
-    block = query.blocks[0]
-    if block.window is None or len(query.blocks) > 1 or query.order or query.limit is not None or query.offset is not None:
-        hint = "make the query with WINDOW BY a view of its own and build on it"
-        raise fail("B3624", "a kept view with WINDOW BY is one block without ORDER BY and LIMIT", span=query.span, hint=hint)
-    output = Typing(file).query(query, Scope(tables={relation: row}))
-    return WindowBlock(source, relation, text, tuple(partition_columns(query, block.window, source)), tuple(_columns(output)))
+        raise BelvedereError(() if broken & {n.casefold() for n in names_in(query)} else errors)
+    output = Typing(file).query(query, Scope(tables=rows))
+    relations = tuple((name, sources[name]) for name in _used(query, rows))
+    columns = tuple(_columns(output, query, file))
+    partition, identity = _splits(query, relations)
+    if query.order and query.limit is None and query.offset is None:
+        span, hint = _placed(query.order[0].expr.meta.get("span"), file), "order it where it is read, or add LIMIT"
+        message = "a view has no order: ORDER BY without LIMIT is left out"
+        found = (*found, Diagnostic("B3060", message, Severity.NOTICE, span, hint=hint))
+    resume, notes = _resume(query, relations, identity), explain_query(query, rows)
+    return WindowBlock(relations, text, columns, partition, identity, resume, notes), found
 
 
-def partition_columns(query: Query, window: WindowBy, source: Node) -> Iterator[str]:
-    """The input's columns that PARTITION BY names; none where it names something else, so that windows depend on all rows."""
+def _parsed(text: str, sources: Mapping[str, Node], file: str, start: int) -> tuple[str, Query]:
+    """The query, with positions in the file; tables with dotted names are quoted in the text that comes back."""
+    query = parse_window_query(" " * start + text, file)
+    places = sorted(_dotted(query, {n.casefold() for n in sources if "." in n}), reverse=True)
+    for begin, end in places:
+        first, last = begin - start, end - start
+        text = f"{text[:first]}`{text[first:last]}`{text[last:]}"
+    return text, parse_window_query(" " * start + text, file) if places else query
+
+
+def _dotted(query: Query, known: set[str]) -> Iterator[tuple[int, int]]:
+    """The places of FROM's paths that are names of nested tables."""
+    for block in query.blocks:
+        for source in block.sources:
+            if isinstance(source.expr, QueryExpression):
+                yield from _dotted(source.expr.query, known)
+            names = list(_path(source.expr))
+            if len(names) > 1 and ".".join(n.name for n in names).casefold() in known:
+                yield names[0].meta["start"], names[-1].meta["end"] + 1
+
+
+def _path(expr: Expr) -> Iterator[exp.Identifier]:
+    if isinstance(expr, exp.Column):
+        yield expr.this
+    elif isinstance(expr, exp.Dot) and isinstance(expr.expression, exp.Identifier):
+        base = list(_path(expr.this))
+        yield from [*base, expr.expression] if base else []
+
+
+def _used(query: Query, rows: Mapping[str, Type]) -> tuple[str, ...]:
+    """The tables that the query may name, in the order of the mapping."""
+    wanted = {n.casefold() for n in names_in(query)}
+    return tuple(n for n in rows if n.casefold() in wanted)
+
+
+def _columns(output: Type, query: Query, file: str) -> Iterator[Column]:
+    fields = list(output) if output is not None and pa.types.is_struct(output) else [pa.field("value", output or pa.null())]
+    for field in fields:
+        if _holds_duration(field.type):
+            hint = "select the parts of the objects that you need, as columns"
+            message = f'column "{field.name}" would have durations inside objects or arrays: not supported'
+            raise fail("B3620", message, span=_placed(query.span, file), hint=hint)
+        yield Column(field.name, field.type)
+
+
+def _placed(span: Span | None, file: str) -> Span | None:
+    return None if span is None else replace(span, file=file)
+
+
+def _holds_duration(type_: pa.DataType) -> bool:
+    inner = [type_.value_type] if pa.types.is_list(type_) else [f.type for f in type_] if pa.types.is_struct(type_) else []
+    return any(t == DURATION or _holds_duration(t) for t in inner)
+
+
+# -- by what results are independent, and told apart ------------------------------------------------------------------
+
+
+def _splits(query: Query, relations: tuple[tuple[str, Node], ...]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """`partition` and `identity` of the node. Both need that each result comes from one row of one table."""
+    chain = _chain(query)
+    if chain is None or len(relations) != 1:
+        return (), None
+    name, source = relations[0]
+    innermost = chain[-1].sources[0].expr
+    if not isinstance(innermost, exp.Column) or innermost.name.casefold() != name.casefold() or source.schema.key is None:
+        return (), None
+    windows = [b for b in chain if b.window is not None]
+    if len(windows) != 1 or windows[0] is not chain[-1]:
+        return (), source.schema.key
+    window, variable = windows[0].window, chain[-1].sources[0].variable.text
+    assert window is not None
+    columns = tuple(_plain_columns(window, variable, source))
+    one_each = window.label is None and window.start.unbounded and len(columns) == len(window.partition)
+    identity = columns if one_each else source.schema.key
+    limited = any(q.limit is not None or q.offset is not None for q in _queries(query))
+    again = any(_reads_again(b, name) for b in chain) or any(_mentions(k.expr, name, set()) for k in query.order)
+    return (() if limited or again else columns), identity
+
+
+def _resume(query: Query, relations: tuple[tuple[str, Node], ...], identity: tuple[str, ...] | None) -> Resume | None:
+    """Whether the windows of a single block over a table can go on from the last open one."""
+    chain = _chain(query)
+    if (
+        identity is None
+        or chain is None
+        or len(chain) != 1
+        or query.order
+        or query.limit is not None
+        or query.offset is not None
+    ):
+        return None
+    name, source = relations[0]
+    return None if _reads_again(chain[0], name) else resume_of(chain[0], source, row_type(source.schema))
+
+
+def _queries(query: Query) -> Iterator[Query]:
+    """The query and those that its FROM nests."""
+    yield query
+    for block in query.blocks:
+        for source in block.sources:
+            if isinstance(source.expr, QueryExpression):
+                yield from _queries(source.expr.query)
+
+
+def _chain(query: Query) -> list[Block] | None:
+    """The blocks from the outermost to the one that reads the table, where each passes rows on one by one."""
+    if len(query.blocks) != 1 or query.bindings:
+        return None
     block = query.blocks[0]
-    if not _is_plain(block) or query.bindings:
-        return
-    variable = block.sources[0].variable.text
-    found = []
+    if block.group is not None or block.select.distinct or len(block.sources) != 1:
+        return None
+    inner = block.sources[0].expr
+    if not isinstance(inner, QueryExpression):
+        return [block]
+    below = _chain(inner.query)
+    return None if below is None else [block, *below]
+
+
+def _reads_again(block: Block, table: str) -> bool:
+    """Whether a block of a chain reads the table in some subquery, beside what its FROM passes on."""
+    own = {block.sources[0].variable.text, *(let.name.text for let in block.lets)}
+    after = own if block.window is None else set(block.window.variables)
+    return any(_mentions(e, table, own) for e in before_window(block)) or any(
+        _mentions(e, table, after) for e in after_window(block)
+    )
+
+
+def _mentions(expr: Expr, table: str, hidden: set[str]) -> bool:
+    return any(n.casefold() == table.casefold() and n not in hidden for n in variables_in(expr))
+
+
+def _plain_columns(window: WindowBy, variable: str, source: Node) -> Iterator[str]:
+    """The columns among the keys of PARTITION BY: rows that differ in one of them share no window."""
     for key in window.partition:
-        if not isinstance(key, exp.Dot) or not isinstance(key.this, exp.Column) or key.this.name != variable:
-            return
-        column = source.schema.find(key.expression.name)
-        if column is None:
-            return
-        found.append(column.name)
-    yield from found
-
-
-def _is_plain(block: Block) -> bool:
-    """Whether the block's items are the rows of its one relation."""
-    return len(block.sources) == 1 and isinstance(block.sources[0].expr, exp.Column) and block.group is None and not block.lets
-
-
-def _columns(output: pa.DataType | None) -> Iterator[Column]:
-    if output is not None and pa.types.is_struct(output):
-        yield from (Column(f.name, f.type) for f in output)
-    else:
-        yield Column("value", output if output is not None else pa.string())
+        if isinstance(key, exp.Dot) and isinstance(key.this, exp.Column) and key.this.name == variable:
+            column = source.schema.find(key.expression.name)
+            if column is not None and not column.hidden:
+                yield column.name

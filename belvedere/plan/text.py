@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from belvedere.plan.nodes import (
     Aggregate,
-    Distinct,
     Emit,
     Expr,
     Filter,
@@ -29,6 +28,7 @@ from belvedere.plan.nodes import (
     Values,
     Window,
 )
+from belvedere.plan.window_by import WindowBlock
 
 
 def plan_text(node: Node, indent: str = "") -> str:
@@ -58,8 +58,6 @@ def _line(node: Node) -> str:
             return f"join {node.kind.value} on {expression_text(node.condition) if node.condition is not None else 'true'}"
         case Aggregate():
             return _aggregate(node)
-        case Distinct():
-            return "distinct"
         case Union():
             return "union all" + (f" numbered ({node.branch})" if node.branch else "")
         case SetOperation():
@@ -74,9 +72,11 @@ def _line(node: Node) -> str:
             return _time_window(node)
         case Emit():
             return _emit(node)
+        case WindowBlock():
+            by = f" per [{', '.join(node.partition)}]" if node.partition else ""
+            return f"window by over {', '.join(n for n, _ in node.relations)}{by}"
         case InOrder():
-            then = "".join(f", {name}{' desc' if down else ''}" for name, down, _ in node.then)
-            return f"in order of {node.time}{then}" + (f" within {node.within}us" if node.within is not None else "")
+            return f"in order of {node.time}" + (f" within {node.within}us" if node.within is not None else "")
         case _:
             return type(node).__name__.lower()
 

@@ -1,13 +1,12 @@
-"""The relational operator of WINDOW BY: one block over an input, kept partition by partition.
+"""The relational operator of WINDOW BY: a query of the window language over some relations.
 
-In: an input relation and a block of the window language. Out: a relation with one row per window. Windows of one partition
-depend on that partition's rows alone, so the keyed rule holds with `partition` as the key: recompute all windows of the partitions that
-changed. This module says nothing about how windows are found.
+In: relations by the name that the query gives them, and its text. Out: a relation with one row per window. This module says nothing
+about how windows are found.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -15,27 +14,75 @@ import pyarrow as pa
 from belvedere.plan.nodes import Node
 from belvedere.schema import Column, Schema
 
+COPY = "_copy"
+"""The hidden column that numbers equal rows where a result has no other identity."""
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Windows with an end below a bound on `column`, ORDER BY's first key, are final; `ahead`: with the tuple after the end below it.
+
+    `tumbling` windows must be looked for from the start of one on.
+    """
+
+    column: str
+    ahead: bool
+    tumbling: bool
+
 
 @dataclass(frozen=True)
 class WindowBlock(Node):
-    """The results of the query `text`, whose FROM names `relation`: the input's visible columns as objects.
+    """The results of the query `text`; `relations` are what its FROM names, their visible columns as objects.
 
-    `partition` are the input's columns that PARTITION BY names, kept in the result as hidden columns; `position` is the hidden column with
-    the position (from 0) of the window's label or start in its partition. Together they are the key.
+    `partition` are columns of the one relation by whose values windows are independent: those of PARTITION BY; none where any row may
+    change any window. `identity` are columns of it that tell the results apart, taken from the tuple of each window's label or start
+    (`partition` itself where a partition has one window); None where rows are told apart by their content alone.
     """
 
-    input: Node
-    relation: str
+    relations: tuple[tuple[str, Node], ...]
     text: str
-    partition: tuple[str, ...]
     columns: tuple[Column, ...]
-    position: str = "_window"
+    partition: tuple[str, ...] = ()
+    identity: tuple[str, ...] | None = None
+    resume: Resume | None = None
+    """Whether old rows may go once their windows are final; None where any window may need them."""
+    notes: tuple[str, ...] = ()
+    """How the windows are found and what that costs, in words."""
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return tuple(node for _, node in self.relations)
+
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
+        return replace(self, relations=tuple((name, node) for (name, _), node in zip(self.relations, inputs, strict=True)))
+
+    @property
+    def found(self) -> str:
+        """How the windows are found, in one line."""
+        return "; ".join(line.strip() for line in self.notes)
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The columns of the one relation that the result has as hidden ones."""
+        return tuple(dict.fromkeys((*self.partition, *(self.identity or ()))))
 
     @cached_property
     def schema(self) -> Schema:
-        hidden = tuple(
-            Column(f"_partition_{n}", self.input.schema[n].type, self.input.schema[n].nullable, hidden=True)
-            for n in self.partition
-        )
-        place = Column(self.position, pa.int64(), nullable=False, hidden=True)
-        return Schema((*self.columns, *hidden, place), (*(c.name for c in hidden), place.name))
+        shown = {c.name.casefold() for c in self.columns}
+        if self.identity is None:
+            number = Column(_free(COPY, shown), pa.int64(), nullable=False, hidden=True)
+            return Schema((*self.columns, number), (*(c.name for c in self.columns), number.name))
+        given = self.inputs[0].schema
+        hidden = {n: Column(_free(f"_at_{n}", shown), given[n].type, given[n].nullable, hidden=True) for n in self.carried}
+        return Schema((*self.columns, *hidden.values()), tuple(hidden[n].name for n in self.identity))
+
+    @property
+    def partition_columns(self) -> tuple[Column, ...]:
+        """The result's columns that hold `partition`."""
+        return tuple(self.schema.columns[len(self.columns) + n] for n in range(len(self.partition)))
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name.casefold() in taken:
+        name += "_"
+    return name

@@ -24,6 +24,7 @@ from belvedere.spark.emit_batch import History, LoggedEpoch, has_history
 from belvedere.spark.engine import EpochReport
 from belvedere.spark.exchange import Exchange, Rows
 from belvedere.spark.render import CLOCK_COLUMN, quote, render
+from belvedere.spark.windows import split_windows
 
 _RUNS = itertools.count()
 
@@ -130,7 +131,11 @@ def _answer(
             rows = log.current(catalog.inputs[scan.relation], epoch) if known is None else known
             exchange.put(names[scan.relation], Rows(rows))
         exchange.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([now], TIMESTAMP)})))
-        query = render(plan, lambda r: exchange.view_name(names[r]), exchange.view_name("clock"))
+        clock = exchange.view_name("clock")
+        plan, windows = split_windows(plan, lambda r: exchange.view_name(names.get(r, r)), clock)
+        for found in windows:
+            exchange.put(found.name, Rows(frame=found.frame(spark)))
+        query = render(plan, lambda r: exchange.view_name(names.get(r, r)), clock)
         columns = ", ".join(quote(c.name) for c in plan.schema)
         fields: list[Any] = [pa.field(c.name, c.type) for c in plan.schema]
         return exchange.collect(f"SELECT {columns} FROM ({query}) AS v", pa.schema(fields))

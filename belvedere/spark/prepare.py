@@ -16,6 +16,7 @@ from belvedere.schema import WEIGHT
 from belvedere.spark.identity import identity_columns, path_hash
 from belvedere.spark.merge_sql import WEIGHT_COLUMN, merge_terms, view_name
 from belvedere.spark.render import quote, render
+from belvedere.spark.windows import Windows, split_windows
 from belvedere.store.protocol import StoredTable
 
 NEW = "_new"
@@ -31,6 +32,8 @@ class PreparedStage:
     sql: tuple[str, ...]
     slots: tuple[tuple[Slot, Relation], ...]
     state: Relation | None = None
+    windows: tuple[Windows, ...] = ()
+    """WINDOW BY operators in the plan: their rows become views before the SQL is run."""
 
     def view(self, slot: Slot, kind: str) -> str:
         """The name of the temporary view that feeds a slot; `kind` is `delta` or `rows`."""
@@ -60,6 +63,7 @@ def _prepare(number: int, stage: Stage, relations: Mapping[str, Relation], quali
 
     slots = tuple((s, relations[s.relation]) for s in stage.slots)
     names = frozenset(s.name for s in stage.slots)
+    windows: tuple[Windows, ...] = ()
     match stage.rule:
         case Rule.INGEST:
             sql: tuple[str, ...] = (
@@ -69,8 +73,6 @@ def _prepare(number: int, stage: Stage, relations: Mapping[str, Relation], quali
             )
         case Rule.EVENTS | Rule.EMIT | Rule.ORDER:
             sql = (text(Scan("s0", output.schema), {"s0": "rows"}),)
-        case Rule.HISTORY:
-            sql = ()
         case Rule.LINEAR | Rule.CLOCK:
             weighted = with_column(stage.plan, WEIGHT_COLUMN, names)
             sql = (text(weighted, dict.fromkeys(names, "delta"), f", `{WEIGHT}`"),)
@@ -83,9 +85,10 @@ def _prepare(number: int, stage: Stage, relations: Mapping[str, Relation], quali
         case Rule.MERGE:
             sql = merge_terms(number, stage, relations, qualify)
         case _:
-            sql = (text(stage.plan, dict.fromkeys(names, "rows")),)
+            plan, windows = split_windows(stage.plan, lambda scan: qualify(view_name(number, scan, "rows")), clock)
+            sql = (text(plan, dict.fromkeys((*names, *(w.name for w in windows)), "rows")),)
     state = relations[stage.state] if stage.state is not None else None
-    return PreparedStage(number, stage, output, sql, slots, state)
+    return PreparedStage(number, stage, output, sql, slots, state, windows)
 
 
 def _join_terms(stage: Stage, text: Callable[..., str]) -> tuple[str, ...]:

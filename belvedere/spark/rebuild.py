@@ -21,7 +21,8 @@ from belvedere.plan.text import plan_text
 from belvedere.spark.exchange import Exchange, Rows
 from belvedere.spark.identity import identity_columns
 from belvedere.spark.prepare import stored_table
-from belvedere.spark.render import print_expression, quote, render, spark_type
+from belvedere.spark.render import print_expression, quote, spark_type
+from belvedere.spark.windows import print_plan
 from belvedere.store.protocol import EpochRow, Store, StoredTable, Transaction
 
 REHASHED = "rehashed"
@@ -53,27 +54,11 @@ def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store) -> TablePlan
     known = {t.name: t.meaning for t in store.tables() if t.meaning}
     filled = _filled(last, known)
     fresh = frozenset(n for n, t in tables.items() if filled.get(n, "").split(".")[0] != t.meaning.split(".")[0])
-    if last is not None:
-        fresh = _with_forgotten(pipeline, fresh) & tables.keys()
     rehashed = frozenset(n for n, t in tables.items() if n not in fresh and filled[n] != t.meaning)
     if last is not None:
         _refuse_lost_inputs(pipeline, fresh)
     outdated = tuple(n for n in known if n not in tables or n in fresh or n in rehashed)
     return TablePlan(tables, fresh, rehashed, outdated)
-
-
-def _with_forgotten(pipeline: Pipeline, fresh: frozenset[str]) -> frozenset[str]:
-    """What is rebuilt needs all rows of its inputs: state that has let some go is rebuilt too, and all that it feeds."""
-    found = set(fresh)
-    while True:
-        before = len(found)
-        for stage in pipeline.stages:
-            if stage.output in found:
-                found |= {s.relation for s in stage.slots if pipeline.relations[s.relation].final}
-            if stage.output in found or any(s.relation in found for s in stage.slots):
-                found |= {stage.output + suffix for suffix in ("", WAITING, GROUPS, EMITTED, STATE)}
-        if len(found) == before:
-            return frozenset(found)
 
 
 def _filled(last: EpochRow | None, known: Mapping[str, str]) -> dict[str, str]:
@@ -126,14 +111,14 @@ def meanings(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _content(stage: Stage, pipeline: Pipeline) -> list[str]:
-    content = render(stage.plan, lambda name: name) if stage.emission is None else plan_text(stage.emission.node)
+    content = print_plan(stage.plan) if stage.emission is None else plan_text(stage.emission.node)
     parts = [stage.rule.value, str(stage.on), content]
     if stage.partial is not None:
-        parts.append(render(stage.partial, lambda name: name))
+        parts.append(print_plan(stage.partial))
     parts += [print_expression(e) for e in stage.merge]
     relation = pipeline.relations[stage.output]
     parts += [f"{c.name} {spark_type(c.type)} {c.nullable}" for c in relation.schema]
-    return [*parts, str(relation.schema.key), str(relation.keep)]
+    return [*parts, str(relation.schema.key), str(relation.keep), relation.serves]
 
 
 def path_print(relation: Relation) -> str:

@@ -9,11 +9,11 @@ from belvedere.spark.emit import run_emit
 from belvedere.spark.emit_order import run_in_order
 from belvedere.spark.events import run_events
 from belvedere.spark.exchange import Rows
-from belvedere.spark.history import run_history
 from belvedere.spark.merge import run_merge
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.stages import Context, run_clock, run_constant, run_join, run_keyed, run_linear, run_whole
 from belvedere.spark.top import run_top
+from belvedere.spark.window_stage import run_windows
 
 RUNNERS: Mapping[Rule, Callable[[PreparedStage, Context], Rows | None]] = {
     Rule.LINEAR: run_linear,
@@ -27,7 +27,7 @@ RUNNERS: Mapping[Rule, Callable[[PreparedStage, Context], Rows | None]] = {
     Rule.EVENTS: run_events,
     Rule.EMIT: run_emit,
     Rule.ORDER: run_in_order,
-    Rule.HISTORY: run_history,
+    Rule.WINDOWS: run_windows,
 }
 
 

@@ -18,6 +18,7 @@ from belvedere.incremental.clock_filter import ENTER, LEAVE
 from belvedere.incremental.pipeline import WAITING, Relation, Slot
 from belvedere.schema import KEY, WEIGHT
 from belvedere.spark.exchange import Exchange, Rows
+from belvedere.spark.merge_sql import view_name
 from belvedere.spark.prepare import NEW, PreparedStage
 from belvedere.store.protocol import StoredTable, Transaction
 
@@ -40,8 +41,6 @@ class Context:
     """The next `_seq` of each subscription."""
     bounds: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
     """Per input the bounds of its event-time columns after this epoch's rows; None where nobody waits for it."""
-    epoch: int = 0
-    """The number of this epoch."""
 
     def delta_of(self, slot: Slot, relation: Relation, output: str) -> Rows | None:
         """The change of a slot's relation as this stage must see it; None where nothing changed."""
@@ -68,7 +67,8 @@ def weighted(table: pa.Table, weight: int) -> pa.Table:
     )
 
 
-def _collect(prepared: PreparedStage, context: Context, sql: str, *extra: pa.Field) -> pa.Table:
+def collect_rows(prepared: PreparedStage, context: Context, sql: str, *extra: pa.Field) -> pa.Table:
+    """The rows of one of the stage's texts, as its output is stored, with extra columns."""
     schema = stored_schema(prepared.output)
     for added in extra:
         schema = schema.append(added)
@@ -84,7 +84,7 @@ def run_linear(prepared: PreparedStage, context: Context) -> Rows | None:
     """The operator applied to the changes."""
     if not put_deltas(prepared, context):
         return None
-    table = _collect(prepared, context, prepared.sql[0], WEIGHT_FIELD)
+    table = collect_rows(prepared, context, prepared.sql[0], WEIGHT_FIELD)
     return _take(prepared, context, table)
 
 
@@ -92,7 +92,7 @@ def run_constant(prepared: PreparedStage, context: Context) -> Rows | None:
     """A relation without inputs: put in once."""
     if prepared.stage.output not in context.fresh:
         return None
-    return _take(prepared, context, _collect(prepared, context, prepared.sql[0], WEIGHT_FIELD))
+    return _take(prepared, context, collect_rows(prepared, context, prepared.sql[0], WEIGHT_FIELD))
 
 
 def put_deltas(prepared: PreparedStage, context: Context) -> bool:
@@ -135,11 +135,21 @@ def run_keyed(prepared: PreparedStage, context: Context) -> Rows | None:
     if not found:
         return None
     keys = combined(pc.unique(pa.chunked_array([c for f in found for c in f.chunks], pa.int64())))
+    count = 0
     for slot, _ in prepared.slots:
         rows = context.look_up(slot.relation, slot.path, keys)
         context.exchange.put(prepared.view(slot, "rows"), Rows(rows))
-    table = _collect(prepared, context, prepared.sql[0])
+        count += rows.num_rows
+    put_windows(prepared, context, count)
+    table = collect_rows(prepared, context, prepared.sql[0])
     return Rows(context.replace(stage.output, stage.path, keys, table))
+
+
+def put_windows(prepared: PreparedStage, context: Context, rows: int) -> None:
+    """Make the views of WINDOW BY operators, over the views of the slots, which have so many rows."""
+    for windows in prepared.windows:
+        frame = windows.frame(context.exchange.spark, rows <= context.exchange.small)
+        context.exchange.put(view_name(prepared.number, windows.name, "rows"), Rows(frame=frame))
 
 
 def run_whole(prepared: PreparedStage, context: Context) -> Rows | None:
@@ -148,9 +158,13 @@ def run_whole(prepared: PreparedStage, context: Context) -> Rows | None:
     changed = any(context.delta_of(s, r, stage.output) is not None for s, r in prepared.slots)
     if not (changed or stage.reads_clock or stage.output in context.fresh):
         return None
+    count = 0
     for slot, _ in prepared.slots:
-        context.exchange.put(prepared.view(slot, "rows"), Rows(context.look_up(slot.relation, None, None)))
-    table = _collect(prepared, context, prepared.sql[0])
+        rows = context.look_up(slot.relation, None, None)
+        context.exchange.put(prepared.view(slot, "rows"), Rows(rows))
+        count += rows.num_rows
+    put_windows(prepared, context, count)
+    table = collect_rows(prepared, context, prepared.sql[0])
     return Rows(context.replace(stage.output, None, None, table))
 
 
@@ -170,7 +184,7 @@ def run_join(prepared: PreparedStage, context: Context) -> Rows | None:
         return None
     if len(terms) == 2 and not all(_only_grows(d) for d in deltas):
         terms.append(prepared.sql[2])
-    table = _collect(prepared, context, " UNION ALL ".join(terms), NEW_FIELD)
+    table = collect_rows(prepared, context, " UNION ALL ".join(terms), NEW_FIELD)
     keys = combined(pc.unique(table[KEY]))
     rows = distinct_keys(table.filter(table[NEW]).drop_columns([NEW]))
     if prepared.output.append_only:
@@ -196,7 +210,7 @@ def run_clock(prepared: PreparedStage, context: Context) -> Rows | None:
     now = int(pc.cast(pa.scalar(context.clock, pa.timestamp("us", tz="UTC")), pa.int64()).as_py())
     changed = schema.append(WEIGHT_FIELD).empty_table()
     if put_deltas(prepared, context):
-        changed = _collect(prepared, context, prepared.sql[0], WEIGHT_FIELD)
+        changed = collect_rows(prepared, context, prepared.sql[0], WEIGHT_FIELD)
     coming = changed.filter(pc.greater(changed[WEIGHT], 0)).drop_columns([WEIGHT])
     touched = [combined(changed[KEY])]
     waits = ENTER in schema.names

@@ -16,7 +16,7 @@ from belvedere.lang.window_by_check import check_window_query
 from belvedere.lang.window_by_explain import explain_window_query
 from belvedere.lang.window_by_parser import parse_window_query
 from belvedere.schema import Column, Schema
-from belvedere.spark.window_by.interpret import compile_query
+from belvedere.spark.window_by.interpret_query import compile_query
 from tests.window_by.paper import close
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ghcn"

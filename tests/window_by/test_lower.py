@@ -1,42 +1,148 @@
-"""A WINDOW BY query as a plan node: its columns, its key, and what it refuses."""
+"""A WINDOW BY query as a plan node: its columns, its key, how it splits, and what it refuses."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pytest
 
+from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
+from belvedere.incremental import maintain
+from belvedere.incremental.explain import explain
+from belvedere.lang.expand import expand
 from belvedere.lang.window_by_lower import lower_window_query
 from belvedere.plan.nodes import Scan
+from belvedere.plan.window_by import WindowBlock
 from belvedere.schema import Column, Schema
 
-SOURCE = Scan("Ghcn", Schema((Column("station", pa.string(), False), Column("date", pa.date32()), Column("val", pa.int64()))))
-FRAME = (
-    "ORDER BY g.date TYPE SLIDING START AS s END AS e WHEN e.val > s.val "
-    "SELECT s.station AS st, ARRAY_AVG(w[*].val) AS a, w[*].val AS vs"
-)
+STATION, DATE = Column("station", pa.string(), False), Column("date", pa.date32(), False)
+GHCN = Scan("Ghcn~1", Schema((STATION, DATE, Column("val", pa.int64())), ("station", "date")))
+OTHER = Scan("Other~1", Schema((Column("id", pa.int64(), False),), ("id",)))
+SOURCES = {"Ghcn": GHCN, "Other": OTHER}
+HEAD = "FROM Ghcn AS g WINDOW BY w PARTITION BY g.station "
+FRAME = "ORDER BY g.date TYPE SLIDING START AS s END AS e WHEN e.val > s.val "
+LISTED = "FROM Ghcn AS g WHERE g.val IN (FROM Other AS o SELECT VALUE o.id) WINDOW BY w PARTITION BY g.station "
+SELECT = "SELECT s.station AS st, ARRAY_AVG(w[*].val) AS a, w[*].val AS vs"
+
+
+def lowered(text: str) -> WindowBlock:
+    return lower_window_query(text, SOURCES)[0]
 
 
 def test_columns_and_key() -> None:
-    block = lower_window_query("FROM Ghcn AS g WINDOW BY w PARTITION BY g.station " + FRAME, "Ghcn", SOURCE)
+    block = lowered(HEAD + FRAME + SELECT)
     assert [(c.name, c.type, c.hidden) for c in block.schema] == [
         ("st", pa.string(), False),
         ("a", pa.float64(), False),
         ("vs", pa.list_(pa.int64()), False),
-        ("_partition_station", pa.string(), True),
-        ("_window", pa.int64(), True),
+        ("_at_station", pa.string(), True),
+        ("_at_date", pa.date32(), True),
     ]
-    assert block.schema.key == ("_partition_station", "_window")
+    assert block.schema.key == ("_at_station", "_at_date")
+    assert block.inputs == (GHCN,)
 
 
-@pytest.mark.parametrize("partition", ["PARTITION BY g.station, LOWER(g.station) ", ""])
-def test_windows_that_depend_on_all_rows(partition: str) -> None:
-    block = lower_window_query(f"FROM Ghcn AS g WINDOW BY w {partition}" + FRAME, "Ghcn", SOURCE)
-    assert block.partition == ()
-    assert block.schema.key == ("_window",)
+@pytest.mark.parametrize(
+    ("text", "partition", "key"),
+    [
+        (HEAD + FRAME + SELECT, ("station",), ("_at_station", "_at_date")),
+        ("FROM Ghcn AS g WINDOW BY w PARTITION BY g.station, LOWER(g.station) " + FRAME + SELECT, ("station",), None),
+        ("FROM Ghcn AS g WINDOW BY w PARTITION BY LOWER(g.station) " + FRAME + SELECT, (), None),
+        ("FROM Ghcn AS g WINDOW BY w " + FRAME + SELECT, (), None),
+        ("FROM Ghcn WINDOW BY w PARTITION BY Ghcn.station " + FRAME.replace("g.", "Ghcn.") + SELECT, ("station",), None),
+        (
+            HEAD + "ORDER BY g.date TYPE SLIDING START UNBOUNDED END UNBOUNDED SELECT LEN(w) AS n",
+            ("station",),
+            ("_at_station",),
+        ),
+        ("FROM Ghcn AS g WINDOW BY w ORDER BY g.date TYPE SLIDING START UNBOUNDED END UNBOUNDED SELECT LEN(w) AS n", (), ()),
+        ("FROM (" + HEAD + FRAME + SELECT + ") AS q WHERE q.a > 3 SELECT q.st", ("station",), None),
+        (HEAD + FRAME + SELECT + " LIMIT 3", (), None),
+        (HEAD + FRAME + "SELECT DISTINCT s.station AS st", (), ("st", "_copy")),
+        (HEAD + FRAME + "SELECT (FROM Ghcn AS x SELECT VALUE x.val)[0] AS st", (), None),
+        (LISTED + FRAME + SELECT, (), ("st", "a", "vs", "_copy")),
+        (
+            "FROM Ghcn AS g GROUP BY g.station WINDOW BY w ORDER BY station TYPE TUMBLING START AS s SELECT s AS st",
+            (),
+            ("st", "_copy"),
+        ),
+    ],
+)
+def test_how_windows_split(text: str, partition: tuple[str, ...], key: tuple[str, ...] | None) -> None:
+    """By which columns windows are independent, and what tells rows apart (by default: the key of the row where a window starts)."""
+    block = lowered(text)
+    assert block.partition == partition
+    assert block.schema.key == (("_at_station", "_at_date") if key is None else key)
 
 
-def test_one_block_only() -> None:
+def test_what_is_wrong_points_into_the_script() -> None:
     with pytest.raises(BelvedereError) as raised:
-        lower_window_query("FROM Ghcn AS g WINDOW BY w " + FRAME + " LIMIT 3", "Ghcn", SOURCE)
-    assert [d.code for d in raised.value.diagnostics] == ["B3624"]
+        lower_window_query(HEAD + FRAME + "SELECT g.val", SOURCES, "a.sqrl", 100)
+    span = raised.value.diagnostics[0].span
+    assert span is not None
+    assert (span.file, span.start) == ("a.sqrl", 100 + len(HEAD + FRAME) + len("SELECT "))
+
+
+SCRIPT = """
+CREATE STREAM Ghcn (station STRING, date DATE, val INT);
+CREATE TABLE Orders (id INT PRIMARY KEY, items ARRAY<STRUCT<sku: STRING, n: INT>>);
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ("V := " + HEAD + FRAME + "SELECT nothing.x;", "B2601"),
+        ("V := " + HEAD + FRAME + "SELECT e.date - s.date AS d;", "B3044"),
+        ("V := " + HEAD + FRAME + 'SELECT {"d": e.date - s.date} AS d;', "B3620"),
+        ("V := " + HEAD + FRAME + "SELECT MISSING AS d;", "B3044"),
+        ("Ghcn.v := " + HEAD + FRAME + SELECT + ";", "B5020"),
+        ("Q(x INT) := " + HEAD + FRAME + SELECT + ";", "B5020"),
+        ("V := FROM Nope AS n WINDOW BY w ORDER BY n.a TYPE TUMBLING START SELECT LEN(w) AS n;", "B2601"),
+    ],
+)
+def test_refused_in_a_script(statement: str, code: str) -> None:
+    found = [d for d in compile_script(SCRIPT + statement).diagnostics if d.severity == "error"]
+    assert [d.code for d in found] == [code]
+    assert found[0].span is not None
+
+
+def test_a_table_that_was_refused_is_not_reported_again() -> None:
+    script = "CREATE TABLE T (a NOTYPE);\nV := FROM T AS t WINDOW BY w ORDER BY t.a TYPE TUMBLING START SELECT LEN(w) AS n;"
+    assert {d.span.start for d in compile_script(script).diagnostics if d.span is not None} < set(range(script.index("V")))
+
+
+def test_nested_tables_and_subscriptions() -> None:
+    script = SCRIPT + (
+        "Runs := FROM Orders.items AS i WINDOW BY w PARTITION BY i.sku ORDER BY i.n TYPE TUMBLING START AS s SELECT s.sku AS sku;\n"
+        "CREATE SUBSCRIPTION Cold ON ADD AS " + HEAD + FRAME + "SELECT s.station AS st, s.date AS day;"
+    )
+    compiled = compile_script(script)
+    assert [d.message for d in compiled.diagnostics if d.severity == "error"] == []
+    assert "Orders.items" in {n.relation for n in compiled.catalog.views["Runs"].plan.walk() if isinstance(n, Scan)}
+
+
+def test_the_expansion_is_the_query_as_written() -> None:
+    catalog = compile_script(SCRIPT + "V := " + HEAD + FRAME + SELECT + ";").catalog
+    assert expand(catalog, "V") == "CREATE VIEW V AS\n" + HEAD + FRAME + SELECT
+
+
+def test_order_by_without_limit_says_nothing_about_a_view() -> None:
+    found = compile_script(SCRIPT + "V := " + HEAD + FRAME + SELECT + " ORDER BY st;").diagnostics
+    assert [d.code for d in found if d.span is not None and d.span.start > len(SCRIPT)] == ["B3060"]
+
+
+def test_explain_names_class_and_cost() -> None:
+    catalog = compile_script(SCRIPT + "V := " + HEAD + FRAME + SELECT + ";").catalog
+    (view,) = [e for e in explain(catalog, maintain(catalog)) if e.name == "V"]
+    reason = view.stages[-1].reason
+    assert reason.startswith("all windows of the changed station; window w: sliding")
+    assert "END: class c1: descent in a tree of extremes, O(n log n)" in reason
+
+
+def test_emit_may_follow_the_clause() -> None:
+    text = SCRIPT + "V := " + HEAD + FRAME + SELECT + " EMIT STREAM;"
+    compiled = compile_script(text)
+    assert [d for d in compiled.diagnostics if d.severity == "error"] == []
+    assert [c.name for c in compiled.catalog.views["V"].schema.visible] == ["st", "a", "vs", "undo", "ptime", "ver"]
+    assert expand(compiled.catalog, "V").endswith(SELECT + " EMIT STREAM")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,3 +117,19 @@ def test_bounds_of_rising_values(values: list[int], wanted: int, begin: int) -> 
         found = search.lower_bound(ordered, np.array([start]), np.array([len(values) - 1]), np.array([wanted]), beyond)
         hits = (i for i in range(start, len(values)) if (ordered[i] > wanted if beyond else ordered[i] >= wanted))
         assert int(found[0]) == next(hits, len(values))
+
+
+WHOLE = st.integers(-(10**28) + 1, 10**28 - 1)
+
+
+@given(st.lists(st.none() | WHOLE, min_size=1, max_size=30), st.integers(0, 29), st.integers(0, 29))
+@settings(max_examples=100, deadline=None)
+def test_sums_of_decimals_are_exact(given_: list[int | None], one: int, other: int) -> None:
+    values = [None if v is None else Decimal(v).scaleb(-3) for v in given_]
+    low, high = sorted(min(n, len(values) - 1) for n in (one, other))
+    column = pa.array([Decimal(1), *values], pa.decimal128(28, 3)).slice(1)
+    valid = np.array([v is not None for v in values])
+    found = ranges.decimal_sum(column, valid, np.array([low]), np.array([high]))
+    with localcontext() as context:
+        context.prec = 60
+        assert found.to_pylist() == [sum((v for v in values[low : high + 1] if v is not None), Decimal(0))]

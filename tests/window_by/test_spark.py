@@ -10,7 +10,7 @@ import pytest
 from belvedere.errors import BelvedereError
 from belvedere.lang.window_by_parser import parse_window_query
 from belvedere.spark.window_by import blocks
-from belvedere.spark.window_by.interpret import compile_query
+from belvedere.spark.window_by.interpret_query import compile_query
 from tests.window_by.paper import close
 
 pytestmark = pytest.mark.spark
@@ -46,6 +46,10 @@ QUERIES = {
     "TYPE TUMBLING START AS s END AS e WHEN e.u.name IS MISSING OR e.z > 6 SELECT s.r.k, s.u.name, e.z, LEN(w) AS n",
     "label": HEAD
     + "LABEL AS l AT lp WHEN l.v > 5 START AT sp WHEN lp - sp = 1 END AT ep WHEN ep - lp = 1 SELECT l.k, l.o, sp, ep, w[*].o AS os",
+    "decimals": "FROM t AS r LET d = CAST(r.v AS DECIMAL(10, 2)) WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE SLIDING START AS s "
+    "END AS e WHEN e.d > 5 SELECT s.r.o, ARRAY_SUM(w[*].d) AS a, ARRAY_AVG(w[*].d) AS b, ARRAY_MEDIAN(w[*].d) AS c, ARRAY_MAX(w[*].d) AS d",
+    "missing": "FROM t AS r LEFT JOIN u ON u.id = r.k WINDOW BY w PARTITION BY NULL_IF(u.name, 'one') ORDER BY r.k, r.o TYPE TUMBLING "
+    "START AS s AT p SELECT s.r.k, s.r.o, p",
     "constants": "WITH big AS (FROM u AS u SELECT VALUE u.id) "
     + HEAD
     + "START AS s WHEN s.k IN big END AT e WHEN e = 2 SELECT s.k, s.o",
@@ -69,7 +73,7 @@ def test_as_the_interpreter_over_everything(spark: Any, frames: dict[str, Any], 
         {"t": ROWS, "u": [{"id": 1, "name": "one"}, {"id": 9, "name": "nine"}]}
     )
     result = run_window_query(spark, QUERIES[name], frames)
-    found = [row.asDict(recursive=True) for row in result.collect()]
+    found = result.toArrow().to_pylist()
     wanted = [plain(r) if isinstance(r, dict) else {"value": r} for r in expected]
     assert close(found, [{n: r.get(n) for n in result.columns} for r in wanted])
 
@@ -98,14 +102,16 @@ def test_changed_partitions_are_recomputed_alone(spark: Any, frames: dict[str, A
     from belvedere.spark.window_by.maintain import window_rows
     from belvedere.spark.window_by.relation import schema_of
 
-    source = Scan("t", schema_of(frames["t"]))
-    block = lower_window_query(QUERIES["label"], "t", source)
-    assert block.schema.key == ("_partition_k", "_window")
-    everything = window_rows(spark, block, frames["t"])
+    source = Scan("t", schema_of(frames["t"]).with_key(("k", "o")))
+    block, _ = lower_window_query(QUERIES["label"], {"t": source})
+    assert block.schema.key == ("_at_k", "_at_o")
+    everything = window_rows(spark, block, [frames["t"]])
     assert everything.columns == list(block.schema.names)
-    some = window_rows(spark, block, frames["t"].where("k = 1 OR k IS NULL").repartition(3)).collect()
-    assert sorted(map(str, some)) == sorted(str(r) for r in everything.collect() if r["_partition_k"] != 2)
-    assert len({(r["_partition_k"], r["_window"]) for r in some}) == len(some)
+    some = window_rows(spark, block, [frames["t"].where("k = 1 OR k IS NULL").repartition(3)]).collect()
+    assert sorted(map(str, some)) == sorted(str(r) for r in everything.collect() if r["_at_k"] != 2)
+    assert len({(r["_at_k"], r["_at_o"]) for r in some}) == len(some)
+    few = window_rows(spark, block, [frames["t"].where("k = 2").repartition(3)], small=True).collect()
+    assert sorted(map(str, few)) == sorted(str(r) for r in everything.collect() if r["_at_k"] == 2)
 
 
 @pytest.mark.parametrize(

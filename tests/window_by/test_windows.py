@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import Phase, event, example, given, settings
 
 from belvedere.lang.window_by_parser import parse_window_query
-from belvedere.spark.window_by.interpret import compile_query
-from belvedere.spark.window_by.native import Untranslatable
+from belvedere.spark.window_by.interpret_query import compile_query
+from belvedere.spark.window_by.sql_values import Untranslatable
 from tests.window_by.oracle import Framing, answer
 from tests.window_by.paper import close
 from tests.window_by.random_queries import framings, ignored, tables, text_of
@@ -50,3 +50,24 @@ def test_the_kernels_follow_the_rules(rows: list[dict[str, Any]], framing: Frami
         return
     event("kernels")
     assert close(completed(found, framing), completed(answer(rows, framing), framing))
+
+
+def test_products_beyond_64_bits_are_exact() -> None:
+    values = [2**40, -(2**45), 2**52 + 1, 3, None, 2**52 + 1]
+    rows = [{"id": n, "k": 0, "o": n, "v": v, "x": None if v is None else float(v), "s": None} for n, v in enumerate(values)]
+    text = (
+        "FROM rows AS r WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE SLIDING START AS s AT p END AS e AT q "
+        "WHEN e.v * s.v > 9007199254740992 * 1024 AND q - p <> 1 OR e.x * s.x < 0 SELECT s.id AS a, e.id AS b, LEN(w) AS n"
+    )
+    wanted = compile_query(parse_window_query(text))({"rows": rows})
+    assert run(text, rows) == [{n: row.get(n) for n in ("a", "b", "n")} for row in wanted]
+    assert len({row.get("b") for row in wanted}) > 2
+
+
+def test_a_condition_on_one_tuple_within_one_on_two() -> None:
+    rows = [{"id": n, "k": 0, "o": n, "v": n, "x": None, "s": "a"} for n in range(4)]
+    text = (
+        'FROM rows AS r WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE SLIDING START AS s END AS e WHEN s.s = "a" AND (e.s = "b" OR '
+        "e.v * s.v > 2 AND NOT (e.v = 2)) SELECT s.id AS a, e.id AS b"
+    )
+    assert [(row["a"], row["b"]) for row in run(text, rows)] == [(0, None), (1, 3), (2, 3), (3, 3)]

@@ -14,8 +14,9 @@ from sqlglot import exp
 
 from belvedere.lang.window_by_parser import parse_window_query
 from belvedere.spark.window_by.kernel import compute_windows
-from belvedere.spark.window_by.native import Object, Scalar, merge, translate
+from belvedere.spark.window_by.native import translate
 from belvedere.spark.window_by.plan import Planner, WindowPlan
+from belvedere.spark.window_by.sql_values import Object, Scalar, merge
 
 TYPES = {"id": pa.int64(), "k": pa.int64(), "o": pa.int64(), "v": pa.int64(), "x": pa.float64(), "s": pa.string()}
 

@@ -1,5 +1,10 @@
 """Evaluate SQL++ queries with WINDOW BY on Spark.
 
-The path of a query: `run` takes it apart into stages; `native` writes what Spark SQL can say; `bounds` and `aggregates` are
-the vectorised kernels over sorted partitions; `interpret` is the plain evaluator that every query can fall back to.
+The path of a query: `runner` takes it apart into blocks, `tuples` does the steps before and after the clause, `windowed` the clause itself.
+`native` writes what Spark SQL can say; `plan` says which columns and outputs the kernels need (`kernel`, `search`, `ranges` over sorted
+partitions); `interpret` is the plain evaluator that every query can fall back to.
 """
+
+from belvedere.spark.window_by import interpret_query
+
+__all__ = ["interpret_query"]

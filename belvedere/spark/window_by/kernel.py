@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from belvedere.spark.window_by import search
 from belvedere.spark.window_by.output import Writer
+from belvedere.spark.window_by.pairs import first_pair
 from belvedere.spark.window_by.ranges import Bools, Ints
 from belvedere.spark.window_by.rows import Rows, Windows, joint_codes, nowhere
-from belvedere.spark.window_by.specs import CompareSpec, ConjunctionSpec, KernelSpec, Mask, Members, PartSpec
+from belvedere.spark.window_by.specs import BoundarySpec, CompareSpec, ConjunctionSpec, KernelSpec, Mask, Members, PartSpec
 
 ARRAY_CHUNK = 2_000_000  # members of arrays that one batch of the output holds at most
 
@@ -66,7 +67,7 @@ class Finder:
         first = self.rows.first[labels]
         found = Windows(labels, first, first, yes, yes)
         if not self.spec.start.unbounded:
-            starts = self.search(self.spec.start.search or (), "start", found, first)
+            starts = self.found(self.spec.start, "start", found, first)
             found.started = starts >= 0
             found.start = np.where(found.started, starts, first)
         found.end, found.closed = self.ends(found)
@@ -77,9 +78,20 @@ class Finder:
         boundary = self.spec.end
         if boundary is None or boundary.unbounded:
             return last, np.ones(len(found), np.bool_)
-        ends = self.search(boundary.search or (), "end", found, found.start)
+        ends = self.found(boundary, "end", found, found.start)
         closed = ends >= 0
         return np.where(closed, ends, last), closed
+
+    def found(self, boundary: BoundarySpec, side: str, windows: Windows, begin: Ints) -> Ints:
+        """The first row of each window from `begin` on that satisfies the boundary; -1 for none."""
+        if boundary.scan is None:
+            return self.search(boundary.search or (), side, windows, begin)
+
+        def known(wanted: str, chosen: Ints) -> tuple[Ints, Bools]:
+            places = self.places(wanted, windows)[chosen]
+            return places, windows.started[chosen] if wanted == "start" else np.ones(len(chosen), np.bool_)
+
+        return first_pair(self.rows, boundary.scan, known, side, begin)
 
     def search(self, alternatives: Sequence[ConjunctionSpec], side: str, found: Windows, begin: Ints) -> Ints:
         """The first row at or after `begin` that satisfies one of the conjunctions; -1 for none."""

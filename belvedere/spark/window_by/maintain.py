@@ -1,34 +1,64 @@
-"""The windows of some partitions, for the keyed rule of incremental maintenance.
+"""The rows of a `WindowBlock` over present rows of its relations: for the batch answer and for incremental maintenance.
 
-In: a `WindowBlock` and the present rows of all partitions that changed. Out: the windows of these partitions with the hidden
-columns that make the block's key. Pure: the same rows give the same windows in whatever order and batches they come, so old output of
-the same partitions can be retracted by key.
+In: the node and a DataFrame per relation. Out: DataFrames. Pure: the same rows give the same windows in whatever order and batches they
+come, so old output of the same partitions can be replaced by key.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from belvedere.lang.window_by import Query
 from belvedere.lang.window_by_parser import parse_window_query
-from belvedere.plan.window_by import WindowBlock
-from belvedere.spark.window_by.relation import output_columns
-from belvedere.spark.window_by.run import Names, Runner
+from belvedere.lang.window_by_resume import AFTER, FROM, TO, extents
+from belvedere.plan.window_by import Resume, WindowBlock
+from belvedere.schema import Schema
+from belvedere.spark.identity import key_text
+from belvedere.spark.render import quote, spark_type
+from belvedere.spark.window_by.relation import Result, Table, output_columns
+from belvedere.spark.window_by.runner import Runner
+from belvedere.spark.window_by.tuples import Spread
 
 
-def window_rows(spark: SparkSession, block: WindowBlock, rows: DataFrame) -> DataFrame:
-    """The block's columns over `rows` (the input's visible columns), then `_partition_*` and the position, all as `block.schema`.
+def window_rows(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], small: bool = False) -> DataFrame:
+    """The block's rows over `rows`, one DataFrame per relation in their order, with hidden columns.
 
-    Where `block.partition` is empty the rows must be all rows of the input.
+    Where `block.partition` is not empty, all rows of some partitions are enough for the windows of these. `small` where a single task
+    is enough.
     """
-    runner = Runner(spark, {block.relation: rows})
-    runner.limits = True  # keys and positions as columns
-    result = runner.query(parse_window_query(block.text), Names({}, {}))
-    hidden = [c.name for c in block.schema if c.hidden]
-    place = result.order[-1].rsplit(" ", 1)[0]
-    keys = [text.split(" ", 1)[0] for text in result.order[: len(hidden) - 1]]
-    added = [F.expr(text).alias(name) for text, name in zip([*keys, place], hidden, strict=True)]
-    if not block.partition:  # several partitions share one key: number the windows over all of them
-        order = list(result.order[:-1])
-        added = [F.expr(f"row_number() OVER (ORDER BY {', '.join([*order, place])}) - 1").cast("bigint").alias(block.position)]
-    return result.frame.select(*output_columns(result.value), *added)
+    query = parse_window_query(block.text)
+    if query.limit is None and query.offset is None:
+        query = replace(query, order=())  # a view has no order
+    result = _run(spark, block, rows, query, small)
+    shown = zip(output_columns(result.value), block.columns, strict=True)
+    named = [column.cast(spark_type(wanted.type)).alias(wanted.name) for column, wanted in shown]
+    added = block.schema.columns[len(block.columns) :]
+    if block.identity is not None:
+        own = [F.expr(quote(c)).alias(wanted.name) for c, wanted in zip(result.identity, added, strict=True)]
+        return result.frame.select(*named, *own)
+    content = key_text(Schema(block.columns, tuple(c.name for c in block.columns)))
+    copy = F.expr(f"row_number() OVER (PARTITION BY {content} ORDER BY 1)").cast("bigint").alias(added[0].name)
+    return result.frame.select(*named).select("*", copy)
+
+
+def window_extents(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], resume: Resume) -> DataFrame:
+    """How far each window reaches, those that the query drops too: the times FROM, TO and AFTER, and its partition `$by0`, ..."""
+    result = _run(spark, block, rows, extents(parse_window_query(block.text), resume.column), True)
+    named = [c.alias(n) for c, n in zip(output_columns(result.value), (FROM, TO, AFTER), strict=True)]
+    by = zip(result.identity, block.partition, strict=False)  # the identity begins with the partition
+    return result.frame.select(*named, *(F.expr(quote(c)).alias(f"$by{place}") for place, (c, _) in enumerate(by)))
+
+
+def _run(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], query: Query, small: bool) -> Result:
+    hidden = block.carried if block.identity is not None else ()
+    names = tuple(f"$at{place}" for place in range(len(hidden)))
+    tables = {}
+    for (relation, node), frame in zip(block.relations, rows, strict=True):
+        visible = [F.col(quote(c.name)) for c in node.schema.visible]
+        beside = [F.col(quote(n)).alias(inner) for n, inner in zip(hidden, names, strict=True)]
+        tables[relation] = Table(frame.select(*visible, *beside), names)
+    return Runner(spark, tables, spread=Spread.SINGLE if small else Spread.HASHED).run(query)

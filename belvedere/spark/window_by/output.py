@@ -106,6 +106,9 @@ class Writer:
         if function == "DISTINCT":
             codes = ordered_codes(numeric(column)[0])
             return pa.array(ranges.distinct_count(codes, valid, first, last), pa.int64())
+        if function == "SUM" and pa.types.is_decimal(column.type):
+            exact = ranges.decimal_sum(column, valid, first, last)
+            return pc.if_else(pa.array(blank), pa.scalar(None, exact.type), exact)
         values, _ = numeric(column)
         if function in ("SUM", "AVG"):
             whole = values.dtype == np.int64

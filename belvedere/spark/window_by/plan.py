@@ -8,55 +8,25 @@ which the interpreter does the block. It moves no rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by import Block, Expr, QueryExpression, WindowBy
+from belvedere.lang.window_by import Block, Expr
 from belvedere.lang.window_by_classes import (
-    ITEM,
-    Compare,
     Item,
-    Local,
-    Part,
     Search,
-    classify,
-    is_monotone,
     item_expression,
-    local_condition,
-    neighbours_compared,
 )
-from belvedere.lang.window_by_functions import DURATION, WINDOW_AGGREGATES, canonical, is_number, unify, unify_numbers
 from belvedere.spark.window_by import specs
-from belvedere.spark.window_by.interpret import compile_expression
-from belvedere.spark.window_by.layout import stored_type
-from belvedere.spark.window_by.native import (
-    Object,
-    Scalar,
-    Untranslatable,
-    Value,
-    any_of,
-    boolean,
-    converted,
-    merge,
-    micros,
-    name,
-    quoted,
-    scalar,
-    sql_type,
-    translate,
-)
-from belvedere.spark.window_by.native import (
-    field as field_of,
-)
-from belvedere.spark.window_by.relation import fresh, is_column, sort_texts
-from belvedere.spark.window_by.values import MISSING, instant
+from belvedere.spark.window_by.native import translate
+from belvedere.spark.window_by.plan_boundaries import BoundaryPlanner
+from belvedere.spark.window_by.plan_results import Rewriter
+from belvedere.spark.window_by.relation import fresh, sort_texts
+from belvedere.spark.window_by.sql_values import Object, Scalar, Untranslatable, Value, any_of, merge, name
 
-EPOCH = instant(date(1970, 1, 1))
 FRESH = re.compile(r"`(_[a-z]+\d+)`")
 
 
@@ -72,74 +42,12 @@ class WindowPlan:
     variables: Mapping[str, Value]
     start: Search | None
     end: Search | None
+    identity: tuple[str, ...] = ()
+    """The output's columns with the identity of each window's label or start."""
 
 
-def literal(value: Any) -> Value:
-    """A Python constant as SQL text."""
-    if isinstance(value, bool):
-        return Scalar(str(value).upper(), pa.bool_())
-    if isinstance(value, int):
-        return Scalar(f"{value}L", pa.int64())
-    if isinstance(value, float):
-        return Scalar(f"CAST('{value!r}' AS DOUBLE)", pa.float64())
-    if isinstance(value, str):
-        return Scalar(quoted(value), pa.string())
-    raise Untranslatable("constant")
-
-
-def literal_or_none(value: Any) -> Value | None:
-    """As `literal`; None where there is no such text."""
-    try:
-        return literal(value)
-    except Untranslatable:
-        return None
-
-
-@dataclass
-class Planner:
-    """Plans one block. `variables` are pinned; `constants` the values of names outside the block."""
-
-    block: Block
-    variables: Mapping[str, Value]
-    keys: Sequence[Value]
-    constants: Mapping[str, Any]
-    columns: dict[str, str] = field(default_factory=dict)
-    texts: dict[str, pa.DataType] = field(default_factory=dict)
-    types: dict[str, pa.DataType] = field(default_factory=dict)
-    candidates: dict[str, specs.Output] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)
-    after: dict[str, Value] = field(default_factory=dict)
-
-    @property
-    def window(self) -> WindowBy:
-        assert self.block.window is not None
-        return self.block.window
-
-    @property
-    def item(self) -> Value:
-        if len(self.variables) == 1:
-            return next(iter(self.variables.values()))
-        return Object(dict(self.variables))
-
-    def environment(self) -> dict[str, Value]:
-        """Names outside the block that have simple values."""
-        found: dict[str, Value] = {}
-        for known, value in self.constants.items():
-            try:
-                found[known] = literal(value)
-            except Untranslatable:
-                continue
-        return found
-
-    def column(self, value: Scalar) -> str:
-        """The row column that holds the value."""
-        if value.sql not in self.columns:
-            plain = value.sql.strip("`") if is_column(value.sql) else fresh("r")
-            self.columns[value.sql] = plain
-            self.texts[value.sql] = value.type
-        return self.columns[value.sql]
-
-    # -- boundaries --
+class Planner(BoundaryPlanner):
+    """Plans one block."""
 
     def plan(self) -> WindowPlan:
         """The whole plan."""
@@ -153,15 +61,22 @@ class Planner:
         if window.end is not None:
             end = specs.BoundarySpec(unbounded=True)
             if not window.end.unbounded:
-                ending = classify(window, "end", item)
-                if ending is None:
-                    raise Untranslatable("END of class d")
-                end = specs.BoundarySpec(search=self.search(ending, item))
+                end, ending = self.end(window.end, item)
         block = self.results()
         outputs = tuple(dict.fromkeys(self.resolved(o) for n, o in self.candidates.items() if n in self.used))
+        own = self.identified("label" if window.label is not None else "start")
+        outputs += own
         keys = tuple(self.column(k) for k in self.key_columns())
         spec = specs.KernelSpec(keys, window.tumbling, window.only, label, start, end, outputs, fresh("pos"))
-        return WindowPlan(spec, self.columns, self.types, self.sorting(), block, self.after, starting, ending)
+        gathered = tuple(o.output for o in own)
+        return WindowPlan(spec, self.columns, self.types, self.sorting(), block, self.after, starting, ending, gathered)
+
+    def identified(self, side: str) -> tuple[specs.Gather, ...]:
+        """The columns of identity at the label or start of each window."""
+        for column in self.identity:
+            self.columns[name(column)] = column
+            self.texts[name(column)] = pa.null()
+        return tuple(specs.Gather(fresh("i"), side, "item", column) for column in self.identity)
 
     def sorting(self) -> tuple[str, ...]:
         """ORDER BY over row columns, then all other columns: rows that tie there too cannot be told apart by the query."""
@@ -192,121 +107,21 @@ class Planner:
             return replace(output, column=None if output.column is None else column(output.column), included=included)
         return output
 
-    def text(self, value: Scalar) -> str:
-        """The value's text, with its type noted."""
-        self.texts.setdefault(value.sql, value.type)
-        return value.sql
-
-    def translated(self, expr: Expr) -> Scalar:
-        return merge(translate(expr, {**self.environment(), **self.variables}))
-
     def key_columns(self) -> list[Scalar]:
         found: list[Scalar] = []
         for key in self.keys:
             value = merge(key)
             found.append(value)
             if value.missing is not None:
-                found.append(Scalar(value.missing, pa.bool_()))
+                found.append(Scalar(f"NOT ({value.missing})", pa.bool_()))  # MISSING comes before NULL
         return found
-
-    def single(self, side: str, when: Expr | None) -> specs.BoundarySpec:
-        if when is None or (isinstance(when, exp.Boolean) and when.this):
-            return specs.BoundarySpec()
-        return specs.BoundarySpec(local=(self.local(local_condition(self.window, side, when)),))
-
-    def start(self, item: Item) -> tuple[specs.BoundarySpec, Search | None]:
-        boundary = self.window.start
-        if boundary.unbounded:
-            return specs.BoundarySpec(unbounded=True), None
-        if self.window.label is None:
-            return self.single("start", boundary.when), None
-        found = classify(self.window, "start", item)
-        if found is None:
-            raise Untranslatable("START of class d")
-        return specs.BoundarySpec(search=self.search(found, item)), found
-
-    def search(self, found: Search, item: Item) -> tuple[specs.ConjunctionSpec, ...]:
-        return tuple(
-            specs.ConjunctionSpec(
-                tuple((x.side, self.local(x)) for x in c.known),
-                tuple(self.local(x) for x in c.local),
-                tuple(self.compare(x, item) for x in c.compares),
-            )
-            for c in found.conjunctions
-        )
-
-    def local(self, atom: Local, positive: bool = True) -> specs.Mask:
-        """A condition on one tuple and its neighbours as columns of the rows."""
-        if len(atom.roles) <= 1 and "position" not in atom.roles:
-            return self.column_mask(atom, positive)
-        expr = atom.expr
-        if isinstance(expr, exp.Not):
-            return self.local(Local(atom.side, expr.this), not positive)
-        if isinstance(expr, (exp.And, exp.Or)):
-            parts = tuple(self.local(Local(atom.side, e), positive) for e in (expr.left, expr.right))
-            return specs.Junction(isinstance(expr, exp.And) == positive, parts)
-        return self.plain_compare(neighbours_compared(atom, positive, self.item.type))
-
-    def column_mask(self, atom: Local, positive: bool) -> specs.LocalSpec:
-        """A condition on one tuple as a boolean column."""
-        role = next(iter(atom.roles), "item")
-        expr = atom.expr if positive else exp.Not(this=atom.expr.copy())
-        value = boolean(_renamed(expr, f"${role}", ITEM), {**self.environment(), ITEM: self.item})
-        missing = {f"${r}": MISSING for r in ("item", "previous", "next")}
-        nowhere = compile_expression(expr)({**self.constants, **missing}) is True
-        return specs.LocalSpec(self.column(value), role, edge=nowhere, missing=nowhere)
-
-    def plain_compare(self, atom: Compare | None) -> specs.CompareSpec:
-        """A comparison of a tuple with its neighbours."""
-        if atom is None:
-            raise Untranslatable("a condition over several tuples")
-        return self.compare(atom, Item(self.item.type, None, {}))
-
-    def compare(self, atom: Compare, item: Item) -> specs.CompareSpec:
-        """A comparison of two tuples by columns of the rows."""
-        monotone = is_monotone(atom, item)
-        key = self.window.order[0]
-        position = atom.searched[0].role == "position"
-        direction = 0 if not monotone else 1 if position or not key.descending else -1
-        whole = len(atom.searched) > 1 or len(atom.known) != 1 or position or any(p.role == "position" for p in atom.known)
-        whole = whole or any(p.sign < 0 for p in atom.searched + atom.known)
-        values = [self.part_value(p) for p in (*atom.searched, *atom.known)]
-        common = None if whole else unify([v.type for v in values if v is not None])
-        if not whole and (common is None or pa.types.is_null(common)):
-            raise Untranslatable("a comparison of different types")
-        parts = [self.part(p, v, common) for p, v in zip((*atom.searched, *atom.known), values, strict=True)]
-        cut = len(atom.searched)
-        nulls_first = key.nulls_come_first
-        return specs.CompareSpec(tuple(parts[:cut]), atom.operator, tuple(parts[cut:]), direction, nulls_first)
-
-    def part_value(self, part: Part) -> Scalar | None:
-        if part.role == "position":
-            return None
-        if part.side == "":
-            return scalar(part.expr, self.environment())
-        value = translate(part.expr, {**self.environment(), ITEM: self.item})
-        return value if isinstance(value, Scalar) and not pa.types.is_struct(value.type) else text_key(value)
-
-    def part(self, part: Part, value: Scalar | None, common: pa.DataType | None) -> specs.PartSpec:
-        if value is None:
-            return specs.PartSpec(part.side, "position", None, None, part.sign)
-        if part.side == "":
-            constant = plain_constant(compile_expression(part.expr)(dict(self.constants)))
-            if constant is None:
-                raise Untranslatable("a comparison with NULL")
-            if common is not None and pa.types.is_floating(common):
-                constant = float(constant)
-            return specs.PartSpec("", "", None, constant, part.sign)
-        return specs.PartSpec(part.side, part.role, self.column(comparable(value, common)), None, part.sign)
-
-    # -- results --
 
     def results(self) -> Block:
         """The rest of the block over the kernel's output; fills `after` and `used`."""
         window = self.window
         for variable, (side, role) in window.variables.items():
             self.after[variable] = self.boundary_value(side, role)
-        rewriter = _Rewriter(self)
+        rewriter = Rewriter(self)
         lets = tuple(replace(let, value=rewriter.rewrite(let.value)) for let in self.block.window_lets)
         having = None if self.block.window_having is None else rewriter.rewrite(self.block.window_having)
         select = self.block.select
@@ -346,11 +161,6 @@ class Planner:
         if value.missing is not None:
             self.used.update(FRESH.findall(value.missing))
 
-    def output(self, output: specs.Output, type_: pa.DataType) -> str:
-        self.candidates[output.output] = output
-        self.types[output.output] = stored_type(type_)
-        return name(output.output)
-
     def flag(self, side: str, role: str) -> str | None:
         """The text that says whether a boundary's tuple is MISSING; None for never."""
         window = self.window
@@ -385,255 +195,9 @@ class Planner:
         return self.output(specs.Gather(fresh("o"), side, role, self.text(value)), value.type)
 
 
-class _Rewriter:
-    """Replaces what a query says about the window by variables over the kernel's output."""
-
-    def __init__(self, planner: Planner):
-        self.planner = planner
-        self.window = planner.window.name.text
-
-    def rewrite(self, expr: Expr) -> Expr:
-        span = expr.meta.get("span")
-        found: Expr = self.walk(expr.copy())
-        if self.mentions(found):
-            raise Untranslatable("the window as a whole in a subquery")
-        if span is not None:
-            found.meta["span"] = span
-        return found
-
-    def mentions(self, expr: Expr) -> bool:
-        from belvedere.spark.window_by.run import variables_in
-
-        if any(node for node in expr.find_all(QueryExpression)):
-            return bool(variables_in(expr) & {self.window, *self.planner.window.variables})
-        return any(c.name == self.window for c in expr.find_all(exp.Column))
-
-    def is_window(self, node: Any) -> bool:
-        return isinstance(node, exp.Column) and node.name == self.window
-
-    def starred(self, node: Any) -> str | None:
-        """The field's name of `w[*].field`."""
-        if not isinstance(node, exp.Dot) or not isinstance(node.this, exp.Bracket):
-            return None
-        bracket = node.this
-        return node.expression.name if self.is_window(bracket.this) and isinstance(bracket.expressions[0], exp.Star) else None
-
-    def variable(self, value: Value) -> Expr:
-        label = f"${len(self.planner.after)}"
-        self.planner.after[label] = value
-        return exp.Column(this=exp.to_identifier(label))
-
-    def walk(self, node: Any) -> Any:
-        found = self.replaced(node)
-        if found is not None:
-            return found
-        for slot, value in list(node.args.items()):
-            if isinstance(value, exp.Expr):
-                node.set(slot, self.walk(value))
-            elif isinstance(value, list):
-                node.set(slot, [self.walk(v) if isinstance(v, exp.Expr) else v for v in value])
-        return node
-
-    def replaced(self, node: Any) -> Expr | None:
-        if isinstance(node, exp.Anonymous):
-            function = canonical(node.name)
-            if function in ("LEN", "ARRAY_LENGTH") and self.is_window(node.expressions[0]):
-                output = self.planner.output(specs.Length(fresh("o")), pa.int64())
-                return self.variable(Scalar(output, pa.int64()))
-            if function in WINDOW_AGGREGATES:
-                value = self.aggregate(function, node)
-                return None if value is None else self.variable(value)
-        if isinstance(node, exp.Bracket) and self.is_window(node.this):
-            place = _whole(node.expressions[0])
-            if place is not None:
-                return self.variable(self.nth(self.planner.item, place))
-        starred = self.starred(node)
-        if starred is not None:
-            return self.variable(self.members(field_of(self.planner.item, starred)))
-        if self.is_window(node):
-            return self.variable(self.members(self.planner.item))
-        return None
-
-    def nth(self, value: Value, place: int) -> Value:
-        """`w[place]`, leaf by leaf."""
-        if isinstance(value, Object):
-            leaves = {n: self.nth(f, place) for n, f in value.fields.items()}
-            if not leaves:
-                raise Untranslatable("an empty object")
-            return Object(leaves, next(iter(leaves.values())).missing)
-        planner = self.planner
-        output = specs.Nth(fresh("o"), fresh("f"), place, planner.text(value))
-        text = planner.output(output, value.type)
-        planner.candidates[output.flag] = output
-        planner.types[output.flag] = pa.bool_()
-        return Scalar(text, value.type, name(output.flag))
-
-    def members(self, value: Value) -> Value:
-        """The window's rows as an array; elements that are MISSING are NULL in it."""
-        if isinstance(value, Object):
-            leaves = [(n, merge(f)) for n, f in value.fields.items()]
-            output = specs.Members(fresh("o"), tuple((n, self.planner.text(s)) for n, s in leaves), False)
-        else:
-            if pa.types.is_null(value.type):
-                raise Untranslatable("an array of nothing")
-            output = specs.Members(fresh("o"), (("", self.planner.text(value)),), True)
-        return Scalar(self.planner.output(output, pa.list_(value.type)), pa.list_(value.type))
-
-    def aggregate(self, function: str, node: Expr) -> Value | None:
-        """An aggregate of the window's rows; None where its argument has another form."""
-        prefix, kind = function.split("_", 1)
-        fraction = 0.5
-        if kind == "PERCENTILE":
-            given = (
-                compile_expression(node.expressions[1])(dict(self.planner.constants))
-                if not self.mentions(node.expressions[1])
-                else None
-            )
-            if not isinstance(given, int | float) or not 0 <= given <= 1:
-                return None
-            fraction = float(given)
-        argument = node.expressions[0]
-        if (
-            kind == "COUNT"
-            and prefix == "ARRAY"
-            and isinstance(argument, exp.Anonymous)
-            and canonical(argument.name) == "ARRAY_DISTINCT"
-        ):
-            argument, kind = argument.expressions[0], "DISTINCT"
-        source = self.source(argument)
-        return None if source is None else self.aggregated(kind, prefix == "STRICT", fraction, *source)
-
-    def source(self, argument: Expr) -> tuple[Scalar, Scalar | None, bool] | None:
-        """What is aggregated over the item: value, restriction, and whether the MISSING of an unclosed window counts."""
-        planner = self.planner
-        starred = self.starred(argument)
-        if starred is not None:
-            return merge(field_of(planner.item, starred)), None, True
-        if self.is_window(argument):
-            return merge(planner.item), None, True
-        if not isinstance(argument, QueryExpression):
-            return None
-        found = _simple_subquery(argument, self.window)
-        if found is None:
-            return None
-        variable, value, where = found
-        if {c.name for e in (value, where) if e is not None for c in e.find_all(exp.Column)} - {
-            variable,
-            *planner.environment(),
-        }:
-            return None
-        env: dict[str, Value] = {**planner.environment(), variable: planner.item}
-        nowhere = {**planner.constants, variable: MISSING}
-        kept = where is None or compile_expression(where)(nowhere) is True
-        if kept and compile_expression(value)(nowhere) is not MISSING and compile_expression(value)(nowhere) is not None:
-            return None
-        condition = None if where is None else boolean(where, env)
-        return merge(translate(value, env)), condition, kept
-
-    def aggregated(self, kind: str, strict: bool, fraction: float, value: Scalar, where: Scalar | None, extra: bool) -> Value:
-        numeric = kind not in ("COUNT", "MIN", "MAX", "DISTINCT")
-        kind = {"MEDIAN": "PERCENTILE", "STDDEV": "STDDEV_SAMP", "VARIANCE": "VAR_SAMP"}.get(kind, kind)
-        if numeric and (not is_number(value.type) or pa.types.is_decimal(value.type)):
-            raise Untranslatable(f"{kind} of {value.type}")
-        column = value
-        if numeric:
-            column = Scalar(converted(value, unify_numbers([value.type])), unify_numbers([value.type]))
-        elif pa.types.is_nested(value.type):
-            if kind != "COUNT":
-                raise Untranslatable(f"{kind} of objects or arrays")
-            column = Scalar(f"IF({merge(value).sql} IS NULL, NULL, 1L)", pa.int64())
-        type_ = {"COUNT": pa.int64(), "DISTINCT": pa.int64(), "MIN": value.type, "MAX": value.type}.get(kind, pa.float64())
-        if kind == "SUM":
-            type_ = column.type
-        included = self.planner.text(where) if where is not None else None
-        output = specs.Aggregate(fresh("o"), kind, self.planner.text(column), included, strict, extra, fraction)
-        return Scalar(self.planner.output(output, type_), type_)
-
-
 def _unsortable(type_: pa.DataType) -> bool:
     if pa.types.is_list(type_):
         return _unsortable(type_.value_type)
     if pa.types.is_struct(type_):
         return any(_unsortable(f.type) for f in type_)
     return bool(pa.types.is_map(type_))
-
-
-def _simple_subquery(node: QueryExpression, window: str) -> tuple[str, Expr, Expr | None] | None:
-    """`(SELECT VALUE e FROM w AS x WHERE c)` as (x, e, c)."""
-    query = node.query
-    if len(query.blocks) != 1 or query.bindings or query.order or query.limit is not None or query.offset is not None:
-        return None
-    block = query.blocks[0]
-    simple = (
-        len(block.sources) == 1
-        and not block.lets
-        and block.group is None
-        and block.window is None
-        and not block.select.distinct
-    )
-    if not simple or block.select.value is None:
-        return None
-    source = block.sources[0]
-    if not isinstance(source.expr, exp.Column) or source.expr.name != window or source.position is not None:
-        return None
-    if any(e.find(QueryExpression) for e in (block.select.value, block.where) if e is not None):
-        return None
-    return source.variable.text, block.select.value, block.where
-
-
-def _whole(node: Expr) -> int | None:
-    if isinstance(node, exp.Neg):
-        inner = _whole(node.this)
-        return None if inner is None else -inner
-    return int(node.name) if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() else None
-
-
-def _renamed(expr: Expr, old: str, new: str) -> Expr:
-    def change(node: Any) -> Any:
-        return exp.Column(this=exp.to_identifier(new)) if isinstance(node, exp.Column) and node.name == old else node
-
-    result: Expr = expr.transform(change)
-    return result
-
-
-def plain_constant(value: Any) -> Any:
-    """A constant as the kernels compare it: times and durations as microseconds."""
-    if isinstance(value, timedelta):
-        return value // timedelta(microseconds=1)
-    if isinstance(value, date):
-        return (instant(value) - EPOCH) // timedelta(microseconds=1)
-    return None if value is MISSING else value
-
-
-def comparable(value: Scalar, common: pa.DataType | None) -> Scalar:
-    """A value as the kernels compare it."""
-    type_ = value.type
-    if pa.types.is_date(type_) or pa.types.is_timestamp(type_) or type_ == DURATION:
-        return Scalar(micros(value), pa.int64())
-    if common is not None and is_number(common):
-        if pa.types.is_decimal(common):
-            return Scalar(f"CAST({value.sql} AS {sql_type(common)})", common)
-        return Scalar(converted(value, common), common)
-    if is_number(type_):
-        return Scalar(converted(value, pa.int64()), pa.int64())
-    return value
-
-
-def text_key(value: Value) -> Scalar:
-    """An object as text that is equal exactly where the objects are, for deep equality of objects of one type."""
-    if not isinstance(value, Object):
-        raise Untranslatable("a comparison of objects")
-    parts = []
-    for label, inner in value.fields.items():
-        leaf = merge(inner)
-        if pa.types.is_nested(leaf.type):
-            raise Untranslatable("a comparison of nested objects")
-        if pa.types.is_date(leaf.type) or pa.types.is_timestamp(leaf.type) or leaf.type == DURATION:
-            text = micros(leaf)
-        elif pa.types.is_floating(leaf.type):
-            text = f"CAST({leaf.sql} + 0.0D AS STRING)"
-        else:
-            text = leaf.sql
-        parts.append(f"{quoted(label)}, {text}")
-    text = f"to_json(named_struct({', '.join(parts)}))"
-    return Scalar(text if value.missing is None else f"IF({value.missing}, NULL, {text})", pa.string(), value.missing)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -37,6 +38,20 @@ def whole_sum(values: Ints, valid: Bools, first: Ints, last: Ints) -> Ints:
     sums = prefix(np.where(valid, values, 0))
     found: Ints = sums[last + 1] - sums[first]  # type: ignore[assignment, operator]
     return found
+
+
+def decimal_sum(column: pa.Array, valid: Bools, first: Ints, last: Ints) -> pa.Array:
+    """Sums of decimals of at most 28 digits, exact: parts of 32, 32 and 64 bits are summed apart. The scale stays."""
+    limbs = np.frombuffer(column.buffers()[1], np.uint64)[2 * column.offset : 2 * (column.offset + len(column))]
+    low, high = limbs[0::2], limbs[1::2].view(np.int64)
+    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    parts = [(low & mask).view(np.int64), (low >> half).view(np.int64), high]
+    bottom, middle, top = (whole_sum(part, valid, first, last) for part in parts)
+    middle = middle + (bottom >> 32)
+    found = np.empty(2 * len(first), np.uint64)
+    found[0::2] = (bottom.view(np.uint64) & mask) | (middle.view(np.uint64) << half)
+    found[1::2] = (top + (middle >> 32)).view(np.uint64)
+    return pa.Array.from_buffers(pa.decimal128(38, column.type.scale), len(first), [None, pa.py_buffer(found)])
 
 
 def real_sum(values: Reals, valid: Bools, first: Ints, last: Ints) -> Reals:
@@ -135,11 +150,8 @@ def extreme(codes: Ints, first: Ints, last: Ints, greatest: bool) -> Ints:
     """The greatest (or least) code of each range: tables of 2^k rows, made one after the other."""
     pick = np.maximum if greatest else np.minimum
     length = last - first + 1
-    steps = np.frompyfunc(int.bit_length, 1, 1)
-    level_of = np.floor(np.log2(np.maximum(length, 1))).astype(np.int64) if len(length) else length
-    del steps
-    result = np.empty(len(first), codes.dtype)
-    table = codes
+    level_of = np.floor(np.log2(np.maximum(length, 1))).astype(np.int64)
+    result, table = np.empty(len(first), codes.dtype), codes
     for k in range(int(level_of.max(initial=-1)) + 1):
         if k:
             half = 1 << (k - 1)

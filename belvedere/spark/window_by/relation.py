@@ -20,7 +20,7 @@ from belvedere.errors import fail
 from belvedere.lang.window_by import OrderKey
 from belvedere.lang.window_by_functions import DURATION
 from belvedere.schema import TIMESTAMP, Column, Schema
-from belvedere.spark.window_by.native import Object, Scalar, Value, merge, name
+from belvedere.spark.window_by.sql_values import Object, Scalar, Value, merge, name
 
 _numbers = count()
 INTERVAL_MICROS = (
@@ -33,23 +33,26 @@ INTERVAL_MICROS = (
 class Bindings:
     """The binding tuples of a block: a DataFrame and the value of each variable; `order` sorts the rows (rule 10).
 
-    `sorted`: they lie in that order already, from the first partition of the DataFrame to the last.
+    `sorted`: they lie in that order already, from the first partition of the DataFrame to the last. `identity` are columns beside the
+    variables that tell the tuples apart, where the tables were loaded with such.
     """
 
     frame: DataFrame
     variables: Mapping[str, Value]
     order: tuple[str, ...] = ()
     sorted: bool = False
+    identity: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Result:
-    """The results of a query: one row each."""
+    """The results of a query: one row each. `order`, `sorted`, `identity` as in `Bindings`."""
 
     frame: DataFrame
     value: Value
     order: tuple[str, ...] = ()
     sorted: bool = False
+    identity: tuple[str, ...] = ()
 
 
 def fresh(prefix: str = "c") -> str:
@@ -57,10 +60,15 @@ def fresh(prefix: str = "c") -> str:
     return f"_{prefix}{next(_numbers)}"
 
 
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """The Arrow types of a DataFrame's columns; timestamps with a zone are instants in UTC."""
+    return to_arrow_schema(frame.schema, timezone="UTC")
+
+
 def schema_of(frame: DataFrame) -> Schema:
     """The columns of a DataFrame in Arrow types; zoned timestamps are UTC instants, intervals durations."""
     columns = []
-    for field in to_arrow_schema(frame.schema):
+    for field in arrow_schema(frame):
         type_ = field.type
         if pa.types.is_timestamp(type_) and type_.tz is not None:
             type_ = TIMESTAMP
@@ -73,12 +81,27 @@ def spark_schema(schema: pa.Schema) -> Any:
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
-def load(frame: DataFrame) -> Result:
+@dataclass(frozen=True)
+class Table:
+    """A table of a query: `hidden` columns of the DataFrame are not part of its rows, but stay beside them."""
+
+    frame: DataFrame
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of its rows."""
+        return Schema(tuple(c for c in schema_of(self.frame) if c.name not in self.hidden))
+
+
+def load(table: Table) -> Result:
     """A table under fresh column names: rows are objects (rule 0: its columns are there in every row)."""
+    frame = table.frame
     utc = (frame.sparkSession.conf.get("spark.sql.session.timeZone") or "") in ("UTC", "Etc/UTC", "GMT", "Z")
     fields: dict[str, Value] = {}
-    selected = []
-    for column in schema_of(frame):
+    identity = [fresh("i") for _ in table.hidden]
+    selected = [F.expr(name(column)).alias(inner) for column, inner in zip(table.hidden, identity, strict=True)]
+    for column in table.schema:
         inner, type_, text = fresh(), column.type, name(column.name)
         if type_ == DURATION:
             text = INTERVAL_MICROS.format(f"CAST({text} AS INTERVAL DAY TO SECOND)")
@@ -89,7 +112,7 @@ def load(frame: DataFrame) -> Result:
             raise fail("B3620", f'column "{column.name}" has durations inside objects or arrays: not supported', hint=hint)
         selected.append(F.expr(text).alias(inner))
         fields[column.name] = Scalar(name(inner), type_)
-    return Result(frame.select(*selected), Object(fields))
+    return Result(frame.select(*selected), Object(fields), identity=tuple(identity))
 
 
 def holds_duration(type_: pa.DataType) -> bool:

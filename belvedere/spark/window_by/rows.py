@@ -181,8 +181,10 @@ def group_begins(table: pa.Table, keys: Sequence[str]) -> Ints:
 
 
 def numeric(column: pa.Array) -> tuple[Any, Bools]:
-    """A column as int64 or float64 (or ranks of its values), and where it is valid."""
+    """A column as int64 or float64 (or ranks of its values), booleans as they are, and where it is valid."""
     valid = np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), np.bool_)
+    if pa.types.is_boolean(column.type):
+        return np.asarray(pc.fill_null(column, False).to_numpy(zero_copy_only=False), np.bool_), valid
     if pa.types.is_floating(column.type):
         return np.asarray(pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False), np.float64), valid
     if pa.types.is_integer(column.type):

@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+LONGEST_DECIMAL = 28
+"""Digits of decimals whose sums the kernels compute: 2^31 of them stay below 128 bits."""
+
 
 @dataclass(frozen=True)
 class LocalSpec:
@@ -62,12 +65,40 @@ class ConjunctionSpec:
 
 
 @dataclass(frozen=True)
+class Read:
+    """A column of numbers or booleans at a side's tuple or neighbour; its position without column."""
+
+    side: str
+    role: str
+    column: str | None
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number or boolean."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`and`, `or`, `not`, a comparison, or `+ - * /` of terms."""
+
+    operator: str
+    parts: tuple[Term, ...]
+
+
+Term = Read | Constant | Operation  # a value for a pair of tuples
+
+
+@dataclass(frozen=True)
 class BoundarySpec:
-    """How a boundary is found: at once (`local`), at the partition's edge (`unbounded`), or by a search."""
+    """How a boundary is found: at once (`local`), at the partition's edge (`unbounded`), by a search, or by a scan of all pairs."""
 
     local: tuple[Mask, ...] = ()
     unbounded: bool = False
     search: tuple[ConjunctionSpec, ...] | None = None
+    scan: Term | None = None
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.lang.window_by import Block, Expr
-from belvedere.spark.window_by.interpret import WindowStage, compile_expression, item_of
+from belvedere.spark.window_by.interpret import compile_expression
+from belvedere.spark.window_by.interpret_query import WindowStage, item_of
 from belvedere.spark.window_by.kernel import window_tables
 from belvedere.spark.window_by.layout import Layout, read_rows, stored_type, write_column
-from belvedere.spark.window_by.plan import WindowPlan
 from belvedere.spark.window_by.rows import group_begins
-from belvedere.spark.window_by.specs import KernelSpec, Nth
-from belvedere.spark.window_by.values import member
+from belvedere.spark.window_by.specs import KernelSpec
+from belvedere.spark.window_by.values import member, order_key
 
 ROWS_AT_ONCE = 200_000  # enough that a kernel's fixed cost does not count
 
@@ -78,10 +78,13 @@ class WindowTask:
     outputs: tuple[OutputField, ...]
     position: str
     constants: Mapping[str, Any]
+    identity: tuple[str, ...] = ()
+    """Columns beside the variables that are given at each window's label or start."""
 
     def schema(self, table: pa.Schema) -> pa.Schema:
         """The schema of the result for input of a schema."""
         fields = [table.field(k) for k in self.keys] + [pa.field(self.position, pa.int64())]
+        fields += [table.field(c) for c in self.identity]
         for o in self.outputs:
             fields += [pa.field(o.column, stored_type(o.type)), pa.field(o.missing, pa.bool_())]
         return pa.schema(fields)
@@ -91,24 +94,18 @@ def windows_of_partition(task: WindowTask, table: pa.Table) -> pa.Table:
     """The results of one partition, in the order of their windows; pure: the same rows in any order give the same result."""
     stage = WindowStage(task.block)
     items = [item_of(row) for row in read_rows(task.layouts, table)]
-    results = [result for _, result in stage.evaluate(items, task.constants)]
-    arrays: list[Any] = [pa.repeat(table[k][0], len(results)) for k in task.keys]
+    ties = [tuple(map(order_key, row)) for row in zip(*(table[c].to_pylist() for c in task.identity), strict=True)]
+    order = stage.order_of(items, task.constants, ties)
+    found = list(stage.evaluate([items[i] for i in order], task.constants))
+    results = [result for _, _, result in found]
+    own = table.take(pa.array([order[bounds.label] for bounds, _, _ in found], pa.int64()))
+    arrays: list[Any] = [own[k] for k in task.keys]
     arrays.append(pa.array(range(len(results)), pa.int64()))
+    arrays += [own[c] for c in task.identity]
     for o in task.outputs:
         values = results if o.name is None else [_pick(r, o.name) for r in results]
         arrays += write_column(values, o.type)
     return pa.table(arrays, schema=task.schema(table.schema))
-
-
-def output_schema(plan: WindowPlan, spec: KernelSpec, rows: pa.Schema) -> pa.Schema:
-    """The schema of what the kernels give for rows of a schema."""
-    fields: list[pa.Field] = []
-    if spec.ordered or not spec.outputs:
-        fields = [rows.field(k) for k in spec.keys] + [pa.field(spec.position, pa.int64())]
-    for output in spec.outputs:
-        names = [output.output, output.flag] if isinstance(output, Nth) else [output.output]
-        fields += [pa.field(n, plan.types[n]) for n in names]
-    return pa.schema(fields)
 
 
 def windows_in_batches(

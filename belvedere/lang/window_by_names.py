@@ -1,0 +1,59 @@
+"""Which names a query with WINDOW BY may use, and which of them are tables.
+
+In: syntax trees. Out: names. Nothing is typed or reported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.lang.window_by import Block, Expr, Query, QueryExpression
+
+
+def variables_in(expr: Expr) -> set[str]:
+    """The names that an expression may use, those inside its subqueries too."""
+    found = {c.name for c in expr.find_all(exp.Column)}
+    for node in expr.find_all(QueryExpression):
+        found |= names_in(node.query)
+    return found
+
+
+def names_in(query: Query) -> set[str]:
+    """The names that a query may use."""
+    return {n for e in expressions_of(query) for n in variables_in(e)}
+
+
+def expressions_of(query: Query) -> Iterator[Expr]:
+    """All expressions that stand in a query itself; those of its subqueries are inside them."""
+    exprs: list[Any] = [let.value for let in query.bindings] + [k.expr for k in query.order] + [query.limit, query.offset]
+    for block in query.blocks:
+        exprs += [s.expr for s in block.sources]
+        exprs += block_expressions(block)
+    return (e for e in exprs if e is not None)
+
+
+def block_expressions(block: Block) -> Iterator[Expr]:
+    """All expressions of a block but the terms of its FROM."""
+    yield from before_window(block)
+    yield from after_window(block)
+
+
+def before_window(block: Block) -> Iterator[Expr]:
+    """The expressions that see the variables of FROM: all but SELECT of a block without WINDOW BY."""
+    exprs: list[Any] = [s.condition for s in block.sources]
+    exprs += [let.value for let in (*block.lets, *block.group_lets)] + [block.where, block.having]
+    exprs += [k.value for k in block.group.keys] if block.group is not None else []
+    if block.window is not None:
+        exprs += [*block.window.partition, *(k.expr for k in block.window.order)]
+    return (e for e in exprs if e is not None)
+
+
+def after_window(block: Block) -> Iterator[Expr]:
+    """Conditions of boundaries and what follows WINDOW BY; SELECT alone in a block without it."""
+    exprs: list[Any] = [let.value for let in block.window_lets] + [block.window_having, block.select.value]
+    exprs += [i.expr for i in block.select.items]
+    exprs += [b.when for _, b in block.window.boundaries] if block.window is not None else []
+    return (e for e in exprs if e is not None)

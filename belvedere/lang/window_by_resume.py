@@ -1,0 +1,93 @@
+"""Whether the windows of a query can be found from the last open one on, once a bound on ORDER BY's key makes those before it final.
+
+In: a query's one block and its table. Out: a `Resume`, or None where some window may depend on rows of any age. And the query that says
+how far each window reaches. Windows without LABEL end at the first END at or after their start, so a window with a settled end never
+changes, unless it looks back (PREV), counts from the partition's first tuple (AT), or lies at the partition's edge (UNBOUNDED).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from belvedere.lang.window_by import Block, Boundary, Name, Query, Select, Selected, WindowBy
+from belvedere.lang.window_by_classes import Item, classify, item_expression
+from belvedere.lang.window_by_expressions import Scope
+from belvedere.lang.window_by_functions import Type
+from belvedere.lang.window_by_names import after_window, variables_in
+from belvedere.lang.window_by_types import Typing
+from belvedere.plan.bounds import is_time
+from belvedere.plan.nodes import Node
+from belvedere.plan.window_by import Resume
+
+FROM, TO, AFTER = "$from", "$to", "$after"
+
+
+def resume_of(block: Block, source: Node, row: Type) -> Resume | None:
+    """By which column, and whether windows look one tuple ahead."""
+    window = block.window
+    if window is None or window.label is not None or window.start.unbounded or window.end is None or window.end.unbounded:
+        return None
+    roles = {role for _, role in window.variables.values()}
+    if "previous" in roles or ("position" in roles and not _only_distances(block, window, row)):
+        return None
+    column = _leading_column(block, window, source)
+    return None if column is None else Resume(column, "next" in roles, window.tumbling)
+
+
+def _leading_column(block: Block, window: WindowBy, source: Node) -> str | None:
+    """ORDER BY's first key where it is a time of the table, ascending, and no later NULL can come before all others."""
+    key = window.order[0]
+    if key.descending or not isinstance(key.expr, exp.Dot) or not isinstance(key.expr.this, exp.Column):
+        return None
+    column = source.schema.find(key.expr.expression.name)
+    if column is None or key.expr.this.name != block.sources[0].variable.text or not is_time(column.type):
+        return None
+    return column.name if not column.nullable or not key.nulls_come_first else None
+
+
+def _only_distances(block: Block, window: WindowBy, row: Type) -> bool:
+    """Whether positions are only subtracted from each other, in END."""
+    places = {name for name, (_, role) in window.variables.items() if role == "position"}
+    assert window.end is not None
+    others = [e for e in after_window(block) if e is not window.end.when]
+    if any(places & variables_in(e) for e in others):
+        return False
+    types = Typing().block(block, Scope(tables={block.sources[0].expr.name: row}))
+    item = Item(types.item, item_expression(window.order[0].expr, tuple(types.before)), {})
+    found = classify(window, "end", item)
+    if found is None:
+        return False
+    for conjunction in found.conjunctions:
+        if any("position" in c.roles for c in (*conjunction.known, *conjunction.local)):
+            return False
+        for compare in conjunction.compares:
+            sides = ((compare.searched, 1), (compare.known, -1))
+            if sum(way * p.sign for parts, way in sides for p in parts if p.role == "position"):
+                return False
+    return True
+
+
+def extents(query: Query, column: str) -> Query:
+    """The windows' reach: `column` at the start, at the end, and after it (NULL where there is none); all windows, dropped ones too."""
+    block = query.blocks[0]
+    window = block.window
+    assert window is not None
+    assert window.end is not None
+    start, end = _named(window.start, ("item",)), _named(window.end, ("item", "next"))
+    places = ((FROM, start.variables.item), (TO, end.variables.item), (AFTER, end.variables.next))
+    items = tuple(
+        Selected(exp.Dot(this=exp.Column(this=exp.to_identifier(v.text)), expression=exp.to_identifier(column)), label)
+        for label, v in places
+        if v is not None
+    )
+    reach = replace(window, start=start, end=end, only=False)
+    whole = replace(block, window=reach, window_lets=(), window_having=None, select=Select(items=items))
+    return Query((whole,))
+
+
+def _named(boundary: Boundary, roles: tuple[str, ...]) -> Boundary:
+    """The boundary with variables for the roles."""
+    names = {role: Name(f"${role}{id(boundary)}") for role in roles if getattr(boundary.variables, role) is None}
+    return replace(boundary, variables=replace(boundary.variables, **names))

@@ -1,0 +1,102 @@
+"""What the parts of a plan for the kernels share: the columns of the rows that Spark prepares, and the outputs that are asked for.
+
+In: a block and its pinned variables. Out: names of columns by SQL text. It moves no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.lang.window_by import Block, Expr, WindowBy
+from belvedere.spark.window_by import specs
+from belvedere.spark.window_by.layout import stored_type
+from belvedere.spark.window_by.native import translate
+from belvedere.spark.window_by.relation import fresh, is_column
+from belvedere.spark.window_by.sql_values import Object, Scalar, Untranslatable, Value, merge, name, quoted
+
+
+def literal(value: Any) -> Value:
+    """A Python constant as SQL text."""
+    if isinstance(value, bool):
+        return Scalar(str(value).upper(), pa.bool_())
+    if isinstance(value, int):
+        return Scalar(f"{value}L", pa.int64())
+    if isinstance(value, float):
+        return Scalar(f"CAST('{value!r}' AS DOUBLE)", pa.float64())
+    if isinstance(value, str):
+        return Scalar(quoted(value), pa.string())
+    raise Untranslatable("constant")
+
+
+def literal_or_none(value: Any) -> Value | None:
+    """As `literal`; None where there is no such text."""
+    try:
+        return literal(value)
+    except Untranslatable:
+        return None
+
+
+@dataclass
+class PlanColumns:
+    """The columns of one block's plan. `variables` are pinned; `constants` the values of names outside the block.
+
+    `identity` are columns of the rows beside the variables.
+    """
+
+    block: Block
+    variables: Mapping[str, Value]
+    keys: Sequence[Value]
+    constants: Mapping[str, Any]
+    identity: tuple[str, ...] = ()
+    columns: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, pa.DataType] = field(default_factory=dict)
+    types: dict[str, pa.DataType] = field(default_factory=dict)
+    candidates: dict[str, specs.Output] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    after: dict[str, Value] = field(default_factory=dict)
+
+    @property
+    def window(self) -> WindowBy:
+        assert self.block.window is not None
+        return self.block.window
+
+    @property
+    def item(self) -> Value:
+        if len(self.variables) == 1:
+            return next(iter(self.variables.values()))
+        return Object(dict(self.variables))
+
+    def environment(self) -> dict[str, Value]:
+        """Names outside the block that have simple values."""
+        found: dict[str, Value] = {}
+        for known, value in self.constants.items():
+            try:
+                found[known] = literal(value)
+            except Untranslatable:
+                continue
+        return found
+
+    def column(self, value: Scalar) -> str:
+        """The row column that holds the value."""
+        if value.sql not in self.columns:
+            plain = value.sql.strip("`") if is_column(value.sql) else fresh("r")
+            self.columns[value.sql] = plain
+            self.texts[value.sql] = value.type
+        return self.columns[value.sql]
+
+    def text(self, value: Scalar) -> str:
+        """The value's text, with its type noted."""
+        self.texts.setdefault(value.sql, value.type)
+        return value.sql
+
+    def translated(self, expr: Expr) -> Scalar:
+        return merge(translate(expr, {**self.environment(), **self.variables}))
+
+    def output(self, output: specs.Output, type_: pa.DataType) -> str:
+        self.candidates[output.output] = output
+        self.types[output.output] = stored_type(type_)
+        return name(output.output)

@@ -1,0 +1,221 @@
+"""What a query says about its window as outputs of the kernels: aggregates, members, single tuples.
+
+In: the expressions after WINDOW BY. Out: the same with variables over the kernels' output, or `Untranslatable` with the reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.lang.window_by import Expr, QueryExpression
+from belvedere.lang.window_by_functions import WINDOW_AGGREGATES, canonical, is_number, unify_numbers
+from belvedere.lang.window_by_names import variables_in
+from belvedere.spark.window_by import specs
+from belvedere.spark.window_by.interpret import compile_expression
+from belvedere.spark.window_by.native import boolean, translate
+from belvedere.spark.window_by.plan_columns import PlanColumns
+from belvedere.spark.window_by.relation import fresh
+from belvedere.spark.window_by.sql_values import Object, Scalar, Untranslatable, Value, converted, merge, name
+from belvedere.spark.window_by.sql_values import field as field_of
+from belvedere.spark.window_by.values import MISSING
+
+
+class Rewriter:
+    """Replaces what a query says about the window by variables over the kernel's output."""
+
+    def __init__(self, planner: PlanColumns):
+        self.planner = planner
+        self.window = planner.window.name.text
+
+    def rewrite(self, expr: Expr) -> Expr:
+        span = expr.meta.get("span")
+        found: Expr = self.walk(expr.copy())
+        if self.mentions(found):
+            raise Untranslatable("the window as a whole in a subquery")
+        if span is not None:
+            found.meta["span"] = span
+        return found
+
+    def mentions(self, expr: Expr) -> bool:
+        if any(node for node in expr.find_all(QueryExpression)):
+            return bool(variables_in(expr) & {self.window, *self.planner.window.variables})
+        return any(c.name == self.window for c in expr.find_all(exp.Column))
+
+    def is_window(self, node: Any) -> bool:
+        return isinstance(node, exp.Column) and node.name == self.window
+
+    def starred(self, node: Any) -> str | None:
+        """The field's name of `w[*].field`."""
+        if not isinstance(node, exp.Dot) or not isinstance(node.this, exp.Bracket):
+            return None
+        bracket = node.this
+        return node.expression.name if self.is_window(bracket.this) and isinstance(bracket.expressions[0], exp.Star) else None
+
+    def variable(self, value: Value) -> Expr:
+        label = f"${len(self.planner.after)}"
+        self.planner.after[label] = value
+        return exp.Column(this=exp.to_identifier(label))
+
+    def walk(self, node: Any) -> Any:
+        found = self.replaced(node)
+        if found is not None:
+            return found
+        for slot, value in list(node.args.items()):
+            if isinstance(value, exp.Expr):
+                node.set(slot, self.walk(value))
+            elif isinstance(value, list):
+                node.set(slot, [self.walk(v) if isinstance(v, exp.Expr) else v for v in value])
+        return node
+
+    def replaced(self, node: Any) -> Expr | None:
+        if isinstance(node, exp.Anonymous):
+            function = canonical(node.name)
+            if function in ("LEN", "ARRAY_LENGTH") and self.is_window(node.expressions[0]):
+                output = self.planner.output(specs.Length(fresh("o")), pa.int64())
+                return self.variable(Scalar(output, pa.int64()))
+            if function in WINDOW_AGGREGATES:
+                value = self.aggregate(function, node)
+                return None if value is None else self.variable(value)
+        if isinstance(node, exp.Bracket) and self.is_window(node.this):
+            place = _whole(node.expressions[0])
+            if place is not None:
+                return self.variable(self.nth(self.planner.item, place))
+        starred = self.starred(node)
+        if starred is not None:
+            return self.variable(self.members(field_of(self.planner.item, starred)))
+        if self.is_window(node):
+            return self.variable(self.members(self.planner.item))
+        return None
+
+    def nth(self, value: Value, place: int) -> Value:
+        """`w[place]`, leaf by leaf."""
+        if isinstance(value, Object):
+            leaves = {n: self.nth(f, place) for n, f in value.fields.items()}
+            if not leaves:
+                raise Untranslatable("an empty object")
+            return Object(leaves, next(iter(leaves.values())).missing)
+        planner = self.planner
+        output = specs.Nth(fresh("o"), fresh("f"), place, planner.text(value))
+        text = planner.output(output, value.type)
+        planner.candidates[output.flag] = output
+        planner.types[output.flag] = pa.bool_()
+        return Scalar(text, value.type, name(output.flag))
+
+    def members(self, value: Value) -> Value:
+        """The window's rows as an array; elements that are MISSING are NULL in it."""
+        if isinstance(value, Object):
+            leaves = [(n, merge(f)) for n, f in value.fields.items()]
+            output = specs.Members(fresh("o"), tuple((n, self.planner.text(s)) for n, s in leaves), False)
+        else:
+            if pa.types.is_null(value.type):
+                raise Untranslatable("an array of nothing")
+            output = specs.Members(fresh("o"), (("", self.planner.text(value)),), True)
+        return Scalar(self.planner.output(output, pa.list_(value.type)), pa.list_(value.type))
+
+    def aggregate(self, function: str, node: Expr) -> Value | None:
+        """An aggregate of the window's rows; None where its argument has another form."""
+        prefix, kind = function.split("_", 1)
+        fraction = 0.5
+        if kind == "PERCENTILE":
+            given = (
+                compile_expression(node.expressions[1])(dict(self.planner.constants))
+                if not self.mentions(node.expressions[1])
+                else None
+            )
+            if not isinstance(given, int | float) or not 0 <= given <= 1:
+                return None
+            fraction = float(given)
+        argument = node.expressions[0]
+        if (
+            kind == "COUNT"
+            and prefix == "ARRAY"
+            and isinstance(argument, exp.Anonymous)
+            and canonical(argument.name) == "ARRAY_DISTINCT"
+        ):
+            argument, kind = argument.expressions[0], "DISTINCT"
+        source = self.source(argument)
+        return None if source is None else self.aggregated(kind, prefix == "STRICT", fraction, *source)
+
+    def source(self, argument: Expr) -> tuple[Scalar, Scalar | None, bool] | None:
+        """What is aggregated over the item: value, restriction, and whether the MISSING of an unclosed window counts."""
+        planner = self.planner
+        starred = self.starred(argument)
+        if starred is not None:
+            return merge(field_of(planner.item, starred)), None, True
+        if self.is_window(argument):
+            return merge(planner.item), None, True
+        if not isinstance(argument, QueryExpression):
+            return None
+        found = _simple_subquery(argument, self.window)
+        if found is None:
+            return None
+        variable, value, where = found
+        if {c.name for e in (value, where) if e is not None for c in e.find_all(exp.Column)} - {
+            variable,
+            *planner.environment(),
+        }:
+            return None
+        env: dict[str, Value] = {**planner.environment(), variable: planner.item}
+        nowhere = {**planner.constants, variable: MISSING}
+        kept = where is None or compile_expression(where)(nowhere) is True
+        if kept and compile_expression(value)(nowhere) is not MISSING and compile_expression(value)(nowhere) is not None:
+            return None
+        condition = None if where is None else boolean(where, env)
+        return merge(translate(value, env)), condition, kept
+
+    def aggregated(self, kind: str, strict: bool, fraction: float, value: Scalar, where: Scalar | None, extra: bool) -> Value:
+        numeric = kind not in ("COUNT", "MIN", "MAX", "DISTINCT")
+        kind = {"MEDIAN": "PERCENTILE", "STDDEV": "STDDEV_SAMP", "VARIANCE": "VAR_SAMP"}.get(kind, kind)
+        if numeric and not is_number(value.type):
+            raise Untranslatable(f"{kind} of {value.type}")
+        column = value
+        decimal = pa.types.is_decimal(value.type)
+        if kind == "SUM" and decimal and value.type.precision > specs.LONGEST_DECIMAL:
+            raise Untranslatable(f"SUM of {value.type}")
+        if numeric and decimal and kind != "SUM":
+            column = Scalar(converted(value, pa.float64()), pa.float64())
+        elif numeric and not decimal:
+            column = Scalar(converted(value, unify_numbers([value.type])), unify_numbers([value.type]))
+        elif pa.types.is_nested(value.type):
+            if kind != "COUNT":
+                raise Untranslatable(f"{kind} of objects or arrays")
+            column = Scalar(f"IF({merge(value).sql} IS NULL, NULL, 1L)", pa.int64())
+        type_ = {"COUNT": pa.int64(), "DISTINCT": pa.int64(), "MIN": value.type, "MAX": value.type}.get(kind, pa.float64())
+        if kind == "SUM":
+            type_ = pa.decimal128(38, value.type.scale) if decimal else column.type
+        included = self.planner.text(where) if where is not None else None
+        output = specs.Aggregate(fresh("o"), kind, self.planner.text(column), included, strict, extra, fraction)
+        return Scalar(self.planner.output(output, type_), type_)
+
+
+def _simple_subquery(node: QueryExpression, window: str) -> tuple[str, Expr, Expr | None] | None:
+    """`(SELECT VALUE e FROM w AS x WHERE c)` as (x, e, c)."""
+    query = node.query
+    if len(query.blocks) != 1 or query.bindings or query.order or query.limit is not None or query.offset is not None:
+        return None
+    block = query.blocks[0]
+    simple = (
+        len(block.sources) == 1
+        and not block.lets
+        and block.group is None
+        and block.window is None
+        and not block.select.distinct
+    )
+    if not simple or block.select.value is None:
+        return None
+    source = block.sources[0]
+    if not isinstance(source.expr, exp.Column) or source.expr.name != window or source.position is not None:
+        return None
+    if any(e.find(QueryExpression) for e in (block.select.value, block.where) if e is not None):
+        return None
+    return source.variable.text, block.select.value, block.where
+
+
+def _whole(node: Expr) -> int | None:
+    if isinstance(node, exp.Neg):
+        inner = _whole(node.this)
+        return None if inner is None else -inner
+    return int(node.name) if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() else None

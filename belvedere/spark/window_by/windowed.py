@@ -1,0 +1,173 @@
+"""WINDOW BY over binding tuples: by the kernels where the boundaries have a known class, else by the interpreter.
+
+In: `Bindings` before the clause and the block. Out: the block's `Result`. The rows are laid out partition by partition first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from sqlglot import exp
+
+from belvedere.lang.window_by import Block, OrderKey
+from belvedere.lang.window_by_types import Typing
+from belvedere.spark.window_by.blocks import can_split, windows_by_blocks
+from belvedere.spark.window_by.layout import columns_of, layout_of, leaf_value
+from belvedere.spark.window_by.plan import Planner, WindowPlan
+from belvedere.spark.window_by.plan_columns import literal_or_none
+from belvedere.spark.window_by.relation import (
+    Bindings,
+    Result,
+    arrow_schema,
+    fresh,
+    pin,
+    sort_columns,
+    sort_texts,
+    spark_schema,
+)
+from belvedere.spark.window_by.specs import Gather, KernelSpec, Nth
+from belvedere.spark.window_by.sql_values import Object, Untranslatable, Value, merge, name
+from belvedere.spark.window_by.tuples import Names, Spread, Tuples
+from belvedere.spark.window_by.workers import (
+    OutputField,
+    WindowTask,
+    interpreted_in_batches,
+    windows_in_batches,
+    windows_of_partition,
+)
+
+
+def windowed(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> Result:
+    """WINDOW BY and what follows, partition by partition."""
+    assert block.window is not None
+    bindings, partition = tuples.values(bindings, list(block.window.partition), names)
+    frame, pinned = pin(bindings.frame, [*partition, *bindings.variables.values()])
+    keys, variables = pinned[: len(partition)], dict(zip(bindings.variables, pinned[len(partition) :], strict=True))
+    bindings = replace(bindings, frame=frame, variables=variables)
+    if tuples.kernels:
+        try:
+            plan = Planner(block, variables, keys, names.constants, bindings.identity).plan()
+        except Untranslatable:
+            return by_interpreter(tuples, bindings, keys, block, names)
+        return by_kernel(tuples, bindings, keys, plan, names)
+    return by_interpreter(tuples, bindings, keys, block, names)
+
+
+def by_kernel(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], plan: WindowPlan, names: Names) -> Result:
+    """Boundaries and aggregates by kernels, the rest in Spark SQL over their output."""
+    frame = bindings.frame.select(*(F.expr(text).alias(column) for text, column in plan.columns.items()))
+    split = tuples.blocks is not None and can_split(plan.spec)
+    ordered = tuples.limits or split
+    spec = plan.spec if ordered else replace(plan.spec, ordered=False)
+    schema = output_schema(plan, spec, arrow_schema(frame))
+    if split:
+        found = windows_by_blocks(frame, spec, sort_columns(plan.sort), schema, tuples.blocks or 1)
+    else:
+        frame = laid_out(tuples, frame, spec.keys, sort_columns(plan.sort))
+        found = frame.mapInArrow(windows_in_batches(spec, schema), spark_schema(schema))
+    order = order_of(keys, plan.spec.position)
+    outside = {n: literal_or_none(v) for n, v in names.constants.items()}
+    variables = {**{n: v for n, v in outside.items() if v is not None}, **plan.variables}
+    result = Bindings(found, variables, order, not ordered, plan.identity)
+    result = tuples.lets(result, plan.block.window_lets, names)
+    if plan.block.window_having is not None:
+        result = tuples.filtered(result, plan.block.window_having, names)
+    return tuples.selected(result, plan.block.select, names)
+
+
+def by_interpreter(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], block: Block, names: Names) -> Result:
+    """All windows by the interpreter: one Python call per partition."""
+    columns = list(dict.fromkeys(c for k in keys for c in columns_of(layout_of(k))))
+    layouts = {n: layout_of(v) for n, v in bindings.variables.items()}
+    task = WindowTask(
+        block,
+        layouts,
+        tuple(columns),
+        output_fields(tuples, bindings, block, names),
+        fresh("pos"),
+        window_constants(tuples, block, names),
+        bindings.identity,
+    )
+    needed = list(dict.fromkeys([*columns, *(c for layout in layouts.values() for c in columns_of(layout)), *task.identity]))
+    frame = bindings.frame.select(*needed)
+    rows = arrow_schema(frame)
+    schema = task.schema(rows)
+    order = order_of(keys, task.position)
+    if any(pa.types.is_nested(rows.field(c).type) for c in columns):
+        result = frame.groupBy(*columns).applyInArrow(lambda table: windows_of_partition(task, table), spark_schema(schema))
+        return Result(result, task_value(task), order, identity=task.identity)
+    flags = {layout.missing for layout in map(layout_of, keys) if layout.missing is not None}
+    frame = laid_out(tuples, frame, columns, [], flags)
+    result = frame.mapInArrow(interpreted_in_batches(task, schema), spark_schema(schema))
+    return Result(result, task_value(task), order, not tuples.limits, task.identity)
+
+
+def laid_out(
+    tuples: Tuples, frame: DataFrame, keys: Sequence[str], sort: Sequence[Any], flags: Set[str] = frozenset()
+) -> DataFrame:
+    """The rows partition by partition, each sorted; the partitions in order too, unless a later sort does it.
+
+    `flags` are those of the keys that say MISSING, which comes before NULL.
+    """
+    columns = [F.col(k).desc() if k in flags else F.col(k).asc_nulls_first() for k in keys]
+    if tuples.spread is Spread.SINGLE:
+        frame = frame.coalesce(1)
+        return frame.sortWithinPartitions(*columns, *sort) if columns or sort else frame
+    if not keys:
+        frame = frame.repartition(1)  # not coalesce: what comes before keeps its parallelism
+        return frame.sortWithinPartitions(*sort) if sort else frame
+    hashed = tuples.limits or tuples.spread is Spread.HASHED
+    frame = frame.repartition(*keys) if hashed else frame.repartitionByRange(*columns)
+    return frame.sortWithinPartitions(*columns, *sort)
+
+
+def output_fields(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> tuple[OutputField, ...]:
+    found = Typing().after_window(block, tuples.scope({}, names), {n: v.type for n, v in bindings.variables.items()})
+    members = block.select.value is None or isinstance(block.select.value, exp.Struct)
+    if members and found is not None:
+        return tuple(OutputField(f.name, f.type, fresh("o"), fresh("m")) for f in found)
+    return (OutputField(None, found or pa.null(), fresh("o"), fresh("m")),)
+
+
+def window_constants(tuples: Tuples, block: Block, names: Names) -> dict[str, Any]:
+    assert block.window is not None
+    exprs = [b.when for _, b in block.window.boundaries if b.when is not None]
+    exprs += [k.expr for k in block.window.order]
+    exprs += [let.value for let in block.window_lets]
+    exprs += [block.window_having] if block.window_having is not None else []
+    exprs += [block.select.value] if block.select.value is not None else []
+    exprs += [s.expr for s in block.select.items if s.expr is not None]
+    own = set(block.window.variables) | {block.window.name.text}
+    return {n: v for n, v in tuples.constants(exprs, names).items() if n not in own}
+
+
+def output_schema(plan: WindowPlan, spec: KernelSpec, rows: pa.Schema) -> pa.Schema:
+    """The schema of what the kernels give for rows of a schema."""
+    fields: list[pa.Field] = []
+    if spec.ordered or not spec.outputs:
+        fields = [rows.field(k) for k in spec.keys] + [pa.field(spec.position, pa.int64())]
+    for output in spec.outputs:
+        if output.output in plan.identity and isinstance(output, Gather):
+            fields.append(rows.field(output.column).with_name(output.output))
+            continue
+        names = [output.output, output.flag] if isinstance(output, Nth) else [output.output]
+        fields += [pa.field(n, plan.types[n]) for n in names]
+    return pa.schema(fields)
+
+
+def task_value(task: WindowTask) -> Value:
+    """The value of a window task's output columns."""
+    leaves = [leaf_value(o.column, o.type, o.missing) for o in task.outputs]
+    if task.outputs and task.outputs[0].name is None:
+        return leaves[0]
+    return Object({str(o.name): leaf for o, leaf in zip(task.outputs, leaves, strict=True)})
+
+
+def order_of(keys: Sequence[Value], position: str) -> tuple[str, ...]:
+    """Rule 10: by partition, then by the position of the label or start."""
+    return (*(t for k in keys for t in sort_texts(OrderKey(exp.null()), merge(k))), f"{name(position)} ASC")
