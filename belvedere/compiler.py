@@ -14,6 +14,7 @@ from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.lower import lower_script
 from belvedere.lang.parse import parse_script
 from belvedere.plan.forgive import forgive
+from belvedere.plan.nodes import InOrder
 from belvedere.settings import Project, load_project
 
 
@@ -41,9 +42,22 @@ def compile_script(text: str, *, path: Path | str | None = None, project: Projec
         catalog = replace(catalog, views={i: replace(v, plan=forgive(v.plan)) for i, v in catalog.views.items()})
     compiled = Compiled(catalog, (*script.diagnostics, *found))
     if compiled.ok:
-        found += unanswered_templates(catalog)
+        found += (*refused_streams(catalog), *unanswered_templates(catalog))
     diagnostics = sorted(dict.fromkeys((*script.diagnostics, *found)), key=lambda d: d.span.start if d.span is not None else -1)
     return Compiled(catalog, tuple(diagnostics))
+
+
+def refused_streams(catalog: Catalog) -> tuple[Diagnostic, ...]:
+    """What only the pipeline of a script with SELECT STREAM can tell: that a view cannot be streamed (B5014)."""
+    if not any(isinstance(node, InOrder) for view in catalog.views.values() for node in view.plan.walk()):
+        return ()
+    from belvedere.incremental import maintain  # loaded by the few scripts that stream
+
+    try:
+        maintain(catalog)
+    except BelvedereError as error:
+        return tuple(error.diagnostics)
+    return ()
 
 
 def unanswered_templates(catalog: Catalog) -> tuple[Diagnostic, ...]:

@@ -79,9 +79,9 @@ def keep_emission(builder: Builder, plan: Node, top: Emit | InOrder, part: Part)
     if isinstance(top, InOrder):
         if not known.append_only and not emission.settles(builder.catalog):
             hint = "write SELECT ... EMIT STREAM: it shows rows that are taken back too"
-            raise fail(
-                "B5014", f'"{part.owner}" streams rows that change: SELECT STREAM needs rows that only arrive', hint=hint
-            )
+            message = f'"{part.owner}" streams rows that change: SELECT STREAM needs rows that only arrive'
+            view = builder.catalog.views.get(part.owner)
+            raise fail("B5014", message, span=view.span if view is not None else None, hint=hint)
         waiting = Schema((*known.schema.columns, *WAITING_COLUMNS), known.schema.key)
         builder.state_of(part, WAITING, waiting, (WAITING_COLUMNS[0].name,))
         return builder.emit(stage, True, part.view)

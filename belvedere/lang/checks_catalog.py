@@ -41,17 +41,24 @@ def _endless_joins(catalog: Catalog) -> list[Diagnostic]:
     """Joins of two relations whose rows stay for ever."""
     found = []
     for view in catalog.views.values():
-        for join in (n for n in view.plan.walk() if isinstance(n, Join)):
+        nodes = tuple(view.plan.walk())
+        versions = {
+            id(n.input) for n in nodes if isinstance(n, TopK)
+        }  # FOR SYSTEM_TIME AS OF: joined, then cut to the last version
+        for join in (n for n in nodes if isinstance(n, Join)):
             sides = [_endless(side, catalog) for side in (join.left, join.right)]
             if None not in sides and sides[0] != sides[1] and not _bounds_time(join):
-                found.append(_endless_join(view, sides[0] or "", sides[1] or ""))
+                found.append(_endless_join(view, sides[0] or "", sides[1] or "", versions=id(join) in versions))
                 break
     return found
 
 
-def _endless_join(view: View, left: str, right: str) -> Diagnostic:
+def _endless_join(view: View, left: str, right: str, *, versions: bool) -> Diagnostic:
     message = f"the join in `{view.name}` keeps all rows of `{left}` and `{right}` for ever"
-    hint = "filter one side by `time + n DAY >= now()`, or make it state: `DISTINCT T ON key ORDER BY time DESC`"
+    if versions:
+        hint = f"a late change corrects what was joined: say in a view of `{left}` how long, `WHERE time + n DAY >= now()`, and join that"
+    else:
+        hint = "filter one side by `time + n DAY >= now()`, or make it state: `DISTINCT T ON key ORDER BY time DESC`"
     return Diagnostic("B6121", message, Severity.NOTICE, view.span, hint=hint)
 
 

@@ -100,14 +100,16 @@ class _Expansion:
     def plain(self, query: exp.Query, view: View) -> exp.Query:
         """A query with every path replaced by joins and every table named by its version."""
         copied = query.copy()
-        for select in list(copied.find_all(exp.Select)):
-            self.paths.expand(select, {})
+        self.paths.expand_all(copied, {})
         self._name_versions(copied, view)
         return copied
 
     def _name_versions(self, query: exp.Expr, view: View) -> None:
         ids = {n.relation for n in view.plan.walk() if isinstance(n, Scan)}
         for table in query.find_all(exp.Table):
+            if len(table.parts) > 1 and (nested := self.catalog.find(".".join(p.name for p in table.parts))) is not None:
+                named = exp.Table(this=exp.to_identifier(nested, quoted=True), alias=table.args.get("alias"))
+                table.replace(named)
             if len(table.parts) == 1 and isinstance(table.this, exp.Identifier):
                 found = [i for i in ids if base_name(i).casefold() == table.name.casefold()]
                 if len(found) == 1 and found[0].casefold() != table.name.casefold():
@@ -183,10 +185,12 @@ class _Expansion:
         items += [exp.alias_(new[n.casefold()], n) for n, _ in added if n.casefold() in new]
         query = exp.select(*items)
         if base is not None:
-            return query.from_(self.query(base).subquery(alias))
-        return query.from_(
-            exp.Table(this=exp.to_identifier(relation, quoted=True), alias=exp.TableAlias(this=exp.to_identifier(alias)))
-        )
+            query = query.from_(self.query(base).subquery(alias))
+        else:
+            named = exp.TableAlias(this=exp.to_identifier(alias))
+            query = query.from_(exp.Table(this=exp.to_identifier(relation, quoted=True), alias=named))
+        self.paths.navigate(query, {alias: view.name}, {*taken, alias.casefold()})
+        return query
 
     def _value(self, statement: Statement, alias: str, view: View) -> exp.Expr:
         if isinstance(statement, DefineColumn):
@@ -194,8 +198,7 @@ class _Expansion:
         else:
             assert isinstance(statement, DefineLocalQuery)
             value = exp.Subquery(this=unwrap_query(statement.query).copy())
-        for select in list(value.find_all(exp.Select)):
-            self.paths.expand(select, {OWNER: view.name})
+        self.paths.expand_all(value, {OWNER: view.name})
         requalify(value, OWNER, alias)
         return value
 

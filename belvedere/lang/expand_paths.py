@@ -27,11 +27,19 @@ class PathExpansion:
     def __init__(self, catalog: Catalog):
         self.catalog = catalog
 
-    def expand(self, select: exp.Select, outer: dict[str, str], reserved: Iterable[str] = ()) -> None:
-        """Replace the paths in FROM and JOIN. `outer`: aliases of the query around with the tables behind them."""
+    def expand_all(self, query: exp.Expr, outer: dict[str, str]) -> None:
+        """Replace the paths of all queries in an expression; subqueries see the FROM items around them."""
+        known: dict[int, dict[str, str]] = {}
+        for select in list(query.find_all(exp.Select)):
+            around = select.parent_select
+            known[id(select)] = self.expand(select, known.get(id(around), outer))
+
+    def expand(self, select: exp.Select, outer: dict[str, str], reserved: Iterable[str] = ()) -> dict[str, str]:
+        """Replace the paths in FROM and JOIN, and names that lead along relationships. `outer`: aliases of the query around with the
+        tables behind them; the result has those of this query too."""
         clause = select.args.get("from_")
         if clause is None:
-            return
+            return outer
         known = dict(outer)
         taken = {a.casefold() for a in (*known, *reserved)}
         joins: list[exp.Join] = []
@@ -65,6 +73,60 @@ class PathExpansion:
             where = select.args.get("where")
             parts = [*conditions, *conjuncts(where.this if where is not None else None)]
             select.set("where", exp.Where(this=exp.and_(*parts)))
+        self.navigate(select, known, taken)
+        return known
+
+    def navigate(self, select: exp.Select, known: dict[str, str], taken: set[str]) -> None:
+        """LEFT JOINs for the names in a SELECT that lead along relationships to a single row: `m.parent.name`."""
+        joined: dict[tuple[str, ...], str] = {}
+        joins: list[exp.Join] = []
+        for node in list(select.walk(prune=lambda n: n is not select and isinstance(n, exp.Query))):
+            way = self._way(_names(node), known)
+            if way is None:
+                continue
+            (start, *steps), rest = way
+            path: tuple[str, ...] = (start.casefold(),)
+            relation = known[start]
+            for n, name in enumerate(steps):
+                before, path = joined.get(path, start), (*path, name.casefold())
+                found = self._relationship(relation, name)
+                assert found is not None
+                if path not in joined:
+                    joined[path] = fresh(found.alias or name[:1].lower(), taken)
+                    table, condition = self._joining(found, before, joined[path], select, steps[n + 1 : n + 2])
+                    joins.append(exp.Join(this=table, on=condition, side="LEFT"))
+                relation = base_name(found.target)
+            value: exp.Expr = exp.column(rest[0], joined[path])
+            for field in rest[1:]:
+                value = exp.Dot(this=value, expression=exp.to_identifier(field))
+            node.replace(exp.alias_(value, rest[-1]) if node.parent is select and node.arg_key == "expressions" else value)
+        if joins:
+            self._qualify(select, known)
+            select.set("joins", [*(select.args.get("joins") or ()), *joins])
+
+    def _way(self, names: Sequence[str], known: dict[str, str]) -> tuple[Sequence[str], Sequence[str]] | None:
+        """(alias with the relationships from it, column and fields at their end) of a dotted name; None where it is a column."""
+        if len(names) < 2:
+            return None
+        first = next((a for a in known if a.casefold() == names[0].casefold()), None)
+        starts = [(first, names[1:])] if first is not None else [(a, names) for a in known if a != OWNER]
+        for alias, parts in starts:
+            taken = self.follow(known[alias], parts)
+            if 0 < taken < len(parts):
+                return (alias, *parts[:taken]), parts[taken:]
+        return None
+
+    def _qualify(self, select: exp.Select, known: dict[str, str]) -> None:
+        """Names without an alias keep their meaning beside the tables that were joined."""
+        for node in list(select.walk(prune=lambda n: n is not select and isinstance(n, exp.Query))):
+            if isinstance(node, exp.Column) and not node.table and isinstance(node.this, exp.Identifier):
+                owner = next((a for a, r in known.items() if self._has_column(r, node.name)), None)
+                if owner is not None:
+                    node.set("table", exp.to_identifier(owner))
+
+    def _has_column(self, relation: str, name: str) -> bool:
+        found = self.catalog.find(relation)
+        return found is not None and self.catalog.schema_of(found).find(name) is not None
 
     def _steps(self, item: exp.Expr, known: dict[str, str]) -> tuple[str, Sequence[str]] | None:
         """The alias that a path starts from and the relationships after it; None for a plain FROM item."""
@@ -76,7 +138,7 @@ class PathExpansion:
 
     def _joined(
         self, steps: tuple[str, Sequence[str]], item: exp.Expr, known: dict[str, str], taken: set[str], select: exp.Select
-    ) -> Iterable[tuple[exp.Expr, exp.Expr | None, str, str]]:
+    ) -> Iterable[tuple[exp.Expr, exp.Expr, str, str]]:
         alias, names = steps
         relation = known[alias]
         for n, name in enumerate(names):
@@ -88,14 +150,20 @@ class PathExpansion:
             target = fresh(wanted, taken)
             if last and item.alias == "path":
                 requalify(select, "path", target)
-            condition: exp.Expr | None = _condition(found, alias, target)
-            if found.limit is not None and _mixed(found):
-                table: exp.Expr = self._lateral(found, alias, target)
-                condition = None
-            else:
-                table = self._target(found, target, select)
+            table, condition = self._joining(found, alias, target, select, names[n + 1 : n + 2])
             yield table, condition, target, base_name(found.target)
             alias, relation = target, base_name(found.target)
+
+    def _joining(
+        self, found: Relationship, owner: str, alias: str, select: exp.Select, following: Sequence[str]
+    ) -> tuple[exp.Expr, exp.Expr]:
+        """The table at the end of a relationship and the condition that joins it. `following`: the step of the path after it."""
+        if found.limit is not None and _by_row(found):
+            return self._lateral(found, owner, alias), exp.true()
+        after = self._relationship(base_name(found.target), following[0]) if following else None
+        return self._target(found, alias, select, [o for o, _ in after.pairs] if after is not None else []), _condition(
+            found, owner, alias
+        )
 
     def _relationship(self, owner: str, name: str) -> Relationship | None:
         return next(
@@ -107,17 +175,18 @@ class PathExpansion:
             None,
         )
 
-    def _target(self, found: Relationship, alias: str, select: exp.Select) -> exp.Expr:
+    def _target(self, found: Relationship, alias: str, select: exp.Select, linking: Sequence[str]) -> exp.Expr:
         """The table of a relationship; with LIMIT, its first rows per key (the seed's second figure)."""
         name = exp.to_identifier(found.target, quoted="." in found.target or "~" in found.target)
         if found.limit is None:
             return exp.Table(this=name, alias=exp.TableAlias(this=exp.to_identifier(alias)))
         read = {c.name.casefold() for c in select.find_all(exp.Column)} | {t.casefold() for _, t in found.pairs}
+        read |= {name.casefold() for name in linking}
         columns = [c.name for c in self.catalog.schema_of(found.target).visible if c.name.casefold() in read]
         window = exp.Window(
             this=exp.RowNumber(),
             partition_by=[exp.column(t) for _, t in found.pairs],
-            order=exp.Order(expressions=[_ordered(o) for o in found.order]),
+            order=exp.Order(expressions=[_ordered(o) for o in found.order]) if found.order else None,
             over="OVER",
         )
         numbered = exp.select(*columns, exp.alias_(window, "row_no")).from_(exp.Table(this=name))
@@ -136,7 +205,7 @@ class PathExpansion:
         name = exp.to_identifier(found.target, quoted="." in found.target or "~" in found.target)
         table = exp.Table(this=name, alias=exp.TableAlias(this=exp.to_identifier(inner)))
         query = exp.select("*").from_(table).where(_condition(found, owner, inner, everything=True))
-        query.set("order", exp.Order(expressions=[_ordered(o) for o in found.order]))
+        query.set("order", exp.Order(expressions=[_ordered(o, owner, inner) for o in found.order]))
         lateral = exp.Lateral(
             this=query.limit(found.limit or 0).subquery(), alias=exp.TableAlias(this=exp.to_identifier(alias))
         )
@@ -167,15 +236,28 @@ def fresh(alias: str, taken: set[str]) -> str:
 
 
 def requalify(node: exp.Expr, old: str, new: str) -> None:
-    """Give the columns of one alias another."""
+    """Give the names that begin with one alias another."""
     for c in node.find_all(exp.Column):
-        if c.table.casefold() == old.casefold():
-            c.set("table", exp.to_identifier(new))
+        first = next((k for k in ("catalog", "db", "table") if c.args.get(k) is not None), None)
+        if first is not None and c.args[first].name.casefold() == old.casefold():
+            c.set(first, exp.to_identifier(new))
 
 
-def _mixed(found: Relationship) -> bool:
-    """Whether a condition beside the equalities reads the owner's row."""
-    return any(c.table == OWNER for r in conjuncts(found.residual) for c in r.find_all(exp.Column))
+def _names(node: exp.Expr) -> Sequence[str]:
+    """The parts of a dotted name; none for other expressions, and for the inner parts of one."""
+    if isinstance(node.parent, exp.Dot) or not isinstance(node, (exp.Column, exp.Dot)):
+        return ()
+    names: list[str] = []
+    while isinstance(node, exp.Dot):
+        names.insert(0, node.expression.name)
+        node = node.this
+    return [*(p.name for p in node.parts), *names] if isinstance(node, exp.Column) else ()
+
+
+def _by_row(found: Relationship) -> bool:
+    """Whether a condition beside the equalities, or the order, reads the owner's row."""
+    parts = [*conjuncts(found.residual), *(o.expr for o in found.order)]
+    return any(c.table == OWNER for part in parts for c in part.find_all(exp.Column))
 
 
 def _condition(found: Relationship, owner: str, target: str, *, everything: bool = False) -> exp.Expr:
@@ -183,16 +265,23 @@ def _condition(found: Relationship, owner: str, target: str, *, everything: bool
     for condition in conjuncts(found.residual):
         if not everything and found.limit is not None and all(c.table == TARGET for c in condition.find_all(exp.Column)):
             continue
-        copied = condition.copy()
-        for c in copied.find_all(exp.Column):
-            c.replace(exp.column(c.name, owner if c.table == OWNER else target))
-        parts.append(copied)
+        parts.append(_bound(condition, owner, target))
     return exp.and_(*parts) if parts else exp.true()
+
+
+def _bound(expr: Expr, owner: str, target: str) -> exp.Expr:
+    """A relationship's expression over two aliases."""
+
+    def change(node: exp.Expr) -> exp.Expr:
+        return exp.column(node.name, owner if node.table == OWNER else target) if isinstance(node, exp.Column) else node
+
+    return expr.copy().transform(change)
 
 
 def _bare(expr: Expr) -> exp.Expr:
     return expr.copy().transform(lambda n: exp.column(n.name) if isinstance(n, exp.Column) else n)
 
 
-def _ordered(order: Order) -> exp.Ordered:
-    return exp.Ordered(this=_bare(order.expr), desc=order.descending, nulls_first=order.nulls_come_first)
+def _ordered(order: Order, owner: str | None = None, target: str | None = None) -> exp.Ordered:
+    expr = _bound(order.expr, owner, target) if owner is not None and target is not None else _bare(order.expr)
+    return exp.Ordered(this=expr, desc=order.descending, nulls_first=order.nulls_come_first)

@@ -62,6 +62,8 @@ class Frame:
         self._plan: Node | None = None
         self.settled = False
         """Whether FROM is complete, so that expressions may join related rows to the plan."""
+        self.open = False
+        """Whether FROM hangs on the row of the query around by more than conditions: it must be joined to that row."""
         self.navigated: dict[str, exp.Expr] = {}
         """The values of related rows that were joined, by folded path."""
 

@@ -16,7 +16,7 @@ from belvedere.lang import types as t
 from belvedere.lang.definitions import Relation
 from belvedere.lang.durations import microseconds
 from belvedere.lang.frame import Frame, named_source, scan
-from belvedere.lang.names import did_you_mean
+from belvedere.lang.names import did_you_mean, misfit
 from belvedere.lang.resolve import Resolver
 from belvedere.lang.scope import Source, SourceColumn
 from belvedere.lang.statements import WindowCall, path_of
@@ -180,6 +180,6 @@ def renamed(frame: Frame, source: Source, item: exp.Expr) -> Source:
         return source
     visible = [c for c in source.columns if not c.hidden]
     if len(names) != len(visible):
-        raise frame.context.fail("B3025", f"`{source.alias}` has {len(visible)} columns, {len(names)} names are given", item)
+        raise frame.context.fail("B3025", misfit(source.alias, visible, names), item)
     renamed = {c.internal: n for c, n in zip(visible, names, strict=True)}
     return replace(source, columns=tuple(replace(c, name=renamed.get(c.internal, c.name)) for c in source.columns))

@@ -44,7 +44,9 @@ def add_join(frame: Frame, join: exp.Join) -> list[Expr]:
     side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
     method = (join.args.get("method") or "").upper()
     if method == "ASOF":
-        raise frame.context.fail("B3021", "ASOF JOIN is not supported", join, "join with a condition on both times")
+        raise frame.context.fail(
+            "B3021", "ASOF JOIN is not supported", join, "write `JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`"
+        )
     if kind in ("SEMI", "ANTI"):
         return _semi_join(frame, join, JoinKind(kind.lower()))
     join_kind = JoinKind(side.lower()) if side in ("LEFT", "RIGHT", "FULL") else JoinKind.INNER

@@ -14,11 +14,10 @@ from sqlglot import exp
 from belvedere.errors import Diagnostic
 from belvedere.lang import types as t
 from belvedere.lang.definitions import Definitions
-from belvedere.lang.frame import Context, Frame, scan
-from belvedere.lang.from_items import lower_item
+from belvedere.lang.frame import Context, scan
 from belvedere.lang.lower_select import SelectLowering
 from belvedere.lang.lower_stream import emitted, lower_stream
-from belvedere.lang.names import did_you_mean
+from belvedere.lang.names import counted, did_you_mean, misfit
 from belvedere.lang.resolve import unwrap_query
 from belvedere.lang.scope import Scope, Source
 from belvedere.lang.select_items import limits, make_order, ordinal
@@ -81,12 +80,7 @@ def _unemitted(query: exp.Query, context: Context, outer: Scope | None) -> Node:
         return SelectLowering(query, context, outer).lower(named=True).plan
     if isinstance(query, exp.SetOperation):
         return _set_operation(query, context)
-    if isinstance(query, exp.Values):
-        node, sources = lower_item(Frame(context), query)
-        return _renamed(node, [c.name for c in sources[0].columns])
-    if isinstance(query, exp.Subquery):
-        return _limited(lower_query(query.this, context), query, context)
-    raise context.fail("B3050", "this is not a query that Belvedere knows", query)
+    return _limited(lower_query(query.this, context), query, context)
 
 
 def _streams(query: exp.Expr) -> bool:
@@ -148,7 +142,7 @@ def with_tables(query: exp.Query, context: Context) -> Context:
         plan = lower_query(entry.this, context)
         names = [c.name for c in entry.args["alias"].columns]
         if names and len(names) != len(plan.schema.visible):
-            raise context.fail("B3025", f"`{entry.alias}` has {len(plan.schema.visible)} columns", entry)
+            raise context.fail("B3025", misfit(entry.alias, plan.schema.visible, names), entry)
         context = context.with_tables({entry.alias.casefold(): _renamed(plan, names) if names else plan})
     return context
 
@@ -194,7 +188,10 @@ def _aligned(left: Node, right: Node, query: exp.Expr, context: Context) -> tupl
     if len(a) != len(b):
         word = type(query).__name__.upper()
         raise context.fail(
-            "B3052", f"the sides of {word} have {len(a)} and {len(b)} columns", query, "select as many on both sides"
+            "B3052",
+            f"the sides of {word} have {counted(len(a), 'column')} and {counted(len(b), 'column')}",
+            query,
+            "select as many on both sides",
         )
     types = []
     for x, y in zip(a, b, strict=True):

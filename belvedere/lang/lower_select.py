@@ -241,10 +241,10 @@ class SelectLowering:
             if self._is_top(limit, offset, named=named):
                 plan = TopK(plan, self._orders_over(items), limit, offset, partition)
         outputs = tuple(Item(i.name, column(i.name), i.type, i.nullable, doc=i.doc) for i in items)
-        single = totals is not None or limit == 1 or _at_most_one(plan, partition)
+        single = self.frame.open or totals is not None or limit == 1 or _at_most_one(plan, partition)
         used = dict(self.frame.scope.used)
         grouped = self.grouping is not None or distinct or limit is not None or bool(offset) or self._has_windows()
-        beyond = reads_outer(plan, used) or (totals is not None and reads_outer(totals.plan, used))
+        beyond = self.frame.open or reads_outer(plan, used) or (totals is not None and reads_outer(totals.plan, used))
         linked = tuple(self.pairs), tuple(self.residual)
         return Inner(plan, outputs, *linked, used, single, total, bool(self.havings), grouped, beyond, totals)
 
@@ -305,5 +305,9 @@ def _extended(plan: Node, items: Sequence[Item]) -> Node:
 
 
 def _at_most_one(plan: Node, links: Sequence[str]) -> bool:
-    key = plan.schema.key
-    return key is not None and set(key) <= set(links)
+    """Whether the columns that link to the outer row, or copies of them, hold the key."""
+    fixed = set(links)
+    if isinstance(plan, Project):
+        same = {i.expr for i in plan.items if i.name in fixed}
+        fixed |= {i.name for i in plan.items if i.expr in same}
+    return plan.schema.key is not None and set(plan.schema.key) <= fixed

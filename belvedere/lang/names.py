@@ -1,11 +1,11 @@
-"""The nearest name: what a misspelt word probably meant.
+"""Words for diagnostics: the nearest name, and how many there are of a thing.
 
 In: a word and the names that are there. Out: the likeliest of them, or a hint for a diagnostic. Case never counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 
 
 def distance(left: str, right: str, limit: int) -> int:
@@ -54,3 +54,14 @@ def did_you_mean(name: str, candidates: Iterable[str], *, shown: int = 8) -> str
         return None
     listed = ", ".join(f"`{n}`" for n in names[:shown])
     return f"there is {listed}" + (f" and {len(names) - shown} more" if len(names) > shown else "")
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 column`, `2 columns`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def misfit(table: str, columns: Sized, names: Sized) -> str:
+    """That a table is given another number of column names than it has columns."""
+    given = counted(len(names), "name")
+    return f"`{table}` has {counted(len(columns), 'column')}, {given} {'is' if len(names) == 1 else 'are'} given"

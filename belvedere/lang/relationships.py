@@ -15,6 +15,7 @@ from belvedere.lang.frame import Context, Frame, named_source, scan
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.scope import Source
 from belvedere.plan.expressions import column, conjunction
+from belvedere.plan.keys import carry_keys
 from belvedere.plan.nodes import Expr, Filter, JoinKind, Node, Order, TopK
 
 
@@ -67,25 +68,19 @@ def join_relationship(
         right = Filter(right, local_condition)
     order = tuple(Order(rebind(o.expr, owner, target), o.descending, o.nulls_first) for o in definition.order)
     limited = definition.limit is not None
-    if limited and not mixed:
+    by_row = limited and (bool(mixed) or any(x.name not in own for o in order for x in o.expr.find_all(exp.Column)))
+    if limited and not by_row:
         partition = tuple(target_column(target, t) for _, t in definition.pairs)
         right = TopK(right, order, definition.limit, partition=partition)
     outer = frame.empty or not any(c.internal in frame.plan.schema.names for c in owner.columns)
-    if outer and limited and mixed:
-        raise context.fail(
-            "B4010",
-            f"relationship `{definition.name}` with LIMIT and a condition that is not an equality cannot begin a path here",
-            exp.Null(),
-            "name the table in FROM and join the relationship",
-        )
     frame.scope.sources.append(target)
     if outer:
-        for c in owner.columns:
-            if any(c.internal == x.name for p in (*pairs, *mixed) for x in p.find_all(exp.Column)):
-                frame.scope.used[c.internal] = c
+        reads = {x.name for p in (*pairs, *mixed, *(o.expr for o in order)) for x in p.find_all(exp.Column)}
+        frame.scope.used.update({c.internal: c for c in owner.columns if c.internal in reads})
+        frame.open |= by_row
         _start(frame, right)
         return target, [*pairs, *mixed]
-    if limited and mixed:
+    if by_row:
         return _limited(frame, right, kind, conjunction([*pairs, *mixed]), order, definition, target)
     frame.join(right, kind, conjunction([*pairs, *mixed]))
     return target, []
@@ -110,6 +105,8 @@ def _limited(
     target: Source,
 ) -> tuple[Source, list[Expr]]:
     """The first n matches per row so far: joined first, then cut."""
+    if frame.plan.schema.key is None:
+        frame.plan = carry_keys(frame.plan)
     partition = frame.plan.schema.key or ()
     frame.join(right, kind, condition)
     frame.plan = TopK(frame.plan, order, definition.limit, partition=partition)

@@ -14,7 +14,7 @@ from sqlglot import exp
 from belvedere.errors import BelvedereError
 from belvedere.lang.frame import Frame
 from belvedere.lang.navigation import navigate, navigation
-from belvedere.lang.scope import column_parts, dotted
+from belvedere.lang.scope import column_parts
 from belvedere.lang.statements import span_of
 from belvedere.lang.subqueries import Inner, Pending, value_of
 from belvedere.lang.type_names import parameter_name
@@ -59,6 +59,9 @@ class Resolver:
             raise self.frame.context.fail("B3012", "ANY and ALL are not supported", node, "write IN, EXISTS, min or max")
         if isinstance(node, exp.WithinGroup):
             return self._walk(within_group(self.frame, node))
+        if isinstance(node, exp.GroupConcat) and node.find(exp.Order) is not None:
+            hint = "write array_join(array_sort(collect_list(x)), ',')"
+            raise self.frame.context.fail("B3015", "an ordered string_agg is not supported", node, hint)
         if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
             raise self.frame.context.fail("B3013", "`*` cannot stand here", node, "name the columns")
         if isinstance(node, exp.Lambda):
@@ -192,10 +195,12 @@ def _fields(base: Expr, names: object) -> Expr:
 
 def unwrap_query(query: exp.Expr) -> exp.Query:
     """The query inside parentheses."""
-    while isinstance(query, (exp.Subquery, exp.Paren)) and isinstance(query.this, (exp.Query, exp.Paren)):
+    while isinstance(query, (exp.Subquery, exp.Paren)) and isinstance(query.this, (exp.Query, exp.Paren, exp.Values)):
         if isinstance(query, exp.Subquery) and (query.args.get("limit") or query.args.get("order")):
             break
         query = query.this
+    if isinstance(query, exp.Values):
+        return exp.Select(expressions=[exp.Star()], from_=exp.From(this=query))
     assert isinstance(query, exp.Query)
     return query
 
@@ -211,10 +216,5 @@ def within_group(frame: Frame, node: exp.WithinGroup) -> Expr:
         result = exp.Quantile(this=keys[0].this.copy(), quantile=place)
         result.meta.update(node.meta)
         return result
-    if isinstance(call, exp.GroupConcat):
-        raise frame.context.fail(
-            "B3015", "an ordered string_agg is not supported", node, "write array_join(array_sort(collect_list(x)), ',')"
-        )
-    raise frame.context.fail(
-        "B3015", f"`{dotted([])}{type(call).__name__}` WITHIN GROUP is not supported", node, "write percentile_cont"
-    )
+    name = call.sql("spark").partition("(")[0].lower()
+    raise frame.context.fail("B3015", f"`{name}` WITHIN GROUP is not supported", node, "write percentile_cont")

@@ -146,7 +146,7 @@ class Scope:
 
     def _unknown_in(self, source: Source, name: str, span: Span) -> Exception:
         if source.relation is not None and source.relation.relationship(name) is not None:
-            hint = f"join it: `JOIN {source.alias}.{name} x`, or aggregate over it"
+            hint = f"name a column behind it, join it (`JOIN {source.alias}.{name} x`), or aggregate over it"
             return fail("B4003", f"`{source.alias}.{name}` is a relationship, not a column", span=span, hint=hint)
         return fail("B2002", f"`{source.alias}` has no column `{name}`", span=span, hint=did_you_mean(name, source.names))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from belvedere.lang.frame import Context, Frame
-from belvedere.lang.names import did_you_mean
+from belvedere.lang.names import counted, did_you_mean
 from belvedere.lang.resolve import Resolver
 from belvedere.lang.scope import Source
 from belvedere.lang.subqueries import Pending
@@ -133,7 +133,9 @@ class SelectItems:
     def at(self, position: int, written: exp.Expr) -> Output:
         """The output of a number."""
         if not 1 <= position <= len(self.outputs):
-            raise self.context.fail("B3042", f"there is no output column {position}", written, f"there are {len(self.outputs)}")
+            raise self.context.fail(
+                "B3042", f"there is no output column {position}", written, f"it has {counted(len(self.outputs), 'column')}"
+            )
         return self.outputs[position - 1]
 
 

@@ -112,11 +112,14 @@ def read_tokens(text: str, file: str) -> Tokens:
         end = _blank_until(readable, at, opened)
         diagnostics.append(_unterminated(file, at, end, opened))
         readable = readable[:at] + re.sub(r"[^\n]", " ", readable[at:end]) + readable[end:]
-    try:
-        tokens = list(Sqrl().tokenize(readable))
-    except TokenError as error:
-        diagnostics.append(Diagnostic("B1006", f"the text cannot be read: {str(error).splitlines()[0]}", span=Span(file, 0, 0)))
-        tokens = []
+    while True:
+        try:
+            tokens = list(Sqrl().tokenize(readable))
+            break
+        except TokenError:
+            start, end = find_unreadable(readable)
+            diagnostics.append(_unreadable(text[start:end], Span(file, start, end)))
+            readable = readable[:start] + re.sub(r"[^\n]", " ", readable[start:end]) + readable[end:]
     return Tokens(tokens, _comments(readable, tokens), tuple(diagnostics))
 
 
@@ -134,6 +137,22 @@ def find_unterminated(text: str) -> tuple[int, str] | None:
         else:
             position = found.end()
     return None
+
+
+def find_unreadable(text: str) -> tuple[int, int]:
+    """Where text that has no unterminated string or comment cannot be cut into words: a literal such as `x'zz'`, or a lone `{#`."""
+    for found in LEXEMES.finditer(text):
+        at = found.start() - 1
+        prefixed = at >= 0 and text[at] in "xX" and not text[max(at - 1, 0) : at].isidentifier()
+        if prefixed and not re.fullmatch(r"[0-9a-fA-F]*", found.group()[1:-1]):
+            return at, found.end()
+    opened = text.rfind("{#")
+    return (opened, opened + 2) if opened >= 0 else (0, len(text))
+
+
+def _unreadable(text: str, span: Span) -> Diagnostic:
+    hint = "write hexadecimal digits: `x'1F'`" if text[:1] in "xX" else None
+    return Diagnostic("B1006", f"`{text.splitlines()[0][:40]}` cannot be read", span=span, hint=hint)
 
 
 def _comment_end(text: str, start: int) -> int | None:

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from belvedere.lang import types as t
 from belvedere.lang.frame import Frame
+from belvedere.lang.names import misfit
 from belvedere.lang.resolve import Resolver, unwrap_query
 from belvedere.lang.scope import Source, SourceColumn
 from belvedere.lang.subqueries import needs_domain, over_domain
@@ -108,7 +109,7 @@ def unnest(
         names = [*names, "pos"] if ordinality else ["pos", *names]
     if written and len(written) != len(names):
         hint = "its columns are " + ", ".join(f"`{n}`" for n in names)
-        raise frame.context.fail("B3025", f"`{alias}` has {len(names)} columns, {len(written)} names are given", node, hint)
+        raise frame.context.fail("B3025", misfit(alias, names, written), node, hint)
     internals = {**{n: c for (n, _), c in zip(shapes, columns, strict=True)}, "pos": position}
     found = [
         SourceColumn(w, internals[n].name, Typed(internals[n].type, True)) for n, w in zip(names, written or names, strict=True)
@@ -122,9 +123,6 @@ def _lateral_query(frame: Frame, item: exp.Lateral, query: exp.Expr, kind: JoinK
     """A subquery that sees the FROM items before it: joined by what links it."""
     inner = frame.context.lower_select(unwrap_query(query), frame.context, frame.scope)
     if needs_domain(inner):
-        if not set(inner.used) <= set(frame.plan.schema.names):
-            hint = "select what it reads in the query that it stands in"
-            raise frame.context.fail("B3026", "a LATERAL subquery reads columns of a query further out", item, hint)
         inner = over_domain(frame.plan, unwrap_query(query), frame.context, frame.scope, {n: column(n) for n in inner.used})
     pairs = [(exp.NullSafeEQ if nulls else exp.EQ)(this=column(n), expression=e) for e, n, nulls in inner.pairs]
     condition = conjunction([*pairs, *inner.residual])
@@ -142,7 +140,7 @@ def _lateral_query(frame: Frame, item: exp.Lateral, query: exp.Expr, kind: JoinK
     written = [c.name for c in item.args["alias"].columns] if item.args.get("alias") else []
     names = written or [i.name.rpartition(".")[2] for i in inner.outputs]
     if len(names) != len(internals):
-        raise frame.context.fail("B3025", f"`{alias}` has {len(internals)} columns, {len(names)} names are given", item)
+        raise frame.context.fail("B3025", misfit(alias, internals, names), item)
     types = [frame.plan.schema[i] for i in internals]
     columns = tuple(SourceColumn(n, c.name, Typed(c.type, c.nullable)) for n, c in zip(names, types, strict=True))
     frame.scope.sources.append(Source(alias, columns))

@@ -21,7 +21,6 @@ from belvedere.lang.window_by import (
     QueryExpression,
     Select,
     Source,
-    SourceKind,
     WindowBy,
 )
 from belvedere.lang.window_by_expressions import ExpressionTyping, Scope
@@ -118,8 +117,6 @@ class Typing(ExpressionTyping):
             scope = scope.bind(local)
             if source.condition is not None:
                 self._want_boolean(source.condition, scope, None)
-            if source.kind in (SourceKind.INNER, SourceKind.LEFT) and source.condition is None:
-                self.report("B3611", "a join needs ON", source.variable.span)
         scope = self._lets(block.lets, local, scope)
         if block.where is not None:
             self._want_boolean(block.where, scope, None)

@@ -178,7 +178,7 @@ class RunLoop:
             raise self.failure
         error = query.exception()
         if error is not None and self.failure is None:
-            raise fail("B7020", "the streaming query ended", detail=str(error).split("\n")[0]) from error
+            raise fail("B7023", "the streaming query ended", detail=str(error).split("\n")[0]) from error
 
     def _renew_lease(self) -> None:
         """Between epochs only: an epoch in flight has the store's connection to itself."""

@@ -61,7 +61,7 @@ def read_files(
 ) -> Taken:
     """Read all rows of `files` for `table`; control rows are bounds on the input `bounds_of`.
 
-    Raises a diagnostic B6003 where Spark fails on files that looked whole.
+    Raises a diagnostic B6022 where Spark fails on files that looked whole.
     """
     wanted = pa.schema([pa.field(c.name, c.type) for c in columns])
     rows: list[pa.Table] = []
@@ -97,7 +97,7 @@ def _collect(frame: DataFrame, reading: Reading, wanted: pa.Schema, marks: Seque
         found = collectable(frame).toArrow()
     except PySparkException as error:
         raise fail(
-            "B6003",
+            "B6022",
             f'the files of table "{reading.table}" could not be read',
             detail=first_line(error),
             hint="move damaged files out of the source's directory",

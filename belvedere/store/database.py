@@ -146,7 +146,7 @@ class DatabaseStore:
     def begin(self) -> Transaction:
         with self._lock:
             if self._transaction is not None:
-                raise fail("B7015", "an epoch is already under way", hint="commit it or roll it back first")
+                raise fail("B7024", "an epoch is already under way", hint="commit it or roll it back first")
             self._session.begin()
             self._layouts_before = self._layouts
             self._transaction = EpochTransaction(self._session, self._layout, self._commit_epoch, self._finish)

@@ -33,7 +33,7 @@ _RULES: tuple[tuple[str, str, str, str | None], ...] = (
      "B7005", "the Postgres server cannot be reached", "see that the server runs and that the store's URL names its host and port"),
     (r"UNIQUE constraint failed|duplicate key value", "B7010", "a row with the same key is already stored", None),
     (r"NOT NULL constraint failed|violates not-null", "B7011", "a row has no key", None),
-    (r"index row (size|requires)|index row exceeds", "B7021", "a key or indexed value is too long for Postgres, which takes 2700 bytes",
+    (r"index row (size|requires)|index row exceeds", "B7025", "a key or indexed value is too long for Postgres, which takes 2700 bytes",
      "key the view by a shorter column or by sha2(column, 256), or keep it in SQLite, which has no such bound"),
     (r"too many (columns|SQL variables)|at most 1600 columns", "B7012", "a view has more columns than the store can hold",
      "select fewer columns"),

@@ -243,6 +243,32 @@ def test_mistakes_are_answered_with_what_to_write(reader: MemoryReader, text: st
     assert hint in refusal(reader, text)["extensions"]["hint"]
 
 
+def test_a_value_that_does_not_fit(reader: MemoryReader) -> None:
+    assert refusal(reader, "{ things(filter: {id: {eq: null}}) { id } }")["extensions"]["code"] == "B8003"
+
+
+@pytest.mark.parametrize(
+    ("told", "store", "answered"),
+    [
+        ("interrupted", "B7086", "B8006"),
+        ("parser stack overflow", "B7087", "B8004"),
+        ("no such table: Things", "B7014", "B8005"),
+        ("something new", "B7099", "B8009"),
+    ],
+)
+def test_what_a_client_learns_of_a_failed_read(reader: MemoryReader, told: str, store: str, answered: str) -> None:
+    from belvedere.store.faults import fault
+
+    found = fault(Exception(told), "sqlite:///x.db")
+    assert found.diagnostics[0].code == store
+
+    def fails(*_: Any) -> Any:
+        raise found
+
+    reader.execute = fails  # type: ignore[method-assign]
+    assert refusal(reader, "{ things { id } }")["extensions"]["code"] == answered
+
+
 def test_before_the_first_epoch() -> None:
     reader = MemoryReader(committed=False)
     assert refusal(reader, "{ things { id } }")["extensions"]["code"] == "B8005"

@@ -73,7 +73,8 @@ def test_bodies_that_are_refused(client: TestClient, content: bytes, media: str,
 
 
 def test_other_methods(client: TestClient) -> None:
-    assert client.delete("/graphql").status_code == 405
+    answer = client.delete("/graphql")
+    assert (answer.status_code, answer.json()["errors"][0]["extensions"]["code"]) == (405, "B8007")
     assert client.get("/graphql").status_code == 400
     assert client.get("/nothing").status_code == 404
 
@@ -126,7 +127,8 @@ def test_the_console_needs_no_other_host(client: TestClient) -> None:
 def test_a_token_guards_the_data(reader: MemoryReader) -> None:
     with client_of(reader, token="s3cret") as client:
         asked = {"query": "{ things(limit: 1) { id } }"}
-        assert client.post("/graphql", json=asked).status_code == 401
+        answer = client.post("/graphql", json=asked)
+        assert (answer.status_code, answer.json()["errors"][0]["extensions"]["code"]) == (401, "B8008")
         assert client.post("/graphql", json=asked, headers={"authorization": "Bearer wrong"}).status_code == 401
         assert client.get("/metrics").status_code == 401
         assert client.post("/graphql", json=asked, headers={"authorization": "Bearer s3cret"}).status_code == 200

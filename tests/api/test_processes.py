@@ -17,7 +17,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import api_example as example
 import pytest
 
-from belvedere.api.processes import is_loopback, server_settings, start_api
+from belvedere.api.processes import Serving, is_loopback, server_settings, start_api
 from belvedere.errors import BelvedereError
 
 CATALOG = example.catalog()
@@ -120,6 +120,13 @@ def test_a_public_address_needs_a_token() -> None:
         False,
         False,
     ]
+
+
+def test_processes_that_do_not_start() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        child.wait()
+        with pytest.raises(BelvedereError, match="B8011"):
+            Serving("http://127.0.0.1:1", "127.0.0.1", 1, (child,)).wait_until_listening(1.0)
 
 
 def test_a_taken_port_is_told(sqlite_file: str) -> None:

@@ -9,6 +9,7 @@ import belvedere
 from belvedere.codes import CODES
 
 PACKAGE = Path(belvedere.__file__).parent
+TESTS = Path(__file__).parents[1]
 
 
 def used() -> set[str]:
@@ -21,6 +22,16 @@ def test_every_code_is_explained() -> None:
 
 def test_every_explained_code_is_used() -> None:
     assert sorted(set(CODES) - used()) == []
+
+
+def provoked() -> set[str]:
+    """The codes that a test expects to see: in a golden file, or named in a test of its own."""
+    files = [f for suffix in ("*.py", "*.test") for f in TESTS.rglob(suffix) if f.name != Path(__file__).name]
+    return {code for file in files for code in re.findall(r"\bB\d{4}\b", file.read_text(encoding="utf-8"))}
+
+
+def test_every_code_is_provoked_by_a_test() -> None:
+    assert sorted(used() - provoked()) == []
 
 
 def test_texts_are_complete() -> None:

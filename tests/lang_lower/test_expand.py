@@ -68,3 +68,48 @@ def test_nested_tables_are_grouped_by_their_parent() -> None:
         "Machines.byHour := SELECT hour(time_min) AS h, max(temp) AS t FROM _.sensors.readings GROUP BY h", "Machines.byHour"
     )
     assert "GROUP BY\n  m.machineid,\n  h" in printed
+
+
+NAVIGATION = """
+CREATE TABLE Halls (hallid INT, city STRUCT<name: STRING>, PRIMARY KEY (hallid));
+CREATE TABLE Placed (sensorid INT, hallid INT, PRIMARY KEY (sensorid));
+Placed.hall := JOIN Halls h ON h.hallid = _.hallid
+Placed.last := JOIN SensorSmoothReading r ON r.sensorid = _.sensorid ORDER BY r.time_min DESC LIMIT 1
+Placed.near := JOIN SensorSmoothReading r ON r.temp > _.hallid ORDER BY abs(r.temp - _.sensorid) LIMIT 1
+"""
+
+
+def query_of(printed: str) -> str:
+    return " ".join(printed.partition(" AS\n")[2].split())
+
+
+def test_navigation_is_a_left_join_that_columns_share() -> None:
+    text = "V := SELECT sensorid, hall.city.name AS city, p.hall.hallid AS h FROM Placed p WHERE hall.hallid > 1"
+    assert query_of(expansion(NAVIGATION + text, "V")) == (
+        "SELECT p.sensorid, h.city.name AS city, h.hallid AS h FROM Placed AS p "
+        "LEFT JOIN Halls AS h ON h.hallid = p.hallid WHERE h.hallid > 1"
+    )
+
+
+def test_navigation_in_a_column() -> None:
+    text = "Placed.temp := last.temp\nPlaced.hot := _.last.temp > 100"
+    assert query_of(expansion(NAVIGATION + text, "Placed")) == (
+        "SELECT p.sensorid, p.hallid, r.temp AS temp, r.temp > 100 AS hot FROM `Placed~1` AS p "
+        "LEFT JOIN ( SELECT sensorid, temp FROM ( SELECT sensorid, temp, "
+        "ROW_NUMBER() OVER (PARTITION BY sensorid ORDER BY time_min DESC) AS row_no FROM SensorSmoothReading ) "
+        "WHERE row_no = 1 ) AS r ON r.sensorid = p.sensorid"
+    )
+
+
+def test_a_limit_by_row_is_lateral() -> None:
+    assert query_of(expansion(NAVIGATION + "V := SELECT p.near.temp FROM Placed p", "V")) == (
+        "SELECT r.temp AS temp FROM Placed AS p LEFT JOIN LATERAL ( SELECT * FROM SensorSmoothReading AS r2 "
+        "WHERE r2.temp > p.hallid ORDER BY ABS(r2.temp - p.sensorid) ASC LIMIT 1 ) AS r ON TRUE"
+    )
+
+
+def test_subqueries_see_the_aliases_around() -> None:
+    text = "V := SELECT p.sensorid FROM Placed p WHERE EXISTS (SELECT 1 FROM p.hall x WHERE x.city.name = 'Rome')"
+    assert query_of(expansion(NAVIGATION + text, "V")) == (
+        "SELECT p.sensorid FROM Placed AS p WHERE EXISTS( SELECT 1 FROM Halls AS x WHERE x.hallid = p.hallid AND x.city.name = 'Rome' )"
+    )

@@ -32,6 +32,8 @@ def steps(scenario: Scenario) -> bool:
 
 @pytest.mark.parametrize(("path", "scenario"), scenarios())
 def test_scenario(path: Path, scenario: Scenario, request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--update"):  # the file may have been written since it was collected
+        scenario = next(s for s in read_scenarios(path.read_text(encoding="utf-8"), str(path))[0] if s.title == scenario.title)
     outcome = run_scenario(scenario, path, lambda: request.getfixturevalue("spark"))
     if request.config.getoption("--update"):
         path.write_text(updated(path.read_text(encoding="utf-8"), outcome.checks), encoding="utf-8")

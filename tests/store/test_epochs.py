@@ -72,7 +72,7 @@ def test_only_one_epoch_at_a_time(store: Store) -> None:
     transaction = store.begin()
     with pytest.raises(BelvedereError) as error:
         store.begin()
-    assert code(error.value) == "B7015"
+    assert code(error.value) == "B7024"
     transaction.rollback()
 
 

@@ -183,7 +183,7 @@ def test_long_keys(store: Store) -> None:
     else:
         with pytest.raises(BelvedereError) as error:
             transaction.append("Counts", reader([row(key)]))
-        assert code(error.value) == "B7021"
+        assert code(error.value) == "B7025"
     transaction.rollback()
 
 

@@ -1,0 +1,103 @@
+"""How a run says what went wrong outside of a script: Spark gone, sources and sinks that cannot be read or written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from belvedere.catalog import Catalog
+from belvedere.compiler import compile_script
+from belvedere.errors import BelvedereError
+from belvedere.incremental import maintain
+from belvedere.settings import Project, Sink, Source
+
+EVENTS = pa.table({"id": [1]})
+
+
+def test_a_stream_of_rows_that_change() -> None:
+    text = """CREATE TABLE T (id INT, at TIMESTAMP, PRIMARY KEY (id), WATERMARK FOR at);
+    V := SELECT STREAM id, at FROM T;"""
+    with pytest.raises(BelvedereError, match="B5014"):
+        maintain(compile_script(text).catalog)
+
+
+@pytest.mark.parametrize(
+    ("sink", "code"),
+    [
+        (Sink("s", "pigeons"), "B6130"),
+        (Sink("s", "files", Path("x"), "avro"), "B6130"),
+        (Sink("s", "files"), "B6131"),
+        (Sink("s", "files", Path("/dev/null/x")), "B6132"),
+    ],
+)
+def test_sinks(sink: Sink, code: str) -> None:
+    from belvedere.spark.sinks import deliver
+
+    with pytest.raises(BelvedereError, match=code):
+        deliver(sink, "Target", 1, EVENTS)
+
+
+def test_sources(tmp_path: Path) -> None:
+    from belvedere.spark.sources import open_sources
+
+    (tmp_path / "T.jsonl").write_text('{"id": 1}\n')
+    (tmp_path / "belvedere.toml").write_text(f'[sources.s]\nconnector = "files"\npath = "{tmp_path}"\n')
+    from belvedere.settings import load_project
+
+    catalog = compile_script("IMPORT s.T", project=load_project(tmp_path)).catalog
+    for project in (Project(tmp_path), Project(tmp_path, sources={"s": Source("s", "telegraph", tmp_path)})):
+        with pytest.raises(BelvedereError, match="B6020"):
+            open_sources(catalog, project, None, {}, {"T"})
+
+
+@pytest.mark.spark
+def test_files_that_spark_cannot_read(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from belvedere.schema import Column
+    from belvedere.spark import source_files
+    from belvedere.spark.records import SourceFile
+
+    (tmp_path / "a.json").write_text('{"id": 1}\n')
+    failing = spark.sql("SELECT raise_error('damaged') AS id")
+    monkeypatch.setitem(source_files.SMALL_READERS, "json", lambda reading, files: iter([failing]))
+    file = SourceFile(str(tmp_path / "a.json"), 10, datetime.now(UTC))
+    with pytest.raises(BelvedereError, match="B6022"):
+        source_files.read_files(spark, "T", [file], [Column("id", pa.int64())], {})
+
+
+@pytest.mark.parametrize(("gone", "code"), [(False, "B7021"), (True, "B7022")])
+def test_a_run_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool, code: str) -> None:
+    from belvedere.spark import runner
+
+    with subprocess.Popen([sys.executable, "-c", "" if gone else "input()"], stdin=subprocess.PIPE) as process:
+        monkeypatch.setattr(runner, "jvm_of", lambda spark: process)
+        if gone:
+            process.wait()
+        with runner.Runner(tmp_path / "s.sqrl", Catalog(), Project(tmp_path), f"sqlite:///{tmp_path}/s.db") as run:
+            run.spark = SimpleNamespace(stop=lambda: None)  # type: ignore[assignment]
+
+            def fail(*_: Any) -> None:
+                raise ValueError("nobody expected this")
+
+            monkeypatch.setattr(run, "_run", fail)
+            monkeypatch.setattr(run, "close", run.store.close)
+            with pytest.raises(BelvedereError, match=code):
+                run.run(lambda progress: None, threading.Event())  # type: ignore[arg-type]
+        process.kill()
+
+
+def test_a_query_that_spark_ended() -> None:
+    from belvedere.spark.run_loop import RunLoop
+
+    loop = object.__new__(RunLoop)
+    loop.failure, loop._lock = None, threading.Lock()
+    query: Any = SimpleNamespace(stop=lambda: None, exception=lambda: RuntimeError("offsets are gone"))
+    with pytest.raises(BelvedereError, match="B7023"):
+        loop._end(query)
