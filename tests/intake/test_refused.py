@@ -1,0 +1,45 @@
+"""What the intake answers when it cannot write, cannot keep up, or is asked for an input that reads a source."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from belvedere.api import pushes
+from belvedere.catalog import SourceTable
+from belvedere.compiler import compile_script
+from belvedere.incremental.event_time import Clocks
+from belvedere.intake import desk
+from belvedere.intake.journal import Position
+from belvedere.intake.read import read_rows
+
+CATALOG = compile_script("CREATE STREAM Orders (ticker STRING)").catalog
+
+
+@pytest.mark.parametrize(("number", "status"), [(errno.ENOSPC, 507), (errno.EIO, 503)])
+def test_a_journal_that_cannot_be_written(number: int, status: int) -> None:
+    answer = desk._not_written(OSError(number, "no"))
+    assert (answer.status, answer.body["code"]) == (status, "B8031")
+
+
+def test_pushes_that_no_epoch_takes(tmp_path: Path) -> None:
+    found = desk.Desk(CATALOG, tmp_path, Clocks(), Position())
+    found._most = -1
+    orders = CATALOG.inputs["Orders"]
+    (answer,) = found.take([desk.Request("Orders", read_rows(orders, [{"ticker": "A"}]), None, None, "x")])
+    found.close()
+    assert (answer.status, answer.body["code"]) == (503, "B8032")
+
+
+def test_an_input_that_reads_a_source() -> None:
+    orders = replace(CATALOG.inputs["Orders"], source=SourceTable("shop", "Orders", "files"))
+    catalog = replace(CATALOG, inputs={"Orders": orders})
+    request: Any = SimpleNamespace(path_params={"name": "Orders"})
+    with pytest.raises(pushes.Refusal) as refused:
+        pushes._input(catalog, request)
+    assert (refused.value.answer.status, refused.value.answer.body["code"]) == (409, "B8035")
