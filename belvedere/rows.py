@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +26,8 @@ def arrow_rows(table: str, columns: Iterable[Column], rows: Iterable[Mapping[str
     Raises BelvedereError B6001 (value), B6002 (unknown column), B6003 (NULL where none may be).
     """
     wanted = list(columns)
-    return arrow_of([converted_row(table, n, row, wanted) for n, row in enumerate(rows)], wanted)
+    names = names_of(wanted)
+    return arrow_of([converted_row(table, n, row, wanted, names) for n, row in enumerate(rows)], wanted)
 
 
 def arrow_of(converted: list[dict[str, Any]], columns: Sequence[Column]) -> pa.Table:
@@ -34,9 +36,15 @@ def arrow_of(converted: list[dict[str, Any]], columns: Sequence[Column]) -> pa.T
     return pa.table({c.name: pa.array([r.get(c.name) for r in converted], c.type) for c in columns}, schema=schema)
 
 
-def converted_row(table: str, number: int, row: Mapping[str, Any], columns: Sequence[Column]) -> dict[str, Any]:
-    """Row `number` (from 0) with values that Arrow takes; raises as `arrow_rows` does."""
-    names = {c.name.casefold(): c.name for c in columns}
+def names_of(columns: Iterable[Column]) -> dict[str, str]:
+    """The columns' names by how they are matched."""
+    return {c.name.casefold(): c.name for c in columns}
+
+
+def converted_row(
+    table: str, number: int, row: Mapping[str, Any], columns: Sequence[Column], names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Row `number` (from 0) with values that Arrow takes; raises as `arrow_rows` does. `names` are `names_of(columns)`."""
     given: dict[str, Any] = {}
     for name, value in row.items():
         known = names.get(name.casefold())
@@ -76,30 +84,46 @@ def describe(type_: pa.DataType) -> str:
 
 def convert(value: Any, type_: pa.DataType) -> Any:
     """A Python or JSON value as what Arrow takes for the type; raises ValueError or TypeError where it does not fit."""
-    if value is None:
-        return None
+    return None if value is None else converter(type_)(value)
+
+
+@cache
+def converter(type_: pa.DataType) -> Callable[[Any], Any]:
+    """What `convert` does with a value of the type that is not None."""
     if pa.types.is_timestamp(type_):
-        return as_instant(value)
+        return as_instant
     if pa.types.is_date(type_):
-        return _as_date(value)
+        return _as_date
     if pa.types.is_decimal(type_):
-        return _as_decimal(value, type_)
+        return partial(_as_decimal, type_=type_)
     if pa.types.is_boolean(type_):
-        if isinstance(value, bool):
-            return value
-        raise TypeError("true or false is wanted")
+        return _as_boolean
     if pa.types.is_integer(type_):
-        return _as_integer(value, type_)
+        return partial(_as_integer, bits=type_.bit_width)
     if pa.types.is_floating(type_):
-        return _as_float(value)
+        return _as_float
     if pa.types.is_string(type_) or pa.types.is_large_string(type_):
-        if isinstance(value, str):
-            value.encode()  # a lone surrogate is no text
-            return value
-        raise TypeError("text is wanted")
+        return _as_text
     if pa.types.is_binary(type_):
-        return base64.b64decode(value, validate=True) if isinstance(value, str) else bytes(value)
-    return _as_nested(value, type_)
+        return _as_binary
+    return partial(_as_nested, type_=type_)
+
+
+def _as_boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise TypeError("true or false is wanted")
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        value.encode()  # a lone surrogate is no text
+        return value
+    raise TypeError("text is wanted")
+
+
+def _as_binary(value: Any) -> bytes:
+    return base64.b64decode(value, validate=True) if isinstance(value, str) else bytes(value)
 
 
 def _as_nested(value: Any, type_: pa.DataType) -> Any:
@@ -152,14 +176,14 @@ def _as_decimal(value: Any, type_: pa.DataType) -> Decimal:
     return scaled
 
 
-def _as_integer(value: Any, type_: pa.DataType) -> int:
+def _as_integer(value: Any, bits: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         raise TypeError("a whole number is wanted")
     number = int(value)
     if not isinstance(value, str) and number != value:
         raise ValueError("a whole number is wanted")
-    if not -(1 << (type_.bit_width - 1)) <= number < 1 << (type_.bit_width - 1):
-        raise ValueError(f"does not fit in {type_.bit_width} bits")
+    if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise ValueError(f"does not fit in {bits} bits")
     return number
 
 

@@ -18,7 +18,7 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.incremental.entries import Act, Malformed, ProducerAct
 from belvedere.incremental.event_time import instant
 from belvedere.lang.names import did_you_mean
-from belvedere.rows import arrow_of, as_instant, converted_row
+from belvedere.rows import arrow_of, as_instant, converted_row, names_of
 from belvedere.schema import INGEST_TIME, UID, WEIGHT, Column
 
 DELETE = "_delete"
@@ -65,13 +65,17 @@ def read_rows(table: Input, rows: Sequence[Any]) -> Pushed:
     """The rows of a request; each that does not fit is told apart, the others count."""
     columns = given_columns(table)
     key = [c for c in columns if c.name in table.primary_key]
+    names, key_names = names_of(columns), names_of(key)
     kept: list[tuple[int, int, dict[str, Any]]] = []
     refused: list[tuple[Malformed, str]] = []
     for place, row in enumerate(rows):
         try:
             going = _is_deletion(table, place, row)
-            given = _key_of(row, key) if going else _without_mark(row, columns)
-            kept.append((place, -1 if going else 1, converted_row(table.name, place, given, key if going else columns)))
+            if going:
+                found_key = {k: v for k, v in row.items() if k.casefold() in key_names}
+                kept.append((place, -1, converted_row(table.name, place, found_key, key, key_names)))
+            else:
+                kept.append((place, 1, converted_row(table.name, place, _without_mark(row, names), columns, names)))
         except BelvedereError as error:
             refused.append(_refused(place, row, error))
     try:
@@ -142,13 +146,8 @@ def _is_deletion(table: Input, place: int, row: Any) -> bool:
     return going
 
 
-def _key_of(row: Mapping[str, Any], key: Sequence[Column]) -> dict[str, Any]:
-    names = {c.name.casefold() for c in key}
-    return {k: v for k, v in row.items() if k.casefold() in names}
-
-
-def _without_mark(row: Mapping[str, Any], columns: Sequence[Column]) -> Mapping[str, Any]:
-    if DELETE not in row or any(c.name == DELETE for c in columns):
+def _without_mark(row: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
+    if DELETE not in row or DELETE in names:
         return row
     return {k: v for k, v in row.items() if k != DELETE}
 
