@@ -207,6 +207,8 @@ class Catalog:
     exports: tuple[Export, ...] = ()
     public: frozenset[str] = frozenset()
     """Ids that the API shows and the store therefore holds: the last definition of every public name."""
+    histories: Mapping[str, int | None] = field(default_factory=dict)
+    """Ids whose former versions are kept (WITH HISTORY), each with the microseconds for which they are; None = always."""
 
     def schema_of(self, relation: str) -> Schema:
         """The schema of an input, view or subscription by its id."""

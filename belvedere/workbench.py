@@ -25,6 +25,7 @@ from belvedere.spark.batch import InputLog, run_batch
 from belvedere.spark.engine import Engine, EpochReport
 from belvedere.spark.session import SparkSession, local_session
 from belvedere.store import open_store
+from belvedere.store.history import AsOf, rows_as_of
 
 
 class Workbench:
@@ -177,8 +178,8 @@ class Workbench:
 
     # --- answers
 
-    def rows(self, view: str) -> list[dict[str, Any]]:
-        """The view now, as the store serves it."""
+    def rows(self, view: str, as_of: int | datetime | str | None = None) -> list[dict[str, Any]]:
+        """The view now, as the store serves it; with `as_of` as it was after an epoch, or after the last one at a time."""
         id_ = self._relation(view)
         table = self.engine.tables.get(id_)
         if table is None:
@@ -189,7 +190,8 @@ class Workbench:
             return []  # no epoch has filled it yet
         reader = self.store.reader()
         try:
-            rows = reader.rows(table)
+            then = as_of if as_of is None or isinstance(as_of, int) else as_instant(as_of)
+            rows = reader.rows(table) if then is None else rows_as_of(reader, self.engine.tables, id_, AsOf.of(then))
             if table.schema.key == (SEQUENCE,):
                 rows = rows.sort_by(SEQUENCE)
             return _dicts(self._shown(id_, rows))

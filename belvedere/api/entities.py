@@ -21,7 +21,7 @@ from belvedere.store.query_plans import check_template
 from belvedere.store.query_sql import check_link
 
 SCALARS = ("Int", "Float", "String", "Boolean", "ID", "Long", "Decimal", "DateTime", "Date", "JSON", "Cursor", "Bytes")
-RESERVED_TYPES = ("Query", "Mutation", "Subscription", "SortOrder", *SCALARS, *(f"{s}Filter" for s in SCALARS))
+RESERVED_TYPES = ("Query", "Mutation", "Subscription", "SortOrder", "AsOf", *SCALARS, *(f"{s}Filter" for s in SCALARS))
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class Entity:
     relations: Mapping[str, Relation] = dataclasses.field(default_factory=dict)
     doc: str | None = None
     nested: bool = False
+    history: bool = False
+    """Whether it can be read as of former epochs."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
         key=key if has_key else {},
         doc=_doc(catalog, relation),
         nested=view is not None and view.parent is not None,
+        history=relation in catalog.histories,
     )
 
 

@@ -17,12 +17,22 @@ from typing import Any
 from graphql import GraphQLSchema, execute_sync
 
 from belvedere.api.entities import Model, model_of
-from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, NOT_ALLOWED, NOT_READY, TIME_OUT, RequestError
+from belvedere.api.failures import (
+    BAD_REQUEST,
+    BAD_VALUE,
+    INTERNAL,
+    LIMIT_EXCEEDED,
+    NOT_ALLOWED,
+    NOT_READY,
+    TIME_OUT,
+    RequestError,
+)
 from belvedere.api.limits import Limits
 from belvedere.api.operations import Operation, Operations, Prepared, only_fields
 from belvedere.api.types import schema_of
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
+from belvedere.store.history import AsOf, check_known
 from belvedere.store.protocol import Reader, StoredTable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -66,12 +76,25 @@ class Api:
             plan.last = time.thread_time() - started
         if not rows:
             raise RequestError(NOT_READY, "no epoch was committed yet", "ask again when `/readyz` answers 200", status=503)
-        epoch, clock, committed, data = rows[0]
+        epoch, clock, committed, data, *document = rows[0]
+        if document:
+            self._check_instants(prepared, epoch, clock, document[0])
         content: bytes = data.encode() if isinstance(data, str) else data
         if len(content) > self.limits.answer:
             hint = "give smaller limits"
             raise RequestError(LIMIT_EXCEEDED, f"the answer has more than {self.limits.answer} bytes", hint)
         return b'{"data":%b,"extensions":%b}' % (content, self._extensions(epoch, clock, committed))
+
+    @staticmethod
+    def _check_instants(prepared: Prepared, epoch: int, clock: int, content: str) -> None:
+        """Raise where a former state that was asked for is not known."""
+        sequences = json.loads(content)["extra"].get("sequences", {})
+        for relation, value, by_time in prepared.instants:
+            try:
+                check_known(AsOf(time=value) if by_time else AsOf(epoch=value), relation, sequences, epoch, clock)
+            except BelvedereError as error:
+                found = error.diagnostics[0]
+                raise RequestError(BAD_VALUE, found.message, found.hint) from None
 
     def _extensions(self, epoch: int, clock: int, committed: int) -> bytes:
         known, when, text = self._shown

@@ -39,6 +39,7 @@ from belvedere.api.planning import Cost, Draft, Planner
 from belvedere.api.values import Values, look_up, shape
 from belvedere.store.protocol import Reader
 from belvedere.store.query_sql import Statement, print_read
+from belvedere.store.query_values import microseconds
 
 REMEMBERED = 2_000
 """Operations, and plans of each, that are kept."""
@@ -74,6 +75,8 @@ class Prepared:
 
     plan: Plan
     parameters: list[Any]
+    instants: tuple[tuple[str, int, bool], ...] = ()
+    """The former states that it reads: relation, epoch or time in microseconds, whether it is a time."""
 
 
 @dataclass
@@ -113,7 +116,8 @@ class Operations:
         if plan is None:
             plan = self._plan(operation, literals, variables)
             _remember(operation.plans, key, plan)
-        return Prepared(plan, self._bind(plan, literals, variables))
+        instants = tuple((r, _instant(plan, n, by_time, literals, variables), by_time) for r, n, by_time in plan.draft.instants)
+        return Prepared(plan, self._bind(plan, literals, variables), instants)
 
     def _bind(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any]) -> list[Any]:
         draft = plan.draft
@@ -192,6 +196,15 @@ class Operations:
         if total > self.limits.cost:
             hint = "give smaller limits, or ask for less in one request"
             raise RequestError(LIMIT_EXCEEDED, f"the request costs {total}, the limit is {self.limits.cost}", hint)
+
+
+def _instant(plan: Plan, number: int, by_time: bool, literals: list[Any], variables: Mapping[str, Any]) -> int:
+    """The epoch or the time in microseconds that a request gives; a wrong one is told where it is bound."""
+    value = look_up(plan.draft.sources[number], literals, variables)
+    try:
+        return microseconds(value) if by_time else int(value)
+    except ValueError as error:
+        raise RequestError(BAD_VALUE, f"`{plan.draft.names[number]}`: {error.args[0]}") from None
 
 
 def only_fields(operation: Operation, nodes: list[FieldNode]) -> DocumentNode:

@@ -26,7 +26,7 @@ from belvedere.api.limits import Limits
 from belvedere.api.types import SORT_ORDERS
 from belvedere.api.values import Fixed, Given, Scalar, Source, Values
 from belvedere.catalog import Parameter as TemplateParameter
-from belvedere.schema import Column
+from belvedere.schema import TIMESTAMP, Column
 from belvedere.store.query import (
     LIMIT_MOST,
     Comparison,
@@ -34,6 +34,7 @@ from belvedere.store.query import (
     Constant,
     Every,
     Field,
+    Instant,
     Leaf,
     Membership,
     Negation,
@@ -87,6 +88,8 @@ class Draft:
     costs: tuple[Cost, ...]
     bounded: tuple[int, ...] = ()
     """The values that are numbers of rows."""
+    instants: tuple[tuple[str, int, bool], ...] = ()
+    """The former states that are read: relation, value, whether it is a time."""
 
 
 @dataclass
@@ -101,6 +104,9 @@ class Planner:
     names: list[str] = field(default_factory=list)
     cursors: list[tuple[Source, int]] = field(default_factory=list)
     bounded: list[int] = field(default_factory=list)
+    instants: list[tuple[str, int, bool]] = field(default_factory=list)
+    as_of: Instant | None = None
+    """The former state that the present root field asks for; related rows are those of the same state."""
     selected: int = 0
 
     def plan(self, selections: SelectionSetNode) -> Draft:
@@ -120,7 +126,7 @@ class Planner:
                 costs.append(cost)
         read = Read(tuple(fields))
         sources, names, cursors = tuple(self.sources), tuple(self.names), tuple(self.cursors)
-        return Draft(read, sources, names, cursors, tuple(costs), tuple(self.bounded))
+        return Draft(read, sources, names, cursors, tuple(costs), tuple(self.bounded), tuple(dict.fromkeys(self.instants)))
 
     def _root_fields(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -199,6 +205,7 @@ class Planner:
     ) -> tuple[Query, Cost]:
         """Rows of an entity with the arguments of a field."""
         arguments = self.arguments(nodes[0])
+        as_of = self.then(entity, nodes[0], arguments, relation)
         fields, costs = self.fields_of(entity, nodes, depth)
         where = self.where(entity, arguments.get("filter"))
         limit, source = self.limit(arguments.get("limit"), "limit")
@@ -211,6 +218,7 @@ class Planner:
             limit=limit,
             offset=self.offset(arguments.get("offset")),
             link=None if relation is None else relation.link,
+            as_of=as_of,
         )
         return query, Cost(len(fields), 1 if _is_keyed(entity, where) else source, tuple(costs))
 
@@ -219,8 +227,9 @@ class Planner:
         entity = self.model.entities[relation.target]
         if not relation.to_one:
             return self.list_of(entity, nodes, depth, relation)
+        as_of = self.then(entity, nodes[0], {}, relation)
         fields, costs = self.fields_of(entity, nodes, depth)
-        query = Query(entity.id, entity.schema, fields, Shape.ONE, limit=1, link=relation.link)
+        query = Query(entity.id, entity.schema, fields, Shape.ONE, limit=1, link=relation.link, as_of=as_of)
         return query, Cost(len(fields), 1, tuple(costs))
 
     def by_key(self, entity: Entity, nodes: list[FieldNode]) -> tuple[Query, Cost]:
@@ -230,13 +239,15 @@ class Planner:
             Comparison(column.name, Operator.EQ, self.parameter(arguments[name], column, Role.EXACT, name))
             for name, column in entity.key.items()
         )
+        as_of = self.then(entity, nodes[0], {k: v for k, v in arguments.items() if k not in entity.key})
         fields, costs = self.fields_of(entity, nodes, 1)
-        query = Query(entity.id, entity.schema, fields, Shape.ONE, where=Every(conditions), limit=1)
+        query = Query(entity.id, entity.schema, fields, Shape.ONE, where=Every(conditions), limit=1, as_of=as_of)
         return query, Cost(len(fields), 1, tuple(costs))
 
     def page(self, entity: Entity, nodes: list[FieldNode]) -> tuple[Query, Cost]:
         """One page of an entity's rows in a total order."""
         arguments = self.arguments(nodes[0])
+        as_of = self.then(entity, nodes[0], arguments)
         names, costs = self.page_names(entity, nodes)
         limit, source = self.limit(arguments.get("first"), "first")
         query = Query(
@@ -248,6 +259,7 @@ class Planner:
             order=self.order(entity, arguments.get("order")),
             limit=limit,
             page=names,
+            as_of=as_of,
         )
         after = self.after(query, arguments.get("after"))
         query = Query(**{**query.__dict__, "after": after})
@@ -312,6 +324,31 @@ class Planner:
             arguments=bound,
         )
         return query, Cost(len(fields), source)
+
+    def then(
+        self, entity: Entity, node: FieldNode, arguments: Mapping[str, Given], relation: Relation | None = None
+    ) -> Instant | None:
+        """The state of which a field's rows are read: a root field says it, related rows follow theirs."""
+        if relation is None:
+            self.as_of = self.instant(arguments.get("asOf"), node)
+        if self.as_of is not None:
+            if not entity.history:
+                hint = "end its definition in the script by WITH HISTORY, or leave it out of what is asked"
+                raise RequestError(BAD_VALUE, f"`{entity.name}` keeps no history", hint, node=node)
+            self.instants.append((entity.id, self.as_of.value.number, self.as_of.by_time))
+        return self.as_of
+
+    def instant(self, given: Given | None, node: FieldNode) -> Instant | None:
+        """`{epoch: 5}` or `{time: "..."}`."""
+        if not isinstance(given, dict):
+            return None
+        said = {n: v for n, v in given.items() if isinstance(v, Scalar)}
+        if len(said) != 1 or len(given) != 1:
+            raise RequestError(BAD_VALUE, "`asOf` takes an epoch or a time", "write `asOf: {epoch: 5}`", node=node)
+        ((name, value),) = said.items()
+        by_time = name == "time"
+        type_ = TIMESTAMP if by_time else pa.int64()
+        return Instant(Parameter(self.register(value.source, f"asOf.{name}"), type_), by_time)
 
     # arguments
 

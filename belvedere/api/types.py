@@ -81,6 +81,12 @@ JSON = _scalar("JSON", "A nested value.", lambda value: value)
 CURSOR = _scalar("Cursor", "A place in a list, as `endCursor` gave it.", _text("Cursor"))
 BYTES = _scalar("Bytes", "Bytes in hexadecimal.", _text("Bytes"))
 
+AS_OF = GraphQLInputObjectType(
+    "AsOf",
+    {"epoch": GraphQLInputField(LONG), "time": GraphQLInputField(DATE_TIME)},
+    description="A former state: after an epoch, or after the last epoch whose clock is not after a time. Give one of them.",
+)
+
 SORT_ORDERS = {
     "ASC": (False, True),
     "DESC": (True, False),
@@ -178,9 +184,11 @@ def _list(type_: GraphQLObjectType) -> GraphQLNonNull[Any]:
 
 def _roots(build: _Builder, entity: Entity) -> dict[str, GraphQLField]:
     object_ = build.objects[entity.id]
-    result = {entity.field: GraphQLField(_list(object_), args=_arguments(build, entity.id), description=entity.doc)}
+    listed = _arguments(build, entity.id) | _as_of(entity)
+    result = {entity.field: GraphQLField(_list(object_), args=listed, description=entity.doc)}
     if entity.by_key is not None:
         keys = {n: GraphQLArgument(GraphQLNonNull(scalar_of(c.type))) for n, c in entity.key.items()}
+        keys |= {n: a for n, a in _as_of(entity).items() if n not in keys}
         result[entity.by_key] = GraphQLField(object_, args=keys, description=f"The row of {entity.name} with that key.")
     if entity.page is not None:
         page = GraphQLObjectType(
@@ -195,10 +203,16 @@ def _roots(build: _Builder, entity: Entity) -> dict[str, GraphQLField]:
         bounded = {k: v for k, v in arguments.items() if k in ("filter", "order")}
         bounded["first"] = _limit(build)
         bounded["after"] = GraphQLArgument(CURSOR)
+        bounded |= _as_of(entity)
         result[entity.page] = GraphQLField(
             GraphQLNonNull(page), args=bounded, description=f"{entity.name}, page by page in a stable order."
         )
     return result
+
+
+def _as_of(entity: Entity) -> dict[str, GraphQLArgument]:
+    """The argument of root fields whose former states are kept; related rows are read of the same state."""
+    return {"asOf": GraphQLArgument(AS_OF)} if entity.history else {}
 
 
 def _arguments(build: _Builder, target: str) -> dict[str, GraphQLArgument]:

@@ -1,7 +1,7 @@
-"""`belvedere query`: one query of the whole language over files, in batch.
+"""`belvedere query`: one query of the whole language over files, or over the views of a store as of any epoch, in batch.
 
-In: the query's text, and `name=path` for each table (JSON lines, CSV, Parquet; a file or a directory). Out: the answer in the query's
-order on stdout, as a table, JSON or CSV; what was wrong in the files on stderr. Exit code 1 where the query is wrong.
+In: the query's text, and `name=path` for each table (JSON lines, CSV, Parquet; a file or a directory) or a store's URL. Out: the answer in
+the query's order on stdout, as a table, JSON or CSV; what was wrong in the files on stderr. Exit code 1 where the query is wrong.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,10 +20,14 @@ from belvedere.catalog import Catalog, QueryTemplate
 from belvedere.commands.answer_formats import FORMATS
 from belvedere.commands.output import show
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
+from belvedere.plan.nodes import Scan
 from belvedere.schema import Column, Schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from belvedere.spark.query_files import Answer
+    from belvedere.store import Reader, StoredTable
 
 FILE = "<query>"
 SHOWN_REJECTED = 5
@@ -37,13 +42,22 @@ class Format(StrEnum):
 def command(
     sql: Annotated[str, typer.Argument(help="one query", metavar="SQL")],
     table: Annotated[list[str] | None, typer.Option("--table", help="name=path: a file, or a directory of files")] = None,
+    store: Annotated[str | None, typer.Option("--store", help="a store's URL: its views are the tables")] = None,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", help="an epoch or a time: the views as they were then", metavar="EPOCH|TIME")
+    ] = None,
     format: Annotated[Format, typer.Option("--format", help="how to print the answer")] = Format.TABLE,
     json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
 ) -> int:
-    """Run one query over files."""
+    """Run one query over files, or over the views of a store."""
     paths = table_paths(table or [])
+    if store is not None and paths:
+        raise typer.BadParameter("tables come from files or from a store, not from both", param_hint="--store")
+    if store is None and as_of is not None:
+        raise typer.BadParameter("only a store knows former states: give --store too", param_hint="--as-of")
+    then = None if as_of is None else _instant(as_of)
     try:
-        answer = query(sql, paths)
+        answer = query(sql, paths) if store is None else query_store(sql, store, then)
     except BelvedereError as error:
         show(error.diagnostics, {FILE: sql}, stream=sys.stderr)
         return 1
@@ -94,6 +108,52 @@ def query(sql: str, paths: Mapping[str, Path]) -> Answer:
 
     with batch_session() as spark:
         return query_template(spark, catalog, template, {i: paths[t.name] for i, t in catalog.inputs.items()})
+
+
+def _instant(text: str) -> int | datetime:
+    """An epoch's number or a time (without a zone: UTC)."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"`{text}` is neither an epoch nor a time", param_hint="--as-of") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def query_store(sql: str, url: str, then: int | datetime | None) -> Answer:
+    """The answer of one query over the relations of a store, now or as they were; all of one epoch."""
+    from belvedere.store import open_reader
+    from belvedere.store.history import AsOf, rows_as_of, stored_tables
+
+    reader = open_reader(url)
+    try:
+        stored = stored_tables(reader)
+        tables = {n: t for n, t in stored.items() if n.isidentifier()}  # others are operators' own state
+        catalog, template = _compile(sql, {n: t.schema.visible for n, t in tables.items() if t.schema.visible})
+        used = {n.relation for n in template.plan.walk() if isinstance(n, Scan)}
+        names = {i: t.name for i, t in catalog.inputs.items() if i in used}
+        if then is None:
+            rows = _rows_now(reader, {i: tables[n] for i, n in names.items()})
+        else:
+            rows = {i: rows_as_of(reader, stored, n, AsOf.of(then)) for i, n in names.items()}
+    finally:
+        reader.close()
+    from belvedere.spark.query_files import Answer, answer_template
+    from belvedere.spark.quiet_session import batch_session
+
+    shown = {i: r.select([c.name for c in tables[names[i]].schema.visible]) for i, r in rows.items()}
+    with batch_session() as spark:
+        return Answer(answer_template(spark, catalog, template, shown))
+
+
+def _rows_now(reader: Reader, tables: Mapping[str, StoredTable]) -> dict[str, pa.Table]:
+    """The rows of tables, all of one epoch: read again where one was committed meanwhile."""
+    while True:
+        before = reader.last_epoch()
+        rows = {i: reader.rows(t) for i, t in tables.items()}
+        if reader.last_epoch() == before:
+            return rows
 
 
 def _compile(sql: str, columns: Mapping[str, Sequence[Column]]) -> tuple[Catalog, QueryTemplate]:

@@ -11,14 +11,28 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from belvedere.catalog import Catalog, ChangeKind, Input, Subscription
+from belvedere.incremental.emission import unsettled_inputs
+from belvedere.incremental.event_time import Clocks, bounds_by_input
 from belvedere.incremental.facts import Partition, base_scan, is_linear, needs_clock
+from belvedere.incremental.final import final_below
 from belvedere.incremental.options import Options
-from belvedere.incremental.pipeline import CHANGES, EVENT_COLUMNS, SEQUENCE, Path, Pipeline, Relation, Rule, Slot, Stage
+from belvedere.incremental.pipeline import (
+    CHANGES,
+    EVENT_COLUMNS,
+    SEQUENCE,
+    VERSION_COLUMNS,
+    Path,
+    Pipeline,
+    Relation,
+    Rule,
+    Slot,
+    Stage,
+)
 from belvedere.incremental.rewrite import inline, push_down, replace_scans
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import carry_keys, keep_columns
 from belvedere.plan.nodes import Expr, Join, JoinKind, Node, Scan, Values
-from belvedere.schema import INGEST_TIME, Schema
+from belvedere.schema import HISTORY, INGEST_TIME, SINCE_EPOCH, UNTIL_TIME, Schema
 
 SAID = {ChangeKind.ADD: "new", ChangeKind.CHANGE: "changed", ChangeKind.DELETE: "gone"}
 
@@ -72,7 +86,14 @@ class Builder:
     def pipeline(self) -> Pipeline:
         relations = {n: replace(d.relation, paths=tuple(d.paths)) for n, d in self.drafts.items()}
         served = {i: self.names[i] for i in self.stored_ids if i in self.names}
-        return Pipeline(relations, tuple(self.stages), served)
+        unsettled = unsettled_inputs(self.catalog, self.options.forget)
+        made = Pipeline(relations, tuple(self.stages), served, unsettled)
+        found = final_below(made, bounds_by_input(self.catalog, Clocks()).__getitem__)
+        for name, columns in found.items():
+            known = relations[name]
+            ranges = tuple(dict.fromkeys((*known.ranges, *columns)))
+            relations[name] = replace(known, final=tuple(columns), ranges=ranges)
+        return made
 
     def relation_of(self, id_: str) -> str:
         """The maintained relation of an input or view; makes its stages on the first call."""
@@ -124,6 +145,16 @@ class Builder:
         self.drafts[name] = Draft(Relation(name, schema, stored=True, ranges=(SEQUENCE,), append_only=True))
         scan = Scan("s0", relation.schema)
         self.stages.append(Stage(name, Rule.EVENTS, scan, (Slot("s0", relation.name),), None, id_, reason))
+
+    def history_of(self, id_: str, keep: int | None) -> None:
+        """All versions of a relation's rows, beside it."""
+        relation = self.drafts[self.relation_of(id_)].relation
+        name = id_ + HISTORY
+        schema = Schema((*relation.schema.columns, *VERSION_COLUMNS), (*(relation.schema.key or ()), SINCE_EPOCH))
+        self.drafts[name] = Draft(Relation(name, schema, stored=True, ranges=(UNTIL_TIME,)))
+        reason = "every version of every row" + (f", for {keep}us after it is over" if keep is not None else "")
+        scan = Scan("s0", relation.schema)
+        self.stages.append(Stage(name, Rule.HISTORY, scan, (Slot("s0", relation.name),), None, id_, reason, keep=keep))
 
     def definition(self, id_: str) -> Node | None:
         """The plan of a view that is worth inlining: private, and linear down to other relations."""

@@ -176,6 +176,8 @@ def explain_emission(emission: Emission) -> str:
     node = emission.node
     if isinstance(node, InOrder):
         waits = f"{node.time} is {node.within}us old" if node.within is not None else f"the bound reaches its {node.time}"
+        if node.then:
+            waits = f"the bound has passed its {node.time}, sorted by {', '.join(name for name, _, _ in node.then)}"
         return f"a row comes out once {waits}"
     by = ", ".join(emission.group) or "one group"
     words = [f"{'changes' if node.stream else 'rows'} by {by}"]

@@ -119,7 +119,13 @@ class OrderFold:
                 self._arrive(name, micros(row[self.node.time]))
         if self.node.within is not None:
             bound = NEVER if self.highest is None else self.highest - self.node.within
+        if self.node.then and bound > NEVER:
+            bound -= 1
         ready = sorted(w for w in self.waiting if w[0] <= bound)
+        for name, descending, nulls_first in reversed(self.node.then):  # sorts are stable: the last key first
+            ready.sort(key=lambda w, n=name: orderable(now[w[2]][n]), reverse=descending)  # type: ignore[misc]
+            ready.sort(key=lambda w, n=name, first=nulls_first: (now[w[2]][n] is None) != first)  # type: ignore[misc]
+        ready.sort(key=lambda w: w[0])
         self.waiting = [w for w in self.waiting if w[0] > bound]
         self.out += [{c: now[name][c] for c in self.columns} for _, _, name in ready]
         return [row | {SEQUENCE: n} for n, row in enumerate(self.out, 1)]

@@ -11,7 +11,8 @@ from typing import Any
 
 from belvedere.catalog import Catalog
 from belvedere.incremental.emission import EMITTED, GROUPS
-from belvedere.incremental.pipeline import WAITING, Pipeline, Relation, Rule, Stage
+from belvedere.incremental.pipeline import STATE, WAITING, Pipeline, Relation, Rule, Stage
+from belvedere.schema import HISTORY
 
 RULES = {
     Rule.INGEST: "taken in",
@@ -27,6 +28,7 @@ RULES = {
     Rule.EMIT: "emitted",
     Rule.ORDER: "in order",
     Rule.WINDOWS: "open windows",
+    Rule.HISTORY: "history",
 }
 
 
@@ -85,7 +87,7 @@ def _explain(owner: str, catalog: Catalog, pipeline: Pipeline) -> ViewExplanatio
 
 
 def _relations(stage: Stage, pipeline: Pipeline) -> list[Relation]:
-    names = (stage.output, stage.output + WAITING, stage.output + GROUPS, stage.output + EMITTED)
+    names = (stage.output, stage.output + STATE, stage.output + WAITING, stage.output + GROUPS, stage.output + EMITTED)
     return [pipeline.relations[n] for n in names if n in pipeline.relations]
 
 
@@ -100,8 +102,14 @@ def _state(relation: Relation) -> StateExplanation:
         bound = "rows leave once the windows that they are in are final"
     elif relation.append_only:
         bound = "nothing bounds it: its input only grows"
-    if relation.name.endswith((GROUPS, EMITTED)):
+    if relation.final:
+        bound = f"rows leave once {' or '.join(relation.final)} is below its bound"
+    elif relation.name.endswith(STATE):
+        bound = "one row per group: no bound makes a group final"
+    elif relation.name.endswith((GROUPS, EMITTED)):
         bound = "groups leave once a bound makes them final"
+    elif relation.name.endswith(HISTORY):
+        bound = "every version stays as long as the definition says"
     elif relation.ranges:
         bound = "rows leave as now() passes"
     return StateExplanation(relation.name, relation.schema.names, paths, bound)

@@ -37,13 +37,20 @@ def maintain(catalog: Catalog, options: Options | None = None) -> Pipeline:
         builder.relation_of(id_)
     for id_ in dict.fromkeys(e.relation for e in catalog.exports if e.relation not in catalog.subscriptions):
         builder.changes_of(id_)
+    for id_, keep in catalog.histories.items():
+        builder.history_of(id_, keep)
     return builder.pipeline()
 
 
 def _roots(catalog: Catalog) -> tuple[str, ...]:
     """What must be stored: public ids, observed queries, exports, and what query templates read."""
     order = (*catalog.inputs, *catalog.views, *catalog.subscriptions)
-    wanted = set(catalog.public) | {s.view for s in catalog.subscriptions.values()} | set(catalog.subscriptions)
+    wanted = (
+        set(catalog.public)
+        | set(catalog.histories)
+        | {s.view for s in catalog.subscriptions.values()}
+        | set(catalog.subscriptions)
+    )
     wanted |= {e.relation for e in catalog.exports if e.relation in catalog.views}
     wanted |= {i for i, table in catalog.inputs.items() if table.late_of is not None}
     for template in catalog.templates.values():

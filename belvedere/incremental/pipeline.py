@@ -16,7 +16,7 @@ from belvedere.catalog import ChangeKind
 from belvedere.incremental.emission import Emission
 from belvedere.incremental.settling import Settling
 from belvedere.plan.nodes import Aggregate, Expr, Node
-from belvedere.schema import TIMESTAMP, Column, Schema
+from belvedere.schema import SINCE_EPOCH, SINCE_TIME, TIMESTAMP, UNTIL_EPOCH, UNTIL_TIME, Column, Schema
 
 WAITING = "$waiting"
 """Suffix of the relation that holds the rows of a CLOCK stage whose time to enter has not come."""
@@ -38,6 +38,14 @@ EVENT_COLUMNS = (
 )
 """What every event has besides its row: ADD, CHANGE or DELETE, the epoch's clock, an ever-growing number."""
 
+VERSION_COLUMNS = (
+    Column(SINCE_EPOCH, pa.int64(), nullable=False, hidden=True),
+    Column(UNTIL_EPOCH, pa.int64(), hidden=True),
+    Column(SINCE_TIME, TIMESTAMP, nullable=False, hidden=True),
+    Column(UNTIL_TIME, TIMESTAMP, hidden=True),
+)
+"""What a version of a row has besides the row."""
+
 CHANGES = "$changes"
 """Suffix of the relation that holds an exported relation's changes until they are delivered."""
 
@@ -58,6 +66,7 @@ class Rule(StrEnum):
     EMIT = "emit"
     ORDER = "order"
     WINDOWS = "windows"
+    HISTORY = "history"
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,8 @@ class Relation:
     append_only: bool = False
     keep: int | None = None
     """Microseconds for which an input's rows are served; such rows cannot be another operator's state."""
+    final: tuple[str, ...] = ()
+    """Event-time columns whose bound makes rows final: such rows leave (an operator's own state only)."""
     view: str | None = None
     """The id of the input or view that this relation is; None for an operator's own state."""
     serves: str = ""
@@ -147,6 +158,8 @@ class Stage:
     """What an epoch adds to the accumulators, over the slots' changes with `_weight` (MERGE)."""
     merge: tuple[Expr, ...] = ()
     """Per state column after the keys how `old` and `new` become one (MERGE)."""
+    keep: int | None = None
+    """Microseconds for which versions stay that are over (HISTORY); None = always."""
     on: ChangeKind | None = None
     """Which changes of the slot's relation make events (EVENTS); None = all."""
     emission: Emission | None = None
@@ -163,6 +176,8 @@ class Pipeline:
     stages: tuple[Stage, ...] = ()
     served: Mapping[str, str] = field(default_factory=dict)
     """Which relation holds each public id."""
+    unsettled: frozenset[str] = frozenset()
+    """Inputs whose rows may change below their bounds: these make nothing final."""
 
     @property
     def reads_clock(self) -> bool:

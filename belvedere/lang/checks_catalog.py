@@ -6,15 +6,28 @@ joins whose state has no end).
 
 from __future__ import annotations
 
-from belvedere.catalog import Catalog, Input, InputKind, View
+from belvedere.catalog import Catalog, Input, InputKind, LatePolicy, View
 from belvedere.errors import Diagnostic, Severity
+from belvedere.plan.bounds import Bounds, Known, bounds_of, event_time_columns, grouping_columns, implied_bounds, is_time
 from belvedere.plan.expressions import reads_clock
-from belvedere.plan.nodes import Aggregate, Distinct, Filter, Join, JoinKind, Node, Scan, SetOperation, TopK, Values
+from belvedere.plan.monotone import NEVER
+from belvedere.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    JoinKind,
+    Node,
+    Scan,
+    SetOperation,
+    TopK,
+    Values,
+)
 
 
 def check_catalog(catalog: Catalog) -> list[Diagnostic]:
     """What a user should know before running the script."""
-    return [*_unbounded_streams(catalog), *_endless_joins(catalog)]
+    return [*_unbounded_streams(catalog), *_endless_joins(catalog), *_endless_groups(catalog)]
 
 
 def _unbounded_streams(catalog: Catalog) -> list[Diagnostic]:
@@ -47,7 +60,7 @@ def _endless_joins(catalog: Catalog) -> list[Diagnostic]:
         }  # FOR SYSTEM_TIME AS OF: joined, then cut to the last version
         for join in (n for n in nodes if isinstance(n, Join)):
             sides = [_endless(side, catalog) for side in (join.left, join.right)]
-            if None not in sides and sides[0] != sides[1] and not _bounds_time(join):
+            if None not in sides and sides[0] != sides[1] and not _bounds_time(join, catalog):
                 found.append(_endless_join(view, sides[0] or "", sides[1] or "", versions=id(join) in versions))
                 break
     return found
@@ -62,8 +75,63 @@ def _endless_join(view: View, left: str, right: str, *, versions: bool) -> Diagn
     return Diagnostic("B6121", message, Severity.NOTICE, view.span, hint=hint)
 
 
-def _bounds_time(join: Join) -> bool:
-    return join.kind in (JoinKind.SEMI, JoinKind.ANTI) or (join.condition is not None and reads_clock(join.condition))
+def _bounds_time(join: Join, catalog: Catalog) -> bool:
+    if join.kind in (JoinKind.SEMI, JoinKind.ANTI) or (join.condition is not None and reads_clock(join.condition)):
+        return True
+    return join.kind is JoinKind.INNER and _ties_times(join, catalog)
+
+
+def _ties_times(join: Join, catalog: Catalog) -> bool:
+    """Whether each side's rows are final once the other side's bound is far enough."""
+    known = _event_times(catalog, settled=True)
+    for one, other in ((join.left, join.right), (join.right, join.left)):
+        tied = implied_bounds(bounds_of(other, known), join.condition)
+        if not any(c.name in tied and is_time(c.type) for c in one.schema):
+            return False
+    return True
+
+
+def _event_times(catalog: Catalog, settled: bool = False) -> Known:
+    """Which columns of inputs and views may have a bound; with `settled` only those of inputs that do not change below it."""
+
+    def known(relation: str) -> Bounds | None:
+        table = catalog.inputs.get(relation)
+        if table is not None:
+            changes = not _grows(table) or table.late is LatePolicy.KEEP
+            return {} if settled and changes else {w.column: NEVER for w in table.watermarks}
+        return bounds_of(catalog.views[relation].plan, known) if relation in catalog.views else {}
+
+    return known
+
+
+# -- groups -----------------------------------------------------------------------------------------------------------
+
+
+def _endless_groups(catalog: Catalog) -> list[Diagnostic]:
+    """GROUP BY on rows with event time, by nothing that follows it: groups are never complete (One SQL, extension 2)."""
+    found = []
+    for view in catalog.views.values():
+        for node in view.plan.walk():
+            times = _unused_times(node, catalog) if isinstance(node, Aggregate) and node.keys else []
+            if times:
+                found.append(_endless_group(view, times))
+                break
+    return found
+
+
+def _unused_times(node: Aggregate, catalog: Catalog) -> list[str]:
+    """The event-time columns of an endless input, where no key of the groups is one or follows one."""
+    known = _event_times(catalog)
+    if _endless(node.input, catalog) is None or event_time_columns(node, known) or grouping_columns(node, known):
+        return []
+    below = bounds_of(node.input, known)
+    return [c.name for c in node.input.schema if c.name in below and is_time(c.type) and not c.hidden]
+
+
+def _endless_group(view: View, times: list[str]) -> Diagnostic:
+    message = f"the groups of `{view.name}` are never complete: they have no event-time key, and their state has no end"
+    hint = f"group by a window of `{times[0].rpartition('.')[2]}` too, or by the time rounded down"
+    return Diagnostic("B6122", message, Severity.WARNING, view.span, hint=hint)
 
 
 def _endless(node: Node, catalog: Catalog) -> str | None:

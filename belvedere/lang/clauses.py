@@ -17,13 +17,33 @@ from belvedere.lang.names import nearest_name
 from belvedere.lang.positions import TokenMap, locate
 from belvedere.lang.problems import shown
 from belvedere.lang.splitting import RawStatement, Tokens
-from belvedere.lang.statements import ColumnDefinition, InputClauses, Part, Path, TemplateParameter, WatermarkClause
+from belvedere.lang.statements import (
+    ColumnDefinition,
+    HistoryClause,
+    InputClauses,
+    Part,
+    Path,
+    TemplateParameter,
+    WatermarkClause,
+)
 
 N = TypeVar("N", bound=exp.Expr)
 TYPES = (
     "BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "NUMERIC", "STRING", "TEXT",
     "VARCHAR", "CHAR", "BINARY", "DATE", "TIMESTAMP", "ARRAY", "STRUCT", "MAP",
 )  # fmt: skip
+
+
+def cut_history(tokens: list[Token]) -> tuple[list[Token], list[Token]]:
+    """A statement's tokens without `WITH HISTORY [KEEP interval]` at its end, and those; inputs read it with their own clauses."""
+    first = [t.text.upper() for t in tokens[:4]]
+    if first[:1] == ["IMPORT"] or (first[:1] == ["CREATE"] and {"TABLE", "STREAM"} & set(first[1:])):
+        return tokens, []
+    for n in range(len(tokens) - 2, 0, -1):
+        if tokens[n].token_type == TokenType.WITH and tokens[n + 1].text.upper() == "HISTORY":
+            rest = tokens[n + 2 :]
+            return (tokens[:n], tokens[n:]) if not rest or rest[0].text.upper() == "KEEP" else (tokens, [])
+    return tokens, []
 
 
 class ClauseParser(SqrlParser):
@@ -170,6 +190,18 @@ class ClauseParser(SqrlParser):
             hint = f"write `{what} 7 DAYS` or `{what} INTERVAL '7' DAYS`"
             self.refuse("B1020", f"{what} needs an interval, found {shown(token)}", token, hint=hint)
         return self._place(node)
+
+    def _history_clause(self) -> HistoryClause:
+        """`WITH HISTORY [KEEP interval]`, to the end of the statement."""
+        first = self._curr
+        self._advance(2)
+        keep = None
+        if self._at_words("KEEP"):
+            self._advance()
+            keep = self._interval("KEEP")
+        if self._curr:
+            self.refuse("B1001", f"unexpected {shown(self._curr)}", hint="WITH HISTORY [KEEP interval] ends a definition")
+        return HistoryClause(keep=keep, span=Span(self.file, first.start, self._prev.end + 1))
 
     def _input_clauses(self) -> InputClauses:
         """WATERMARK, LATE, KEEP, IDLE AFTER, WITH HISTORY in any order."""

@@ -66,6 +66,8 @@ class Definitions:
         self.views: dict[str, View] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.versions: dict[str, list[str]] = {}
+        self.histories: dict[str, int | None] = {}
+        """Which relations keep their history, and for how many microseconds (None: always)."""
         self.broken: set[str] = set()
         self.origins: dict[str, tuple[Path, str]] = {}
         """Where imported relations were defined: the script and the id there."""

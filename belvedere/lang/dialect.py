@@ -70,6 +70,8 @@ def make_interval(count: str, unit: str) -> exp.Interval:
 class SqrlParser(PositionedParser):
     """Adds intervals, EMIT, SELECT STREAM and windowing calls."""
 
+    _stream_window: exp.Expr | None = None
+    """The window after a stream in FROM, until the stream's node is there to hold it."""
     _bare_numbers = False
     """Whether a number stands for itself, inside INTERVAL, rather than beginning `n UNIT`."""
 
@@ -194,8 +196,22 @@ class SqrlParser(PositionedParser):
     def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
         if self._at_emit():
             return None
+        if self._curr and self._curr.token_type == TokenType.OVER:
+            self._stream_window = self._parse_stream_window()
         self._refuse_other_clauses()
         return super()._parse_table_alias(alias_tokens)
+
+    def _parse_stream_window(self) -> exp.Expr:
+        """`OVER (RANGE INTERVAL '1' MINUTE PRECEDING)` after a stream in FROM: the interval."""
+        first = self._curr
+        self._advance()
+        length = None
+        if self._match(TokenType.L_PAREN) and self._match(TokenType.RANGE):
+            length = self._parse_bitwise()
+        if length is None or not self._match_text_seq("PRECEDING") or not self._match(TokenType.R_PAREN):
+            hint = "write OVER (RANGE INTERVAL '1' MINUTE PRECEDING) after the stream"
+            self.refuse("B5105", "a window of a stream in FROM is a range of time", first, hint=hint)
+        return length
 
     def _refuse_other_clauses(self) -> None:
         """Clauses of other systems that would be read as an alias, and so silently mean nothing."""
@@ -270,7 +286,12 @@ class SqrlParser(PositionedParser):
     def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         if starts_window_call(self._curr, self._next, self._token(2)):
             return parse_window_call(self)
-        return super()._parse_table(*args, **kwargs)
+        before, self._stream_window = self._stream_window, None
+        table = super()._parse_table(*args, **kwargs)
+        if self._stream_window is not None and table is not None:
+            table.set("over", self._stream_window)
+        self._stream_window = before
+        return table
 
 
 class Sqrl(Spark):

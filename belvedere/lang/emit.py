@@ -33,10 +33,15 @@ def grouped_stream(select: exp.Select, context: Context, known: Known) -> Node:
     named = any(c.name.casefold() == ROWTIME for c in plan.schema.visible)
     if end is not None and not named:
         plan = _with_rowtime(plan, end)
-    emitted = Emit(plan, stream=True, watermark=True)
-    complete = Filter(emitted, exp.Not(this=column(UNDO)))
-    items = tuple(replace(item_of(c), hidden=c.name == ROWTIME and end is not None and not named) for c in plan.schema.visible)
-    return Project(complete, items)
+    complete = complete_rows(plan)
+    hidden = end is not None and not named
+    return replace(complete, items=tuple(replace(i, hidden=hidden and i.name == ROWTIME) for i in complete.items))
+
+
+def complete_rows(plan: Node) -> Project:
+    """The rows of a query as they are once they are complete: rows that only arrive."""
+    complete = Filter(Emit(plan, stream=True, watermark=True), exp.Not(this=column(UNDO)))
+    return Project(complete, tuple(item_of(c) for c in plan.schema.visible))
 
 
 def _with_rowtime(plan: Node, end: Expr) -> Node:

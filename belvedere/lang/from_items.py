@@ -24,7 +24,17 @@ from belvedere.lang.types import Typed
 from belvedere.plan.nodes import Expr, Node, TimeWindow, TimeWindowKind, Values
 from belvedere.schema import TIMESTAMP, Column
 
-UNSUPPORTED = {"pivots": "PIVOT", "sample": "TABLESAMPLE", "when": "time travel", "version": "FOR SYSTEM_TIME AS OF"}
+HINTS = {
+    "version": "write `JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`",
+    "over": "windows of streams are for joins of two streams by name: SELECT STREAM ... FROM a OVER (...) JOIN b ON ...",
+}
+UNSUPPORTED = {
+    "pivots": "PIVOT",
+    "sample": "TABLESAMPLE",
+    "when": "time travel",
+    "version": "FOR SYSTEM_TIME AS OF",
+    "over": "OVER",
+}
 
 
 def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[Source]]:
@@ -168,8 +178,7 @@ def refuse_options(frame: Frame, item: exp.Expr) -> None:
     """PIVOT and other clauses of a table that would silently mean nothing."""
     for key, word in UNSUPPORTED.items():
         if item.args.get(key):
-            hint = "write `JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`" if key == "version" else None
-            raise frame.context.fail("B3027", f"{word} is not supported here", item, hint)
+            raise frame.context.fail("B3027", f"{word} is not supported here", item, HINTS.get(key))
 
 
 def renamed(frame: Frame, source: Source, item: exp.Expr) -> Source:

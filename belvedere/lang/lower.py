@@ -125,7 +125,9 @@ def finish(lowering: ScriptLowering) -> Catalog:
     subscriptions = {ids[i]: replace(s, id=ids[i], view=ids[s.view]) for i, s in definitions.subscriptions.items()}
     templates = {n: replace(q, plan=rename_scans(q.plan, ids)) for n, q in lowering.templates.items()}
     exports = tuple(replace(e, relation=ids[e.relation]) for e in lowering.exports)
-    return Catalog(inputs, views, relationships(definitions, ids), templates, subscriptions, exports, _public(definitions, ids))
+    links, public = relationships(definitions, ids), _public(definitions, ids)
+    histories = {ids[i]: keep for i, keep in definitions.histories.items()}
+    return Catalog(inputs, views, links, templates, subscriptions, exports, public, histories)
 
 
 def _present(parent: str | None, definitions: Definitions, ids: dict[str, str]) -> str | None:

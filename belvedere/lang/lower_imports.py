@@ -199,6 +199,8 @@ class Importer:
         else:
             subscription = other.subscriptions[relation.id]
             mine.subscriptions[new_id] = replace(subscription, id=new_id, name=name, view=renamed[subscription.view])
+        if relation.id in other.histories and not name.endswith("~imported"):
+            mine.histories[new_id] = other.histories[relation.id]
         mine.add(replace(relation, id=new_id, name=name, parent=parent, relationships=dict(relation.relationships)))
 
 

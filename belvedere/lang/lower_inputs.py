@@ -104,8 +104,9 @@ def _define(
     schema = Schema(
         (*keyed, Column(UID, pa.int64(), False, hidden=True), Column(INGEST_TIME, TIMESTAMP, False, hidden=True)), key or (UID,)
     )
-    if clauses.history:
-        raise fail("B4031", "WITH HISTORY is not supported yet", span=clauses.history_span or span, hint="leave it out")
+    if clauses.history and clauses.keep is not None:
+        message = f"`{name}` keeps its history and drops its rows after a while"
+        raise fail("B4031", message, span=clauses.history_span or span, hint="leave KEEP or WITH HISTORY out")
     keep = None
     if clauses.keep is not None:
         keep = microseconds(clauses.keep)
@@ -116,6 +117,8 @@ def _define(
     made = Input(id_, name, kind, schema, key, source, watermarks, late, keep, span, doc)
     definitions.inputs[id_] = made
     definitions.add(relation)
+    if clauses.history:
+        definitions.histories[id_] = None
     if watermarks:
         _define_late(definitions, late_input(made))
     define_nested_data(definitions, relation, span)

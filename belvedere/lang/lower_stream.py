@@ -13,18 +13,24 @@ from sqlglot import exp
 
 from belvedere.catalog import InputKind
 from belvedere.lang import types as t
+from belvedere.lang.definitions import Relation
 from belvedere.lang.durations import microseconds
-from belvedere.lang.emit import grouped_stream, order_windows
+from belvedere.lang.emit import complete_rows, grouped_stream, order_windows
 from belvedere.lang.frame import Context
 from belvedere.lang.lower_select import SelectLowering
 from belvedere.lang.scope import Source
 from belvedere.lang.statements import Emit as EmitClause
 from belvedere.lang.statements import emit_of, is_stream
-from belvedere.plan.bounds import Bounds, Known, bounds_of
+from belvedere.lang.stream_joins import joins_streams, windowed_join
+from belvedere.plan.bounds import Bounds, Known, bounds_of, grouping_columns
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import monotone
 from belvedere.plan.nodes import PTIME, UNDO, VERSION, Emit, InOrder, Item, Node, Project, Union
 from belvedere.schema import ROWTIME, TIMESTAMP
+
+EMIT_HINT = "write SELECT ... EMIT STREAM AFTER WATERMARK"
+ORDER = "_order"
+"""Hidden columns of a stream that is sorted: the keys of its ORDER BY."""
 
 
 def emitted(plan: Node, query: exp.Query, context: Context) -> Node:
@@ -87,13 +93,53 @@ def lower_stream(query: exp.Query, context: Context) -> Node:
     """`SELECT STREAM ...`, and `UNION ALL` of such: rows in the order of their rowtime."""
     if isinstance(query, exp.Select) and query.args.get("group"):
         return grouped_stream(query, context, known_bounds(context))
-    branches = [_branch(s, context) for s in _selects(query, context)]
+    selects = _selects(query, context)
+    if len(selects) == 1 and _sorts_batches(query):
+        return _in_batches(selects[0], context)
+    branches = [_joined(s, context) if joins_streams(s) else _branch(s, context) for s in selects]
     within = _within(query, context)
-    if len(branches) == 1:
-        plan, time = branches[0]
-        return InOrder(plan, time, within)
-    plan, time = _united(branches, query, context)
+    plan, time = branches[0] if len(branches) == 1 else _united(branches, query, context)
     return InOrder(plan, time, within)
+
+
+def _sorts_batches(query: exp.Query) -> bool:
+    order: Any = query.args.get("order")
+    return order is not None and order.args.get("within") is None
+
+
+def _in_batches(select: exp.Select, context: Context) -> Node:
+    """`ORDER BY FLOOR(rowtime TO MINUTE), v`: rows gather until the first key is over, and come out in order then."""
+    order: Any = select.args["order"]
+    keys = [o for o in order.expressions if isinstance(o, exp.Ordered)]
+    first = select.copy()
+    first.set("order", None)
+    for n, key in enumerate(keys):
+        first.append("expressions", exp.alias_(key.this.copy(), f"{ORDER}{n}", quoted=True))
+    plan, time = _joined(first, context) if joins_streams(first) else _branch(first, context)
+    if not isinstance(plan, Project):
+        raise AssertionError("a branch of a stream is a projection")
+    own = next(i.expr for i in plan.items if i.name == time)
+    leading = next(i for i in plan.items if i.name == f"{ORDER}0")
+    rounded, base = monotone(leading.expr), monotone(own)
+    if (
+        keys[0].args.get("desc")
+        or rounded is None
+        or base is None
+        or rounded.column != base.column
+        or leading.type != TIMESTAMP
+    ):
+        hint = "write ORDER BY rowtime, ..., ORDER BY FLOOR(rowtime TO MINUTE), ..., or ORDER BY ts WITHIN INTERVAL '2' SECOND"
+        raise context.fail("B5016", "the first key of a stream's ORDER BY must rise with its rowtime", order, hint)
+    items = tuple(replace(i, hidden=i.hidden or i.name.startswith(ORDER)) for i in plan.items)
+    then = tuple((f"{ORDER}{n}", *_direction(key)) for n, key in enumerate(keys))
+    return InOrder(replace(plan, items=items), f"{ORDER}0", None, then[1:])
+
+
+def _direction(key: exp.Ordered) -> tuple[bool, bool]:
+    """Descending, and NULLs first: ascending ones come first where nothing is said."""
+    descending = bool(key.args.get("desc"))
+    first = key.args.get("nulls_first")
+    return descending, not descending if first is None else bool(first)
 
 
 def _selects(query: exp.Expr, context: Context) -> list[exp.Select]:
@@ -132,8 +178,7 @@ def _branch(select: exp.Select, context: Context) -> tuple[Node, str]:
     plan = lowering.lower(named=True).plan
     sources = lowering.frame.scope.sources
     if len(sources) != 1 or not isinstance(plan, Project):
-        hint = "write SELECT ... EMIT STREAM"
-        raise context.fail("B5011", "SELECT STREAM over a join is not supported yet", select, hint)
+        raise context.fail("B5011", "SELECT STREAM over such a FROM is not supported", select, EMIT_HINT)
     own = _source_time(sources[0], context)
     named = next((i for i in plan.items if i.name.casefold() == ROWTIME), None)
     if named is not None:
@@ -150,18 +195,39 @@ def _branch(select: exp.Select, context: Context) -> tuple[Node, str]:
     return replace(plan, items=(*plan.items, Item(ROWTIME, column(own), TIMESTAMP, False, hidden=True))), ROWTIME
 
 
+def _joined(select: exp.Select, context: Context) -> tuple[Node, str]:
+    """Two streams joined within windows: rows come out by the later time, those without a match when their window is over."""
+    for key in ("group", "having", "distinct", "limit", "offset", "qualify"):
+        if select.args.get(key):
+            raise context.fail("B5011", f"SELECT STREAM with {key.upper()} over a join is not supported", select, EMIT_HINT)
+    plain, outer = windowed_join(select, context, lambda relation: _time_of(relation, context))
+    plain.set("order", None)
+    plan = SelectLowering(plain, context).lower(named=True).plan
+    named = next((i for i in plan.items if i.name.casefold() == ROWTIME), None) if isinstance(plan, Project) else None
+    if named is None or not isinstance(plan, Project):
+        raise context.fail("B5011", "SELECT STREAM over such a join is not supported", select, EMIT_HINT)
+    hidden = not any(e.alias_or_name.casefold() == ROWTIME for e in select.expressions)
+    if outer and grouping_columns(plan, known_bounds(context)):
+        raise context.fail("B5011", "SELECT STREAM with an outer join of windows is not supported", select, EMIT_HINT)
+    plan = complete_rows(plan) if outer else plan
+    return replace(plan, items=tuple(replace(i, hidden=hidden) if i.name == named.name else i for i in plan.items)), named.name
+
+
+def _time_of(relation: Relation, context: Context) -> str | None:
+    """The event-time column of a relation."""
+    definitions = context.definitions
+    if relation.id in definitions.inputs:
+        watermarks = definitions.inputs[relation.id].watermarks
+        return watermarks[0].column if watermarks else None
+    if relation.id in definitions.views:
+        plan = definitions.views[relation.id].plan
+        return plan.time if isinstance(plan, InOrder) else next(iter(event_time_columns(plan, context)), None)
+    return None
+
+
 def _source_time(source: Source, context: Context) -> str | None:
     """The internal name of the event-time column of a FROM item."""
-    if source.relation is None:
-        return None
-    definitions = context.definitions
-    name = None
-    if source.relation.id in definitions.inputs:
-        watermarks = definitions.inputs[source.relation.id].watermarks
-        name = watermarks[0].column if watermarks else None
-    elif source.relation.id in definitions.views:
-        plan = definitions.views[source.relation.id].plan
-        name = plan.time if isinstance(plan, InOrder) else next(iter(event_time_columns(plan, context)), None)
+    name = _time_of(source.relation, context) if source.relation is not None else None
     found = source.find(name) if name is not None else None
     return found.internal if found is not None else None
 

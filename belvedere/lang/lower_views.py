@@ -33,7 +33,8 @@ def define_view(script: ScriptLowering, statement: DefineView) -> None:
     context = script.context()
     plan = lower_query(statement.query, context)
     plan = _unordered(plan, statement.query, context)
-    script.add_view(statement.path.text, plan, statement.span, statement.doc, query=statement.query)
+    made = script.add_view(statement.path.text, plan, statement.span, statement.doc, query=statement.query)
+    script.keep_history(made, statement.history)
 
 
 def _unordered(plan: Node, query: exp.Query, context: Context) -> Node:
@@ -77,7 +78,7 @@ def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:
     name = statement.path.text
     same = script.definitions.find(name)
     like = same if same is not None and same.name == relation.name else None
-    script.add_view(name, plan, statement.span, statement.doc, like=like)
+    script.keep_history(script.add_view(name, plan, statement.span, statement.doc, like=like), statement.history)
 
 
 def _arrival(source: Source, orders: Sequence[Order]) -> tuple[Order, ...]:

@@ -14,10 +14,11 @@ from belvedere.catalog import Export, QueryTemplate, View
 from belvedere.errors import BelvedereError, Diagnostic, Span, fail
 from belvedere.lang import types as t
 from belvedere.lang.definitions import Definitions, Relation
+from belvedere.lang.durations import microseconds
 from belvedere.lang.frame import Context
 from belvedere.lang.lower_query import new_context
 from belvedere.lang.names import did_you_mean
-from belvedere.lang.statements import Part
+from belvedere.lang.statements import HistoryClause, Part
 from belvedere.lang.types import Typed
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.nodes import Node
@@ -74,7 +75,18 @@ class ScriptLowering:
             id_, relation.name, plan, plan.schema, span, doc, of.id if of is not None else None, pairs, sql
         )
         self.definitions.add(relation)
+        if like is not None and like.id in self.definitions.histories:  # the table with one more column is the same table
+            self.definitions.histories[id_] = self.definitions.histories.pop(like.id)
         return relation
+
+    def keep_history(self, made: Relation, clause: HistoryClause | None) -> None:
+        """`WITH HISTORY [KEEP d]` of a definition."""
+        if clause is None:
+            return
+        keep = microseconds(clause.keep) if clause.keep is not None else None
+        if clause.keep is not None and (keep is None or keep < 0):
+            raise fail("B5002", "KEEP takes an interval of days or less", span=clause.span, hint="write KEEP 7 DAYS")
+        self.definitions.histories[made.id] = keep
 
     @staticmethod
     def _refuse_unstorable(plan: Node, span: Span) -> None:

@@ -6,6 +6,7 @@ reading can get over is in `findings`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from belvedere.catalog import ChangeKind, InputKind
 from belvedere.errors import Span
 from belvedere.lang.checks import check_query
-from belvedere.lang.clauses import ClauseParser
+from belvedere.lang.clauses import ClauseParser, cut_history
 from belvedere.lang.dialect import Sqrl
 from belvedere.lang.names import nearest_name
 from belvedere.lang.positions import map_tokens
@@ -60,7 +61,8 @@ class StatementParser(ClauseParser):
     def __init__(self, raw: RawStatement, text: str, file: str, read: Tokens):
         super().__init__(dialect=SQRL)
         self.raw, self.text, self.file, self.read = raw, text, file, read
-        self.begin(raw.tokens, text, raw.streams)
+        definition, self._tail = cut_history(raw.tokens)
+        self.begin(definition, text, raw.streams)
         self._map = map_tokens(raw.tokens)
 
     def here(self) -> Token:
@@ -72,7 +74,17 @@ class StatementParser(ClauseParser):
         statement = self._statement()
         if self._curr:
             self._leftover(statement)
-        return statement
+        return self._with_history(statement) if self._tail else statement
+
+    def _with_history(self, statement: Statement) -> Statement:
+        found = self.findings
+        self.begin(self._tail, self.text, self.raw.streams)
+        clause = self._history_clause()
+        self.findings = [*found, *self.findings]
+        if isinstance(statement, DefineView | DistinctOn):
+            return replace(statement, history=clause)
+        hint = "write it after the query of a view, or after the columns of an input"
+        raise Problem("B4031", "WITH HISTORY cannot stand here", clause.span.start, clause.span.end, hint)
 
     def _leftover(self, statement: Statement) -> None:
         hint = None

@@ -202,11 +202,20 @@ class CreateInput(Statement):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HistoryClause:
+    """`WITH HISTORY [KEEP interval]` after a view: how long versions that are over stay; None = always."""
+
+    keep: exp.Interval | None = None
+    span: Span
+
+
+@dataclass(frozen=True, kw_only=True)
 class DefineView(Statement):
     """`CREATE [OR REPLACE] VIEW V AS query` or `V := query`. `path` has one part."""
 
     path: Path
     query: Query
+    history: HistoryClause | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +226,7 @@ class DistinctOn(Statement):
     table: Path
     keys: tuple[exp.Expr, ...]
     order: tuple[exp.Ordered, ...] = ()
+    history: HistoryClause | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

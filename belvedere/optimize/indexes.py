@@ -14,13 +14,14 @@ from sqlglot import exp
 from belvedere.catalog import Catalog, QueryTemplate, Relationship
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.nodes import Expr, Filter, Node, Project, Scan
-from belvedere.schema import Schema
+from belvedere.schema import HISTORY, Schema
 
 Columns = tuple[str, ...]
 
 
 def read_indexes(catalog: Catalog, relation: str) -> tuple[Columns, ...]:
     """The indexes of a relation that the API shows; none for one that it does not show."""
+    relation = relation.removesuffix(HISTORY)  # versions are read by the same columns
     if relation not in catalog.public:
         return ()
     schema = catalog.schema_of(relation)

@@ -43,6 +43,29 @@ Known = Callable[[str], Bounds | None]
 
 def bounds_of(node: Node, known: Known) -> dict[str, int]:
     """The bounds of a relation's columns."""
+    ways = _ways(node, known)
+    shared = set(ways[0]).intersection(*ways[1:])
+    return {n: min(w[n] for w in ways) for n in ways[0] if n in shared}
+
+
+def _ways(node: Node, known: Known) -> tuple[Bounds, ...]:
+    """The bounds of each way in which a change can come: from either side of a join.
+
+    They are told apart as long as that says more: the later of two times, one of each side, is above the bound of the side that changes.
+    """
+    match node:
+        case Join():
+            return _join(node, known)
+        case Project():
+            nullable = {c.name for c in node.input.schema if c.nullable}
+            return tuple(_given((i.name, combine(w, i.expr, nullable)) for i in node.items) for w in _ways(node.input, known))
+        case Filter():
+            return tuple(_implied(w, conjuncts(node.condition)) for w in _ways(node.input, known))
+        case _:
+            return (_bounds(node, known),)
+
+
+def _bounds(node: Node, known: Known) -> dict[str, int]:
     match node:
         case Scan():
             given = known(node.relation)
@@ -51,13 +74,6 @@ def bounds_of(node: Node, known: Known) -> dict[str, int]:
             return {c: b for c, b in given.items() if c in node.schema.names}
         case Values():
             return dict.fromkeys(node.schema.names, FOREVER)
-        case Project():
-            below = bounds_of(node.input, known)
-            return _given((i.name, combine(below, i.expr)) for i in node.items)
-        case Filter():
-            return _implied(bounds_of(node.input, known), conjuncts(node.condition))
-        case Join():
-            return _join(node, known)
         case Aggregate():
             below = bounds_of(node.input, known)
             return _given((i.name, combine(below, i.expr)) for i in node.keys)
@@ -179,8 +195,8 @@ def _looks_ahead(call: exp.Expr) -> bool:
 # -- joins ------------------------------------------------------------------------------------------------------------
 
 
-def _join(node: Join, known: Known) -> dict[str, int]:
-    """A change of the output comes from one side: the bound of a column is the least of what follows for it from either.
+def _join(node: Join, known: Known) -> tuple[Bounds, ...]:
+    """A change of the output comes from one side: what follows for the columns from either.
 
     What a comparison implies holds for rows that match; a row that an outer join keeps without a match has its own bounds alone.
     """
@@ -192,10 +208,10 @@ def _join(node: Join, known: Known) -> dict[str, int]:
     if node.kind in (JoinKind.RIGHT, JoinKind.FULL):
         from_right = {n: b for n, b in from_right.items() if n not in node.right.schema.names} | right
     if _holds_nothing_back(node.right, known):
-        return _visible(node, from_left)
+        return (_visible(node, from_left),)
     if _holds_nothing_back(node.left, known):
-        return _visible(node, from_right)
-    return _visible(node, {n: min(b, from_right[n]) for n, b in from_left.items() if n in from_right})
+        return (_visible(node, from_right),)
+    return _visible(node, from_left), _visible(node, from_right)
 
 
 def _holds_nothing_back(node: Node, known: Known) -> bool:
@@ -205,6 +221,11 @@ def _holds_nothing_back(node: Node, known: Known) -> bool:
 def _visible(node: Join, bounds: Bounds) -> dict[str, int]:
     names = node.left.schema.names if node.kind in (JoinKind.SEMI, JoinKind.ANTI) else node.schema.names
     return {n: b for n, b in bounds.items() if n in names}
+
+
+def implied_bounds(bounds: Bounds, condition: Expr | None) -> dict[str, int]:
+    """Bounds, and those that a condition makes follow from them."""
+    return _implied(bounds, conjuncts(condition))
 
 
 def _implied(bounds: Bounds, parts: tuple[Expr, ...]) -> dict[str, int]:

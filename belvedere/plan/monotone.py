@@ -6,7 +6,7 @@ fixed length, and calendar rounding in UTC. A bound on a DATE is its midnight. N
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -66,6 +66,24 @@ def monotone(expr: Expr) -> Monotone | None:
             return _after(inner, rounding)
         case exp.Cast():
             return _cast(expr)
+        case _:
+            return None
+
+
+def reach(expr: Expr) -> tuple[str, int] | None:
+    """The one column of an expression of times, and how far above it the expression can be; None where that is not known."""
+    match expr:
+        case exp.Column():
+            return expr.name, 0
+        case exp.Paren() | exp.Alias() | exp.TimestampTrunc() | exp.DateTrunc():
+            return reach(expr.this)
+        case exp.Cast():
+            return reach(expr.this) if monotone(expr) is not None else None
+        case exp.Add() | exp.Sub():
+            inner, length = reach(expr.this), interval_length(expr.expression)
+            if inner is None or length is None:
+                return None
+            return inner[0], inner[1] + (length if isinstance(expr, exp.Add) else -length)
         case _:
             return None
 
@@ -171,15 +189,37 @@ def _add_months(day: datetime, months: int) -> datetime:
     return first + timedelta(days=min(day.day, (following - first).days) - 1)
 
 
-def combine(bounds: Mapping[str, int], expr: Expr) -> int | None:
-    """The bound of an expression given its columns'; None where none follows."""
+def combine(bounds: Mapping[str, int], expr: Expr, nullable: Collection[str] = ()) -> int | None:
+    """The bound of an expression given its columns'; None where none follows. `nullable` columns may be NULL."""
     match expr:
+        case exp.Case() if expr.this is None:
+            return _combine_cases(bounds, expr, set(nullable))
         case exp.Greatest() | exp.Least() | exp.Coalesce():
-            parts = [combine(bounds, e) for e in (expr.this, *expr.expressions)]
+            parts = [combine(bounds, e, nullable) for e in (expr.this, *expr.expressions)]
             known = [p for p in parts if p is not None]
-            if isinstance(expr, exp.Greatest):
+            if isinstance(expr, exp.Greatest) and not any(c.name in nullable for c in expr.find_all(exp.Column)):
                 return max(known, default=None)
             return min(known) if len(known) == len(parts) else None
         case _:
             found = monotone(expr)
             return None if found is None or found.column not in bounds else found(bounds[found.column])
+
+
+def _combine_cases(bounds: Mapping[str, int], expr: exp.Case, nullable: set[str]) -> int | None:
+    """The least of the branches; after `WHEN c IS NULL` c is not NULL."""
+    parts: list[int | None] = []
+    for branch in expr.args["ifs"]:
+        value, condition = branch.args["true"], branch.this.unnest()
+        if not isinstance(value, exp.Null):
+            parts.append(combine(bounds, value, nullable))
+        if (
+            isinstance(condition, exp.Is)
+            and isinstance(condition.expression, exp.Null)
+            and isinstance(condition.this, exp.Column)
+        ):
+            nullable = nullable - {condition.this.name}
+    default = expr.args.get("default")
+    if default is not None and not isinstance(default, exp.Null):
+        parts.append(combine(bounds, default, nullable))
+    known = [p for p in parts if p is not None]
+    return min(known) if known and len(known) == len(parts) else None

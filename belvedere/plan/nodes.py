@@ -425,12 +425,14 @@ class InOrder(Node):
     """SELECT STREAM: rows that only arrive, in the order of the column `time`, as soon as no earlier one can come.
 
     With `within` (microseconds; ORDER BY ... WITHIN) rows wait for a time so much greater instead of a bound, and those that come
-    after that are dropped.
+    after that are dropped. With `then` rows of equal time come in the order of these columns (name, descending, NULLs first), and so
+    wait until no other row of their time can come.
     """
 
     input: Node
     time: str
     within: int | None = None
+    then: tuple[tuple[str, bool, bool], ...] = ()
 
     @cached_property
     def schema(self) -> Schema:

@@ -76,7 +76,8 @@ def _line(node: Node) -> str:
             by = f" per [{', '.join(node.partition)}]" if node.partition else ""
             return f"window by over {', '.join(n for n, _ in node.relations)}{by}"
         case InOrder():
-            return f"in order of {node.time}" + (f" within {node.within}us" if node.within is not None else "")
+            then = "".join(f", {name}{' desc' if down else ''}" for name, down, _ in node.then)
+            return f"in order of {node.time}{then}" + (f" within {node.within}us" if node.within is not None else "")
         case _:
             return type(node).__name__.lower()
 

@@ -34,6 +34,7 @@ def run_in_order(prepared: PreparedStage, context: Context) -> Rows | None:
     coming = None if delta is None else _arrived(_still_waiting(delta.table, waiting, context), emission.node, name, context)
     if emission.node.within is None:
         bound = emission.bounds(context.bounds.__getitem__)[0]
+        bound -= 1 if emission.node.then and bound > NEVER else 0
     else:
         coming, bound = _sorted_in(coming, emission.node.within, name, context)
     due = context.transaction.lookup_range(waiting, AT, None, bound).read_all() if bound > NEVER else None
@@ -90,9 +91,23 @@ def _before(highest: int, within: int) -> int:
     return highest - within if highest > NEVER else NEVER
 
 
+def _in_order(rows: pa.Table, prepared: PreparedStage) -> pa.Table:
+    """By time, then by the keys of ORDER BY, then as they arrived."""
+    emission = prepared.stage.emission
+    then = emission.node.then if emission is not None and isinstance(emission.node, InOrder) else ()
+    keys = {AT: rows[AT]}
+    order = [(AT, "ascending")]
+    for number, (name, descending, nulls_first) in enumerate(then):
+        keys |= {f"null{number}": pc.is_null(rows[name]), f"key{number}": rows[name]}
+        order += [(f"null{number}", "descending" if nulls_first else "ascending")]
+        order += [(f"key{number}", "descending" if descending else "ascending")]
+    keys[ARRIVED] = rows[ARRIVED]
+    return rows.take(pc.sort_indices(pa.table(keys), sort_keys=[*order, (ARRIVED, "ascending")]))
+
+
 def _released(rows: pa.Table, prepared: PreparedStage, context: Context) -> Rows:
     name = prepared.stage.output
-    rows = rows.sort_by([(AT, "ascending"), (ARRIVED, "ascending")])
+    rows = _in_order(rows, prepared)
     first = context.sequences.get(name, 1)
     context.sequences[name] = first + rows.num_rows
     numbers = pa.array(np.arange(first, first + rows.num_rows), pa.int64())

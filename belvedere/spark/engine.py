@@ -25,6 +25,7 @@ from belvedere.settings import Sink
 from belvedere.spark.exchange import Exchange, Rows
 from belvedere.spark.exports import Exports
 from belvedere.spark.failures import explain_failure
+from belvedere.spark.forget import forget_final
 from belvedere.spark.ingest import Arrived, ingest, receive
 from belvedere.spark.late import judge
 from belvedere.spark.prepare import prepare
@@ -79,6 +80,7 @@ class Engine:
         self.next_uid = int(last.extra.get("next_uid", 1)) if last else 1
         self.sequences: dict[str, int] = dict(last.extra.get("sequences", {})) if last else {}
         self.clocks = Clocks.of_document(last.bounds) if last else Clocks()
+        self._forgotten: dict[tuple[str, str], int] = {}
         self.exports = Exports(catalog, sinks or {}, store)
         self.exports.deliver(self.epoch, self.sequences)
 
@@ -113,11 +115,14 @@ class Engine:
                 clocks = Clocks.of_document(bounds)
             clocks = pass_time(clocks, self.catalog, instant(clock))
             known = bounds_by_input(self.catalog, clocks)
-            context = Context(self.exchange, transaction, self.tables, {}, clock, self.fresh, dict(self.sequences), known)
+            context = Context(
+                self.exchange, transaction, self.tables, {}, clock, self.fresh, dict(self.sequences), known, self.epoch + 1
+            )
             self._put_clock(clock)
             taken, next_uid = self._ingest(arrivals, context)
             seconds = self._run_stages(context)
             self._forget(transaction, clock)
+            forget_final(self.pipeline, context, self._forgotten)
             self.exports.forget(transaction)
             for name, table in (records or {}).items():
                 transaction.append(name, table.to_reader())

@@ -73,6 +73,8 @@ def _prepare(number: int, stage: Stage, relations: Mapping[str, Relation], quali
             )
         case Rule.EVENTS | Rule.EMIT | Rule.ORDER:
             sql = (text(Scan("s0", output.schema), {"s0": "rows"}),)
+        case Rule.HISTORY:
+            sql = ()
         case Rule.LINEAR | Rule.CLOCK:
             weighted = with_column(stage.plan, WEIGHT_COLUMN, names)
             sql = (text(weighted, dict.fromkeys(names, "delta"), f", `{WEIGHT}`"),)

@@ -1,6 +1,6 @@
-"""One query over files, in batch: the answer in the query's order.
+"""One query over files or rows, in batch: the answer in the query's order.
 
-In: a compiled query template or the text of a WINDOW BY query, and the files of each table. Out: Arrow rows and the rows that were
+In: a compiled query template or the text of a WINDOW BY query, and the files or rows of each table. Out: Arrow rows and the rows that were
 rejected while reading. Keeps nothing.
 """
 
@@ -41,24 +41,31 @@ class Answer:
 
 def query_template(spark: SparkSession, catalog: Catalog, template: QueryTemplate, paths: Mapping[str, Path]) -> Answer:
     """Answer a template without parameters over the files of the catalog's inputs (`paths` by input id)."""
+    taken = {
+        id_: read_table(spark, id_, paths[id_], [c for c in table.schema if not c.hidden])
+        for id_, table in catalog.inputs.items()
+    }
+    rows = answer_template(spark, catalog, template, {i: t.rows for i, t in taken.items()})
+    return Answer(rows, tuple(r for t in taken.values() for r in t.rejected))
+
+
+def answer_template(spark: SparkSession, catalog: Catalog, template: QueryTemplate, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """The answer of a template without parameters over the rows of the catalog's inputs (by id), in its order."""
     now = datetime.now(UTC)
-    # files are read once, so their rows only ever arrive
+    # rows are read once, so they only ever arrive
     inputs = {i: replace(t, kind=InputKind.IMPORT) for i, t in catalog.inputs.items()}
     plan, ordered = with_position(template.plan)
     view = View(QUERY, QUERY, plan, plan.schema)
     whole = replace(catalog, inputs=inputs, views={**catalog.views, QUERY: view})
     log = InputLog(whole)
-    rejected: list[RejectedRow] = []
     first = 1
-    for id_, table in inputs.items():
-        taken = read_table(spark, id_, paths[id_], [c for c in table.schema if not c.hidden])
-        rejected += taken.rejected
-        log.add(EpochReport(1, now, arrivals={id_: stamp(taken.rows, table, first, now)}))
-        first += taken.rows.num_rows
+    for id_, given in tables.items():
+        log.add(EpochReport(1, now, arrivals={id_: stamp(given, inputs[id_], first, now)}))
+        first += given.num_rows
     rows = run_batch(spark, whole, QUERY, log, now)
     if ordered:
         rows = rows.sort_by(POSITION)
-    return Answer(rows.select([c.name for c in template.schema.visible]), tuple(rejected))
+    return rows.select([c.name for c in template.schema.visible])
 
 
 def query_window_by(spark: SparkSession, text: str, paths: Mapping[str, tuple[Path, Sequence[Column]]]) -> Answer:

@@ -54,11 +54,27 @@ def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store) -> TablePlan
     known = {t.name: t.meaning for t in store.tables() if t.meaning}
     filled = _filled(last, known)
     fresh = frozenset(n for n, t in tables.items() if filled.get(n, "").split(".")[0] != t.meaning.split(".")[0])
+    if last is not None:
+        fresh = _with_forgotten(pipeline, fresh) & tables.keys()
     rehashed = frozenset(n for n, t in tables.items() if n not in fresh and filled[n] != t.meaning)
     if last is not None:
         _refuse_lost_inputs(pipeline, fresh)
     outdated = tuple(n for n in known if n not in tables or n in fresh or n in rehashed)
     return TablePlan(tables, fresh, rehashed, outdated)
+
+
+def _with_forgotten(pipeline: Pipeline, fresh: frozenset[str]) -> frozenset[str]:
+    """What is rebuilt needs all rows of its inputs: state that has let some go is rebuilt too, and all that it feeds."""
+    found = set(fresh)
+    while True:
+        before = len(found)
+        for stage in pipeline.stages:
+            if stage.output in found:
+                found |= {s.relation for s in stage.slots if pipeline.relations[s.relation].final}
+            if stage.output in found or any(s.relation in found for s in stage.slots):
+                found |= {stage.output + suffix for suffix in ("", WAITING, GROUPS, EMITTED, STATE)}
+        if len(found) == before:
+            return frozenset(found)
 
 
 def _filled(last: EpochRow | None, known: Mapping[str, str]) -> dict[str, str]:

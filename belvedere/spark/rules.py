@@ -9,6 +9,7 @@ from belvedere.spark.emit import run_emit
 from belvedere.spark.emit_order import run_in_order
 from belvedere.spark.events import run_events
 from belvedere.spark.exchange import Rows
+from belvedere.spark.history import run_history
 from belvedere.spark.merge import run_merge
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.stages import Context, run_clock, run_constant, run_join, run_keyed, run_linear, run_whole
@@ -28,6 +29,7 @@ RUNNERS: Mapping[Rule, Callable[[PreparedStage, Context], Rows | None]] = {
     Rule.EMIT: run_emit,
     Rule.ORDER: run_in_order,
     Rule.WINDOWS: run_windows,
+    Rule.HISTORY: run_history,
 }
 
 

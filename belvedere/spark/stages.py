@@ -41,6 +41,8 @@ class Context:
     """The next `_seq` of each subscription."""
     bounds: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
     """Per input the bounds of its event-time columns after this epoch's rows; None where nobody waits for it."""
+    epoch: int = 0
+    """The number of this epoch."""
 
     def delta_of(self, slot: Slot, relation: Relation, output: str) -> Rows | None:
         """The change of a slot's relation as this stage must see it; None where nothing changed."""

@@ -161,6 +161,14 @@ class Link:
     limit: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """A former state of the store: of an epoch, or (`by_time`) of the last epoch whose clock is not after a time."""
+
+    value: Parameter
+    by_time: bool = False
+
+
 class Shape(StrEnum):
     LIST = "list"
     ONE = "one"
@@ -200,6 +208,8 @@ class Query:
     plan: Node | None = None
     """A query template's plan; its placeholders are in `arguments`."""
     arguments: tuple[tuple[str, Parameter], ...] = ()
+    as_of: Instant | None = None
+    """Rows of the relation's history that held then; None: the rows now."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +217,11 @@ class Read:
     """One request: queries and constants under their aliases, answered together by one statement from one epoch."""
 
     fields: tuple[Field, ...]
+
+    @property
+    def historic(self) -> bool:
+        """Whether it reads former states, so that its reader must see how far back they are known."""
+        return any(isinstance(f, Nested) and f.query.as_of is not None for f in self.fields)
 
 
 def total_order(query: Query) -> tuple[Sort, ...]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.plan.nodes import Expr
-from belvedere.schema import KEY, Schema
+from belvedere.schema import HISTORY, KEY, SINCE_EPOCH, SINCE_TIME, UNTIL_EPOCH, UNTIL_TIME, Schema
 from belvedere.store.identifiers import identifier, quoted
 from belvedere.store.query import (
     Comparison,
@@ -26,6 +26,7 @@ from belvedere.store.query import (
     Constant,
     Every,
     Field,
+    Instant,
     Leaf,
     Link,
     Membership,
@@ -47,10 +48,7 @@ from belvedere.store.query_forms import FORMS, Forms, concatenation, literal
 from belvedere.store.query_plans import CLOCKS, print_plan
 from belvedere.store.query_values import Convert, converter
 
-EPOCH = {
-    "sqlite": 'SELECT "epoch","clock","committed_at" FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1',
-    "postgres": 'SELECT "epoch","clock","committed_at" FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1',
-}
+EPOCH = 'SELECT {} FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1'
 
 _MARKER = re.compile("\0(\\d+)\0")
 
@@ -78,7 +76,9 @@ def print_read(read: Read, dialect: str) -> Statement:
     """The one statement that answers a read."""
     printer = _Printer(FORMS[dialect])
     answer = printer.object(read.fields, None)
-    text = f"SELECT e.epoch,e.clock,e.committed_at,{answer} FROM ({EPOCH[dialect]}) AS e"
+    columns = '"epoch","clock","committed_at"' + (',"content"' if read.historic else "")
+    content = ",e.content" if read.historic else ""
+    text = f"SELECT e.epoch,e.clock,e.committed_at,{answer}{content} FROM ({EPOCH.format(columns)}) AS e"
     return printer.finish(text)
 
 
@@ -208,9 +208,16 @@ class _Printer:
 
     def relation(self, query: Query) -> str:
         if query.plan is None:
-            return identifier(query.relation)
+            return identifier(query.relation) if query.as_of is None else self.versions(query.relation, query.as_of)
         arguments = {name: Typed(self.value(parameter), parameter.type) for name, parameter in query.arguments}
         return f"({print_plan(query.plan, self.forms.dialect, arguments)})"
+
+    def versions(self, relation: str, as_of: Instant) -> str:
+        """The rows that a relation had then."""
+        since, until = (SINCE_TIME, UNTIL_TIME) if as_of.by_time else (SINCE_EPOCH, UNTIL_EPOCH)
+        then, begun, over = self.value(as_of.value), identifier(since), identifier(until)
+        held = f"{begun}<={then} AND ({over} IS NULL OR {over}>{then})"
+        return f"(SELECT * FROM {identifier(relation + HISTORY)} WHERE {held})"
 
     def link_conditions(self, link: Link, rows: _Rows, outer: _Rows | None) -> list[str]:
         assert outer is not None

@@ -29,12 +29,20 @@ FORMS = {
 }
 STREAMS = [f for f in FORMS if f.startswith("emit")]
 QUERIES = {"sum": SUM, "q7": Q7}
+HOP = "Hop(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' MINUTES)"
+LISTINGS = {
+    "tumble_10": "SELECT * FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES, "
+    "offset => INTERVAL '0' MINUTES)",
+    "hop_10_5": f"SELECT * FROM {HOP}",
+    "hop_10_5_sum": f"SELECT wstart, wend, SUM(price) AS price FROM {HOP} GROUP BY wend",
+}
+"""The windows by themselves (listings 5, 7 and 8)."""
 
 
 def script() -> str:
     """One view per query and form, called `sum_emit_stream` and so on."""
     views = [f"{q}_{f} := {text} {clause};" for q, text in QUERIES.items() for f, clause in FORMS.items()]
-    return INPUT + "\n".join(views)
+    return INPUT + "\n".join([*views, *(f"{name} := {text};" for name, text in LISTINGS.items())])
 
 
 def feed(wb: Workbench, kind: str, value: Any) -> None:

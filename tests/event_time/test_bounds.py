@@ -13,7 +13,7 @@ from belvedere.incremental.event_time import instant
 from belvedere.incremental.rewrite import inline
 from belvedere.plan.bounds import bounds_of, event_time_columns, grouping_columns
 from belvedere.plan.expressions import column
-from belvedere.plan.monotone import FOREVER, NEVER, combine, monotone
+from belvedere.plan.monotone import FOREVER, NEVER, combine, monotone, reach
 from belvedere.plan.nodes import Node
 from tests.event_time.cases import at
 
@@ -125,6 +125,19 @@ def test_one_input(query: str, bound: str, expected: dict[str, str]) -> None:
             {"bidtime": "8:04"},
         ),
         ("SELECT bidtime AS t FROM Bid EXCEPT SELECT asktime FROM Ask", {"t": "8:05"}),
+        # the later of two times is above the bound of whichever side a change comes from ...
+        (
+            "SELECT CASE WHEN a.asktime IS NULL THEN NULL WHEN b.bidtime IS NULL THEN NULL ELSE greatest(b.bidtime, a.asktime) END "
+            "AS t FROM Bid b JOIN Ask a ON a.asktime BETWEEN b.bidtime AND b.bidtime + INTERVAL 5 MINUTES",
+            {"t": "8:05"},
+        ),
+        # ... but not where one may be NULL, which greatest() skips
+        (
+            "SELECT greatest(b.bidtime, a.asktime) AS t "
+            "FROM Bid b JOIN Ask a ON a.asktime BETWEEN b.bidtime AND b.bidtime + INTERVAL 5 MINUTES",
+            {"t": "8:04"},
+        ),
+        ("SELECT greatest(b.bidtime, a.asktime) AS t FROM Bid b FULL JOIN Ask a ON a.asktime = b.bidtime", {"t": "8:05"}),
     ],
 )
 def test_two_inputs(query: str, expected: dict[str, str]) -> None:
@@ -188,6 +201,18 @@ def test_functions_of_one_column_never_fall() -> None:
         assert moved == sorted(moved), expr
         if found.rounds:
             assert all(m <= t for m, t in zip(moved, times, strict=True)), expr
+
+
+def test_expressions_stay_within_reach_of_their_column() -> None:
+    random = Random(4)
+    for expr in expressions():
+        found, within = monotone(expr), reach(expr)
+        assert found is not None
+        calendar = any(i.args["unit"].name in ("MONTH", "YEAR") for i in expr.find_all(exp.Interval))
+        assert (within is None) == calendar, expr
+        for time in (random.randrange(-(10**15), 4 * 10**15) for _ in range(100)):
+            assert within is None or found(time) <= time + within[1], expr
+    assert reach(parse_one("minute(t)", dialect="spark")) is None
 
 
 def test_what_is_not_monotone_has_no_bound() -> None:

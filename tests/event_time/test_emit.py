@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from belvedere.workbench import Workbench
-from tests.event_time.bids import FORMS, INPUT, QUERIES, STREAMS, SUM, feed, play, script, shown
+from tests.event_time.bids import FORMS, INPUT, LISTINGS, QUERIES, STREAMS, SUM, feed, play, script, shown
 from tests.event_time.cases import at, bid_cases
 
 AFTER_DELAY = {
@@ -43,8 +43,8 @@ def place(row: list[Any]) -> tuple[Any, ...]:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("restarts", [False, True])
-def test_every_table_of_the_paper_at_every_time(spark: Any, restarts: bool) -> None:
-    wb = Workbench(script(), spark=spark)
+def test_every_table_of_the_paper_at_every_time(spark: Any, store: str, restarts: bool) -> None:
+    wb = Workbench(script(), store, spark=spark)
     try:
         for time in play(wb):
             compare(wb, time)
@@ -54,6 +54,8 @@ def test_every_table_of_the_paper_at_every_time(spark: Any, restarts: bool) -> N
             for form in STREAMS:
                 ptimes = [r["ptime"] for r in wb.rows(f"{query}_{form}")]
                 assert ptimes == sorted(ptimes)
+        for name in LISTINGS:
+            assert sorted(shown(wb.rows(name)), key=repr) == sorted(bid_cases()[name], key=repr), name
         if not restarts:
             for view in ("sum_table_after_both", *(f"sum_{f}" for f in STREAMS), "q7_emit_stream_after_delay_6m"):
                 assert wb.batch(view) == wb.rows(view), view
@@ -62,8 +64,8 @@ def test_every_table_of_the_paper_at_every_time(spark: Any, restarts: bool) -> N
 
 
 @pytest.mark.spark
-def test_a_delay_that_fell_due_between_epochs_fires_first_on_the_rows_before(spark: Any) -> None:
-    wb = Workbench(f"{INPUT} D := {SUM} {FORMS['emit_stream_after_delay_6m']};", spark=spark)
+def test_a_delay_that_fell_due_between_epochs_fires_first_on_the_rows_before(spark: Any, store: str) -> None:
+    wb = Workbench(f"{INPUT} D := {SUM} {FORMS['emit_stream_after_delay_6m']};", store, spark=spark)
     try:
         for time, row in (("8:08", ["8:07", 2, "A"]), ("8:12", ["8:11", 3, "B"]), ("8:30", ["8:09", 5, "D"])):
             wb.clock(at(time))

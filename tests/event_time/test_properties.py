@@ -72,10 +72,18 @@ def feed(wb: Workbench, event: Event, bounds: bool) -> None:
 
 
 def run(
-    spark: Any, made: list[Event], *, bounds: bool, every: int, restart: float, seed: int, forget: bool = True
+    spark: Any,
+    made: list[Event],
+    *,
+    bounds: bool,
+    every: int,
+    restart: float,
+    seed: int,
+    forget: bool = True,
+    url: str = "sqlite://",
 ) -> Workbench:
     """Play the events, an epoch after `every` of them; at the end everything is complete."""
-    wb, random = Workbench(SCRIPT, spark=spark, options=Options(forget=forget)), Random(seed)
+    wb, random = Workbench(SCRIPT, url, spark=spark, options=Options(forget=forget)), Random(seed)
     for n, event in enumerate(made, 1):
         wb.clock(time(event.minute))
         feed(wb, event, bounds)
@@ -122,10 +130,10 @@ def check_log(log: list[dict[str, Any]], group: str) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", [1])
-def test_bounds_epochs_and_restarts_never_change_results(spark: Any, seed: int) -> None:
+def test_bounds_epochs_and_restarts_never_change_results(spark: Any, store: str, seed: int) -> None:
     made = events(Random(seed), 6)
     fine = run(spark, made, bounds=True, every=1, restart=0.0, seed=seed)
-    again = run(spark, made, bounds=True, every=1, restart=0.7, seed=seed, forget=False)
+    again = run(spark, made, bounds=True, every=1, restart=0.7, seed=seed, forget=False, url=store)
     coarse = run(spark, made, bounds=False, every=4, restart=0.0, seed=seed)
     try:
         for view in ("Sums", "Complete", "Both", "Ordered"):
@@ -156,4 +164,4 @@ def test_bounds_epochs_and_restarts_never_change_results(spark: Any, seed: int) 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_more_random_bids(spark: Any, seed: int) -> None:
-    test_bounds_epochs_and_restarts_never_change_results(spark, seed)
+    test_bounds_epochs_and_restarts_never_change_results(spark, "sqlite://", seed)

@@ -14,12 +14,12 @@ from tests.event_time.cases import at, rowtime_cases
 class Player:
     """Drives one case: its streams in a script, an epoch per step."""
 
-    def __init__(self, case: dict[str, Any], spark: Any):
+    def __init__(self, case: dict[str, Any], spark: Any, store: str):
         self.named = case["kind"] == "named_stream"
         names = ["S"] if self.named else sorted({s[1] for s in case["steps"]})
         inputs = "".join(f"CREATE STREAM {n} (ticker STRING);\n" for n in names)
         query = "\nUNION ALL ".join(f"SELECT STREAM ticker, rowtime AS rowtime FROM {n}" for n in names)
-        self.wb = Workbench(f"{inputs}Out := {query};", spark=spark)
+        self.wb = Workbench(f"{inputs}Out := {query};", store, spark=spark)
         self.errors: list[list[str]] = []
 
     def step(self, action: str, name: str, *rest: str) -> None:
@@ -43,8 +43,8 @@ class Player:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("case", rowtime_cases("union", "named_stream"), ids=lambda c: c["name"])
-def test_rows_come_out_in_order_once_no_earlier_one_can_come(spark: Any, case: dict[str, Any]) -> None:
-    player = Player(case, spark)
+def test_rows_come_out_in_order_once_no_earlier_one_can_come(spark: Any, store: str, case: dict[str, Any]) -> None:
+    player = Player(case, spark, store)
     try:
         for action, name, *rest, after in case["steps"]:
             player.step(action, name, *rest)
@@ -67,10 +67,12 @@ Out := SELECT STREAM s.ts AS ROWTIME, v FROM s ORDER BY s.ts WITHIN INTERVAL '2'
 @pytest.mark.spark
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("case", rowtime_cases("tsort"), ids=lambda c: c["name"])
-def test_a_sort_waits_for_greater_times_and_drops_what_comes_after(spark: Any, case: dict[str, Any], together: bool) -> None:
+def test_a_sort_waits_for_greater_times_and_drops_what_comes_after(
+    spark: Any, store: str, case: dict[str, Any], together: bool
+) -> None:
     rows = [{"ts": None if t is None else at(f"0:00:{t}"), "v": v} for t, v in case["input"]]
     expected = case["expected"]
-    wb = Workbench(SORT, spark=spark)
+    wb = Workbench(SORT, store, spark=spark)
     try:
         told = 0
         for batch in [rows] if together else [[r] for r in rows]:
@@ -106,8 +108,8 @@ def weather(name: str) -> Any:
 
 
 @pytest.mark.spark
-def test_a_group_comes_out_when_a_row_or_bound_reaches_its_end(spark: Any) -> None:
-    wb = Workbench(GROUPS, spark=spark)
+def test_a_group_comes_out_when_a_row_or_bound_reaches_its_end(spark: Any, store: str) -> None:
+    wb = Workbench(GROUPS, store, spark=spark)
     try:
         wb.insert("s", [{"a": 1, "rowtime": at("9:59:30")}])
         wb.insert("w", [{"city": c, "temp": n, "rowtime": at(t)} for t, c, n in weather("weather_groupby_day")["input"]])
@@ -145,9 +147,9 @@ Days := SELECT STREAM ROWTIME, city, temp, MIN(temp) OVER d AS lo, MAX(temp) OVE
 
 
 @pytest.mark.spark
-def test_a_window_over_rowtime_is_closed_at_both_ends_and_comes_out_at_once(spark: Any) -> None:
+def test_a_window_over_rowtime_is_closed_at_both_ends_and_comes_out_at_once(spark: Any, store: str) -> None:
     windows = {c["name"]: c for c in rowtime_cases("window")}
-    wb = Workbench(WINDOWS, spark=spark)
+    wb = Workbench(WINDOWS, store, spark=spark)
     try:
         for n, text in enumerate(windows["window_sum_with_bounds"]["input"]):
             first, *rest = text.split()

@@ -25,8 +25,8 @@ Missed := SELECT item, reason, bound FROM LATE(Bid);
 
 
 @pytest.fixture(scope="module")
-def wb(spark: Any) -> Any:
-    made = Workbench(BIDS, spark=spark)
+def wb(spark: Any, module_store: str) -> Any:
+    made = Workbench(BIDS, module_store, spark=spark)
     yield made
     made.close()
 

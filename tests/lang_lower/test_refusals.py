@@ -113,3 +113,28 @@ def test_notices_name_what_grows_without_end() -> None:
         ("B6120", "public stream `A` is kept without end"),
         ("B6121", "the join in `J` keeps all rows of `A` and `_B` for ever"),
     ]
+
+
+TIMED = """CREATE STREAM _A (k INT, t TIMESTAMP, WATERMARK FOR t);
+CREATE STREAM _B (k INT, t TIMESTAMP, WATERMARK FOR t);
+CREATE STREAM _Plain (k INT);
+"""
+TOTAL = "(SELECT k, count(*) AS n FROM _A GROUP BY k)"
+
+
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [
+        ("SELECT k, count(*) AS n FROM _A GROUP BY k", ("B6122", "warning")),
+        (f"SELECT b.t, x.n FROM _B b JOIN {TOTAL} x ON x.k = b.k EMIT AFTER WATERMARK", ("B5013", "error")),
+        ("SELECT k, FLOOR(t TO HOUR) AS h, count(*) AS n FROM _A GROUP BY k, FLOOR(t TO HOUR) EMIT AFTER WATERMARK", None),
+        ("SELECT count(*) AS n FROM _A", None),
+        ("SELECT k, count(*) AS n FROM _Plain GROUP BY k", None),
+        ("SELECT k, count(*) AS n FROM _A WHERE t > now() - INTERVAL 1 DAY GROUP BY k", None),
+        ("SELECT a.k FROM _A a JOIN _B b ON a.k = b.k AND b.t BETWEEN a.t AND a.t + INTERVAL 1 HOUR", None),
+        ("SELECT a.k FROM _A a JOIN _B b ON a.k = b.k AND b.t >= a.t", ("B6121", "notice")),
+    ],
+)
+def test_state_that_no_bound_frees_is_told(view: str, said: tuple[str, str] | None) -> None:
+    compiled = compile_script(f"{TIMED}V := {view};")
+    assert [(d.code, d.severity.value) for d in compiled.diagnostics] == ([said] if said else [])

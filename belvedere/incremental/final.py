@@ -1,0 +1,175 @@
+"""Which rows of operators' own state bounds make final: no later change needs them, so they leave the store.
+
+In: a pipeline and bounds of its inputs. Out: per private relation the columns whose bound says so, with that bound. A row leaves a
+relation once it can neither change itself nor be looked up by any stage: its group is complete, or no row to come of the other side of a
+join can match it (One SQL, section 5: state is freed when the watermark is sufficiently advanced). Rows that are served never leave: they
+are results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sqlglot import exp
+
+from belvedere.incremental.facts import is_linear, needs_clock, partition_of
+from belvedere.incremental.pipeline import Pipeline, Relation, Rule, Slot, Stage
+from belvedere.plan.bounds import Bounds, Known, bounds_of, implied_bounds
+from belvedere.plan.expressions import column
+from belvedere.plan.monotone import FOREVER, NEVER, combine, reach
+from belvedere.plan.nodes import Expr, Filter, Join, Node, Project, Scan, TimeWindow, TimeWindowKind, Unnest
+from belvedere.schema import TIMESTAMP
+
+Final = dict[str, dict[str, int]]
+NO_ROWS = (Rule.LINEAR, Rule.MERGE, Rule.TOP, Rule.EVENTS, Rule.CLOCK, Rule.ORDER, Rule.CONSTANT, Rule.HISTORY)
+"""Rules that read the changes of their inputs alone."""
+
+
+def final_below(pipeline: Pipeline, inputs: Known) -> Final:
+    """Relation -> column -> bound: rows below it are final. `inputs` are the bounds of the inputs, unsettled ones too."""
+    bounds = _relation_bounds(pipeline, inputs)
+    found: Final = {}
+    for stage in pipeline.stages:
+        if stage.state is not None and stage.partial is not None:
+            groups = bounds_of(stage.partial, _slots_known(stage, bounds))
+            found[stage.state] = _times(pipeline.relations[stage.state], groups)
+        output = pipeline.relations[stage.output]
+        if stage.rule is not Rule.INGEST and output.view is None and output.stored and stage.output not in found:
+            found[stage.output] = _times(output, _least(_needs(pipeline, stage, bounds, inputs)))
+    return {name: columns for name, columns in found.items() if columns}
+
+
+def settled(pipeline: Pipeline, inputs: Known) -> Known:
+    """The bounds of inputs whose rows do not change below them; none of the others."""
+    return lambda i: {} if i in pipeline.unsettled else inputs(i) or {}
+
+
+def _relation_bounds(pipeline: Pipeline, inputs: Known) -> dict[str, Bounds]:
+    """The bounds of every relation's columns, from stage to stage."""
+    known = settled(pipeline, inputs)
+    found: dict[str, Bounds] = {}
+    for stage in pipeline.stages:
+        if stage.rule is Rule.INGEST:
+            found[stage.output] = known(stage.output) or {}
+        elif stage.rule is Rule.CLOCK or any(needs_clock(n) for n in stage.plan.walk()):
+            found[stage.output] = {}  # time alone takes rows away
+        elif stage.partial is not None:
+            groups = bounds_of(stage.partial, _slots_known(stage, found))
+            found[stage.output] = bounds_of(stage.plan, lambda _, groups=groups: groups)  # type: ignore[misc]
+        else:
+            found[stage.output] = bounds_of(stage.plan, _slots_known(stage, found))
+    return found
+
+
+def _slots_known(stage: Stage, bounds: Mapping[str, Bounds]) -> Known:
+    """The bounds behind the scans of a stage's plan; its own rows hold nothing back."""
+    relations = {s.name: s.relation for s in stage.slots}
+    return lambda scan: bounds.get(relations[scan], {}) if scan in relations else None
+
+
+def _needs(pipeline: Pipeline, made: Stage, bounds: Mapping[str, Bounds], inputs: Known) -> Iterator[Bounds]:
+    """What each use of the rows that a stage makes asks of a row that leaves; nothing at all where no stage looks them up."""
+    relation = pipeline.relations[made.output]
+    if not relation.append_only:
+        yield _replaced(made, relation, bounds)
+    for stage in pipeline.stages:
+        for slot in stage.slots:
+            if slot.relation == relation.name and stage.rule not in NO_ROWS:
+                yield _need(stage, slot, bounds, inputs)
+
+
+def _replaced(stage: Stage, relation: Relation, bounds: Mapping[str, Bounds]) -> Bounds:
+    """Bounds below which the stage itself writes no row again: key by key it writes all rows of a key, changed or not."""
+    own = bounds[stage.output]
+    if stage.rule is Rule.WHOLE:
+        return {}
+    if stage.emission is not None:
+        return {t: own[t] for t in stage.emission.times if t in own}
+    if stage.path is None:
+        return own
+    keys = {e.name for e in relation.path(stage.path).exprs if isinstance(e, exp.Column)}
+    return {n: b for n, b in own.items() if n in keys}
+
+
+def _need(stage: Stage, slot: Slot, bounds: Mapping[str, Bounds], inputs: Known) -> Bounds:
+    known = _slots_known(stage, bounds)
+    if stage.emission is not None:
+        emission = stage.emission
+        if emission.at_once or emission.delay is not None:  # a delay reads the rows of a group after it is complete
+            return bounds[slot.relation] if emission.at_once else {}
+        own = bounds[slot.relation]
+        final = dict(zip(emission.times, emission.final_bounds(inputs), strict=True))
+        return {t: min(b, own[t]) for t, b in final.items() if t in own}
+    operator = stage.plan
+    while is_linear(operator) and len(operator.inputs) == 1:
+        operator = operator.inputs[0]
+    side = next((n for n, i in enumerate(operator.inputs) if _scans(i, slot.name)), None)
+    if side is None:
+        return {}
+    if stage.rule is Rule.JOIN and isinstance(operator, Join):
+        below = bounds_of(operator.inputs[1 - side], known)
+        columns = operator.inputs[side].schema.names
+        wanted = {n: b for n, b in implied_bounds(below, operator.condition).items() if n in columns}
+        return _through(operator.inputs[side], ((column(n), b) for n, b in wanted.items()))
+    partition = partition_of(operator) if stage.rule is Rule.KEYED else None
+    if partition is None:
+        return {}
+    sides = [bounds_of(i, known) for i in operator.inputs]
+    keys = []
+    for n, expr in enumerate(partition.inputs[side]):
+        least = [combine(b, exprs[n]) for b, exprs in zip(sides, partition.inputs, strict=True)]
+        known_ones = [b for b in least if b is not None]
+        if len(known_ones) == len(least):
+            keys.append((expr, min(known_ones)))
+    return _through(operator.inputs[side], iter(keys))
+
+
+def _scans(node: Node, name: str) -> bool:
+    return any(isinstance(n, Scan) and n.relation == name for n in node.walk())
+
+
+def _through(fragment: Node, wanted: Iterator[tuple[Expr, int]]) -> dict[str, int]:
+    """Bounds on expressions over a fragment's rows as bounds on columns of the relation below it."""
+    found: dict[str, int] = {}
+    for expr, bound in wanted:
+        below = _below(fragment, expr)
+        if below is not None:
+            name, above = below
+            limit = bound if bound in (NEVER, FOREVER) else bound - above
+            found[name] = max(found.get(name, NEVER), limit)
+    return found
+
+
+def _below(node: Node, expr: Expr) -> tuple[str, int] | None:
+    """A column of the scan below a linear chain and how far above it the expression can be, in every row that is made of it."""
+    found = reach(expr)
+    if found is None:
+        return None
+    name, above = found
+    match node:
+        case Scan():
+            return name, above
+        case Project():
+            below = _below(node.input, next(i.expr for i in node.items if i.name == name))
+        case TimeWindow() if node.kind is not TimeWindowKind.SESSION and name in (node.start, node.end):
+            below = _below(node.input, column(node.time))
+            above += node.size if name == node.end else 0
+        case Filter() | TimeWindow() | Unnest():
+            below = _below(node.inputs[0], column(name)) if name in node.inputs[0].schema.names else None
+        case _:
+            return None
+    return None if below is None else (below[0], below[1] + above)
+
+
+def _least(needs: Iterator[Bounds]) -> Bounds:
+    """The columns by which every need is met, with the least bound of each."""
+    all_needs = list(needs)
+    if not all_needs:
+        return {}
+    shared = set(all_needs[0]).intersection(*all_needs[1:])
+    return {n: min(need[n] for need in all_needs) for n in shared}
+
+
+def _times(relation: Relation, bounds: Bounds) -> dict[str, int]:
+    names = {c.name for c in relation.schema if c.type == TIMESTAMP}
+    return {n: b for n, b in bounds.items() if n in names and b != FOREVER}

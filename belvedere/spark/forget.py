@@ -1,0 +1,31 @@
+"""Take final rows out of operators' own state, at the end of an epoch.
+
+In: the epoch's bounds and changes. Out: fewer stored rows; no view changes. Nothing is looked at but the columns that are indexed for it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from belvedere.incremental.final import final_below
+from belvedere.incremental.pipeline import Pipeline
+from belvedere.plan.monotone import NEVER
+from belvedere.spark.stages import Context
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def forget_final(pipeline: Pipeline, context: Context, done: dict[tuple[str, str], int]) -> None:
+    """Drop the rows that bounds have made final; `done` are the bounds up to which that was done before."""
+    if not any(r.final for r in pipeline.relations.values()):
+        return
+    for name, columns in final_below(pipeline, context.bounds.__getitem__).items():
+        for column, bound in columns.items():
+            if bound == NEVER or (done.get((name, column)) == bound and name not in context.deltas):
+                continue
+            try:
+                last = _EPOCH + timedelta(microseconds=bound - 1)
+            except OverflowError:
+                continue
+            context.transaction.delete_range(name, column, last)
+            done[name, column] = bound

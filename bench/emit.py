@@ -1,0 +1,132 @@
+"""`python -m bench.emit`: what EMIT and bounds save.
+
+Updates emitted and the cost of an epoch with and without a delay, on a stream with hot keys; rows of state with and without bounds over an
+hour of event time. All runs see the same rows in the same epochs. The streams are private, so that their rows are state and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+
+from belvedere.incremental import Options
+from belvedere.incremental.event_time import instant
+from belvedere.schema import TIMESTAMP
+from belvedere.workbench import Workbench
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+INPUTS = """CREATE STREAM _Bid (bidtime TIMESTAMP, item INT, price INT, WATERMARK FOR bidtime);
+CREATE STREAM _Ask (asktime TIMESTAMP, item INT, price INT, WATERMARK FOR asktime);
+"""
+TOTALS = "SELECT item, sum(price) AS price, count(*) AS n FROM _Bid GROUP BY item"
+FORMS = {
+    "the table alone": "",
+    "EMIT STREAM": "EMIT STREAM",
+    "... AFTER DELAY 1 MINUTE": "EMIT STREAM AFTER DELAY INTERVAL 1 MINUTE",
+    "... AFTER DELAY 10 MINUTES": "EMIT STREAM AFTER DELAY INTERVAL 10 MINUTES",
+}
+WINDOWS = """
+Sums := SELECT wend, item, sum(price) AS price, count(DISTINCT price) AS prices
+        FROM Tumble(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '5' MINUTES) GROUP BY wend, item;
+Counts := SELECT wend, item, count(*) AS n
+          FROM Tumble(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '5' MINUTES) GROUP BY wend, item;
+Pairs := SELECT b.item, b.bidtime, b.price, a.price AS ask FROM _Bid b JOIN _Ask a
+         ON a.item = b.item AND a.price = b.price AND a.asktime BETWEEN b.bidtime AND b.bidtime + INTERVAL 1 MINUTE;
+"""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Rows per epoch, epochs, keys. Event time passes at the same pace in every epoch; an epoch is `seconds` of it."""
+
+    rows: int
+    epochs: int
+    keys: int
+    seconds: int = 30
+
+    def batch(self, number: int, time_column: str, random: np.random.Generator) -> pa.Table:
+        """The rows of an epoch: items by Zipf's law, so that a few keys get most rows."""
+        first = instant(START + timedelta(seconds=number * self.seconds))
+        offsets = np.sort(random.integers(0, self.seconds * 1_000_000, self.rows))
+        items = np.minimum(random.zipf(1.3, self.rows), self.keys)
+        columns = {
+            time_column: pa.array(first + offsets, pa.int64()).cast(TIMESTAMP),
+            "item": pa.array(items, pa.int32()),
+            "price": pa.array(random.integers(1, 100, self.rows), pa.int32()),
+        }
+        return pa.table(columns)
+
+    def end(self, number: int) -> datetime:
+        """The end of an epoch's event time: its clock, and its bound."""
+        return START + timedelta(seconds=(number + 1) * self.seconds)
+
+
+def play(wb: Workbench, load: Load, tables: dict[str, str], bounds: bool) -> list[float]:
+    """Run the epochs; the seconds of each."""
+    random = np.random.default_rng(7)
+    seconds = []
+    for number in range(load.epochs):
+        arrivals = {name: load.batch(number, column, random) for name, column in tables.items()}
+        if bounds:
+            for name in tables:
+                wb.bound(name, load.end(number))
+        started = time.perf_counter()
+        wb.engine.run_epoch(arrivals, load.end(number), bounds=wb._intake.clocks.as_document())
+        seconds.append(time.perf_counter() - started)
+    return seconds
+
+
+def delays(load: Load) -> None:
+    """Updates emitted and seconds per epoch, for each form."""
+    print(
+        f"{load.epochs} epochs of {load.rows:,} rows, {load.keys:,} keys by Zipf's law, an epoch each {load.seconds} s of clock"
+    )
+    print(f"{'form':<30}{'updates':>12}{'per row':>10}{'s an epoch':>14}")
+    for name, clause in FORMS.items():
+        wb = Workbench(f"{INPUTS}V := {TOTALS} {clause};")
+        try:
+            seconds = play(wb, load, {"_Bid": "bidtime"}, bounds=False)
+            updates = wb.store.size()["V"][0] if clause else 0
+            median = sorted(seconds[1:])[len(seconds[1:]) // 2]
+            print(f"{name:<30}{updates:>12,}{updates / (load.rows * load.epochs):>10.3f}{median:>14.3f}", flush=True)
+        finally:
+            wb.close()
+
+
+def state(load: Load) -> None:
+    """Rows of operators' own state at the end, with and without what bounds let go."""
+    print(f"\n{load.epochs * load.seconds // 60} minutes of event time: windows of 5 minutes, a join within a minute")
+    print(f"{'bounds':<30}{'state rows':>12}{'of them, at most':>18}{'s an epoch':>14}")
+    for name, bounds, forget in (("none", False, True), ("sent, state kept", True, False), ("sent", True, True)):
+        wb = Workbench(INPUTS + WINDOWS, options=Options(forget=forget))
+        try:
+            seconds = play(wb, load, {"_Bid": "bidtime", "_Ask": "asktime"}, bounds)
+            sizes = wb.store.size()
+            own = {n: sizes[n][0] for n, r in wb.pipeline.relations.items() if r.stored and r.view is None}
+            most = max(own, key=lambda n: own[n])
+            last = sorted(seconds[len(seconds) // 2 :])
+            median = last[len(last) // 2]
+            print(f"{name:<30}{sum(own.values()):>12,}{f'{most} {own[most]:,}':>18}{median:>14.3f}", flush=True)
+        finally:
+            wb.close()
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.emit", description="measure EMIT AFTER DELAY and state under bounds")
+    parser.add_argument("--rows", type=int, default=10_000, help="rows per epoch")
+    parser.add_argument("--keys", type=int, default=10_000, help="different items")
+    parser.add_argument("--epochs", type=int, default=120, help="epochs of 30 s of event time: 120 are an hour")
+    options = parser.parse_args()
+    load = Load(options.rows, options.epochs, options.keys)
+    delays(load)
+    state(load)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""State that bounds make final leaves the store: the results are the same with and without, and what is left is little."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from belvedere.catalog import Catalog
+from belvedere.compiler import compile_script
+from belvedere.incremental import Options, maintain
+from belvedere.incremental.event_time import instant
+from belvedere.incremental.explain import explain
+from belvedere.incremental.final import final_below
+from belvedere.plan.monotone import NEVER
+from belvedere.plan.nodes import Scan
+from belvedere.workbench import Workbench
+from tests.event_time.cases import at
+
+START = at("8:00")
+INPUTS = """
+CREATE STREAM _Bid (bidtime TIMESTAMP, price INT, item STRING, WATERMARK FOR bidtime);
+CREATE STREAM _Ask (asktime TIMESTAMP, price INT, item STRING, WATERMARK FOR asktime AS asktime - INTERVAL 10 MINUTES);
+CREATE STREAM _Note (notetime TIMESTAMP, item STRING, WATERMARK FOR notetime) LATE KEEP;
+CREATE TABLE Item (item STRING, rate INT, PRIMARY KEY (item));
+"""
+TUMBLE = "Tumble(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES)"
+HOP = "Hop(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' MINUTES)"
+NEAR = "a.asktime BETWEEN b.bidtime AND b.bidtime + INTERVAL 5 MINUTES"
+VIEWS = f"""
+Sums := SELECT wend, item, sum(price) AS p, count(*) AS n FROM {TUMBLE} GROUP BY wend, item;
+Distinct := SELECT wend, count(DISTINCT price) AS p FROM {HOP} GROUP BY wend;
+Complete := SELECT wend, count(DISTINCT item) AS n FROM {TUMBLE} GROUP BY wend EMIT STREAM AFTER WATERMARK;
+Pairs := SELECT b.item, b.bidtime, b.price, a.price AS ask FROM _Bid b JOIN _Ask a ON a.item = b.item AND {NEAR};
+Rates := SELECT b.bidtime, b.item, i.rate FROM _Bid b JOIN Item i ON i.item = b.item;
+Ranks := SELECT item, price, bidtime, rank() OVER (PARTITION BY wstart ORDER BY price) AS n FROM {TUMBLE};
+Notes := SELECT FLOOR(notetime TO HOUR) AS hour, count(DISTINCT item) AS n FROM _Note GROUP BY FLOOR(notetime TO HOUR);
+Noted := SELECT n.item, n.notetime, a.price FROM _Note n JOIN _Ask a
+         ON n.item = a.item AND n.notetime BETWEEN a.asktime - INTERVAL 5 MINUTES AND a.asktime;
+"""
+SCRIPT = INPUTS + VIEWS
+NAMES = [line.split(" :=")[0] for line in VIEWS.splitlines() if ":=" in line]
+
+
+def catalog(text: str = SCRIPT) -> Catalog:
+    return compile_script(text).catalog
+
+
+def state_of(catalog_: Catalog, view: str) -> dict[str, tuple[str, ...]]:
+    """The private relations of a view by name, with the columns whose bounds free them."""
+    pipeline = maintain(catalog_)
+    return {n: r.final for n, r in pipeline.relations.items() if n.startswith(f"{view}$") and r.stored}
+
+
+@pytest.mark.parametrize(
+    ("view", "freed"),
+    [
+        ("Sums", {"Sums$state": ("tumble.wend",)}),
+        ("Distinct", {"Distinct$1": ("hop.wend",)}),
+        ("Pairs", {"Pairs$1": ("b.bidtime",), "Pairs$2": ("a.asktime",)}),
+        ("Rates", {"Rates$1": ()}),  # a rate may always change
+        ("Ranks", {"Ranks$1": ("tumble.wstart",)}),
+        ("Notes", {"Notes$1": ()}),  # late notes are kept
+        ("Noted", {"Noted$1": ("n.notetime",), "Noted$2": ()}),
+    ],
+)
+def test_what_each_operator_may_forget(view: str, freed: dict[str, tuple[str, ...]]) -> None:
+    line = next(part for part in VIEWS.split(";") if part.strip().startswith(f"{view} :="))
+    own = catalog(INPUTS + line + ";")
+    assert state_of(own, view) == freed
+    off = maintain(own, Options(forget=False))
+    assert not any(r.final for r in off.relations.values())
+    told = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
+    for name, columns in freed.items():
+        assert ("is below its bound" in told[name]) == bool(columns)
+
+
+def test_a_side_of_a_join_waits_for_the_last_row_that_it_can_match() -> None:
+    line = next(part for part in VIEWS.split(";") if part.strip().startswith("Pairs :="))
+    pipeline = maintain(catalog(INPUTS + line + ";"))
+    bounds = {"_Bid": {"bidtime": instant(at("9:00"))}, "_Ask": {"asktime": instant(at("8:30"))}, "Item": None}
+
+    def known(relation: str) -> Any:
+        return bounds.get(relation, {})
+
+    found = final_below(pipeline, known)
+    assert found["Pairs$1"] == {"b.bidtime": instant(at("8:25"))}  # asks may come from 8:30 on: bids since 8:25
+    assert found["Pairs$2"] == {"a.asktime": instant(at("9:00"))}
+    bounds["_Ask"] = {"asktime": NEVER}
+    assert final_below(pipeline, known)["Pairs$1"] == {"b.bidtime": NEVER}
+
+
+def test_state_that_two_operators_share_waits_for_both() -> None:
+    left = f"Kept := SELECT b.item, a.price FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item AND {NEAR};"
+    pipeline = maintain(catalog(SCRIPT + left))
+    shared = {s.relation for stage in pipeline.stages if stage.output == "Kept" for s in stage.slots}
+    assert shared
+    assert not any(pipeline.relations[n].final for n in shared)  # an outer join needs all rows of a key
+    assert all(isinstance(n, Scan) or n.inputs for stage in pipeline.stages for n in stage.plan.walk())
+
+
+def feed(wb: Workbench, random: Random, low: int) -> int:
+    """Rows at or above the bounds that were sent; gives the next bound, in minutes."""
+
+    def time(below: int) -> Any:
+        return START + timedelta(minutes=random.randint(max(0, low - below), low + 25))
+
+    wb.insert(
+        "_Bid",
+        [
+            {"bidtime": time(0), "price": random.randint(1, 9), "item": random.choice("ABC")}
+            for _ in range(random.randint(0, 5))
+        ],
+    )
+    asks = sorted(time(0) for _ in range(random.randint(0, 5)))
+    wb.insert("_Ask", [{"asktime": t, "price": random.randint(1, 9), "item": random.choice("ABC")} for t in asks[:1]])
+    wb.insert("_Note", [{"notetime": time(40), "item": random.choice("ABC")} for _ in range(random.randint(0, 3))])
+    wb.insert("Item", [{"item": random.choice("ABC"), "rate": random.randint(1, 4)}])
+    bound = random.randint(low, low + 20)
+    for table in ("_Bid", "_Ask", "_Note"):
+        wb.bound(table, START + timedelta(minutes=bound))
+    return bound
+
+
+def rows_of_state(wb: Workbench) -> dict[str, int]:
+    sizes = wb.store.size()
+    return {n: sizes[n][0] for n, r in wb.pipeline.relations.items() if r.final}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 8))])
+def test_views_are_the_same_with_and_without_what_was_forgotten(spark: Any, store: str, seed: int) -> None:
+    benches = [
+        Workbench(SCRIPT, store, spark=spark),
+        Workbench(SCRIPT, spark=spark, options=Options(forget=False)),
+    ]
+    lows = []
+    try:
+        for epoch in range(4 if seed == 1 else 15):
+            for wb in benches:
+                wb.clock(START + timedelta(minutes=epoch))
+            lows = [feed(wb, Random(f"{seed} {epoch}"), lows[0] if lows else 0) for wb in benches]
+            for wb in benches:
+                wb.step()
+            if epoch == 2:
+                benches[0].restart()
+            for view in NAMES:
+                found, expected = (sorted(map(repr, wb.rows(view))) for wb in benches)
+                assert found == expected, (view, epoch)
+        for wb in benches:
+            for table in ("_Bid", "_Ask", "_Note"):
+                wb.bound(table, START + timedelta(days=1))
+            wb.step()
+        assert [r["n"] for r in benches[0].rows("Complete")] == [r["n"] for r in benches[1].rows("Complete")]
+        assert set(rows_of_state(benches[0]).values()) == {0}
+        kept = benches[1].store.size()
+        assert all(kept[n][0] > 0 for n in rows_of_state(benches[0])), "there was something to forget"
+        for view in NAMES if seed > 1 else ("Sums", "Pairs"):
+            assert sorted(map(repr, benches[0].rows(view))) == sorted(map(repr, benches[0].batch(view))), view
+    finally:
+        for wb in benches:
+            wb.close()

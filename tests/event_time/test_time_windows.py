@@ -1,0 +1,102 @@
+"""Tumble, Hop, Cumulate and Session with offsets, in the paper's and in Flink's words: rows by definition, whatever the epochs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from belvedere.workbench import Workbench
+from tests.event_time.cases import at
+
+START = at("8:00")
+DATA = "data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime)"
+SCRIPT = f"""CREATE STREAM _Bid (n INT, item STRING, bidtime TIMESTAMP, WATERMARK FOR bidtime);
+tumble := SELECT n, wstart, wend FROM Tumble({DATA}, dur => INTERVAL '10' MINUTES, offset => INTERVAL '3' MINUTES);
+flink := SELECT n, window_start, window_end
+         FROM TABLE(TUMBLE(TABLE _Bid, DESCRIPTOR(bidtime), INTERVAL '10' MINUTES, INTERVAL '3' MINUTES));
+hop := SELECT n, wstart, wend
+       FROM Hop({DATA}, dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '4' MINUTES, offset => INTERVAL '1' MINUTES);
+gaps := SELECT n, wstart, wend FROM Hop({DATA}, dur => INTERVAL '3' MINUTES, hopsize => INTERVAL '5' MINUTES);
+cumulate := SELECT n, wstart, wend FROM Cumulate({DATA}, dur => INTERVAL '12' MINUTES, hopsize => INTERVAL '4' MINUTES);
+session := SELECT n, wstart, wend FROM Session({DATA}, key => DESCRIPTOR(item), gap => INTERVAL '5' MINUTES);
+sessions := SELECT wstart, wend, item, count(*) AS n FROM Session({DATA}, key => DESCRIPTOR(item), gap => INTERVAL '5' MINUTES)
+            GROUP BY wstart, wend, item;
+closed := SELECT wstart, wend, item, count(*) AS n FROM Session({DATA}, key => DESCRIPTOR(item), gap => INTERVAL '5' MINUTES)
+          GROUP BY wstart, wend, item EMIT STREAM AFTER WATERMARK;
+"""
+Bid = tuple[int, str, int | None]
+"""A number, an item, minutes after the start."""
+
+
+def windows(kind: str, minute: int) -> list[tuple[int, int]]:
+    """The windows of a time, by definition: all of that shape that hold it."""
+    size, step, offset = {"tumble": (10, 10, 3), "flink": (10, 10, 3), "hop": (10, 4, 1), "gaps": (3, 5, 0)}.get(
+        kind, (12, 12, 0)
+    )
+    starts = [s for s in range(minute - size + 1, minute + 1) if (s - offset) % step == 0]
+    if kind == "cumulate":
+        return [(starts[0], e) for e in range(starts[0] + 4, starts[0] + 13, 4) if e > minute]
+    return [(s, s + size) for s in starts]
+
+
+def session_of(bids: list[Bid]) -> dict[int, tuple[int, int]]:
+    """The session of each bid by its number: bids of an item less than the gap apart."""
+    found: dict[int, tuple[int, int]] = {}
+    for item in {i for _, i, _ in bids}:
+        mine = sorted((t, n) for n, i, t in bids if i == item and t is not None)
+        while mine:
+            end, members = mine[0][0] + 5, []
+            while mine and mine[0][0] < end:
+                end = mine[0][0] + 5
+                members.append(mine.pop(0))
+            found |= {n: (members[0][0], end) for _, n in members}
+    return found
+
+
+def minutes(rows: list[dict[str, Any]]) -> list[list[Any]]:
+    """Rows with their times as minutes after the start, without what a changelog adds."""
+    kept = [{k: v for k, v in r.items() if k not in ("undo", "ptime", "ver")} for r in rows]
+    return sorted(
+        ([(v - START) // timedelta(minutes=1) if hasattr(v, "tzinfo") else v for v in r.values()] for r in kept), key=repr
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 6))])
+def test_windows_are_what_their_definition_says(spark: Any, store: str, seed: int) -> None:
+    random, bids = Random(seed), list[Bid]()
+    wb = Workbench(SCRIPT, store, spark=spark)
+    try:
+        for epoch in range(3):
+            new: list[Bid] = [
+                (len(bids) + n, random.choice("AB"), random.choice([None, *range(60)]) if n else random.randint(0, 60))
+                for n in range(8)
+            ]
+            bids += new
+            wb.clock(START + timedelta(hours=2 + epoch))
+            times = [(n, i, None if t is None else START + timedelta(minutes=t)) for n, i, t in new]
+            wb.insert("_Bid", [{"n": n, "item": i, "bidtime": t} for n, i, t in times])
+            wb.step()
+            for kind in ("tumble", "flink", "hop", "gaps", "cumulate"):
+                expected = [[n, *w] for n, _, t in bids if t is not None for w in windows(kind, t)]
+                assert minutes(wb.rows(kind)) == sorted(expected, key=repr), (kind, epoch)
+            sessions = session_of(bids)
+            assert minutes(wb.rows("session")) == sorted(([n, *w] for n, w in sessions.items()), key=repr)
+            assert wb.rows("closed") == []
+        item = {n: i for n, i, _ in bids}
+        groups = {(*w, item[n]) for n, w in sessions.items()}
+        counted = [[*g, sum((*w, item[n]) == g for n, w in sessions.items())] for g in groups]
+        assert minutes(wb.rows("sessions")) == sorted(counted, key=repr)
+        bound = sorted(g[1] for g in groups)[len(groups) // 2]
+        wb.bound("_Bid", START + timedelta(minutes=bound))
+        wb.step()
+        assert minutes(wb.rows("closed")) == sorted(
+            (c for c in counted if c[1] <= bound), key=repr
+        )  # a bid at the end is apart
+        for view in ("cumulate", "session", "closed"):
+            assert minutes(wb.batch(view)) == minutes(wb.rows(view)), view
+    finally:
+        wb.close()
