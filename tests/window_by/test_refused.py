@@ -40,7 +40,7 @@ AT_THE_ROWS = [
     ("FROM u AS x SELECT x.k", "B3620"),
     ("FROM t AS x, (FROM t AS y WHERE y.k = x.k SELECT y.k) AS z SELECT z", "B3621"),
     ("FROM t AS x AT p SELECT x.k", "B3622"),
-    ("FROM t AS x JOIN t AS y ON (FROM t AS z SELECT VALUE z.k) IS NULL SELECT x.k", "B3623"),
+    ("FROM t AS x LEFT JOIN t AS y ON (FROM t AS z SELECT VALUE z.k) IS NULL SELECT x.k", "B3623"),
 ]
 
 
@@ -60,7 +60,7 @@ def test_a_table_of_a_subquery_is_bounded(spark: Any, monkeypatch: pytest.Monkey
     from belvedere.spark.window_by.run import run_window_query
 
     text = "FROM t AS x LET y = (FROM t AS z WHERE z.k < x.k SELECT VALUE z.k) SELECT x.k, y"
-    monkeypatch.setattr("belvedere.spark.window_by.run.COLLECT_LIMIT", 2)
+    monkeypatch.setattr("belvedere.spark.window_by.tuples.COLLECT_LIMIT", 2)
     rows = spark.range(3).withColumnRenamed("id", "k")
     with pytest.raises(BelvedereError, match="B7620"):
         run_window_query(spark, text, {"t": rows}).collect()
