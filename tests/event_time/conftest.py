@@ -1,4 +1,4 @@
-"""Stores for the event-time suite: SQLite in every run; Postgres too where a test asks for `either_store`, nightly for the others."""
+"""Stores for the event-time suite: SQLite in every run, Postgres in the nightly one (a small test of it is in every run)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
-POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
 NIGHTLY = pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.nightly])
 
 
 def _url(request: pytest.FixtureRequest) -> str:
     return "sqlite://" if request.param == "sqlite" else str(request.getfixturevalue("postgres_url"))
-
-
-@pytest.fixture(params=["sqlite", POSTGRES])
-def either_store(request: pytest.FixtureRequest) -> str:
-    """The URL of an empty store, of both kinds."""
-    return _url(request)
 
 
 @pytest.fixture(params=["sqlite", NIGHTLY])

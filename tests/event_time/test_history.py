@@ -53,8 +53,8 @@ def feed(wb: Workbench, epoch: int, random: Random) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly), pytest.param(3, marks=pytest.mark.nightly)])
-def test_a_view_as_of_any_epoch_is_what_batch_answered_then(spark: Any, either_store: str, seed: int) -> None:
-    wb, random = Workbench(SCRIPT, either_store, spark=spark), Random(seed)
+def test_a_view_as_of_any_epoch_is_what_batch_answered_then(spark: Any, store: str, seed: int) -> None:
+    wb, random = Workbench(SCRIPT, store, spark=spark), Random(seed)
     epochs, oracle = (4, ("Totals", "Best")) if seed == 1 else (14, VIEWS)
     try:
         then: dict[int, dict[str, list[str]]] = {}
@@ -123,6 +123,33 @@ def check_unknown(wb: Workbench, epochs: int) -> None:
     for query, message in wrong.items():
         (error,) = wb.graphql(query)["errors"]
         assert message in error["message"]
+
+
+SMALL = """
+CREATE STREAM _Bids (ts TIMESTAMP, item STRING, amount DECIMAL(12, 2), WATERMARK FOR ts);
+Totals := SELECT item, sum(amount) AS amount FROM _Bids GROUP BY item WITH HISTORY;
+Hours := SELECT FLOOR(ts TO HOUR) AS hour, count(*) AS n FROM _Bids GROUP BY FLOOR(ts TO HOUR)
+         EMIT STREAM AFTER WATERMARK WITH HISTORY;
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.postgres
+def test_postgres_tells_former_states_and_what_was_emitted(spark: Any, postgres_url: str) -> None:
+    wb = Workbench(SMALL, postgres_url, spark=spark)
+    try:
+        for n, (time, bound) in enumerate((("8:10", "8:30"), ("8:40", "9:00"))):
+            wb.clock(at(f"10:0{n}"))
+            wb.insert("_Bids", [{"ts": at(time), "item": "a", "amount": 1.25}])
+            wb.bound("_Bids", at(bound))
+            wb.step()
+        answer = wb.graphql('{ totals(asOf: {time: "2020-01-01T10:00:59Z"}) { item amount } hours(asOf: {epoch: 1}) { n } }')
+        assert answer["data"] == {"totals": [{"item": "a", "amount": "1.25"}], "hours": []}
+        assert wb.graphql("{ totals(asOf: {epoch: 2}) { amount } }")["data"] == {"totals": [{"amount": "2.50"}]}
+        assert [(r["n"], r["undo"], r["ptime"], r["ver"]) for r in wb.rows("Hours", as_of=2)] == [(2, False, at("10:01"), 0)]
+        assert wb.store.size()["Hours$groups"][0] == 0
+    finally:
+        wb.close()
 
 
 @pytest.mark.spark
