@@ -81,7 +81,7 @@ def _explain(owner: str, catalog: Catalog, pipeline: Pipeline) -> ViewExplanatio
         owner,
         own.schema.key or (),
         tuple(_stage(s) for s in stages),
-        tuple(_state(r) for r in state),
+        tuple(_state(r, catalog, pipeline) for r in state),
         _reads(owner, own, catalog),
     )
 
@@ -95,7 +95,22 @@ def _stage(stage: Stage) -> StageExplanation:
     return StageExplanation(stage.output, RULES[stage.rule], stage.reason, tuple(s.relation for s in stage.slots))
 
 
-def _state(relation: Relation) -> StateExplanation:
+def _event_times(name: str, catalog: Catalog, pipeline: Pipeline) -> list[str]:
+    """The event-time columns of the inputs behind a relation: their bounds are those that free it."""
+    feeds = {n: s for s in pipeline.stages for n in (s.output, s.state) if n is not None}
+    found: dict[str, None] = {}
+    todo = [name]
+    while todo:
+        stage = feeds.get(todo.pop())
+        if stage is None or stage.output in found:
+            continue
+        found[stage.output] = None
+        todo += [s.relation for s in stage.slots]
+    inputs = [catalog.inputs[n] for n in found if n in catalog.inputs and n not in pipeline.unsettled]
+    return sorted(f"{t.name}.{w.column}" for t in inputs for w in t.watermarks)
+
+
+def _state(relation: Relation, catalog: Catalog, pipeline: Pipeline) -> StateExplanation:
     paths = tuple(", ".join(e.sql(dialect="spark") for e in p.exprs) or "all rows" for p in relation.paths)
     bound = "the view's own rows" if relation.view is not None else "as many rows as its input has now"
     if relation.serves:
@@ -103,7 +118,8 @@ def _state(relation: Relation) -> StateExplanation:
     elif relation.append_only:
         bound = "nothing bounds it: its input only grows"
     if relation.final:
-        bound = f"rows leave once {' or '.join(relation.final)} is below its bound"
+        behind = ", ".join(_event_times(relation.name, catalog, pipeline))
+        bound = f"rows leave once {' or '.join(relation.final)} is below its bound, which follows {behind}"
     elif relation.name.endswith(STATE):
         bound = "one row per group: no bound makes a group final"
     elif relation.name.endswith((GROUPS, EMITTED)):

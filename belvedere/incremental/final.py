@@ -24,6 +24,9 @@ Final = dict[str, dict[str, int]]
 NO_ROWS = (Rule.LINEAR, Rule.MERGE, Rule.TOP, Rule.EVENTS, Rule.CLOCK, Rule.ORDER, Rule.CONSTANT, Rule.HISTORY)
 """Rules that read the changes of their inputs alone."""
 
+RESULTS = (Rule.INGEST, Rule.HISTORY, Rule.EVENTS)
+"""Rules whose rows are what somebody asked for, whatever their name: they never leave."""
+
 
 def final_below(pipeline: Pipeline, inputs: Known) -> Final:
     """Relation -> column -> bound: rows below it are final. `inputs` are the bounds of the inputs, unsettled ones too."""
@@ -34,7 +37,7 @@ def final_below(pipeline: Pipeline, inputs: Known) -> Final:
             groups = bounds_of(stage.partial, _slots_known(stage, bounds))
             found[stage.state] = _times(pipeline.relations[stage.state], groups)
         output = pipeline.relations[stage.output]
-        if stage.rule is not Rule.INGEST and output.view is None and output.stored and stage.output not in found:
+        if stage.rule not in RESULTS and output.view is None and output.stored and stage.output not in found:
             found[stage.output] = _times(output, _least(_needs(pipeline, stage, bounds, inputs)))
     return {name: columns for name, columns in found.items() if columns}
 

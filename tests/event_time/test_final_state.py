@@ -16,6 +16,7 @@ from belvedere.incremental.explain import explain
 from belvedere.incremental.final import final_below
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Scan
+from belvedere.schema import HISTORY
 from belvedere.workbench import Workbench
 from tests.event_time.cases import at
 
@@ -30,7 +31,7 @@ TUMBLE = "Tumble(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), dur => INT
 HOP = "Hop(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' MINUTES)"
 NEAR = "a.asktime BETWEEN b.bidtime AND b.bidtime + INTERVAL 5 MINUTES"
 VIEWS = f"""
-Sums := SELECT wend, item, sum(price) AS p, count(*) AS n FROM {TUMBLE} GROUP BY wend, item;
+Sums := SELECT wend, item, sum(price) AS p, count(*) AS n FROM {TUMBLE} GROUP BY wend, item WITH HISTORY;
 Distinct := SELECT wend, count(DISTINCT price) AS p FROM {HOP} GROUP BY wend;
 Complete := SELECT wend, count(DISTINCT item) AS n FROM {TUMBLE} GROUP BY wend EMIT STREAM AFTER WATERMARK;
 Pairs := SELECT b.item, b.bidtime, b.price, a.price AS ask FROM _Bid b JOIN _Ask a ON a.item = b.item AND {NEAR};
@@ -49,9 +50,11 @@ def catalog(text: str = SCRIPT) -> Catalog:
 
 
 def state_of(catalog_: Catalog, view: str) -> dict[str, tuple[str, ...]]:
-    """The private relations of a view by name, with the columns whose bounds free them."""
+    """The private relations of a view by name, with the columns whose bounds free them; its history is a result."""
     pipeline = maintain(catalog_)
-    return {n: r.final for n, r in pipeline.relations.items() if n.startswith(f"{view}$") and r.stored}
+    found = {n: r.final for n, r in pipeline.relations.items() if n.startswith(f"{view}$") and r.stored}
+    assert found.pop(f"{view}{HISTORY}", ()) == ()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -75,6 +78,8 @@ def test_what_each_operator_may_forget(view: str, freed: dict[str, tuple[str, ..
     told = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
     for name, columns in freed.items():
         assert ("is below its bound" in told[name]) == bool(columns)
+    if view == "Sums":
+        assert told["Sums$state"] == "rows leave once tumble.wend is below its bound, which follows _Bid.bidtime"
 
 
 def test_a_side_of_a_join_waits_for_the_last_row_that_it_can_match() -> None:
@@ -136,7 +141,7 @@ def test_views_are_the_same_with_and_without_what_was_forgotten(spark: Any, stor
         Workbench(SCRIPT, store, spark=spark),
         Workbench(SCRIPT, spark=spark, options=Options(forget=False)),
     ]
-    lows = []
+    lows, then = [], {}
     try:
         for epoch in range(4 if seed == 1 else 15):
             for wb in benches:
@@ -144,6 +149,7 @@ def test_views_are_the_same_with_and_without_what_was_forgotten(spark: Any, stor
             lows = [feed(wb, Random(f"{seed} {epoch}"), lows[0] if lows else 0) for wb in benches]
             for wb in benches:
                 wb.step()
+            then[epoch + 1] = sorted(map(repr, benches[0].rows("Sums")))
             if epoch == 2:
                 benches[0].restart()
             for view in NAMES:
@@ -155,6 +161,7 @@ def test_views_are_the_same_with_and_without_what_was_forgotten(spark: Any, stor
             wb.step()
         assert [r["n"] for r in benches[0].rows("Complete")] == [r["n"] for r in benches[1].rows("Complete")]
         assert set(rows_of_state(benches[0]).values()) == {0}
+        assert {n: sorted(map(repr, benches[0].rows("Sums", as_of=n))) for n in then} == then
         kept = benches[1].store.size()
         assert all(kept[n][0] > 0 for n in rows_of_state(benches[0])), "there was something to forget"
         for view in NAMES if seed > 1 else ("Sums", "Pairs"):
