@@ -17,12 +17,14 @@ from belvedere.incremental.facts import is_linear, needs_clock, partition_of
 from belvedere.incremental.keep_groups import keep_merge, keep_top, keeps_top
 from belvedere.incremental.keep_plain import keep_join, keep_keyed, keep_linear, keep_whole
 from belvedere.incremental.keep_timed import keep_clock, keep_emission
+from belvedere.incremental.keep_windows import keep_windows, settling_of
 from belvedere.incremental.options import Options
 from belvedere.incremental.pipeline import Pipeline, Relation
 from belvedere.incremental.rewrite import replace_node
 from belvedere.incremental.share import share_joins
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Aggregate, Distinct, Emit, Filter, InOrder, Join, JoinKind, Node, Scan, TopK, Values
+from belvedere.plan.window_by import WindowBlock
 
 
 def maintain(catalog: Catalog, options: Options | None = None) -> Pipeline:
@@ -75,6 +77,8 @@ def _choose(builder: Builder, plan: Node, part: Part) -> Relation:
     if isinstance(top, Distinct) and options.merge:
         groups = Aggregate(top.input, tuple(item_of(c) for c in top.schema), ())
         return builder.maintain(replace_node(plan, top, groups), part)
+    if builder.options.settle and isinstance(top, WindowBlock) and (settling := settling_of(builder, top)) is not None:
+        return keep_windows(builder, plan, top, settling, part)
     partition = partition_of(top)
     if isinstance(top, TopK) and partition is not None and keeps_top(builder, top):
         return keep_top(builder, plan, top, partition, part)

@@ -16,3 +16,5 @@ class Options:
     """Whether views that differ in a filter on now() share the join below it."""
     forget: bool = True
     """Whether state that bounds have made final is dropped."""
+    settle: bool = False
+    """Whether the rows of a private stream leave the state of WINDOW BY once their windows are final."""

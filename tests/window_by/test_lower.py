@@ -7,8 +7,9 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.incremental import maintain
+from belvedere.incremental import Options, maintain
 from belvedere.incremental.explain import explain
+from belvedere.incremental.pipeline import Rule
 from belvedere.lang.expand import expand
 from belvedere.lang.window_by_lower import lower_window_query
 from belvedere.plan.nodes import Scan
@@ -138,6 +139,36 @@ def test_explain_names_class_and_cost() -> None:
     reason = view.stages[-1].reason
     assert reason.startswith("all windows of the changed station; window w: sliding")
     assert "END: class c1: descent in a tree of extremes, O(n log n)" in reason
+
+
+SETTLE = Options(settle=True)
+STREAM = "CREATE STREAM _Raw (k STRING, ts TIMESTAMP NOT NULL, val INT, WATERMARK FOR ts AS ts - INTERVAL 10 SECONDS){};\n"
+TIMED = "V := FROM _Raw AS g WINDOW BY w PARTITION BY g.k ORDER BY g.ts{} TYPE {} SELECT s.ts AS ts;"
+
+
+@pytest.mark.parametrize(
+    ("order", "windows", "leave"),
+    [
+        ("", "SLIDING START AS s END NEXT AS n WHEN n.val > 3", True),
+        (", g.val", "TUMBLING START AS s ONLY END AS e WHEN e.val > s.val", True),
+        ("", "SLIDING START AS s AT sp END AT ep WHEN ep - sp = 19", True),
+        ("", "SLIDING START AS s AT sp END AT ep WHEN ep = 19", False),
+        ("", "SLIDING START AS s AT sp WHEN sp > 1 END AT ep WHEN ep - sp = 19", False),
+        ("", "SLIDING START AS s PREV AS p WHEN p.val > 3 END AS e WHEN e.val > 3", False),
+        (" DESC", "SLIDING START AS s END AS e WHEN e.val > 3", False),
+        ("", "SLIDING START AS s END UNBOUNDED", False),
+        ("", "SLIDING LABEL AS s START UNBOUNDED END AS e WHEN e.val > 3", False),
+    ],
+)
+def test_rows_leave_once_their_windows_are_final(order: str, windows: str, leave: bool) -> None:
+    """Only where no later row can change a window that has ended: the private stream's rows are kept for that alone."""
+    catalog = compile_script(STREAM.format("") + TIMED.format(order, windows)).catalog
+    (view,) = [e for e in explain(catalog, maintain(catalog, SETTLE)) if e.name == "V"]
+    assert (view.stages[-1].rule == "open windows") is leave
+    late = compile_script(STREAM.format(" LATE KEEP") + TIMED.format(order, windows)).catalog
+    public = compile_script((STREAM.format("") + TIMED.format(order, windows)).replace("_Raw", "Raw")).catalog
+    plans = (maintain(late, SETTLE), maintain(public, SETTLE), maintain(catalog))
+    assert not [s for p in plans for s in p.stages if s.rule is Rule.WINDOWS]
 
 
 def test_emit_may_follow_the_clause() -> None:

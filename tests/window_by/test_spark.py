@@ -26,6 +26,7 @@ ROWS: list[dict[str, Any]] = [
     for o in (5, 3, 9, 1, 7, 8)
 ]
 HEAD = "FROM t AS r WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE SLIDING "
+TIMED = "FROM t AS r LET at = DATETIME('2024-02-29T10:00:00') + r.o * duration('PT1H') WINDOW BY w PARTITION BY r.k ORDER BY at TYPE "
 QUERIES = {
     "kernels": HEAD
     + "START AS s AT p WHEN s.v > 2 END NEXT AS n WHEN n.v < s.v SELECT s.k, p, n.o AS after, LEN(w) AS len, w[*].v AS vs",
@@ -50,6 +51,10 @@ QUERIES = {
     "END AS e WHEN e.d > 5 SELECT s.r.o, ARRAY_SUM(w[*].d) AS a, ARRAY_AVG(w[*].d) AS b, ARRAY_MEDIAN(w[*].d) AS c, ARRAY_MAX(w[*].d) AS d",
     "missing": "FROM t AS r LEFT JOIN u ON u.id = r.k WINDOW BY w PARTITION BY NULL_IF(u.name, 'one') ORDER BY r.k, r.o TYPE TUMBLING "
     "START AS s AT p SELECT s.r.k, s.r.o, p",
+    "times": TIMED + "SLIDING START AS s END NEXT AS n WHEN n.at - s.at > duration('PT3H') "
+    "SELECT s.at AS first, n.at AS after, ARRAY_MAX(w[*].at) AS a",
+    "times by the interpreter": TIMED + "SLIDING START AS s END AS e WHEN GREATEST(e.at, s.at) > s.at "
+    "SELECT s.at AS first, e.at AS last, w[*].at AS a",
     "constants": "WITH big AS (FROM u AS u SELECT VALUE u.id) "
     + HEAD
     + "START AS s WHEN s.k IN big END AT e WHEN e = 2 SELECT s.k, s.o",
@@ -65,7 +70,7 @@ def frames(spark: Any) -> dict[str, Any]:
     return {"t": table, "u": spark.createDataFrame(pa.table({"id": [1, 9], "name": ["one", "nine"]}))}
 
 
-@pytest.mark.parametrize("name", list(QUERIES))
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.nightly) if n.startswith("times") else n for n in QUERIES])
 def test_as_the_interpreter_over_everything(spark: Any, frames: dict[str, Any], name: str) -> None:
     from belvedere.spark.window_by.run import run_window_query
 

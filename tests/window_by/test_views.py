@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from belvedere.incremental import Options
 from belvedere.workbench import Workbench
 from tests.window_by.oracle import Framing, answer
 from tests.window_by.random_queries import framings, ignored, text_of
@@ -143,3 +144,62 @@ def test_the_paper_query_as_a_view_with_views_on_it() -> None:
         assert [r["n"] for r in bench.rows("Named")] == [2, 2, 2]  # the last is unclosed
     finally:
         bench.close()
+
+
+STREAM = (
+    "CREATE STREAM _Raw (k STRING, ts TIMESTAMP NOT NULL, val INT, WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS) LATE DROP;\n"
+)
+OPEN = {
+    "Cold": "SLIDING START AS s WHEN s.val < 3 ONLY END NEXT AS n WHEN n.val >= 3",
+    "Three": "SLIDING START AS s AT sp END AT ep WHEN ep - sp = 2",
+    "Blocks": "TUMBLING START AS s AT sp END AT ep WHEN ep - sp = 2",
+    "Week": "SLIDING START AS s ONLY END NEXT AS n WHEN n.ts - s.ts > duration('PT7S')",
+    "Rises": "TUMBLING START AS s END AS e WHEN e.val > s.val",
+    "Sessions": "TUMBLING START AS s END AS e NEXT AS n WHEN n.ts - e.ts > duration('PT4S')",
+    "Odd": "SLIDING START AS s END AS e NEXT AS n WHEN e.val * s.val > 7 AND n.val <> s.val",
+}
+
+
+def streamed(seed: int, epochs: int) -> None:
+    """Rows in time with some that are late: final windows stay, open ones go on, and old rows leave."""
+    select = " SELECT s.k, s.ts AS first, LEN(w) AS n, w[*].val AS vals"
+    framed = {
+        n: f"FROM _Raw AS g WINDOW BY w PARTITION BY g.k ORDER BY g.ts, g.val TYPE {t}{select};\n" for n, t in OPEN.items()
+    }
+    random, now, total = Random(seed), 0, 0
+    bench = Workbench(
+        STREAM + "".join(f"{n} := {t}" for n, t in framed.items()) + "Late := SELECT n, count(*) AS c FROM Three GROUP BY n;",
+        options=Options(settle=True),
+    )
+    try:
+        for epoch in range(epochs):
+            rows = []
+            for _ in range(random.randrange(4, 24)):
+                now += random.choice([0, 1, 1, 2, 6])
+                at = now - random.choice([0, 0, 1, 3, 9])
+                rows.append(
+                    {
+                        "k": random.choice("ab"),
+                        "ts": f"2020-01-01 00:{10 + at // 60:02d}:{at % 60:02d}",
+                        "val": random.randrange(6),
+                    }
+                )
+            total += len(rows)
+            bench.insert("_Raw", rows)
+            bench.step()
+            for view in (*OPEN, "Late"):
+                found, expected = bench.rows(view), bench.batch(view)
+                assert sorted(map(str, found)) == sorted(map(str, expected)), (view, epoch)
+            if epoch == 1:
+                bench.restart()
+        kept = {n: rows for n, (rows, _) in bench.store.size().items() if n.endswith("$1")}
+        assert kept
+        assert all(rows < total * 2 // 3 for rows in kept.values()), (kept, total)
+    finally:
+        bench.close()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(12))
+def test_rows_of_final_windows_leave(seed: int) -> None:
+    streamed(seed, 8)
