@@ -11,7 +11,7 @@ from threading import RLock
 from belvedere.errors import fail
 from belvedere.store.identifiers import quoted, stored_name
 from belvedere.store.layout import Layout
-from belvedere.store.protocol import EpochRow, Lease, Reader, StoredTable, Transaction
+from belvedere.store.protocol import CHUNK_BYTES, EpochRow, Lease, Reader, StoredTable, Transaction
 from belvedere.store.registry import (
     epoch_from_values,
     epoch_to_values,
@@ -143,13 +143,13 @@ class DatabaseStore:
         rows = self._session.execute(LAST_EPOCH)
         return epoch_from_values(rows[0]) if rows else None
 
-    def begin(self) -> Transaction:
+    def begin(self, chunk_bytes: int = CHUNK_BYTES) -> Transaction:
         with self._lock:
             if self._transaction is not None:
                 raise fail("B7024", "an epoch is already under way", hint="commit it or roll it back first")
             self._session.begin()
             self._layouts_before = self._layouts
-            self._transaction = EpochTransaction(self._session, self._layout, self._commit_epoch, self._finish)
+            self._transaction = EpochTransaction(self._session, self._layout, self._commit_epoch, self._finish, chunk_bytes)
             return self._transaction
 
     def _commit_epoch(self, row: EpochRow) -> None:

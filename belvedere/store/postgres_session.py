@@ -42,7 +42,10 @@ _SETTINGS = (
     "SET work_mem = '64MB'",
     f"SET lock_timeout = '{LOCK_SECONDS}s'",
 )
-_KEYS = {pa.int64(): (f"{SYSTEM}keys_integer", "bigint"), pa.string(): (f"{SYSTEM}keys_text", 'text COLLATE "C"')}
+_TYPES = {pa.int64(): ("integer", "bigint"), pa.string(): ("text", 'text COLLATE "C"')}
+_KEYS = {t: f"{SYSTEM}keys_{name}" for t, (name, _) in _TYPES.items()}
+_ASKED = {t: f"{SYSTEM}asked_{name}" for t, (name, _) in _TYPES.items()}
+_SEEN = f"{SYSTEM}seen"
 
 
 def connect(url: str, settings: Sequence[str], seconds: float | None = None) -> Any:
@@ -87,8 +90,10 @@ class PostgresSession:
     def _connect(self) -> Any:
         connection = connect(self.url, _SETTINGS)
         with self._guarded(), connection.cursor() as cursor:
-            for name, type_ in _KEYS.values():
-                cursor.execute(f"CREATE TEMP TABLE {name} (k {type_}) ON COMMIT DELETE ROWS")
+            for flat, (_, type_) in _TYPES.items():
+                for name in (_KEYS[flat], _ASKED[flat]):
+                    cursor.execute(f"CREATE TEMP TABLE {name} (k {type_}) ON COMMIT DELETE ROWS")
+            cursor.execute(f"CREATE TEMP TABLE {_SEEN} (k {_TYPES[pa.string()][1]} PRIMARY KEY) ON COMMIT DELETE ROWS")
         return connection
 
     def _guarded(self, doing: str = "") -> Any:
@@ -136,9 +141,27 @@ class PostgresSession:
         return iter(found)
 
     def _hold(self, keys: pa.Array) -> str:
-        name, _ = _KEYS[keys.type]
-        self._fill(name, [pa.record_batch([pc.unique(keys)], ["k"])], pa.schema([pa.field("k", keys.type)]))
-        return name
+        self._fill(_KEYS[keys.type], [_column(pc.unique(keys))], _one_column(keys.type))
+        return _KEYS[keys.type]
+
+    def ask(self, type_: pa.DataType, keys: Iterable[pa.Array]) -> None:
+        self._fill(_ASKED[type_], (_column(pc.unique(k)) for k in keys), _one_column(type_))
+        self.execute(f"ANALYZE {_ASKED[type_]}")
+
+    def select_asked(self, layout: Layout, by: str) -> Iterator[pa.RecordBatch]:
+        return self._read(layout, f" WHERE {_is_asked(layout, by)}", ())
+
+    def mark_seen(self, keys: pa.Array, first: bool) -> None:
+        if first:
+            self._fill(_SEEN, [], _one_column(pa.string()))
+        self._copy(_SEEN, _one_column(pa.string()), [_column(keys)], True, "")
+
+    def select_unseen(self, layout: Layout, by: str | None) -> Iterator[pa.RecordBatch]:
+        self.execute(f"ANALYZE {_SEEN}")
+        return self._read(layout, _unseen(layout, by), ())
+
+    def delete_unseen(self, layout: Layout, by: str | None) -> None:
+        self.execute(f"DELETE FROM {layout.name} AS t{_unseen(layout, by)}")
 
     def select_range(self, layout: Layout, column: str, above: Any, up_to: Any) -> Iterator[pa.RecordBatch]:
         place = layout.quoted[layout.arrow.get_field_index(column)]
@@ -245,3 +268,21 @@ class PostgresSession:
                 self._alone.close()
             with self._guarded():
                 self._connection.close()
+
+
+def _one_column(type_: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field("k", type_)])
+
+
+def _column(keys: pa.Array) -> pa.RecordBatch:
+    return pa.record_batch([keys], schema=_one_column(keys.type))
+
+
+def _is_asked(layout: Layout, by: str) -> str:
+    return f"t.{quoted(by)} IN (SELECT k FROM {_ASKED[layout.form_of(by).flat]})"
+
+
+def _unseen(layout: Layout, by: str | None) -> str:
+    """The WHERE of rows whose `_key` was not seen."""
+    asked = "" if by is None else f" AND {_is_asked(layout, by)}"
+    return f" WHERE NOT EXISTS (SELECT 1 FROM {_SEEN} AS s WHERE s.k = t.{quoted(KEY)}){asked}"

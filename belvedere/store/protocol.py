@@ -15,13 +15,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from belvedere.schema import KEY, WEIGHT, Schema
 
-__all__ = ["KEY", "WEIGHT", "EpochRow", "Lease", "Reader", "Store", "StoredTable", "Transaction"]
+CHUNK_BYTES = 64 << 20
+"""So much of a table is held in memory at once where nothing else is said."""
+
+Keys: TypeAlias = pa.Array | pa.RecordBatchReader | None
+"""Which rows: an array of keys, a stream of batches whose first column holds them, or None for all."""
+
+__all__ = ["CHUNK_BYTES", "KEY", "WEIGHT", "EpochRow", "Keys", "Lease", "Reader", "Store", "StoredTable", "Transaction"]
 
 
 @dataclass(frozen=True)
@@ -79,17 +85,21 @@ class Lease:
 class Transaction(Protocol):
     """One epoch's changes. Nothing is visible to anybody else before `commit`; closing without it undoes everything."""
 
-    def lookup(self, table: str, by: str | None, keys: pa.Array | None) -> pa.RecordBatchReader:
-        """Rows as they are now, in this transaction, whose `by` (a path or `_key`) is among `keys`; all for None."""
+    def lookup(self, table: str, by: str | None, keys: Keys) -> pa.RecordBatchReader:
+        """Rows as they are now, in this transaction, whose `by` (a path or `_key`) is among `keys`; all for None.
+
+        They stream: whatever their number, a batch at a time is in memory.
+        """
 
     def lookup_range(self, table: str, column: str, above: Any, up_to: Any) -> pa.RecordBatchReader:
         """Rows with `above < column <= up_to`; None = unbounded on that side. NULLs never match."""
 
-    def replace(self, table: str, by: str | None, keys: pa.Array | None, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    def replace(self, table: str, by: str | None, keys: Keys, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """Make `rows` the only rows whose `by` is among `keys` (all for None), and return what changed as a delta.
 
         The delta has the old stored row with weight -1 and the new with +1 for each `_key` whose row differs, and nothing
-        for rows that stay as they are. Rows of `rows` must have distinct `_key`s.
+        for rows that stay as they are. Rows of `rows` must have distinct `_key`s. Many rows are replaced piece by piece while
+        the delta is read; what nobody reads is done by the next call.
         """
 
     def apply(self, table: str, delta: pa.RecordBatchReader) -> None:
@@ -157,7 +167,8 @@ class Store(Protocol):
 
     def document(self, name: str) -> str | None: ...
 
-    def begin(self) -> Transaction: ...
+    def begin(self, chunk_bytes: int = CHUNK_BYTES) -> Transaction:
+        """Start an epoch; each of its calls holds a few times `chunk_bytes` in memory at most."""
 
     def reader(self) -> Reader:
         """A reader that is safe in this process (for SQLite: through the same library)."""

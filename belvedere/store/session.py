@@ -37,6 +37,21 @@ class Session(Protocol):
     def select(self, layout: Layout, by: str | None, keys: pa.Array | None) -> Flat:
         """Flat rows whose `by` is among the flat `keys`; all for None. To be consumed or closed before the next call."""
 
+    def ask(self, type_: pa.DataType, keys: Iterable[pa.Array]) -> None:
+        """Hold flat keys of this type in the database for `select_asked`, `select_unseen` and `delete_unseen`."""
+
+    def select_asked(self, layout: Layout, by: str) -> Flat:
+        """Flat rows whose `by` is among the keys of the last `ask`."""
+
+    def mark_seen(self, keys: pa.Array, first: bool) -> None:
+        """Hold flat `_key`s; `first` forgets those before. Raises B7010 for one that is there already."""
+
+    def select_unseen(self, layout: Layout, by: str | None) -> Flat:
+        """Flat rows whose `_key` was not seen, and whose `by` is among the keys asked for (None: of all rows)."""
+
+    def delete_unseen(self, layout: Layout, by: str | None) -> None:
+        """Take out the rows that `select_unseen` gives."""
+
     def select_range(self, layout: Layout, column: str, above: Any, up_to: Any) -> Flat:
         """Flat rows with `above < column <= up_to`, values in stored form; None = unbounded."""
 

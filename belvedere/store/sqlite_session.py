@@ -35,6 +35,7 @@ FILL_ROWS = 50_000
 """More rows than these are put into an empty table without its indexes."""
 BUSY_MILLISECONDS = 5_000
 CACHE_KIB = 65_536
+TEMPORARY_CACHE_KIB = 16_384
 JOURNAL_BYTES = 64 * 2**20
 ERRORS = (manager.Error, OSError)
 
@@ -42,12 +43,15 @@ _PRAGMAS = (
     f"busy_timeout={BUSY_MILLISECONDS}",
     "journal_mode=WAL",
     "synchronous=FULL",
-    "temp_store=MEMORY",
+    "temp_store=FILE",  # key lists and sorts of any size: small ones stay in the cache
     f"cache_size=-{CACHE_KIB}",
+    f"temp.cache_size=-{TEMPORARY_CACHE_KIB}",
     f"journal_size_limit={JOURNAL_BYTES}",
     "wal_autocheckpoint=4000",
 )
 _KEYS = {pa.int64(): "_belvedere_keys_integer", pa.string(): "_belvedere_keys_text"}
+_ASKED = {pa.int64(): "_belvedere_asked_integer", pa.string(): "_belvedere_asked_text"}
+_SEEN = "_belvedere_seen"
 
 
 class SqliteSession:
@@ -66,8 +70,10 @@ class SqliteSession:
                 self.execute(f"PRAGMA {pragma}")
             if not durable:  # a temporary file does not outlive this process
                 self.execute("PRAGMA synchronous=OFF")
-            self.execute(f"CREATE TEMP TABLE {_KEYS[pa.int64()]} (k INTEGER PRIMARY KEY)")
-            self.execute(f"CREATE TEMP TABLE {_KEYS[pa.string()]} (k TEXT PRIMARY KEY) WITHOUT ROWID")
+            for name in (_KEYS[pa.int64()], _ASKED[pa.int64()]):
+                self.execute(f"CREATE TEMP TABLE {name} (k INTEGER PRIMARY KEY)")
+            for name in (_KEYS[pa.string()], _ASKED[pa.string()], _SEEN):
+                self.execute(f"CREATE TEMP TABLE {name} (k TEXT PRIMARY KEY) WITHOUT ROWID")
         except BaseException:
             self._connection.close()
             raise
@@ -103,11 +109,35 @@ class SqliteSession:
 
     def _by_keys(self, layout: Layout, by: str, keys: pa.Array) -> Iterator[pa.RecordBatch]:
         held = _KEYS[keys.type]
+        self._hold(held, (keys,))
+        return self._read(layout, _held_by(held, layout, by), "", ())
+
+    def _hold(self, held: str, keys: Iterable[pa.Array]) -> None:
+        """Make these keys the only ones of a temporary table."""
+        self.execute(f"DELETE FROM temp.{held}")
+        for part in keys:
+            ordered = part.take(pc.sort_indices(part)) if len(part) > 1 else part
+            self._many(f"INSERT OR IGNORE INTO temp.{held} VALUES (?)", pa.record_batch([ordered], ["k"]))
+
+    def ask(self, type_: pa.DataType, keys: Iterable[pa.Array]) -> None:
+        self._hold(_ASKED[type_], keys)
+
+    def select_asked(self, layout: Layout, by: str) -> Iterator[pa.RecordBatch]:
+        return self._read(layout, _held_by(_ASKED[layout.form_of(by).flat], layout, by), "", ())
+
+    def mark_seen(self, keys: pa.Array, first: bool) -> None:
+        if first:
+            self.execute(f"DELETE FROM temp.{_SEEN}")
         ordered = keys.take(pc.sort_indices(keys)) if len(keys) > 1 else keys
-        self.execute(f"DELETE FROM {held}")
-        self._many(f"INSERT OR IGNORE INTO temp.{held} VALUES (?)", pa.record_batch([ordered], ["k"]))
-        # CROSS JOIN: SQLite keeps the order of the tables, so that it looks keys up instead of reading the whole table
-        return self._read(layout, f"temp.{held} AS k CROSS JOIN {layout.name} AS t ON t.{quoted(by)} = k.k", "", ())
+        self._many(f"INSERT INTO temp.{_SEEN} VALUES (?)", pa.record_batch([ordered], ["k"]))
+
+    def select_unseen(self, layout: Layout, by: str | None) -> Iterator[pa.RecordBatch]:
+        source = f"{layout.name} AS t" if by is None else _held_by(_ASKED[layout.form_of(by).flat], layout, by)
+        return self._read(layout, source, f" WHERE t.{quoted(KEY)} NOT IN (SELECT k FROM temp.{_SEEN})", ())
+
+    def delete_unseen(self, layout: Layout, by: str | None) -> None:
+        asked = "" if by is None else f" AND {quoted(by)} IN (SELECT k FROM temp.{_ASKED[layout.form_of(by).flat]})"
+        self.execute(f"DELETE FROM {layout.name} WHERE {quoted(KEY)} NOT IN (SELECT k FROM temp.{_SEEN}){asked}")
 
     def select_range(self, layout: Layout, column: str, above: Any, up_to: Any) -> Iterator[pa.RecordBatch]:
         place = layout.quoted[layout.arrow.get_field_index(column)]
@@ -208,6 +238,11 @@ class SqliteSession:
     def close(self) -> None:
         with self._lock, self._guarded():
             self._connection.close()
+
+
+def _held_by(held: str, layout: Layout, by: str) -> str:
+    """A source of the rows whose `by` is held; SQLite keeps the order of a CROSS JOIN: it looks keys up, it reads no whole table."""
+    return f"temp.{held} AS k CROSS JOIN {layout.name} AS t ON t.{quoted(by)} = k.k"
 
 
 def _started(pid: int) -> str | None:

@@ -6,33 +6,39 @@ In: rows in the catalog's types. Out: the same. It is written on a `Session`'s p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.errors import fail
+from belvedere.errors import BelvedereError, fail
 from belvedere.schema import KEY, WEIGHT
 from belvedere.store.codec import scalar
 from belvedere.store.difference import Difference, difference
 from belvedere.store.identifiers import identifier
 from belvedere.store.layout import Layout, flat_batches
-from belvedere.store.protocol import EpochRow
-from belvedere.store.session import Session
+from belvedere.store.pieces import in_pieces
+from belvedere.store.protocol import CHUNK_BYTES, EpochRow, Keys
+from belvedere.store.session import Flat, Session
 
 CHUNK = 65_536
-"""Rows that are compared or moved at once where a table is read as it streams."""
+"""Rows of a delta that are handed on at once."""
 
 
 class _Reading:
-    """Batches on their way to the caller. Whoever reads on after the next call gets an error, not a shorter result."""
+    """Batches on their way to the caller. Whoever reads on after the next call gets an error, not a shorter result.
 
-    def __init__(self, batches: Iterator[pa.RecordBatch]):
+    Batches that `change` the table as they pass are all fetched, also those that nobody reads.
+    """
+
+    def __init__(self, batches: Iterator[Any], changes: bool = False):
         self._batches = batches
+        self._changes = changes
         self._stopped = False
         self._done = False
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
+    def __iter__(self) -> Iterator[Any]:
         yield from self._batches
         if self._stopped and not self._done:
             raise fail(
@@ -40,10 +46,13 @@ class _Reading:
             )
         self._done = True
 
-    def stop(self) -> None:
-        """Close the statement behind the batches."""
+    def stop(self, undone: bool = False) -> None:
+        """Close the statement behind the batches; where they change the table, let them, unless all is `undone`."""
         if not self._done:
             self._stopped = True
+            if self._changes and not undone:
+                for _ in self._batches:
+                    pass
             if hasattr(self._batches, "close"):
                 self._batches.close()
 
@@ -57,15 +66,17 @@ class EpochTransaction:
         layout: Callable[[str], Layout],
         commit_epoch: Callable[[EpochRow], None],
         finish: Callable[[bool], None],
+        chunk_bytes: int = CHUNK_BYTES,
     ):
         self._session = session
         self._layout = layout
         self._commit_epoch = commit_epoch
         self._finish = finish
+        self._chunk = chunk_bytes
         self._reading: _Reading | None = None
         self._open = True
 
-    def lookup(self, table: str, by: str | None, keys: pa.Array | None) -> pa.RecordBatchReader:
+    def lookup(self, table: str, by: str | None, keys: Keys) -> pa.RecordBatchReader:
         layout = self._start(table)
         return self._rows(layout, self._select(layout, by, keys))
 
@@ -74,18 +85,23 @@ class EpochTransaction:
         low, high = self._bound(layout, column, above), self._bound(layout, column, up_to)
         return self._rows(layout, self._session.select_range(layout, column, low, high))
 
-    def replace(self, table: str, by: str | None, keys: pa.Array | None, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    def replace(self, table: str, by: str | None, keys: Keys, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
         layout = self._start(table)
         if self._empty(layout):
             return self._fill(layout, rows)
-        new = pa.Table.from_batches(flat_batches(layout, rows), layout.flat)
-        if not layout.distinct_keys(new[KEY]):
-            raise fail("B7010", f'two rows for the stored table "{table}" have the same key')
-        old = pa.Table.from_batches(self._select(layout, by, keys), layout.flat)
-        old = self._with_strangers(layout, by, old, new)
-        found = difference(old, new)
-        self._write(layout, found)
-        return self._delta(layout, found)
+        pieces = in_pieces(flat_batches(layout, rows), self._chunk, layout.flat)
+        new = next(pieces)
+        following = next(pieces, None)
+        if following is None and not isinstance(keys, pa.RecordBatchReader):
+            old = self._few(layout, by, keys)
+            if old is not None:
+                self._require_distinct(layout, new)
+                found = difference(self._with_strangers(layout, by, old, new), new)
+                self._write(layout, found)
+                return self._weighted(layout, self._delta(found))
+        rest = pieces if following is None else chain((following,), pieces)
+        self._reading = _Reading(self._replace_in_pieces(layout, by, keys, chain((new,), rest)), changes=True)
+        return self._weighted(layout, self._reading)
 
     def apply(self, table: str, delta: pa.RecordBatchReader) -> None:
         layout = self._start(table)
@@ -133,12 +149,52 @@ class EpochTransaction:
         self._finish(True)
 
     def rollback(self) -> None:
-        self._stop_reading()
+        self._stop_reading(undone=True)
         if self._open:
             self._open = False
             self._finish(False)
 
     # --- parts of `replace` ---
+
+    def _few(self, layout: Layout, by: str | None, keys: pa.Array | None) -> pa.Table | None:
+        """The old rows of these keys where they are few, else None."""
+        found, size = [], 0
+        batches = self._select(layout, by, keys)
+        for batch in batches:
+            found.append(batch)
+            size += batch.nbytes
+            if size > self._chunk:
+                if hasattr(batches, "close"):
+                    batches.close()
+                return None
+        return pa.Table.from_batches(found, layout.flat)
+
+    def _require_distinct(self, layout: Layout, new: pa.Table) -> None:
+        if not layout.distinct_keys(new[KEY]):
+            raise _same_key(layout)
+
+    def _replace_in_pieces(
+        self, layout: Layout, by: str | None, keys: Keys, pieces: Iterable[pa.Table]
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Piece by piece: new rows against the old rows of their own keys; last the old rows that had no new one."""
+        if by is not None and keys is not None:
+            self._session.ask(layout.form_of(by).flat, self._flat_keys(layout, by, keys))
+        first = True
+        for new in pieces:
+            self._require_distinct(layout, new)
+            own = new[KEY].combine_chunks()
+            try:
+                self._session.mark_seen(own, first)
+            except BelvedereError as error:
+                raise (_same_key(layout) if error.diagnostics[0].code == "B7010" else error) from error
+            first = False
+            old = pa.Table.from_batches(self._session.select(layout, KEY, own), layout.flat) if len(own) else new
+            found = difference(old, new)
+            self._write(layout, found)
+            yield from self._delta(found)
+        asked = by if keys is not None else None
+        yield from ((batch, -1) for batch in self._session.select_unseen(layout, asked))
+        self._session.delete_unseen(layout, asked)
 
     def _with_strangers(self, layout: Layout, by: str | None, old: pa.Table, new: pa.Table) -> pa.Table:
         """Old rows also for keys of new rows that were not among the keys asked for."""
@@ -156,10 +212,9 @@ class EpochTransaction:
         if found.fresh.num_rows:
             self._session.insert(layout, found.fresh.to_batches())
 
-    def _delta(self, layout: Layout, found: Difference) -> pa.RecordBatchReader:
+    def _delta(self, found: Difference) -> Iterator[tuple[pa.RecordBatch, int]]:
         parts = ((found.gone, -1), (found.before, -1), (found.after, 1), (found.fresh, 1))
-        batches = ((b, weight) for rows, weight in parts for b in rows.to_batches(max_chunksize=CHUNK))
-        return self._weighted(layout, batches)
+        return ((b, weight) for rows, weight in parts for b in rows.to_batches(max_chunksize=CHUNK))
 
     def _fill(self, layout: Layout, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """An empty table takes the rows as they stream, however many; the delta is the table."""
@@ -189,20 +244,28 @@ class EpochTransaction:
         if not self._open:
             raise fail("B7015", "this transaction has ended", hint="begin another one")
 
-    def _stop_reading(self) -> None:
+    def _stop_reading(self, undone: bool = False) -> None:
         """A reader that the caller left unread would hold its statement open."""
         reading, self._reading = self._reading, None
         if reading is not None:
-            reading.stop()
+            reading.stop(undone)
 
-    def _select(self, layout: Layout, by: str | None, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
+    def _select(self, layout: Layout, by: str | None, keys: Keys) -> Flat:
         if keys is None or by is None:
             return self._session.select(layout, None, None)
+        if isinstance(keys, pa.RecordBatchReader):
+            self._session.ask(layout.form_of(by).flat, self._flat_keys(layout, by, keys))
+            return self._session.select_asked(layout, by)
+        flat = next(self._flat_keys(layout, by, keys))
+        return self._session.select(layout, by, flat) if len(flat) else iter(())
+
+    def _flat_keys(self, layout: Layout, by: str, keys: pa.Array | pa.RecordBatchReader) -> Iterator[pa.Array]:
+        """Keys in their stored form."""
         if isinstance(keys, pa.ChunkedArray):
             keys = keys.combine_chunks()
-        if not len(keys):
-            return iter(())
-        return self._session.select(layout, by, layout.form_of(by).encode(keys.cast(layout.arrow.field(by).type)))
+        how, type_ = layout.form_of(by), layout.arrow.field(by).type
+        arrays = (b.column(0) for b in keys) if isinstance(keys, pa.RecordBatchReader) else (keys,)
+        return (how.encode(a.cast(type_)) for a in arrays)
 
     def _rows(self, layout: Layout, flat: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
         self._reading = reading = _Reading(flat)
@@ -215,3 +278,7 @@ class EpochTransaction:
 
     def _empty(self, layout: Layout) -> bool:
         return not self._session.execute(f"SELECT 1 FROM {layout.name} LIMIT 1")
+
+
+def _same_key(layout: Layout) -> BelvedereError:
+    return fail("B7010", f'two rows for the stored table "{layout.table.name}" have the same key')

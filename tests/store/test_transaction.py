@@ -191,6 +191,11 @@ def test_two_new_rows_of_one_key_are_refused(store: Store) -> None:
         transaction.replace("Counts", "_by_word", pa.array([1]), reader([A, {**A, "number": 9}]))
     assert code(error.value) == "B7010"
     transaction.rollback()
+    transaction = store.begin(chunk_bytes=1)  # row by row
+    with pytest.raises(BelvedereError) as error:
+        transaction.replace("Counts", "_by_word", pa.array([1]), reader([A, B, {**A, "number": 9}])).read_all()
+    assert code(error.value) == "B7010"
+    transaction.rollback()
 
 
 def test_apply_takes_out_and_puts_in_whatever_the_batches(store: Store) -> None:

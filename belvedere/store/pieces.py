@@ -1,0 +1,34 @@
+"""A stream of batches cut anew into tables of about one size, so that what is held at once does not depend on the caller.
+
+In: flat batches, however large or small. Out: tables of at most about so many bytes, without copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+
+def in_pieces(batches: Iterable[pa.RecordBatch], limit: int, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Tables of about `limit` bytes, at least one row each; one empty table where there are no rows."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    some = False
+    for batch in _cut(batches, limit):
+        if held and size + batch.nbytes > limit:
+            yield pa.Table.from_batches(held, schema)
+            held, size, some = [], 0, True
+        held.append(batch)
+        size += batch.nbytes
+    if held or not some:
+        yield pa.Table.from_batches(held, schema)
+
+
+def _cut(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+    """Batches of at most about `limit` bytes."""
+    for batch in batches:
+        size = max(1, batch.nbytes)
+        rows = max(1, batch.num_rows * limit // size) if size > limit else batch.num_rows
+        for start in range(0, batch.num_rows, max(1, rows)):
+            yield batch.slice(start, rows)
