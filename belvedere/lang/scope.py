@@ -128,7 +128,7 @@ class Scope:
                 if column is not None:
                     return column, parts[2:]
                 if not any(s.bare and s.find(parts[0].name) for s in self.sources):
-                    raise self._unknown_in(source, parts[1].name, span)
+                    raise self._unknown_in(source, parts[1:], span)
         found = self._bare(parts[0].name, span)
         return None if found is None else (found, parts[1:])
 
@@ -144,9 +144,13 @@ class Scope:
             raise fail("B2003", f"column `{name}` is in {owners}", span=span, hint=f"write {hint}")
         return shown[0][1] if shown else None
 
-    def _unknown_in(self, source: Source, name: str, span: Span) -> Exception:
+    def _unknown_in(self, source: Source, parts: Sequence[exp.Identifier], span: Span) -> Exception:
+        name = parts[0].name
         if source.relation is not None and source.relation.relationship(name) is not None:
-            hint = f"name a column behind it, join it (`JOIN {source.alias}.{name} x`), or aggregate over it"
+            joined = f"`JOIN {source.alias}.{name} x`"
+            hint = f"name a column behind it, join it ({joined}), or aggregate over it"
+            if len(parts) > 1:  # a value of the query around: its own names were followed before
+                hint = f"join it in this query's FROM ({joined}), and name `x.{parts[1].name}`"
             return fail("B4003", f"`{source.alias}.{name}` is a relationship, not a column", span=span, hint=hint)
         return fail("B2002", f"`{source.alias}` has no column `{name}`", span=span, hint=did_you_mean(name, source.names))
 
