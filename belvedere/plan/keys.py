@@ -17,6 +17,7 @@ from belvedere.plan.nodes import (
     Distinct,
     Item,
     Join,
+    JoinKind,
     Node,
     Project,
     SetOperation,
@@ -27,6 +28,7 @@ from belvedere.schema import Column
 
 POSITION = "_position"
 BRANCH = "_branch"
+THERE = "_there"
 
 
 def carry_keys(node: Node) -> Node:
@@ -39,7 +41,7 @@ def carry_keys(node: Node) -> Node:
     if isinstance(node, Project):
         return _carry_through_project(node)
     if isinstance(node, Join):
-        return _part_names(node)
+        return _mark_left(_part_names(node))
     if isinstance(node, Union):
         return _number_branches(node, width)
     if isinstance(node, Values) and node.schema.key is None:
@@ -66,6 +68,14 @@ def _part_names(node: Join) -> Join:
     if all(i.name == c.name for i, c in zip(items, node.right.schema, strict=True)):
         return node
     return replace(node, right=Project(node.right, tuple(items)))
+
+
+def _mark_left(node: Join) -> Join:
+    """Let a FULL join say where there is a left row, if its sides' keys do not."""
+    keys = [side.schema[k] for side in node.inputs for k in side.schema.key or ()]
+    if node.kind is not JoinKind.FULL or node.there is not None or not all(c.nullable for c in keys):
+        return node
+    return replace(node, there=unused_name(THERE, set(node.schema.names)))
 
 
 def _carry_through_project(node: Project) -> Project:

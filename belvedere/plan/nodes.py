@@ -150,12 +150,17 @@ class JoinKind(StrEnum):
 
 @dataclass(frozen=True)
 class Join(Node):
-    """Two relations side by side; `condition` None is TRUE (a cross join). SEMI and ANTI give the left columns only."""
+    """Two relations side by side; `condition` None is TRUE (a cross join). SEMI and ANTI give the left columns only.
+
+    `there`, if any, is a hidden column: TRUE where there is a left row. A FULL join needs it in its key where the keys of both sides
+    may be NULL: a left row without a right one and a right row without a left one could look the same.
+    """
 
     left: Node
     right: Node
     kind: JoinKind
     condition: Expr | None = None
+    there: str | None = None
 
     @cached_property
     def schema(self) -> Schema:
@@ -170,6 +175,8 @@ class Join(Node):
             )
             for c in side
         )
+        if self.there is not None:
+            columns += (Column(self.there, pa.bool_(), hidden=True),)
         return Schema(columns, self._key())
 
     def _key(self) -> tuple[str, ...] | None:
@@ -182,7 +189,7 @@ class Join(Node):
             return left.key
         if self.kind in (JoinKind.INNER, JoinKind.RIGHT) and _determined(left, pairs, right):
             return right.key
-        return left.key + right.key
+        return left.key + right.key + (() if self.there is None else (self.there,))
 
 
 def equated(condition: Expr | None) -> tuple[tuple[str, Expr], ...]:

@@ -156,11 +156,14 @@ class _Renderer:
 
     def _join(self, node: Join) -> str:
         columns = ", ".join(quote(n) for n in node.schema.names)
-        text = f"SELECT {columns} FROM ({self.query(node.left)}) AS l {JOIN_WORDS[node.kind]} ({self.query(node.right)}) AS r"
+        left = self.query(node.left)
+        if node.there is not None:
+            left = f"SELECT *, TRUE AS {quote(node.there)} FROM ({left}) AS t"
+        text = f"SELECT {columns} FROM ({left}) AS l {JOIN_WORDS[node.kind]} ({self.query(node.right)}) AS r"
         if node.condition is None:
             return f"{text} ON TRUE"
         if reads_clock(node.condition):
-            text = f"SELECT {columns} FROM ({self.query(node.left)}) AS l CROSS JOIN {quote(self.clock)} "
+            text = f"SELECT {columns} FROM ({left}) AS l CROSS JOIN {quote(self.clock)} "
             text += f"{JOIN_WORDS[node.kind]} ({self.query(node.right)}) AS r"
         return f"{text} ON {self.expr(node.condition)}"
 

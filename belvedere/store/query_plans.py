@@ -149,6 +149,8 @@ class _Plans:
         condition = "1=1" if node.condition is None else self.expression(node.condition, both)
         left, right = self.source(node.left, "l"), self.source(node.right, "r")
         columns = ",".join(identifier(n) for n in node.schema.names)
+        if node.there is not None:
+            left = f"(SELECT l.*,1=1 AS {identifier(node.there)} FROM {left}) AS l"
         if node.kind in _JOINS:
             return f"SELECT {columns} FROM {left} {_JOINS[node.kind]} {right} ON {condition}"
         exists = "EXISTS" if node.kind is JoinKind.SEMI else "NOT EXISTS"
