@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,10 +19,8 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.rendering import render
 from belvedere.scenarios.cells import by_value, read_rows, same_rows, write_cell, write_table
 from belvedere.scenarios.read import Step
+from belvedere.scenarios.world import World
 from belvedere.schema import Column
-
-if TYPE_CHECKING:
-    from belvedere.scenarios.run import World
 
 SIGN = "+/-"
 SEQUENCE = "_seq"

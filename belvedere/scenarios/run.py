@@ -18,12 +18,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from belvedere.compiler import Compiled, compile_script
+from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.rendering import render
 from belvedere.scenarios.cells import read_rows
 from belvedere.scenarios.observe import OBSERVE, Observed
 from belvedere.scenarios.read import Scenario, Step
+from belvedere.scenarios.world import World
 from belvedere.settings import Project, Sink, load_project
 from belvedere.workbench import Workbench
 
@@ -55,27 +56,6 @@ class Outcome:
     def ok(self) -> bool:
         """Whether everything was as expected."""
         return not self.trouble and all(c.ok for c in self.checks)
-
-
-@dataclass
-class World:
-    """What observations look at: the compiled script, the Workbench, the last answer and error, where sinks lead."""
-
-    compiled: Compiled
-    texts: dict[str, str]
-    sinks: Path
-    home: Path
-    bench: Workbench | None = None
-    answer: Any = None
-    errors: tuple[Diagnostic, ...] = ()
-    console: str = ""
-
-    @property
-    def workbench(self) -> Workbench:
-        """The running Workbench. Raises BelvedereError where the script does not compile."""
-        if self.bench is None:
-            raise BelvedereError(self.compiled.diagnostics)
-        return self.bench
 
 
 def run_scenario(scenario: Scenario, file: Path, spark: Callable[[], Any], *, batch: bool = False) -> Outcome:

@@ -15,8 +15,8 @@ from belvedere.errors import BelvedereError
 from belvedere.store.faults import guarded, is_transient
 from belvedere.store.layout import Layout
 from belvedere.store.pool import Pool
+from belvedere.store.postgres_connect import ERRORS, connect
 from belvedere.store.postgres_rows import numbered, selected
-from belvedere.store.postgres_session import ERRORS, connect
 from belvedere.store.protocol import EpochRow, StoredTable
 from belvedere.store.registry import epoch_from_values
 from belvedere.store.system import DOCUMENT, LAST_EPOCH, document_text

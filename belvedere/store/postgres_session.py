@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import RLock
 from typing import Any
 
-import adbc_driver_manager as manager
-import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,17 +20,16 @@ from belvedere.schema import KEY
 from belvedere.store.faults import guarded, is_transient
 from belvedere.store.identifiers import SYSTEM, quoted, stored_name
 from belvedere.store.layout import Layout
+from belvedere.store.postgres_connect import ERRORS, connect
 from belvedere.store.postgres_rows import Counted, Watched, numbered, selected
 from belvedere.store.protocol import Reader
 from belvedere.store.session import Row
 
-CONNECT_SECONDS = 5.0
 FILL_ROWS = 10_000
 """More rows than these in an empty table change what the planner should do."""
 FEW_KEYS = 1000
 """So many keys are sent as one array; more go into a temporary table."""
 LOCK_SECONDS = 30
-ERRORS = (manager.Error, OSError)
 
 _SETTINGS = (
     "SET client_min_messages = warning",
@@ -46,32 +42,6 @@ _TYPES = {pa.int64(): ("integer", "bigint"), pa.string(): ("text", 'text COLLATE
 _KEYS = {t: f"{SYSTEM}keys_{name}" for t, (name, _) in _TYPES.items()}
 _ASKED = {t: f"{SYSTEM}asked_{name}" for t, (name, _) in _TYPES.items()}
 _SEEN = f"{SYSTEM}seen"
-
-
-def connect(url: str, settings: Sequence[str], seconds: float | None = None) -> Any:
-    """A connection in autocommit; tries again for some seconds while the server cannot be reached."""
-    deadline, pause = time.monotonic() + (CONNECT_SECONDS if seconds is None else seconds), 0.1
-    while True:
-        try:
-            with guarded(url, ERRORS):
-                return _connect_once(url, settings)
-        except BelvedereError as error:
-            if not is_transient(error) or time.monotonic() + pause > deadline:
-                raise
-        time.sleep(pause)
-        pause *= 2
-
-
-def _connect_once(url: str, settings: Sequence[str]) -> Any:
-    connection = adbc.connect(url, autocommit=True)
-    try:
-        with connection.cursor() as cursor:
-            for setting in settings:
-                cursor.execute(setting)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 class PostgresSession:

@@ -1,0 +1,42 @@
+"""Connections to Postgres through ADBC, for writing and for reading alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import adbc_driver_manager as manager
+import adbc_driver_postgresql.dbapi as adbc
+
+from belvedere.errors import BelvedereError
+from belvedere.store.faults import guarded, is_transient
+
+CONNECT_SECONDS = 5.0
+ERRORS = (manager.Error, OSError)
+
+
+def connect(url: str, settings: Sequence[str], seconds: float | None = None) -> Any:
+    """A connection in autocommit; tries again for some seconds while the server cannot be reached."""
+    deadline, pause = time.monotonic() + (CONNECT_SECONDS if seconds is None else seconds), 0.1
+    while True:
+        try:
+            with guarded(url, ERRORS):
+                return _connect_once(url, settings)
+        except BelvedereError as error:
+            if not is_transient(error) or time.monotonic() + pause > deadline:
+                raise
+        time.sleep(pause)
+        pause *= 2
+
+
+def _connect_once(url: str, settings: Sequence[str]) -> Any:
+    connection = adbc.connect(url, autocommit=True)
+    try:
+        with connection.cursor() as cursor:
+            for setting in settings:
+                cursor.execute(setting)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
