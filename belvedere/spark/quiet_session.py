@@ -7,6 +7,7 @@ lines are told where the JVM dies.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import signal
@@ -97,8 +98,21 @@ def jvm_of(spark: SparkSession) -> subprocess.Popen[bytes] | None:
     return found
 
 
+def _let_calls_go() -> None:
+    """Say nothing of calls that other threads still make to a JVM that is being ended."""
+    for name in (None, "py4j", "py4j.clientserver", "py4j.java_gateway"):
+        logger = logging.getLogger(name)
+        if _is_no_call not in logger.filters:
+            logger.addFilter(_is_no_call)
+
+
+def _is_no_call(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
+
+
 def let_spark_go(spark: SparkSession) -> None:
     """Tell the session's JVM to end, and do not wait for it."""
+    _let_calls_go()
     process = jvm_of(spark)
     if process is not None and process.stdin is not None:
         process.stdin.close()  # the JVM ends when this pipe does
@@ -106,6 +120,7 @@ def let_spark_go(spark: SparkSession) -> None:
 
 def end_spark(spark: SparkSession) -> None:
     """See the session's JVM off within `ENDING` seconds; it may be gone already. Nothing that it holds is needed again."""
+    _let_calls_go()
     process = jvm_of(spark)
     if process is None:  # somebody else's
         spark.stop()
