@@ -60,9 +60,12 @@ def share_joins(plans: Mapping[str, Node]) -> dict[str, Node]:
     groups: dict[tuple[object, ...], list[_Shape]] = {}
     kept = set()
     for plan in plans.values():
+        first = _first_operator(plan)
         for join in _joins(plan):
-            groups.setdefault((shape := _shape(join)).key, []).append(shape)
-        kept |= {s.key for j in _kept_joins(plan) if not (s := _shape(j)).clock}
+            shape = _shape(join)
+            groups.setdefault(shape.key, []).append(shape)
+            if join is not first and not shape.clock:
+                kept.add(shape.key)
     shared = {key: _together(shapes) for key, shapes in groups.items() if key in kept and len(shapes) > 1}
     return {name: _replaced(plan, shared) for name, plan in plans.items()}
 
@@ -78,17 +81,11 @@ def _joins(node: Node) -> Iterator[Join]:
             yield from _joins(below)
 
 
-def _kept_joins(plan: Node) -> Iterator[Join]:
-    """Those below a nonlinear operator; the rows of one at the top of a view are stored as the view alone."""
-    top = plan
-    while is_linear(top) and len(top.inputs) == 1:
-        top = top.inputs[0]
-    if isinstance(top, Join) and top.kind is JoinKind.INNER:
-        for side in _leaves(top):
-            yield from _joins(side)
-    else:
-        for below in top.inputs:
-            yield from _joins(below)
+def _first_operator(plan: Node) -> Node:
+    """What is below the linear operators on top of a plan. The rows of a join there are stored as the view alone."""
+    while is_linear(plan) and len(plan.inputs) == 1:
+        plan = plan.inputs[0]
+    return plan
 
 
 def _leaves(node: Node) -> Iterator[Node]:

@@ -1,6 +1,6 @@
 """Where each stream stands: its bounds, and the producers that hold them back.
 
-In: the catalog and the clocks after an epoch. Out: one `Standing` per event-time column, for people and for `/status`.
+In: the catalog and the clocks after an epoch. Out: one `Standing` per event-time column, for people (`/status` also names all producers).
 """
 
 from __future__ import annotations

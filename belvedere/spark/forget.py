@@ -5,14 +5,12 @@ In: the epoch's bounds and changes. Out: fewer stored rows; no view changes. Not
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from belvedere.incremental.final import final_below
 from belvedere.incremental.pipeline import Pipeline
-from belvedere.plan.monotone import NEVER
+from belvedere.plan.monotone import EPOCH, NEVER
 from belvedere.spark.stages import Context
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def forget_final(pipeline: Pipeline, context: Context, done: dict[tuple[str, str], int]) -> None:
@@ -24,7 +22,7 @@ def forget_final(pipeline: Pipeline, context: Context, done: dict[tuple[str, str
             if bound == NEVER or (done.get((name, column)) == bound and name not in context.deltas):
                 continue
             try:
-                last = _EPOCH + timedelta(microseconds=bound - 1)
+                last = EPOCH + timedelta(microseconds=bound - 1)
             except OverflowError:
                 continue
             context.transaction.delete_range(name, column, last)

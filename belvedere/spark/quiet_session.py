@@ -101,9 +101,7 @@ def jvm_of(spark: SparkSession) -> subprocess.Popen[bytes] | None:
 def _let_calls_go() -> None:
     """Say nothing of calls that other threads still make to a JVM that is being ended."""
     for name in (None, "py4j", "py4j.clientserver", "py4j.java_gateway"):
-        logger = logging.getLogger(name)
-        if _is_no_call not in logger.filters:
-            logger.addFilter(_is_no_call)
+        logging.getLogger(name).addFilter(_is_no_call)  # once, however often it is asked
 
 
 def _is_no_call(record: logging.LogRecord) -> bool:
@@ -120,7 +118,6 @@ def let_spark_go(spark: SparkSession) -> None:
 
 def end_spark(spark: SparkSession) -> None:
     """See the session's JVM off within `ENDING` seconds; it may be gone already. Nothing that it holds is needed again."""
-    _let_calls_go()
     process = jvm_of(spark)
     if process is None:  # somebody else's
         spark.stop()

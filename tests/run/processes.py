@@ -19,9 +19,11 @@ OPENER = build_opener(ProxyHandler({}))
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
-def start_run(script: Path, *arguments: str) -> subprocess.Popen[str]:
-    """`belvedere run` of a script, on a free port."""
+def start_run(script: Path, *arguments: str, file_limit: int | None = None) -> subprocess.Popen[str]:
+    """`belvedere run` of a script, on a free port; none of its files may grow beyond `file_limit` (in units of `ulimit -f`)."""
     command = [sys.executable, "-m", "belvedere.cli", "run", str(script), "--port", "0", *arguments]
+    if file_limit is not None:
+        command = ["bash", "-c", f'ulimit -f {file_limit}; exec "$0" "$@"', *command]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

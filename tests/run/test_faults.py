@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -145,19 +144,7 @@ def test_spark_dies(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> N
 def test_the_stores_disk_is_full(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> None:
     """No file may grow beyond a limit: the store's cannot. The run ends with the reason; with space it goes on where it was."""
     script = script_in(tmp_path)
-    limited = [
-        "bash",
-        "-c",
-        'ulimit -f 3000; exec "$0" "$@"',
-        sys.executable,
-        "-m",
-        "belvedere.cli",
-        "run",
-        str(script),
-        "--port",
-        "0",
-    ]
-    process = subprocess.Popen(limited, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start_run(script, file_limit=3000)
     processes.append(process)
     url = first_line(process)
     drain(process)
@@ -185,19 +172,7 @@ def test_the_stores_disk_is_full(tmp_path: Path, processes: list[subprocess.Pope
 def test_the_journals_disk_is_full(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> None:
     """Pushes that do not fit are refused whole (507); the others are there once, and smaller ones are still taken."""
     script = script_in(tmp_path)
-    limited = [
-        "bash",
-        "-c",
-        'ulimit -f 20000; exec "$0" "$@"',
-        sys.executable,
-        "-m",
-        "belvedere.cli",
-        "run",
-        str(script),
-        "--port",
-        "0",
-    ]
-    process = subprocess.Popen(limited, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start_run(script, file_limit=20000)
     processes.append(process)
     url = first_line(process)
     lines = drain(process)

@@ -20,6 +20,7 @@ from belvedere.lang.window_by_functions import DURATION, canonical, duration_mic
 from belvedere.lang.window_by_type_rules import arithmetic_type, cast_type
 from belvedere.schema import TIMESTAMP
 from belvedere.spark.window_by.sql_values import (
+    DAY,
     MISSING_VALUE,
     NULL,
     Object,
@@ -35,12 +36,6 @@ from belvedere.spark.window_by.sql_values import (
     sql_type,
 )
 
-DAY = 86_400_000_000
-SQL_TYPES = {
-    pa.int64(): "BIGINT", pa.int32(): "INT", pa.int16(): "SMALLINT", pa.int8(): "TINYINT", pa.float64(): "DOUBLE", pa.float32(): "FLOAT",
-    pa.string(): "STRING", pa.bool_(): "BOOLEAN", pa.date32(): "DATE", TIMESTAMP: "TIMESTAMP", DURATION: "BIGINT", pa.binary(): "BINARY",
-    pa.null(): "VOID", pa.timestamp("us"): "TIMESTAMP_NTZ",
-}  # fmt: skip
 UNIT_MICROS = {
     "WEEK": 7 * DAY,
     "DAY": DAY,

@@ -20,15 +20,6 @@ SQL_TYPES = {
     pa.string(): "STRING", pa.bool_(): "BOOLEAN", pa.date32(): "DATE", TIMESTAMP: "TIMESTAMP", DURATION: "BIGINT", pa.binary(): "BINARY",
     pa.null(): "VOID", pa.timestamp("us"): "TIMESTAMP_NTZ",
 }  # fmt: skip
-UNIT_MICROS = {
-    "WEEK": 7 * DAY,
-    "DAY": DAY,
-    "HOUR": DAY // 24,
-    "MINUTE": 60_000_000,
-    "SECOND": 1_000_000,
-    "MILLISECOND": 1000,
-    "MICROSECOND": 1,
-}
 
 
 class Untranslatable(Exception):
