@@ -20,6 +20,7 @@ from graphql import (
     ValueNode,
 )
 
+from belvedere.api.conditions import as_list, is_keyed, where
 from belvedere.api.entities import Entity, Model, Relation, Template
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
 from belvedere.api.limits import Limits
@@ -28,18 +29,13 @@ from belvedere.api.values import Fixed, Given, Scalar, Source, Values
 from belvedere.catalog import Parameter as TemplateParameter
 from belvedere.schema import TIMESTAMP, Column
 from belvedere.store.query import (
-    LIMIT_MOST,
     Comparison,
-    Condition,
     Constant,
     Every,
     Field,
     Instant,
     Leaf,
-    Membership,
-    Negation,
     Nested,
-    NullTest,
     Operator,
     PageNames,
     Parameter,
@@ -47,24 +43,10 @@ from belvedere.store.query import (
     Read,
     Role,
     Shape,
-    Some,
     Sort,
 )
 from belvedere.store.query_plans import plan_order
 from belvedere.store.query_sql import ordered
-
-COMPARISONS = {
-    "eq": (Operator.EQ, Role.EXACT),
-    "neq": (Operator.NEQ, Role.EXACT),
-    "gt": (Operator.GT, Role.FLOOR),
-    "gte": (Operator.GTE, Role.CEILING),
-    "lt": (Operator.LT, Role.CEILING),
-    "lte": (Operator.LTE, Role.FLOOR),
-    "like": (Operator.LIKE, Role.LIKE),
-    "ilike": (Operator.ILIKE, Role.ILIKE),
-    "startsWith": (Operator.STARTS_WITH, Role.PREFIX),
-    "contains": (Operator.CONTAINS, Role.PREFIX),
-}
 
 
 @dataclass(frozen=True)
@@ -207,20 +189,20 @@ class Planner:
         arguments = self.arguments(nodes[0])
         as_of = self.then(entity, nodes[0], arguments, relation)
         fields, costs = self.fields_of(entity, nodes, depth)
-        where = self.where(entity, arguments.get("filter"))
+        condition = where(entity, arguments.get("filter"), self.parameter)
         limit, source = self.limit(arguments.get("limit"), "limit")
         query = Query(
             entity.id,
             entity.schema,
             fields,
-            where=where,
+            where=condition,
             order=self.order(entity, arguments.get("order")),
             limit=limit,
             offset=self.offset(arguments.get("offset")),
             link=None if relation is None else relation.link,
             as_of=as_of,
         )
-        return query, Cost(len(fields), 1 if _is_keyed(entity, where) else source, tuple(costs))
+        return query, Cost(len(fields), 1 if is_keyed(entity, condition) else source, tuple(costs))
 
     def relation(self, relation: Relation, nodes: list[FieldNode], depth: int) -> tuple[Query, Cost]:
         """Related rows, or the one related row."""
@@ -255,7 +237,7 @@ class Planner:
             entity.schema,
             (),
             Shape.PAGE,
-            where=self.where(entity, arguments.get("filter")),
+            where=where(entity, arguments.get("filter"), self.parameter),
             order=self.order(entity, arguments.get("order")),
             limit=limit,
             page=names,
@@ -406,66 +388,6 @@ class Planner:
     def _enum(self, given: Given) -> str | None:
         """An enum that came in a variable: a string there, and part of the plan's shape."""
         return str(self.values.scalar(given)) if isinstance(given, Scalar) else None
-
-    # conditions
-
-    def where(self, entity: Entity, given: Given | None) -> Condition | None:
-        """A filter as a condition; None for none."""
-        if not isinstance(given, dict) or not given:
-            return None
-        parts = self._conditions(entity, given)
-        return parts[0] if len(parts) == 1 else Every(tuple(parts))
-
-    def _conditions(self, entity: Entity, given: dict[str, Given]) -> list[Condition]:
-        parts: list[Condition] = []
-        for name, value in given.items():
-            if name in entity.columns:
-                parts += self._column_conditions(entity.columns[name], name, value)
-            elif not (isinstance(value, Fixed) and value.value is None):
-                parts.append(self._combined(entity, name, value))
-        return parts
-
-    def _combined(self, entity: Entity, name: str, value: Given) -> Condition:
-        parts = tuple(Every(tuple(self._conditions(entity, p))) for p in as_list(value) if isinstance(p, dict))
-        if name == "not":
-            return Negation(parts[0])
-        return Every(parts) if name == "and" else Some(parts)
-
-    def _column_conditions(self, column: Column, name: str, given: Given) -> list[Condition]:
-        if not isinstance(given, dict):
-            return []
-        return [self._column_condition(column, f"{name}.{operator}", operator, value) for operator, value in given.items()]
-
-    def _column_condition(self, column: Column, name: str, operator: str, value: Given) -> Condition:
-        if operator == "isNull":
-            if not isinstance(value, Fixed) or value.value is None:
-                raise RequestError(BAD_VALUE, f"`{name}` takes true or false")
-            return NullTest(column.name, bool(value.value))
-        if operator in ("in", "notIn"):
-            if isinstance(value, Fixed) and value.value is None:
-                raise RequestError(BAD_VALUE, f"`{name}` must not be null", "write `isNull: true` to ask for missing values")
-            given = as_list(value)
-            if len(given) > LIMIT_MOST:
-                raise RequestError(LIMIT_EXCEEDED, f"`{name}` takes at most {LIMIT_MOST} values")
-            values = tuple(self.parameter(v, column, Role.EXACT, name) for v in given)
-            among = Membership(column.name, values)
-            return among if operator == "in" else Negation(among)
-        printed, role = COMPARISONS[operator]
-        return Comparison(column.name, printed, self.parameter(value, column, role, name))
-
-
-def as_list(given: Given | None) -> list[Any]:
-    """A value where a list may stand: GraphQL takes one value for a list of one."""
-    if given is None or (isinstance(given, Fixed) and given.value is None):
-        return []
-    return given if isinstance(given, list) else [given]
-
-
-def _is_keyed(entity: Entity, where: Condition | None) -> bool:
-    """Whether a condition fixes the whole key, so that at most one row has it."""
-    parts = where.parts if isinstance(where, Every) else (where,)
-    fixed = {p.column for p in parts if isinstance(p, Comparison) and p.operator is Operator.EQ}
-    return bool(entity.key) and all(c.name in fixed for c in entity.key.values())
 
 
 def _given_or_default(arguments: Mapping[str, Given], name: str, parameter: TemplateParameter) -> Given:

@@ -35,8 +35,9 @@ from belvedere.plan.nodes import (
 from belvedere.schema import Schema
 from belvedere.store.identifiers import identifier
 from belvedere.store.query import Sort
-from belvedere.store.query_expressions import Scope, Typed, print_expression
+from belvedere.store.query_expressions import print_expression
 from belvedere.store.query_forms import FORMS
+from belvedere.store.query_typed import Scope, Typed
 
 _JOINS = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
 CLOCKS = {"sqlite": "e.clock", "postgres": "(TIMESTAMPTZ 'epoch' + e.clock * INTERVAL '1 microsecond')"}

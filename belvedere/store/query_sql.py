@@ -43,9 +43,10 @@ from belvedere.store.query import (
     Sort,
     total_order,
 )
-from belvedere.store.query_expressions import Scope, Typed, print_expression
+from belvedere.store.query_expressions import print_expression
 from belvedere.store.query_forms import FORMS, Forms, concatenation, literal
 from belvedere.store.query_plans import CLOCKS, print_plan
+from belvedere.store.query_typed import Scope, Typed
 from belvedere.store.query_values import Convert, converter
 
 EPOCH = 'SELECT {} FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1'

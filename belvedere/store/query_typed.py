@@ -1,0 +1,135 @@
+"""Typed SQL of stored values, and how two of them are brought to forms that the store compares as Spark does.
+
+In: SQL with Arrow types. Out: the same values as SQL in comparable forms; what has none is refused with B8020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.errors import BelvedereError, fail
+from belvedere.plan.nodes import Expr
+from belvedere.schema import TIMESTAMP
+from belvedere.store.query_forms import FORMS
+from belvedere.store.query_values import microseconds
+
+types = pa.types
+
+
+@dataclass(frozen=True)
+class Typed:
+    """SQL and the type of its value. `type` None is the type of a bare NULL."""
+
+    sql: str
+    type: pa.DataType | None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What names mean in an expression: `column` gives SQL and type, `arguments` those of a template."""
+
+    dialect: str
+    column: Callable[[exp.Column], tuple[str, pa.DataType]]
+    arguments: Mapping[str, Typed] = field(default_factory=dict)
+    clock: str = "e.clock"
+    aggregates: bool = False
+
+
+def refused(tree: Expr, why: str = "") -> BelvedereError:
+    """The diagnostic for an expression that the store cannot say exactly."""
+    text = tree.sql("spark")
+    hint = "compute the value in a view and name its column here"
+    return fail("B8020", f"`{text}` cannot be computed when it is read{': ' + why if why else ''}", hint=hint)
+
+
+def alike(tree: Expr, left: Typed, right: Typed, scope: Scope) -> tuple[Typed, Typed]:
+    """Both sides in forms that the store compares as Spark compares the values."""
+    forms = FORMS[scope.dialect]
+    if left.type is None or right.type is None:
+        return left, right
+    left, right = _as_time(left, right, scope), _as_time(right, left, scope)
+    a, b = left.type, right.type
+    assert a is not None
+    assert b is not None
+    if types.is_nested(a) or types.is_nested(b):
+        raise refused(tree, "nested values are not compared")
+    if types.is_decimal(a) or types.is_decimal(b):
+        return _alike_decimals(tree, left, right, scope)
+    if _is_number(a) and _is_number(b):
+        if types.is_floating(a) != types.is_floating(b) and (_is_long(a) or _is_long(b)):
+            raise refused(tree, "a BIGINT is not compared with a DOUBLE")
+        return left, right
+    if _family(a) != _family(b):
+        raise refused(tree, f"{a} is not compared with {b}")
+    return Typed(forms.column(left.sql, a), a), Typed(forms.column(right.sql, b), b)
+
+
+def _as_time(value: Typed, other: Typed, scope: Scope) -> Typed:
+    """A string literal beside a timestamp is a timestamp."""
+    assert other.type is not None
+    if types.is_timestamp(other.type) and value.type == pa.string() and value.sql.startswith("'"):
+        return timestamp_literal(value.sql[1:-1], scope)
+    return value
+
+
+def timestamp_literal(text: str, scope: Scope) -> Typed:
+    try:
+        value = microseconds(text)
+    except ValueError as error:
+        raise fail("B8020", str(error), hint="write TIMESTAMP '2020-01-01 08:07:00'") from None
+    return Typed(_instant_sql(value, scope), TIMESTAMP)
+
+
+def _instant_sql(value: int, scope: Scope) -> str:
+    if scope.dialect == "sqlite":
+        return str(value)
+    return f"(TIMESTAMPTZ 'epoch' + INTERVAL '{value // 1_000_000} seconds {value % 1_000_000} microseconds')"
+
+
+def _alike_decimals(tree: Expr, left: Typed, right: Typed, scope: Scope) -> tuple[Typed, Typed]:
+    a, b = left.type, right.type
+    assert a is not None
+    assert b is not None
+    if types.is_floating(a) or types.is_floating(b) or not (_is_number(a) and _is_number(b)):
+        raise refused(tree, f"{a} is not compared with {b}")
+    if scope.dialect == "postgres" or a == b:
+        return left, right
+    scale = max(_scale(a), _scale(b))
+    if any(_precision(t) - _scale(t) + scale > 18 for t in (a, b)):
+        raise refused(tree, "decimals of different scale need more than 18 digits")
+    return _scaled(left, a, scale), _scaled(right, b, scale)
+
+
+def _scaled(value: Typed, type_: pa.DataType, scale: int) -> Typed:
+    factor = 10 ** (scale - _scale(type_))
+    return value if factor == 1 else Typed(f"({value.sql}*{factor})", type_)
+
+
+def _scale(type_: pa.DataType) -> int:
+    return int(type_.scale) if types.is_decimal(type_) else 0
+
+
+def _precision(type_: pa.DataType) -> int:
+    if types.is_decimal(type_):
+        return int(type_.precision)
+    return {8: 3, 16: 5, 32: 10}.get(type_.bit_width, 19)
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_))
+
+
+def _is_long(type_: pa.DataType) -> bool:
+    return bool(types.is_integer(type_) and type_.bit_width == 64)
+
+
+def _family(type_: pa.DataType) -> str:
+    if types.is_timestamp(type_):
+        return "timestamp"
+    if types.is_string(type_) or types.is_large_string(type_):
+        return "string"
+    return str(type_)
