@@ -132,6 +132,10 @@ class Relationship:
     doc: str | None = None
     alias: str = ""
     """The target's alias in the definition, for people."""
+    kept: str | None = None
+    """The id of the table that keeps the related rows per row of the owner, where the API cannot find them when it reads."""
+    kept_order: tuple[Order, ...] = ()
+    """The order among columns of that table."""
 
     @property
     def to_one(self) -> bool:

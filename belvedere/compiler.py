@@ -1,7 +1,7 @@
 """A script's text -> a catalog.
 
 In: text, the path it came from and the project file's contents. Out: `Compiled`: the catalog and every diagnostic of parsing and
-lowering, and of the query templates that the store cannot answer. Starts no JVM; reads a sample of source files for the columns of imports.
+lowering, and of what the store cannot answer when it is read. Starts no JVM; reads a sample of source files for the columns of imports.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from belvedere.catalog import Catalog
+from sqlglot import exp
+
+from belvedere.catalog import Catalog, Relationship
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.lower import lower_script
 from belvedere.lang.parse import parse_script
@@ -40,11 +42,48 @@ def compile_script(text: str, *, path: Path | str | None = None, project: Projec
     catalog, found = lower_script(script, path=Path(path) if path is not None else None, project=project)
     if project is not None and project.on_error == "null":
         catalog = replace(catalog, views={i: replace(v, plan=forgive(v.plan)) for i, v in catalog.views.items()})
-    compiled = Compiled(catalog, (*script.diagnostics, *found))
-    if compiled.ok:
+    if Compiled(catalog, (*script.diagnostics, *found)).ok:
+        catalog, kept = with_kept_links(catalog)
+        found += kept
         found += (*refused_streams(catalog), *unanswered_templates(catalog))
     diagnostics = sorted(dict.fromkeys((*script.diagnostics, *found)), key=lambda d: d.span.start if d.span is not None else -1)
     return Compiled(catalog, tuple(diagnostics))
+
+
+def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
+    """The catalog with a table for every relationship that the API shows and the store cannot compute; a notice (B8022) for each."""
+    computed = [r for r in catalog.relationships if _is_computed(r) and _is_shown(r, catalog)]
+    if not computed:
+        return catalog, ()
+    from belvedere.lang.kept_links import keep_link  # loaded by the few scripts that have such relationships
+    from belvedere.store.query import Link
+    from belvedere.store.query_sql import check_link
+
+    found: list[Diagnostic] = []
+    for r in computed:
+        try:
+            check_link(Link(r.pairs, r.residual, r.order, r.limit), catalog.schema_of(r.owner), catalog.schema_of(r.target))
+        except BelvedereError as error:
+            catalog = keep_link(catalog, r)
+            name = f"{_name(catalog, r.owner)}.{r.name}"
+            why = error.diagnostics[0].message.replace("target.", f"{r.alias or _name(catalog, r.target)}.")
+            hint = f"call it `_{r.name}` if the API need not show it: then nothing is stored for it"
+            found.append(Diagnostic("B8022", f"the rows of `{name}` are stored: {why}", Severity.NOTICE, r.span, hint=hint))
+    return catalog, tuple(found)
+
+
+def _is_computed(relationship: Relationship) -> bool:
+    """Whether more than equal columns and an order by columns makes it."""
+    return relationship.residual is not None or any(not isinstance(o.expr, exp.Column) for o in relationship.order)
+
+
+def _is_shown(relationship: Relationship, catalog: Catalog) -> bool:
+    return not relationship.name.startswith("_") and {relationship.owner, relationship.target} <= catalog.public
+
+
+def _name(catalog: Catalog, relation: str) -> str:
+    found = catalog.inputs.get(relation) or catalog.views.get(relation) or catalog.subscriptions[relation]
+    return found.name
 
 
 def refused_streams(catalog: Catalog) -> tuple[Diagnostic, ...]:

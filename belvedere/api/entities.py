@@ -155,6 +155,9 @@ def _with_relations(catalog: Catalog, entity: Entity, entities: Mapping[str, Ent
     for relationship in catalog.relationships:
         if relationship.owner != entity.id or relationship.target not in entities or relationship.name.startswith("_"):
             continue
+        if relationship.kept in entities:
+            own[relationship.name.casefold()] = _from_kept(catalog, relationship)
+            continue
         try:
             relation = _from_relationship(relationship)
             check_link(relation.link, entity.schema, entities[relation.target].schema)
@@ -175,6 +178,15 @@ def _with_relations(catalog: Catalog, entity: Entity, entities: Mapping[str, Ent
 def _from_relationship(relationship: Relationship) -> Relation:
     link = Link(relationship.pairs, relationship.residual, relationship.order, relationship.limit)
     return Relation(relationship.name, relationship.target, link, relationship.to_one, relationship.doc)
+
+
+def _from_kept(catalog: Catalog, relationship: Relationship) -> Relation:
+    """A relationship whose rows are stored: those of a row of the owner are found by its key."""
+    view = catalog.views[relationship.kept or ""]
+    link = Link(
+        tuple((theirs, own) for own, theirs in view.parent_key), order=relationship.kept_order, limit=relationship.limit
+    )
+    return Relation(relationship.name, view.id, link, relationship.to_one, relationship.doc)
 
 
 def _nesting(catalog: Catalog, entity: Entity, entities: Mapping[str, Entity]) -> Iterable[Relation]:

@@ -178,7 +178,7 @@ class PathExpansion:
     def _target(self, found: Relationship, alias: str, select: exp.Select, linking: Sequence[str]) -> exp.Expr:
         """The table of a relationship; with LIMIT, its first rows per key (the seed's second figure)."""
         name = exp.to_identifier(found.target, quoted="." in found.target or "~" in found.target)
-        if found.limit is None:
+        if found.limit is None or self._is_unique(found):
             return exp.Table(this=name, alias=exp.TableAlias(this=exp.to_identifier(alias)))
         read = {c.name.casefold() for c in select.find_all(exp.Column)} | {t.casefold() for _, t in found.pairs}
         read |= {name.casefold() for name in linking}
@@ -197,6 +197,11 @@ class PathExpansion:
         first = bound(this=exp.column("row_no"), expression=exp.Literal.number(found.limit))
         cut = exp.select(*columns).from_(numbered.subquery()).where(first)
         return cut.subquery(alias)
+
+    def _is_unique(self, found: Relationship) -> bool:
+        """Whether the key of the target is given, so that LIMIT cuts nothing."""
+        key = self.catalog.schema_of(found.target).key
+        return found.residual is None and key is not None and {t for _, t in found.pairs} >= set(key)
 
     @staticmethod
     def _lateral(found: Relationship, owner: str, alias: str) -> exp.Expr:

@@ -64,8 +64,8 @@ class Frame:
         """Whether FROM is complete, so that expressions may join related rows to the plan."""
         self.open = False
         """Whether FROM hangs on the row of the query around by more than conditions: it must be joined to that row."""
-        self.navigated: dict[str, exp.Expr] = {}
-        """The values of related rows that were joined, by folded path."""
+        self.navigated: dict[str, dict[str, str]] = {}
+        """The related rows that were joined, by folded path: the internal names of their columns, by folded name."""
 
     @property
     def plan(self) -> Node:

@@ -210,9 +210,10 @@ def _nested_table(definitions: Definitions, parent: Relation, array: Column, spa
     define_nested_data(definitions, definitions.relations[id_], span)
 
 
-def link_nested(definitions: Definitions, parent: Relation, nested: Relation, name: str) -> None:
+def link_nested(definitions: Definitions, parent: Relation, nested: Relation, name: str, doc: str | None = None) -> None:
     """Relationships both ways between a nested table and its parent."""
-    down = RelationshipDefinition(name, nested.id, tuple((p, own) for own, p in nested.parent_key), span=nested.span)
+    pairs = tuple((p, own) for own, p in nested.parent_key)
+    down = RelationshipDefinition(name, nested.id, pairs, span=nested.span, doc=doc)
     definitions.relate(definitions.relations[parent.id], down)
     if nested.schema.find(PARENT) is None:
         up = RelationshipDefinition(PARENT, parent.id, nested.parent_key, limit=1, span=nested.span)

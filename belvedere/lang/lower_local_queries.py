@@ -63,7 +63,7 @@ def define_nested(script: ScriptLowering, owner: Relation, statement: DefineLoca
             "B3043", f"column `{clash.pop()}` is taken by the parent's key", span=statement.span, hint="use another name"
         )
     nested = script.add_view(name, inner.plan, statement.span, statement.doc, query=query, parent=(owner, pairs))
-    link_nested(script.definitions, owner, nested, statement.path.last.text)
+    link_nested(script.definitions, owner, nested, statement.path.last.text, statement.doc)
 
 
 def _implied_group(query: exp.Select, context: Context) -> exp.Select:

@@ -17,7 +17,8 @@ from belvedere.lang.names import did_you_mean
 from belvedere.lang.path_aggregates import path_table
 from belvedere.lang.relationships import present_target
 from belvedere.lang.scope import Scope, Source, dotted
-from belvedere.lang.subqueries import Pending, attach_all, value_of
+from belvedere.lang.subqueries import Inner, Pending, join_single, value_of
+from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr
 
 PATH = "path"
@@ -33,14 +34,16 @@ class Navigation:
     target: Relation
 
     @property
-    def query(self) -> exp.Select:
-        """The column over the related rows."""
+    def path(self) -> str:
+        """The relationships, by folded name."""
+        return ".".join((self.source.alias, *(s.name for s in self.steps))).casefold()
+
+    def query(self, column: exp.Expr) -> exp.Select:
+        """A column (or `*`) over the related rows."""
         table = path_table([exp.to_identifier(self.source.alias, quoted=True), *(s.copy() for s in self.steps)])
         table.set("alias", exp.TableAlias(this=exp.to_identifier(PATH)))
-        value: exp.Expr = exp.Column(this=self.rest[0].copy(), table=exp.to_identifier(PATH))
+        value = exp.Column(this=column, table=exp.to_identifier(PATH))
         value.meta.update(self.rest[0].meta)
-        for field in self.rest[1:]:
-            value = exp.Dot(this=value, expression=field.copy())
         return exp.Select(expressions=[value], from_=exp.From(this=table))
 
 
@@ -74,31 +77,40 @@ def _walk(context: Context, source: Source, parts: Sequence[exp.Identifier]) -> 
 def navigate(frame: Frame, found: Navigation, pending: list[Pending], written: exp.Expr) -> Expr:
     """The value at the end; NULL where there is no related row."""
     context = frame.context
-    path = ".".join((found.source.alias, *(s.name for s in (*found.steps, *found.rest))))
-    known = frame.navigated.get(path.casefold())
-    if known is not None:
-        return known.copy()
-    if found.target.schema.find(found.rest[0].name) is None:
+    last = found.target.schema.find(found.rest[0].name)
+    if last is None:
         shown = f"{found.source.alias}.{dotted(found.steps)}"
         names = [c.name for c in found.target.schema.visible]
         hint = did_you_mean(found.rest[0].name, names)
         raise context.fail("B2002", f"`{shown}` has no column `{found.rest[0].name}`", found.rest[0], hint)
-    query = found.query
-    inner = context.lower_select(query, context, frame.scope)
-    if not inner.single:
-        rows = ".".join(s.name for s in found.steps)
-        last = found.rest[0].name
-        hint = (
-            f"aggregate, as in `max({rows}.{last})` in a column's definition, or join it: `JOIN {found.source.alias}.{rows} x`"
-        )
-        raise context.fail("B4032", f"`{rows}` may lead to more than one row", written, hint)
-    entry = Pending("scalar", query, inner, context, frame.scope, written=written)
-    if not frame.settled:
-        return value_of(pending, entry, [])
-    own: list[Pending] = []
-    frame.plan, value = attach_all(frame.plan, value_of(own, entry, []), own)
-    frame.navigated[path.casefold()] = value
-    return value.copy()
+    if not frame.settled or last.hidden:
+        query = found.query(found.rest[0].copy())
+        inner = context.lower_select(query, context, frame.scope)
+        _check_single(found, inner, written, context)
+        return _fields(value_of(pending, Pending("scalar", query, inner, context, frame.scope, written=written), []), found)
+    if found.path not in frame.navigated:
+        query = found.query(exp.Star())
+        inner = context.lower_select(query, context, frame.scope)
+        _check_single(found, inner, written, context)
+        entry = Pending("scalar", query, inner, context, frame.scope, written=written)
+        frame.plan, outputs = join_single(frame.plan, entry)
+        names = [c.name.casefold() for c in found.target.schema.visible]
+        frame.navigated[found.path] = dict(zip(names, (o.name for o in outputs), strict=True))
+    return _fields(column(frame.navigated[found.path][last.name.casefold()]), found)
+
+
+def _check_single(found: Navigation, inner: Inner, written: exp.Expr, context: Context) -> None:
+    if inner.single:
+        return
+    rows, last = dotted(found.steps), found.rest[0].name
+    hint = f"aggregate, as in `max({rows}.{last})` in a column's definition, or join it: `JOIN {found.source.alias}.{rows} x`"
+    raise context.fail("B4032", f"`{rows}` may lead to more than one row", written, hint)
+
+
+def _fields(value: Expr, found: Navigation) -> Expr:
+    for field in found.rest[1:]:
+        value = exp.Dot(this=value, expression=exp.to_identifier(field.name, quoted=True))
+    return value
 
 
 __all__ = ["Navigation", "navigate", "navigation"]

@@ -71,7 +71,9 @@ def join_relationship(
     by_row = limited and (bool(mixed) or any(x.name not in own for o in order for x in o.expr.find_all(exp.Column)))
     if limited and not by_row:
         partition = tuple(target_column(target, t) for _, t in definition.pairs)
-        right = TopK(right, order, definition.limit, partition=partition)
+        key = right.schema.key
+        if not definition.limit or key is None or not set(key) <= set(partition):  # else each row is alone, as a parent is
+            right = TopK(right, order, definition.limit, partition=partition)
     outer = frame.empty or not any(c.internal in frame.plan.schema.names for c in owner.columns)
     frame.scope.sources.append(target)
     if outer:

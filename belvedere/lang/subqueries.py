@@ -182,6 +182,13 @@ def _attach_scalar(plan: Node, entry: Pending, inner: Inner, outer: Mapping[str,
     return Join(plan, inner.plan, JoinKind.LEFT, condition), column(inner.outputs[0].name)
 
 
+def join_single(plan: Node, entry: Pending) -> tuple[Node, tuple[Item, ...]]:
+    """A LEFT JOIN of a subquery that has at most one row per outer row, and its outputs."""
+    outer = {name: column(name) for name in entry.inner.used}
+    inner = _linked(plan, entry, outer)
+    return Join(plan, inner.plan, JoinKind.LEFT, _condition(inner, outer)), inner.outputs
+
+
 def _grouped(entry: Pending, inner: Inner, items: tuple[Item, ...], keys: tuple[Item, ...] = ()) -> Node:
     links = tuple(_item(inner.plan, name) for _, name, _ in inner.pairs)
     return Aggregate(inner.plan, links + keys, items)

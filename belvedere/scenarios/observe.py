@@ -130,11 +130,20 @@ def _diagnostics(world: World, step: Step) -> Observed:
 def _exported(world: World, step: Step) -> Observed:
     sink, target = step.arguments["sink"], step.arguments["target"]
     files: list[Path] = sorted((world.sinks / sink / target).glob("*")) if (world.sinks / sink / target).is_dir() else []
-    lines = [
-        line for file in files for line in (file.name, *(f"  {row}" for row in file.read_text(encoding="utf-8").splitlines()))
-    ]
+    lines = [line for file in files for line in (file.name, *(f"  {row}" for row in _delivered(file)))]
     lines += [line for line in world.console.splitlines() if line.startswith(f"{target} ")]
     return text_of(lines, step)
+
+
+def _delivered(file: Path) -> list[str]:
+    """The lines of a file; of a Parquet file its rows as JSON."""
+    if file.suffix != ".parquet":
+        return file.read_text(encoding="utf-8").splitlines()
+    import pyarrow.parquet as pq
+
+    from belvedere.spark.sinks import json_lines
+
+    return json_lines(pq.read_table(file, partitioning=None))
 
 
 def _explain(world: World, step: Step) -> Observed:

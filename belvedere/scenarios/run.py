@@ -120,7 +120,7 @@ def _script(scenario: Scenario, file: Path) -> tuple[str, str]:
 def _inside(project: Project, folder: Path) -> Project:
     """The project with sinks that lead into a folder: a test delivers to nobody."""
     sinks = {
-        name: sink if sink.connector == "console" else Sink(name, "files", folder / name, "json")
+        name: sink if sink.connector == "console" else Sink(name, "files", folder / name, sink.format)
         for name, sink in project.sinks.items()
     }
     return replace(project, sinks=sinks)

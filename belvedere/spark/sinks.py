@@ -67,8 +67,12 @@ def _write_json(events: pa.Table, file: Any) -> None:
 
 
 def _write_csv(events: pa.Table, file: Any) -> None:
-    plain = [c if not pa.types.is_nested(c.type) else pa.array([_json(v) for v in c.to_pylist()]) for c in events.columns]
+    plain = [c if not pa.types.is_nested(c.type) else _texts(c.to_pylist()) for c in events.columns]
     pc.write_csv(pa.table(plain, names=events.schema.names), file)
+
+
+def _texts(values: list[Any]) -> pa.Array:
+    return pa.array([None if v is None else _json(v) for v in values], pa.string())
 
 
 _WRITERS: Mapping[str, Callable[[pa.Table, Any], None]] = {

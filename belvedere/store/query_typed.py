@@ -41,7 +41,7 @@ class Scope:
 
 def refused(tree: Expr, why: str = "") -> BelvedereError:
     """The diagnostic for an expression that the store cannot say exactly."""
-    text = tree.sql("spark")
+    text = tree.sql("spark").replace("`", "")
     hint = "compute the value in a view and name its column here"
     return fail("B8020", f"`{text}` cannot be computed when it is read{': ' + why if why else ''}", hint=hint)
 

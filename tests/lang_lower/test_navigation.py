@@ -31,13 +31,14 @@ Machines.home := JOIN Sites s ON s.site = _.site;
             ["sensorid", "temp", "more"],
             1,
         ),
+        ("V := SELECT lastReading.temp, s.LastReading.n FROM Sensors s", ["temp", "n"], 1),
         ("V := SELECT s.machine.home.addr.zip FROM Sensors s", ["zip"], 1),
         ("V := SELECT i.parent.label, i.i FROM Groups.items i", ["label", "i"], 1),
         ("V := SELECT sensorid FROM Sensors WHERE machine.name = 'x' ORDER BY machine.name LIMIT 3", ["sensorid"], 1),
         ("V := SELECT s.machine.name, max(s.lastReading.temp) AS t FROM Sensors s GROUP BY s.machine.name", ["name", "t"], 2),
     ],
 )
-def test_it_is_a_left_join_once_per_value(query: str, columns: list[str], joins: int) -> None:
+def test_it_is_a_left_join_once_per_path(query: str, columns: list[str], joins: int) -> None:
     compiled = compile_script(BASE + query)
     assert compiled.ok, compiled.diagnostics
     view = compiled.catalog.views["V"]

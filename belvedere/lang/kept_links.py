@@ -1,0 +1,129 @@
+"""Keep the rows of a relationship as a table under its owner, for an API that cannot compute the relationship when it reads.
+
+In: a catalog and one of its relationships (`T.r := JOIN X x ON ... ORDER BY ... LIMIT n`). Out: the catalog with a nested table `T.r` that
+has the columns of X, hidden ones for the owner's key and for what the rows are ordered by, and the relationships of X. Which relationships
+need that is decided by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sqlglot import exp
+
+from belvedere.catalog import Catalog, Relationship, View
+from belvedere.lang.definitions import OWNER, TARGET
+from belvedere.lang.infer import Inference
+from belvedere.lang.script_lowering import finish_plan
+from belvedere.lang.types import Typed
+from belvedere.plan.expressions import column, conjunction
+from belvedere.plan.keys import unused_name
+from belvedere.plan.nodes import Expr, Item, Join, JoinKind, Node, Order, Project, Scan, TopK
+from belvedere.schema import Schema
+
+ORDER = "_order"
+
+
+def keep_link(catalog: Catalog, relationship: Relationship) -> Catalog:
+    """The catalog with the relationship's rows as a table; unchanged where the table's name is taken."""
+    owner, target = catalog.schema_of(relationship.owner), catalog.schema_of(relationship.target)
+    id_ = f"{_name(catalog, relationship.owner)}.{relationship.name}"
+    if catalog.find(id_) is not None:
+        return catalog
+    related, orders = _related(relationship, owner, target)
+    items, pairs = _items(related.schema, owner, target)
+    kept_order = []
+    for n, order in enumerate(orders, 1):
+        item = _item(unused_name(f"{ORDER}{n}", {i.name for i in items}), order.expr, related.schema)
+        items.append(item)
+        kept_order.append(replace(order, expr=column(item.name)))
+    plan = finish_plan(Project(related, tuple(items)))
+    name = ".".join(f"`{part}`" for part in id_.split("."))
+    sql = f"{name} := SELECT x.* FROM {OWNER}.`{relationship.name}` x"
+    span, doc = relationship.span, relationship.doc
+    view = View(id_, id_, plan, plan.schema, span, doc, relationship.owner, pairs, sql)
+    kept = replace(relationship, kept=id_, kept_order=tuple(kept_order))
+    links = tuple(kept if r is relationship else r for r in catalog.relationships)
+    onward = tuple(replace(r, owner=id_) for r in _onward(catalog, relationship.target))
+    histories = dict(catalog.histories)
+    if relationship.owner in histories and relationship.target in histories:
+        spans = [k for k in (histories[relationship.owner], histories[relationship.target]) if k is not None]
+        histories[id_] = min(spans, default=None)
+    return replace(
+        catalog,
+        views={**catalog.views, id_: view},
+        relationships=links + onward,
+        public=catalog.public | {id_},
+        histories=histories,
+    )
+
+
+def _name(catalog: Catalog, relation: str) -> str:
+    found = catalog.inputs.get(relation) or catalog.views.get(relation) or catalog.subscriptions[relation]
+    return found.name
+
+
+def _related(relationship: Relationship, owner: Schema, target: Schema) -> tuple[Node, list[Order]]:
+    """The rows of the owner beside their related rows, as `_.column` and `target.column`; and the order of these."""
+    left, right = _side(relationship.owner, owner, OWNER), _side(relationship.target, target, TARGET)
+
+    def over(expr: Expr) -> Expr:
+        def change(node: Expr) -> Expr:
+            if not isinstance(node, exp.Column):
+                return node
+            return column(f"{OWNER}.{owner[node.name].name}" if node.table == OWNER else f"{TARGET}.{target[node.name].name}")
+
+        return expr.copy().transform(change)
+
+    equal = [
+        exp.EQ(this=column(f"{TARGET}.{target[theirs].name}"), expression=column(f"{OWNER}.{owner[own].name}"))
+        for own, theirs in relationship.pairs
+    ]
+    rest = [] if relationship.residual is None else [over(relationship.residual)]
+    orders = [replace(o, expr=over(o.expr)) for o in relationship.order]
+    joined: Node = Join(left, right, JoinKind.INNER, conjunction([*equal, *rest]))
+    if relationship.limit is not None:
+        joined = TopK(joined, tuple(orders), relationship.limit, partition=left.schema.key or ())
+    return joined, orders
+
+
+def _side(relation: str, schema: Schema, prefix: str) -> Node:
+    items = (Item(f"{prefix}.{c.name}", column(c.name), c.type, c.nullable, c.hidden, c.doc) for c in schema)
+    return Project(Scan(relation, schema), tuple(items))
+
+
+def _items(joined: Schema, owner: Schema, target: Schema) -> tuple[list[Item], tuple[tuple[str, str], ...]]:
+    """The target's columns, then the owner's key; and the pairs of that key's columns with the owner's."""
+    items = []
+    for c in target.visible:
+        found = joined[f"{TARGET}.{c.name}"]
+        items.append(Item(c.name, column(found.name), c.type, c.nullable, doc=c.doc))
+    pairs = []
+    for key in owner.key or ():
+        own = unused_name(key, {i.name for i in items})
+        c = owner[key]
+        items.append(Item(own, column(f"{OWNER}.{c.name}"), c.type, c.nullable, hidden=True))
+        pairs.append((own, c.name))
+    return items, tuple(pairs)
+
+
+def _item(name: str, expr: Expr, schema: Schema) -> Item:
+    typed = Inference({c.name: Typed(c.type, c.nullable) for c in schema}).typed(expr)
+    return Item(name, expr.copy(), typed.type, typed.nullable, hidden=True)
+
+
+def _onward(catalog: Catalog, target: str) -> Iterator[Relationship]:
+    """The relationships of the target, and its nested tables as relationships."""
+    named = set()
+    for relationship in catalog.relationships:
+        if relationship.owner == target:
+            named.add(relationship.name.casefold())
+            yield relationship
+    for view in catalog.views.values():
+        name = view.name.rpartition(".")[2]
+        if view.parent == target and name.casefold() not in named:
+            yield Relationship(target, name, view.id, tuple((theirs, own) for own, theirs in view.parent_key))
+
+
+__all__ = ["keep_link"]
