@@ -19,7 +19,9 @@ from belvedere.errors import Diagnostic, Severity, Span
 
 FILE_NAME = "belvedere.toml"
 VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
-TOP_KEYS = ("store", "on_error", "script_path", "sources", "sinks", "spark", "api")
+TOP_KEYS = ("store", "on_error", "script_path", "sources", "sinks", "spark", "run", "api")
+RUN_KEYS = ("driver_memory_mb",)
+DRIVER_MEMORY_MB = 1024
 SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "start", "fahrenheit", "move_every")
 FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "multi_line", "max_files")
 SOURCE_OPTIONS = {"files": FILE_OPTIONS, "sensors": SENSOR_OPTIONS}
@@ -88,6 +90,8 @@ class Project:
     sources: Mapping[str, Source] = field(default_factory=dict)
     sinks: Mapping[str, Sink] = field(default_factory=dict)
     spark: Mapping[str, str] = field(default_factory=dict)
+    driver_memory: int = DRIVER_MEMORY_MB << 20
+    """So many bytes of an epoch's rows the driver's process holds at most."""
     api: Mapping[str, Any] = field(default_factory=dict, repr=False)
     diagnostics: tuple[Diagnostic, ...] = ()
 
@@ -148,6 +152,7 @@ class _Reader:
             sources={n: self.source(n, t) for n, t in self.tables(values, "sources").items()},
             sinks={n: self.sink(n, t) for n, t in self.tables(values, "sinks").items()},
             spark={k: _spark_text(v) for k, v in self.table(values, "spark").items()},
+            driver_memory=self.driver_memory(self.table(values, "run")),
             api=self.api(self.table(values, "api")),
             diagnostics=tuple(self.diagnostics),
         )
@@ -198,6 +203,14 @@ class _Reader:
             self.choice(table, "format", section, FORMATS, "json"),
             self.table(table, "options"),
         )
+
+    def driver_memory(self, table: Mapping[str, Any]) -> int:
+        self.known(table, RUN_KEYS, "run")
+        megabytes = table.get("driver_memory_mb", DRIVER_MEMORY_MB)
+        if not (isinstance(megabytes, int) and not isinstance(megabytes, bool) and megabytes > 0):
+            self.report("B9104", "`driver_memory_mb` is a whole number from 1 on", self.at("run", "driver_memory_mb"))
+            return DRIVER_MEMORY_MB << 20
+        return megabytes << 20
 
     def api(self, table: Mapping[str, Any]) -> Mapping[str, Any]:
         self.known(table, API_KEYS, "api")

@@ -23,6 +23,7 @@ from belvedere.rows import arrow_rows, as_instant
 from belvedere.schema import ROWTIME, WEIGHT
 from belvedere.spark.batch import InputLog, run_batch
 from belvedere.spark.engine import Engine, EpochReport
+from belvedere.spark.exchange import DRIVER_MEMORY
 from belvedere.spark.session import SparkSession, local_session
 from belvedere.store import open_store
 from belvedere.store.history import AsOf, rows_as_of
@@ -48,6 +49,7 @@ class Workbench:
             raise BelvedereError(compiled.diagnostics)
         self.diagnostics = compiled.diagnostics
         self._sinks = project.sinks if project is not None else {}
+        self._driver_memory = project.driver_memory if project is not None else None
         self._start(compiled.catalog, store, spark, options)
 
     @classmethod
@@ -59,11 +61,13 @@ class Workbench:
         spark: SparkSession | None = None,
         options: Options | None = None,
         sinks: Mapping[str, Any] | None = None,
+        driver_memory: int | None = None,
     ) -> Workbench:
-        """A Workbench over a catalog that was made already; `sinks` are those of the project file."""
+        """A Workbench over a catalog that was made already; `sinks` and `driver_memory` are those of the project file."""
         made = cls.__new__(cls)
         made.diagnostics = ()
         made._sinks = sinks or {}
+        made._driver_memory = driver_memory
         made._start(catalog, store, spark, options)
         return made
 
@@ -80,7 +84,8 @@ class Workbench:
 
     def _open(self, url: str) -> None:
         self.store = open_store(url)
-        self.engine = Engine(self.spark, self.catalog, self.pipeline, self.store, self._sinks)
+        memory = DRIVER_MEMORY if self._driver_memory is None else self._driver_memory
+        self.engine = Engine(self.spark, self.catalog, self.pipeline, self.store, self._sinks, memory)
         self.store.acquire("workbench", 86_400.0)
         self._intake.resume(self.engine.clocks)
 

@@ -33,6 +33,7 @@ EXAMPLE = ROOT / "examples" / "nexmark"
 QUERIES = [f"Q{n}" for n in range(23)]
 LARGE = ("Q1", "Q4", "Q5", "Q8", "Q17", "Q18")
 STATEFUL = ("Q4", "Q9", "Q17", "Q18")
+MOST = 1_000_000
 START = datetime(2024, 3, 1, 12, 0, tzinfo=UTC)
 STREAMS = ("Person", "Auction", "Bid")
 
@@ -73,7 +74,7 @@ class Bench:
         self.inputs = {i.name.removeprefix("_"): i.id for i in self.wb.catalog.inputs.values()}
         self.first = 0
         self.clock = START
-        self.arrived: dict[str, list[pa.Table]] = {name: [] for name in self.inputs}
+        self.columns: dict[str, list[str]] = {}
 
     def epoch(self, events: int) -> float:
         """Seconds for an epoch of the next events."""
@@ -84,24 +85,35 @@ class Bench:
         self.clock += timedelta(seconds=10)
         tables = {name: rows for name, rows in tables.items() if name in self.inputs}
         for name, rows in tables.items():
-            self.arrived[name].append(rows)
+            self.note(name, rows)
         started = time.perf_counter()
         self.wb.engine.run_epoch({self.inputs[name]: rows for name, rows in tables.items()}, self.clock)
         return time.perf_counter() - started
 
+    def fill(self, events: int) -> None:
+        """Let so many events arrive, in epochs of a million at most."""
+        for first in range(0, events, MOST):
+            self.epoch(min(MOST, events - first))
+
+    def note(self, name: str, rows: pa.Table) -> None:
+        """Keep what arrives for the recomputations, in files."""
+        from belvedere.spark.ingest import stamp
+
+        source = self.wb.catalog.inputs[self.inputs[name]]
+        stamped = stamp(rows, source, self.first, START).select(source.schema.names)
+        self.columns[name] = rows.schema.names
+        path = self.folder / "arrived" / name / f"{self.first}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(stamped, path, row_group_size=250_000)
+
     def spark_batch(self) -> float:
         """Seconds for Spark to compute the view anew from Parquet files."""
         from belvedere.spark.batch import full_plan
-        from belvedere.spark.ingest import stamp
         from belvedere.spark.render import CLOCK_COLUMN, render
 
         names = {id_: f"bench_{name.lower()}" for name, id_ in self.inputs.items()}
         for name, id_ in self.inputs.items():
-            path = self.folder / f"{name}.parquet"
-            source = self.wb.catalog.inputs[id_]
-            rows = stamp(pa.concat_tables(self.arrived[name]), source, 1, START)
-            pq.write_table(rows.select(source.schema.names), path, row_group_size=250_000)
-            self.wb.spark.read.parquet(str(path)).createOrReplaceTempView(names[id_])
+            self.wb.spark.read.parquet(str(self.folder / "arrived" / name)).createOrReplaceTempView(names[id_])
         clock = pa.table({CLOCK_COLUMN: pa.array([self.clock], pa.timestamp("us", tz="UTC"))})
         self.wb.spark.createDataFrame(clock).createOrReplaceTempView("bench_clock")
         view = next(v.id for v in self.wb.catalog.views.values() if v.name == self.query)
@@ -114,10 +126,9 @@ class Bench:
         text = dict(zip(parts[::2], parts[1::2], strict=True))[self.query]
         connection: Any = duckdb.connect()
         connection.execute("SET TimeZone = 'UTC'")
-        for name, tables in self.arrived.items():
-            connection.register("arrived", pa.concat_tables(tables))
-            moment = f"TIMESTAMPTZ '{START.isoformat()}'"
-            connection.execute(f"CREATE TABLE {name} AS SELECT *, {moment} AS _ingest_time FROM arrived")
+        for name, columns in self.columns.items():
+            listed = ", ".join(f'"{c}"' for c in dict.fromkeys((*columns, "_ingest_time")))
+            connection.execute(f"CREATE TABLE {name} AS SELECT {listed} FROM '{self.folder}/arrived/{name}/*.parquet'")
         return best_of_two(lambda: connection.execute(f"CREATE OR REPLACE TABLE answer AS {text}"))
 
 
@@ -169,9 +180,9 @@ def measure_speed(query: str, size: int, epochs: int, warm: int = 1) -> Speed:
 
 
 def measure_small(query: str, state: int, events: int, epochs: int) -> SmallEpoch:
-    """Fill the state in one epoch, warm up by one small epoch, and measure the next."""
+    """Fill the state, warm up by one small epoch, and measure the next."""
     for bench in opened(query):
-        bench.epoch(state)
+        bench.fill(state)
         times = sorted([bench.epoch(events) for _ in range(epochs + 1)][1:])
         found = SmallEpoch(query, state, events, times[len(times) // 2], bench.spark_batch(), bench.duckdb_batch())
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,12 +39,52 @@ _databases = count()
 
 
 @pytest.fixture
-def postgres_url(postgres_server: str) -> Iterator[str]:
-    """The URL of an empty database."""
+def new_database(postgres_server: str) -> Iterator[Callable[[], str]]:
+    """Makes empty databases; gives their URLs."""
     from adbc_driver_postgresql import dbapi
 
-    name = f"test_{next(_databases)}"
+    made: list[str] = []
     with dbapi.connect(postgres_server, autocommit=True) as connection, connection.cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {name}")
-        yield postgres_server.replace("/postgres?", f"/{name}?")
-        cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+        def make() -> str:
+            made.append(f"test_{next(_databases)}")
+            cursor.execute(f"CREATE DATABASE {made[-1]}")
+            return postgres_server.replace("/postgres?", f"/{made[-1]}?")
+
+        yield make
+        for name in made:
+            cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def postgres_url(new_database: Callable[[], str]) -> str:
+    """The URL of an empty database."""
+    return new_database()
+
+
+@pytest.fixture
+def on_postgres(new_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Workbench that names no store keeps its views in a Postgres database of its own."""
+    from belvedere import workbench
+    from belvedere.store import open_store
+
+    def opened(url: str) -> Any:
+        return open_store(new_database() if url == "sqlite://" else url)
+
+    monkeypatch.setattr(workbench, "open_store", opened)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def each_store(request: pytest.FixtureRequest) -> str:
+    """The test runs on SQLite and on Postgres, as `on_postgres`."""
+    if request.param == "postgres":
+        request.getfixturevalue("on_postgres")
+    return str(request.param)
+
+
+@pytest.fixture
+def tiny_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Workbench holds no rows of an epoch in the driver: all of them go through files, and to the store one by one."""
+    from belvedere import workbench
+
+    monkeypatch.setattr(workbench, "DRIVER_MEMORY", 0)

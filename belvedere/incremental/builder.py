@@ -87,7 +87,7 @@ class Builder:
         relations = {n: replace(d.relation, paths=tuple(d.paths)) for n, d in self.drafts.items()}
         served = {i: self.names[i] for i in self.stored_ids if i in self.names}
         unsettled = unsettled_inputs(self.catalog, self.options.forget)
-        made = Pipeline(relations, tuple(self.stages), served, unsettled)
+        made = Pipeline(relations, tuple(self.stages), served, unsettled, self.options.cost)
         found = final_below(made, bounds_by_input(self.catalog, Clocks()).__getitem__)
         for name, columns in found.items():
             known = relations[name]

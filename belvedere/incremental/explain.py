@@ -11,7 +11,7 @@ from typing import Any
 
 from belvedere.catalog import Catalog
 from belvedere.incremental.emission import EMITTED, GROUPS
-from belvedere.incremental.pipeline import STATE, WAITING, Pipeline, Relation, Rule, Stage
+from belvedere.incremental.pipeline import CHANGES, STATE, WAITING, Pipeline, Relation, Rule, Stage
 from belvedere.schema import HISTORY
 
 RULES = {
@@ -76,23 +76,28 @@ def explain(catalog: Catalog, pipeline: Pipeline) -> tuple[ViewExplanation, ...]
 def _explain(owner: str, catalog: Catalog, pipeline: Pipeline) -> ViewExplanation:
     stages = [s for s in pipeline.stages if s.owner == owner]
     own = pipeline.relations[owner] if owner in pipeline.relations else pipeline.relations[stages[-1].output]
-    state = [r for s in stages for r in _relations(s, pipeline) if r.stored]
+    state = [(r, s) for s in stages for r in _relations(s, pipeline) if r.stored]
     return ViewExplanation(
         owner,
         own.schema.key or (),
-        tuple(_stage(s) for s in stages),
-        tuple(_state(r, catalog, pipeline) for r in state),
+        tuple(_stage(s, pipeline) for s in stages),
+        tuple(_state(r, s, catalog, pipeline) for r, s in state),
         _reads(owner, own, catalog),
     )
 
 
 def _relations(stage: Stage, pipeline: Pipeline) -> list[Relation]:
-    names = (stage.output, stage.output + STATE, stage.output + WAITING, stage.output + GROUPS, stage.output + EMITTED)
+    names = (stage.output, *(stage.output + suffix for suffix in (STATE, WAITING, GROUPS, EMITTED)))
     return [pipeline.relations[n] for n in names if n in pipeline.relations]
 
 
-def _stage(stage: Stage) -> StageExplanation:
-    return StageExplanation(stage.output, RULES[stage.rule], stage.reason, tuple(s.relation for s in stage.slots))
+def _stage(stage: Stage, pipeline: Pipeline) -> StageExplanation:
+    reason = stage.reason
+    relations = [pipeline.relations[n] for n in (stage.output, *(s.relation for s in stage.slots))]
+    plain = not (relations[0].append_only or any(r.loses_rows for r in relations))
+    if pipeline.by_cost and stage.rule in (Rule.KEYED, Rule.JOIN) and plain:
+        reason += "; whole in epochs that change a third of the rows or more"
+    return StageExplanation(stage.output, RULES[stage.rule], reason, tuple(s.relation for s in stage.slots))
 
 
 def _event_times(name: str, catalog: Catalog, pipeline: Pipeline) -> list[str]:
@@ -110,25 +115,57 @@ def _event_times(name: str, catalog: Catalog, pipeline: Pipeline) -> list[str]:
     return sorted(f"{t.name}.{w.column}" for t in inputs for w in t.watermarks)
 
 
-def _state(relation: Relation, catalog: Catalog, pipeline: Pipeline) -> StateExplanation:
-    paths = tuple(", ".join(e.sql(dialect="spark") for e in p.exprs) or "all rows" for p in relation.paths)
-    bound = "the view's own rows" if relation.view is not None else "as many rows as its input has now"
-    if relation.serves:
-        bound = "rows leave once the windows that they are in are final"
-    elif relation.append_only:
-        bound = "nothing bounds it: its input only grows"
+def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipeline) -> StateExplanation:
+    paths = tuple(", ".join(e.sql(dialect="spark") for e in p.exprs) or "all rows" for p in relation.paths if p.stored)
+    bound = bound_of(relation, stage, pipeline)
     if relation.final:
         behind = ", ".join(_event_times(relation.name, catalog, pipeline))
         bound = f"rows leave once {' or '.join(relation.final)} is below its bound, which follows {behind}"
-    elif relation.name.endswith(STATE):
-        bound = "one row per group: no bound makes a group final"
-    elif relation.name.endswith((GROUPS, EMITTED)):
-        bound = "groups leave once a bound makes them final"
-    elif relation.name.endswith(HISTORY):
-        bound = "every version stays as long as the definition says"
-    elif relation.ranges:
-        bound = "rows leave as now() passes"
     return StateExplanation(relation.name, relation.schema.names, paths, bound)
+
+
+def bound_of(relation: Relation, stage: Stage, pipeline: Pipeline) -> str:
+    """What bounds a stored relation of a stage; says so where nothing does."""
+    if relation.keep is not None:
+        return "rows leave when their time to be served is over"
+    if relation.serves:
+        return "rows leave once the windows that they are in are final"
+    if relation.name.endswith(HISTORY):
+        return "every version stays as long as the definition says"
+    if relation.name.endswith(CHANGES):
+        return "changes leave once they are delivered"
+    if relation.name.endswith((GROUPS, EMITTED)):
+        return "groups leave once a bound makes them final"
+    if relation.name.endswith(WAITING) or stage.rule is Rule.CLOCK:
+        return "rows leave as now() passes" if relation.ranges else "rows leave once their time is reached"
+    if stage.rule is Rule.CONSTANT:
+        return "its rows never change"
+    if relation.append_only:
+        return "nothing bounds it: rows only arrive"
+    if stage.rule is Rule.INGEST:
+        return "the view's own rows"
+    groups = relation.schema.key or ()
+    one_group = not groups or (stage.rule in (Rule.MERGE, Rule.TOP) and not _splits(stage, pipeline))
+    if relation.name == stage.state:
+        kept = "one row" if one_group else f"a row for each group by {', '.join(groups)}"
+    else:
+        kept = "the view's own rows" if relation.view is not None else "as many rows as its input asks for"
+    if not one_group and all(_only_grows(s.relation, pipeline) for s in stage.slots):
+        return f"{kept}, which nothing bounds: rows only arrive"
+    return kept
+
+
+def _splits(stage: Stage, pipeline: Pipeline) -> bool:
+    """Whether there is more than one group."""
+    return bool(stage.path and pipeline.relations[stage.output].path(stage.path).exprs)
+
+
+def _only_grows(name: str, pipeline: Pipeline) -> bool:
+    """Whether a relation has ever more rows: its inputs only grow, and nothing takes rows out."""
+    if pipeline.relations[name].append_only:
+        return pipeline.relations[name].keep is None
+    stage = next(s for s in pipeline.stages if s.output == name)
+    return stage.rule in (Rule.MERGE, Rule.TOP, Rule.LINEAR) and all(_only_grows(s.relation, pipeline) for s in stage.slots)
 
 
 def _reads(owner: str, relation: Relation, catalog: Catalog) -> str:

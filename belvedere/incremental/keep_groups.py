@@ -57,7 +57,8 @@ def keep_top(builder: Builder, plan: Node, top: TopK, partition: Partition, part
     slots = builder.hash_changes(top.input, slots, partition)
     ordered = top.order + tie_order(top)  # a union has no key to break ties by
     both = replace(top, input=Union((source, Scan(OWN, top.schema))), order=ordered)
-    reason = f"the first {top.limit} by {', '.join(top.partition)}: rows only arrive, so no other is ever needed"
+    by = f" by {', '.join(top.partition)}" if top.partition else ""
+    reason = f"the first {top.limit}{by}: rows only arrive, so no other is ever needed"
     stage = Stage(part.name, Rule.TOP, both, slots, None, part.owner, reason)
     relation = builder.emit(stage, False, part.view, schema=top.schema)  # new and kept rows are apart: the key stays
     path = builder.drafts[part.name].path(partition.output, partition.types)

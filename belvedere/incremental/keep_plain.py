@@ -65,7 +65,7 @@ def keep_join(builder: Builder, plan: Node, top: Join, part: Part) -> Relation:
 def _why_whole(node: Node) -> str:
     match node:
         case TopK():
-            return "a limit over all rows"
+            return "a limit over rows that change or are few"
         case Join():
             return f"a {node.kind} join without an equality between columns"
         case Aggregate():

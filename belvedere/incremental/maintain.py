@@ -11,14 +11,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from belvedere.catalog import Catalog
+from belvedere.incremental.accumulate import accumulate
 from belvedere.incremental.builder import Builder, Part
 from belvedere.incremental.clock_filter import split_clock_filter
-from belvedere.incremental.facts import is_linear, needs_clock, partition_of
+from belvedere.incremental.facts import Partition, is_linear, needs_clock, partition_of
+from belvedere.incremental.grouping_sets import as_aggregates, as_one_aggregate
 from belvedere.incremental.keep_groups import keep_merge, keep_top, keeps_top
 from belvedere.incremental.keep_plain import keep_join, keep_keyed, keep_linear, keep_whole
 from belvedere.incremental.keep_timed import keep_clock, keep_emission
 from belvedere.incremental.keep_windows import keep_windows, settling_of
 from belvedere.incremental.options import Options
+from belvedere.incremental.outer_joins import OUTER, can_split, split_outer, with_certain_row
 from belvedere.incremental.pipeline import Pipeline, Relation
 from belvedere.incremental.rewrite import replace_node
 from belvedere.incremental.share import share_joins
@@ -73,12 +76,14 @@ def _choose(builder: Builder, plan: Node, part: Part) -> Relation:
             return keep_clock(builder, plan, top, split, part)
     if isinstance(top, (Emit, InOrder)):
         return keep_emission(builder, plan, top, part)
+    plain = _rewritten(builder, top, part)
+    if plain is not None:
+        return builder.maintain(replace_node(plan, top, plain), part)
     options = builder.options
-    if isinstance(top, Distinct) and options.merge:
-        groups = Aggregate(top.input, tuple(item_of(c) for c in top.schema), ())
-        return builder.maintain(replace_node(plan, top, groups), part)
-    if builder.options.settle and isinstance(top, WindowBlock) and (settling := settling_of(builder, top)) is not None:
+    if options.settle and isinstance(top, WindowBlock) and (settling := settling_of(builder, top)) is not None:
         return keep_windows(builder, plan, top, settling, part)
+    if isinstance(top, TopK) and not top.partition and keeps_top(builder, replace(top, offset=0)):
+        return _keep_first(builder, plan, top, part)
     partition = partition_of(top)
     if isinstance(top, TopK) and partition is not None and keeps_top(builder, top):
         return keep_top(builder, plan, top, partition, part)
@@ -91,3 +96,30 @@ def _choose(builder: Builder, plan: Node, part: Part) -> Relation:
     if partition is None:
         return keep_whole(builder, plan, top, part)
     return keep_keyed(builder, plan, top, partition, part)
+
+
+def _rewritten(builder: Builder, top: Node, part: Part) -> Node | None:
+    """Other operators of the same meaning that are kept at less cost; None where there are none."""
+    options = builder.options
+    if isinstance(top, Distinct) and options.merge:
+        return Aggregate(top.input, tuple(item_of(c) for c in top.schema), ())
+    if isinstance(top, Aggregate) and top.grouping_id and options.sets and not needs_clock(top):
+        grows = builder.grows(top.input)
+        mergeable = options.merge and all(accumulate(i, top.input.schema, grows) for i in top.aggregates)
+        return as_one_aggregate(top) if mergeable else as_aggregates(top)
+    if isinstance(top, Join) and options.join and top.kind in OUTER:
+        inner = with_certain_row(builder, top)
+        if inner is not top:
+            return inner
+        if can_split(top):
+            return split_outer(builder, top, part.owner)
+    return None
+
+
+def _keep_first(builder: Builder, plan: Node, top: TopK, part: Part) -> Relation:
+    """The first rows of all of an input that only grows, as of one group; with an offset those before it are kept too."""
+    if not top.offset:
+        return keep_top(builder, plan, top, Partition(((),), (), ()), part)
+    first = builder.shared(replace(top, limit=top.offset + (top.limit or 0), offset=0), part.owner)
+    few = replace(top, input=Scan(first.name, first.schema))
+    return keep_whole(builder, replace_node(plan, top, few), few, part)

@@ -14,6 +14,10 @@ class Options:
     top: bool = True
     share: bool = True
     """Whether views that differ in a filter on now() share the join below it."""
+    sets: bool = True
+    """Whether grouping sets are kept group by group."""
+    cost: bool = True
+    """Whether an operator is recomputed whole in epochs in which most of its input changes."""
     forget: bool = True
     """Whether state that bounds have made final is dropped."""
     settle: bool = False

@@ -105,6 +105,11 @@ class Relation:
         return self.stored and self.keep is None
 
     @property
+    def loses_rows(self) -> bool:
+        """Whether rows leave that still count: what is there is enough for its readers key by key, and not all of it."""
+        return bool(self.final or self.serves)
+
+    @property
     def stored_paths(self) -> tuple[str, ...]:
         """The names of the stored hash columns."""
         return tuple(p.name for p in self.paths if p.stored)
@@ -178,6 +183,8 @@ class Pipeline:
     """Which relation holds each public id."""
     unsettled: frozenset[str] = frozenset()
     """Inputs whose rows may change below their bounds: these make nothing final."""
+    by_cost: bool = True
+    """Whether keyed operators and joins are recomputed whole in epochs in which most of their input changes."""
 
     @property
     def reads_clock(self) -> bool:

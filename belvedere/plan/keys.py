@@ -107,7 +107,7 @@ def unused_name(name: str, taken: set[str]) -> str:
 
 def _number_branches(node: Union, width: int) -> Union:
     """Give each branch slots for the key columns of all branches (NULL in the others'), then number the branches."""
-    if node.branch is not None:
+    if node.branch is not None or node.key is not None:
         return node
     taken = set(node.branches[0].schema.names[:width])
     slots: list[tuple[str, int, str, pa.DataType]] = []  # name, branch, the branch's column, type

@@ -258,10 +258,14 @@ class Distinct(Node):
 
 @dataclass(frozen=True)
 class Union(Node):
-    """UNION ALL: columns by position, names of the first. `branch`, if any, is a hidden column with its number."""
+    """UNION ALL: columns by position, names of the first. `branch`, if any, is a hidden column with its number.
+
+    `key`, if any, are columns that no two rows share, of whichever branches.
+    """
 
     branches: tuple[Node, ...]
     branch: str | None = None
+    key: tuple[str, ...] | None = None
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -278,7 +282,7 @@ class Union(Node):
             for i, c in enumerate(first.columns)
         )
         if self.branch is None:
-            return Schema(columns, None)
+            return Schema(columns, self.key)
         key = self._key_positions()
         columns += (Column(self.branch, pa.int32(), nullable=False, hidden=True),)
         return Schema(columns, None if key is None else (*(first.columns[i].name for i in key), self.branch))

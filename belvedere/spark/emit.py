@@ -20,9 +20,9 @@ from belvedere.incremental.event_time import instant
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import PTIME, SEQUENCE, UNDO, VERSION
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT
-from belvedere.spark.exchange import Rows
+from belvedere.spark.exchange import Rows, combined
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.stages import WEIGHT_FIELD, Context, combined, stored_schema, weighted
+from belvedere.spark.stages import WEIGHT_FIELD, Context, stored_schema, weighted
 from belvedere.store.protocol import StoredTable
 
 GROUP = "_group"
@@ -55,7 +55,7 @@ class _Emitting:
         self.now = instant(self.context.clock)
 
     def run(self) -> Rows | None:
-        delta = self.context.delta_of(self.slot, self.input, self.output.name)
+        (delta,) = self.context.deltas_of(self.prepared)
         table = delta.table if delta is not None else stored_schema(self.input).append(WEIGHT_FIELD).empty_table()
         bounds = self.emission.bounds(self.context.bounds.__getitem__)
         final = self.emission.final_bounds(self.context.bounds.__getitem__) if self.emission.forgets else ()
@@ -67,7 +67,7 @@ class _Emitting:
         if self.emission.at_once:
             changes.append(self._timed(self._with_group(table, self.path), dict.fromkeys(firing, self.now)))
         elif firing:
-            rows = self.context.look_up(self.input.name, self.path, _hashes(firing))
+            rows = self.context.look_up(self.input.name, self.path, _hashes(firing)).table
             changes.append(self._timed(self._replaced(rows, firing), dict.fromkeys(firing, self.now)))
         found = [c for c in changes if c is not None and c.num_rows]
         result = self._changelog(found) if self.emission.stream else self._table(found)
@@ -80,7 +80,7 @@ class _Emitting:
         """The groups that this epoch may concern: touched, due, or now below a bound (complete, or final)."""
         name = self.output.name + GROUPS
         if touched:
-            self._read(self.context.look_up(name, KEY, pa.array([str(g) for g in touched])))
+            self._read(self.context.look_up(name, KEY, pa.array([str(g) for g in touched])).table)
         if self.emission.delay is not None:
             self._read(self.context.transaction.lookup_range(name, DUE, None, self.now).read_all())
         for n, bound in enumerate(bounds):
@@ -115,10 +115,11 @@ class _Emitting:
             row = {"group": key, "ver": group.version, DUE: group.due, COMPLETE: group.complete, KEY: str(key)}
             rows.append(row | {f"{WAIT}{n}": w for n, w in enumerate(waits)})
         keys = pa.array([str(g) for g in self.groups])
-        self.context.replace(name, KEY, keys, pa.Table.from_pylist(rows, schema=schema))
+        self.context.overwrite(name, KEY, keys, pa.Table.from_pylist(rows, schema=schema).to_reader())
         if final and self.emission.stream and not self.emission.at_once:
             emitted = self.output.name + EMITTED
-            self.context.replace(emitted, "_h0", _hashes(final), self.context.tables[emitted].arrow.empty_table())
+            nothing = self.context.tables[emitted].arrow.empty_table().to_reader()
+            self.context.overwrite(emitted, "_h0", _hashes(final), nothing)
 
     # --- rows
 
@@ -130,7 +131,7 @@ class _Emitting:
         for key in due:
             self.groups[key].due = None
         hashes = _hashes(due)
-        rows = self.context.look_up(self.input.name, self.path, hashes)
+        rows = self.context.look_up(self.input.name, self.path, hashes).table
         mine = delta.filter(pc.is_in(delta[self.path], value_set=hashes))
         before = rows.filter(pc.invert(pc.is_in(rows[KEY], value_set=combined(mine[KEY]))))
         gone = mine.filter(pc.less(mine[WEIGHT], 0)).drop_columns([WEIGHT])
@@ -143,12 +144,12 @@ class _Emitting:
         if self.emission.stream:
             name = self.output.name + EMITTED
             coming = pa.table([rows[n] for n in (*names, KEY, self.path)], names=[*names, KEY, "_h0"])
-            return self._with_group(self.context.replace(name, "_h0", _hashes(firing), coming), "_h0")
+            return self._with_group(self.context.replace(name, "_h0", _hashes(firing), coming.to_reader()).table, "_h0")
         path = self.prepared.stage.path
         if path is None:
             raise AssertionError("an emitted table is found by its groups")
-        changed = self.context.replace(self.output.name, path, _hashes(firing), self._identified(rows.select(names)))
-        return self._with_group(changed, path)
+        identified = self._identified(rows.select(names)).to_reader()
+        return self._with_group(self.context.replace(self.output.name, path, _hashes(firing), identified).table, path)
 
     def _identified(self, rows: pa.Table) -> pa.Table:
         """Rows of the output with their `_key` and hashes."""
@@ -194,7 +195,7 @@ class _Emitting:
             c.name: made.get(c.name, table[c.name] if c.name in table.schema.names else None) for c in self.output.schema
         }
         rows = self._identified(pa.table(columns))
-        self.context.append(name, rows)
+        self.context.append(name, Rows(rows))
         return Rows(weighted(rows, 1))
 
     def _versions(self, groups: list[int]) -> list[int]:

@@ -16,9 +16,9 @@ from belvedere.incremental.pipeline import WAITING
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import SEQUENCE, InOrder
 from belvedere.schema import KEY, TIMESTAMP, UID, WEIGHT
-from belvedere.spark.exchange import Rows, conform
+from belvedere.spark.exchange import Rows, combined, conform
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.stages import Context, combined, stored_schema, weighted
+from belvedere.spark.stages import Context, stored_schema, weighted_stream
 
 AT, ARRIVED = (c.name for c in WAITING_COLUMNS)
 
@@ -28,8 +28,7 @@ def run_in_order(prepared: PreparedStage, context: Context) -> Rows | None:
     emission = prepared.stage.emission
     if emission is None or not isinstance(emission.node, InOrder):
         raise AssertionError(f"stage {prepared.stage.output} orders nothing")
-    slot, relation = prepared.slots[0]
-    delta = context.delta_of(slot, relation, prepared.stage.output)
+    (delta,) = context.deltas_of(prepared)
     name, waiting = prepared.stage.output, prepared.stage.output + WAITING
     coming = None if delta is None else _arrived(_still_waiting(delta.table, waiting, context), emission.node, name, context)
     if emission.node.within is None:
@@ -40,11 +39,11 @@ def run_in_order(prepared: PreparedStage, context: Context) -> Rows | None:
     due = context.transaction.lookup_range(waiting, AT, None, bound).read_all() if bound > NEVER else None
     parts = [] if due is None or not due.num_rows else [due]
     if due is not None and due.num_rows:
-        context.replace(waiting, KEY, combined(due[KEY]), due.slice(0, 0))
+        context.overwrite(waiting, KEY, combined(due[KEY]), due.slice(0, 0).to_reader())
     if coming is not None and coming.num_rows:
         coming = conform(coming, context.tables[waiting].arrow)
         now = pc.less_equal(coming[AT], pa.scalar(bound, pa.int64()))
-        context.append(waiting, coming.filter(pc.invert(now)))
+        context.append(waiting, Rows(coming.filter(pc.invert(now))))
         parts.append(coming.filter(now))
     rows = pa.concat_tables(parts) if parts else None
     return None if rows is None or not rows.num_rows else _released(rows, prepared, context)
@@ -55,7 +54,8 @@ def _still_waiting(delta: pa.Table, waiting: str, context: Context) -> pa.Table:
     olds = delta.filter(pc.less(delta[WEIGHT], 0))
     if not olds.num_rows:
         return delta
-    found = context.replace(waiting, KEY, combined(olds[KEY]), context.look_up(waiting, KEY, combined(olds[KEY])).slice(0, 0))
+    nothing = context.tables[waiting].arrow.empty_table().to_reader()
+    found = context.replace(waiting, KEY, combined(olds[KEY]), nothing).table
     out = olds.filter(pc.invert(pc.is_in(olds[KEY], value_set=combined(found[KEY]))))
     return delta.filter(pc.invert(pc.is_in(delta[KEY], value_set=combined(out[KEY]))))
 
@@ -114,6 +114,6 @@ def _released(rows: pa.Table, prepared: PreparedStage, context: Context) -> Rows
     columns = {c.name: numbers if c.name == SEQUENCE else rows[c.name] for c in prepared.output.schema}
     slot, _ = prepared.slots[0]
     context.exchange.put(prepared.view(slot, "rows"), Rows(pa.table(columns)))
-    table = context.exchange.collect(prepared.sql[0], stored_schema(prepared.output))
-    context.append(name, table)
-    return Rows(weighted(table, 1))
+    numbered = context.exchange.compute(prepared.sql[0], stored_schema(prepared.output))
+    context.append(name, numbered)
+    return context.exchange.keep(weighted_stream(numbered, 1))

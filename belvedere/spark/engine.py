@@ -15,19 +15,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog
 from belvedere.incremental.event_time import Clocks, bounds_by_input, instant, pass_time
 from belvedere.incremental.pipeline import Pipeline, Rule
 from belvedere.schema import INGEST_TIME, TIMESTAMP
 from belvedere.settings import Sink
-from belvedere.spark.exchange import Exchange, Rows
+from belvedere.spark.costs import Costs
+from belvedere.spark.exchange import DRIVER_MEMORY, Exchange, Rows
 from belvedere.spark.exports import Exports
 from belvedere.spark.failures import explain_failure
 from belvedere.spark.forget import forget_final
 from belvedere.spark.ingest import Arrived, ingest, receive
-from belvedere.spark.late import judge
+from belvedere.spark.late import Arrivals, judge
 from belvedere.spark.prepare import prepare
 from belvedere.spark.rebuild import TablePlan, make_tables, plan_tables
 from belvedere.spark.render import CLOCK_COLUMN
@@ -48,6 +49,8 @@ class EpochReport:
     changes: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     total_seconds: float = 0.0
+    whole: tuple[str, ...] = ()
+    """The relations that were recomputed whole, since most of their input changed or is new to them."""
     deltas: Mapping[str, pa.Table] = field(default_factory=dict)
     """The changes of stored relations, with `_weight`, where the caller asked for them."""
     arrivals: Mapping[str, pa.Table] = field(default_factory=dict)
@@ -66,11 +69,13 @@ class Engine:
         pipeline: Pipeline,
         store: Store,
         sinks: Mapping[str, Sink] | None = None,
+        driver_memory: int = DRIVER_MEMORY,
     ):
+        """`driver_memory`: so many bytes of an epoch's rows are held by this process at most."""
         self.catalog = catalog
         self.pipeline = pipeline
         self.store = store
-        self.exchange = Exchange(spark, f"belvedere_{os.getpid()}_{next(_ENGINES)}")
+        self.exchange = Exchange(spark, f"belvedere_{os.getpid()}_{next(_ENGINES)}", memory=driver_memory)
         self.stages = prepare(pipeline, self.exchange.view_name)
         self._plan: TablePlan | None = plan_tables(catalog, pipeline, store)
         self.tables, self.fresh = self._plan.tables, self._plan.fresh
@@ -81,12 +86,13 @@ class Engine:
         self.sequences: dict[str, int] = dict(last.extra.get("sequences", {})) if last else {}
         self.clocks = Clocks.of_document(last.bounds) if last else Clocks()
         self._forgotten: dict[tuple[str, str], int] = {}
+        self.costs = Costs(pipeline.by_cost)
         self.exports = Exports(catalog, sinks or {}, store)
         self.exports.deliver(self.epoch, self.sequences)
 
     def run_epoch(
         self,
-        arrivals: Mapping[str, pa.Table | DataFrame],
+        arrivals: Arrivals,
         clock: datetime,
         *,
         checkpoint: str = "",
@@ -105,49 +111,80 @@ class Engine:
         started = time.perf_counter()
         if self.last_clock is not None:
             clock = max(clock, self.last_clock)  # now() never goes back
-        transaction = self.store.begin()
+        transaction = self.store.begin(self.exchange.memory.chunk)
         try:
-            if self._plan is not None:
-                make_tables(self._plan, self.pipeline, self.store, transaction, self.exchange)
-            if bounds is None:
-                arrivals, clocks = judge(self.catalog, self.clocks, arrivals, clock)
-            else:
-                clocks = Clocks.of_document(bounds)
-            clocks = pass_time(clocks, self.catalog, instant(clock))
-            known = bounds_by_input(self.catalog, clocks)
-            context = Context(
-                self.exchange, transaction, self.tables, {}, clock, self.fresh, dict(self.sequences), known, self.epoch + 1
-            )
-            self._put_clock(clock)
-            taken, next_uid = self._ingest(arrivals, context)
-            seconds = self._run_stages(context)
-            self._forget(transaction, clock)
-            forget_final(self.pipeline, context, self._forgotten)
-            self.exports.forget(transaction)
+            context, taken, next_uid, seconds = self._compute(transaction, arrivals, clock, bounds)
             for name, table in (records or {}).items():
                 transaction.append(name, table.to_reader())
-            filled = {n: t.meaning for n, t in self.tables.items()}
-            extra = {"next_uid": next_uid, "sequences": context.sequences, "meanings": filled}
-            row = EpochRow(
-                self.epoch + 1, clock, checkpoint, batch, offsets or {}, clocks.as_document(), extra, datetime.now(UTC)
-            )
+            row = self._row(context, next_uid, EpochRow(self.epoch + 1, clock, checkpoint, batch, offsets or {}))
             transaction.commit(row)
+            self._committed(row, context, next_uid)
+            return self._report(context, taken, seconds, started, keep_deltas)
         except BaseException:
             _roll_back(transaction)
             raise
         finally:
             self.exchange.sweep()
-        self.epoch, self.last_clock, self.next_uid, self.fresh = row.epoch, clock, next_uid, frozenset()
-        self.clocks = clocks
+
+    def _compute(
+        self, transaction: Transaction, arrivals: Arrivals, clock: datetime, bounds: Mapping[str, Any] | None
+    ) -> tuple[Context, dict[str, Arrived], int, dict[str, float]]:
+        """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
+        if self._plan is not None:
+            make_tables(self._plan, self.pipeline, self.store, transaction, self.exchange)
+        if bounds is None:
+            arrivals, clocks = judge(self.catalog, self.clocks, arrivals, clock)
+        else:
+            clocks = Clocks.of_document(bounds)
+        clocks = pass_time(clocks, self.catalog, instant(clock))
+        known = bounds_by_input(self.catalog, clocks)
+        context = Context(
+            self.exchange,
+            transaction,
+            self.tables,
+            {},
+            clock,
+            self.fresh,
+            sequences=dict(self.sequences),
+            bounds=known,
+            epoch=self.epoch + 1,
+            clocks=clocks,
+            costs=self.costs,
+        )
+        self.costs.whole.clear()
+        self._put_clock(clock)
+        taken, next_uid = self._ingest(arrivals, context)
+        seconds = self._run_stages(context)
+        self._forget(transaction, clock)
+        forget_final(self.pipeline, context, self._forgotten)
+        self.exports.forget(transaction)
+        return context, taken, next_uid, seconds
+
+    def _row(self, context: Context, next_uid: int, row: EpochRow) -> EpochRow:
+        filled = {n: t.meaning for n, t in self.tables.items()}
+        extra = {"next_uid": next_uid, "sequences": context.sequences, "meanings": filled}
+        return replace(row, bounds=context.clocks.as_document(), extra=extra, committed_at=datetime.now(UTC))
+
+    def _committed(self, row: EpochRow, context: Context, next_uid: int) -> None:
+        self.epoch, self.last_clock, self.next_uid, self.fresh = row.epoch, row.clock, next_uid, frozenset()
+        self.clocks = context.clocks
         self.sequences, self._plan = context.sequences, None
         self.exports.deliver(self.epoch, self.sequences)
-        deltas = {n: r.table for n, r in context.deltas.items() if n in self.tables}
-        changes = {n: t.num_rows for n, t in deltas.items()}
-        total = time.perf_counter() - started
-        report = EpochReport(row.epoch, clock, {n: a.rows for n, a in taken.items()}, changes, seconds, total)
+
+    def _report(
+        self, context: Context, taken: Mapping[str, Arrived], seconds: Mapping[str, float], started: float, keep_deltas: bool
+    ) -> EpochReport:
+        deltas = {n: r for n, r in context.deltas.items() if n in self.tables}
+        changes = {n: r.num_rows for n, r in deltas.items()}
+        rows_in = {n: a.rows for n, a in taken.items()}
+        report = EpochReport(
+            self.epoch, context.clock, rows_in, changes, seconds, time.perf_counter() - started, tuple(self.costs.whole)
+        )
         if not keep_deltas:
             return report
-        return replace(report, deltas=deltas, arrivals={n: a.stamped.table for n, a in taken.items()}, bounds=known)
+        tables = {n: r.table for n, r in deltas.items()}
+        stamped = {n: a.stamped.table for n, a in taken.items()}
+        return replace(report, deltas=tables, arrivals=stamped, bounds=context.bounds)
 
     def _forget(self, transaction: Transaction, clock: datetime) -> None:
         """Take out the rows of inputs that are served for a while only."""
@@ -158,7 +195,7 @@ class Engine:
     def _put_clock(self, clock: datetime) -> None:
         self.exchange.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([clock], TIMESTAMP)})))
 
-    def _ingest(self, arrivals: Mapping[str, pa.Table | DataFrame], context: Context) -> tuple[dict[str, Arrived], int]:
+    def _ingest(self, arrivals: Arrivals, context: Context) -> tuple[dict[str, Arrived], int]:
         """Take all inputs' rows in; the next free `_uid` comes back with them."""
         taken: dict[str, Arrived] = {}
         next_uid = self.next_uid

@@ -15,15 +15,15 @@ import pyarrow.compute as pc
 from belvedere.catalog import ChangeKind
 from belvedere.incremental.pipeline import EVENT_TIME, OLD, OPERATION, SEQUENCE
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT
-from belvedere.spark.exchange import Rows
+from belvedere.spark.exchange import Rows, combined
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.stages import Context, combined, stored_schema, weighted
+from belvedere.spark.stages import Context, stored_schema, weighted_stream
 
 
 def run_events(prepared: PreparedStage, context: Context) -> Rows | None:
     """The events of this epoch, appended to the subscription's relation in the order of the rows' keys."""
-    slot, relation = prepared.slots[0]
-    delta = context.delta_of(slot, relation, prepared.stage.output)
+    slot, _ = prepared.slots[0]
+    (delta,) = context.deltas_of(prepared)
     if delta is None:
         return None
     kinds = tuple(ChangeKind) if prepared.stage.on is None else (prepared.stage.on,)
@@ -49,9 +49,9 @@ def run_events(prepared: PreparedStage, context: Context) -> Rows | None:
             columns.append(made.get(column.name) if column.name in made else rows[column.name].cast(column.type))
     events = pa.table(columns, schema=prepared.output.schema.arrow)
     context.exchange.put(prepared.view(slot, "rows"), Rows(events))
-    table = context.exchange.collect(prepared.sql[0], stored_schema(prepared.output))
-    context.append(name, table)
-    return Rows(weighted(table, 1))
+    numbered = context.exchange.compute(prepared.sql[0], stored_schema(prepared.output))
+    context.append(name, numbered)
+    return context.exchange.keep(weighted_stream(numbered, 1))
 
 
 def matching(delta: pa.Table, on: ChangeKind) -> tuple[pa.Table, pa.Table]:

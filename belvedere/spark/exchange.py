@@ -1,7 +1,8 @@
 """Rows between the driver and Spark.
 
-In: Arrow tables or data frames. Out: temporary views to query, and query results as Arrow. Few rows become a local relation in
-one partition (no exchange, no file); many become a scratch Parquet file that executors read.
+In: rows of an epoch. Out: temporary views to query, and query results. Few rows become a local relation in one partition (no exchange, no
+file); many become a scratch Parquet file that executors read. Results that are, or may be, more than the driver should hold are
+written to scratch files by the executors.
 """
 
 from __future__ import annotations
@@ -9,57 +10,38 @@ from __future__ import annotations
 import itertools
 import shutil
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from belvedere.spark.held import Keys, Memory, Rows, combined, conform, fits_parquet, keys_of
+from belvedere.spark.render import quote
+
+__all__ = ["Exchange", "Keys", "Memory", "Rows", "combined", "conform", "keys_of"]
+
 SMALL = 20_000
-
-
-class Rows:
-    """A relation's rows on either side: an Arrow table, a data frame, or both once both were asked for."""
-
-    def __init__(self, table: pa.Table | None = None, frame: DataFrame | None = None, schema: pa.Schema | None = None):
-        self._table = table
-        self.frame = frame
-        self._schema = schema
-
-    @property
-    def table(self) -> pa.Table:
-        """The rows in the driver, as Arrow."""
-        if self._table is None:
-            if self.frame is None:
-                raise AssertionError("rows without a table or a frame")
-            self._table = conform(self.frame.toArrow(), self._schema) if self._schema else self.frame.toArrow()
-        return self._table
-
-    @property
-    def is_collected(self) -> bool:
-        """Whether the rows are in the driver already."""
-        return self._table is not None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is no row; a frame that was not collected counts as having some."""
-        return self._table is not None and self._table.num_rows == 0
-
-
-def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The same rows with exactly the names, order and types of `schema`."""
-    return table.select(schema.names).cast(schema)
+"""Up to so many rows go to Spark as a local relation."""
+DRIVER_MEMORY = 1 << 30
+WIDTH = 16
+"""Bytes that a value of a data frame is thought to have."""
 
 
 class Exchange:
-    """Makes temporary views and collects queries; owns the scratch folder of one engine."""
+    """Makes temporary views and runs queries; owns the scratch folder of one engine."""
 
-    def __init__(self, spark: SparkSession, prefix: str, small: int = SMALL):
+    def __init__(self, spark: SparkSession, prefix: str, small: int = SMALL, memory: int = DRIVER_MEMORY):
         self.spark = spark
         self.prefix = prefix
+        self.memory = Memory(memory)
         self.small = small
         self._scratch = Path(tempfile.mkdtemp(prefix="belvedere-"))
         self._files = itertools.count()
+        self._large: dict[str, int] = {}
 
     def view_name(self, name: str) -> str:
         """The temporary view's name: views of several engines live in one session."""
@@ -67,18 +49,90 @@ class Exchange:
 
     def put(self, name: str, rows: Rows) -> None:
         """Make the view `name` of these rows."""
-        frame = rows.frame if rows.frame is not None else self._frame(rows.table)
-        frame.createOrReplaceTempView(self.view_name(name))
+        view = self.view_name(name)
+        self._frame(rows).createOrReplaceTempView(view)
+        size = self._size(rows)
+        self._large.pop(quote(view), None)
+        if size > self.memory.large:
+            self._large[quote(view)] = size
 
-    def _frame(self, table: pa.Table) -> DataFrame:
-        if table.num_rows <= self.small:
+    def _size(self, rows: Rows) -> int:
+        """About how many bytes the rows would take in the driver."""
+        if rows.is_collected:
+            return int(rows.table.nbytes)
+        if rows.files is not None:
+            return sum(_plain_bytes(f) for f in rows.files)
+        return rows.num_rows * len(rows.schema) * WIDTH
+
+    def _frame(self, rows: Rows) -> DataFrame:
+        if rows.frame is not None:
+            return rows.frame
+        if rows.files is not None:
+            return self._read(rows.files, rows.schema)
+        table = rows.table
+        if table.num_rows <= self.small or not fits_parquet(table.schema):
             # one chunk: PySpark reads no further than the first batch of each slice, which may be empty, and no nested column of none
             whole = table.combine_chunks() if table.num_rows else table.schema.empty_table()
             return self.spark.createDataFrame(whole).coalesce(1)
+        return self._read((self._write(table.to_batches(), table.schema, max(1, table.num_rows // 8)),), table.schema)
+
+    def _read(self, files: tuple[Path, ...], schema: pa.Schema) -> DataFrame:
+        numbered = pa.schema([f.with_name(f"c{n}") for n, f in enumerate(schema)])
+        types = self.spark.createDataFrame(numbered.empty_table()).schema
+        return self.spark.read.schema(types).parquet(*map(str, files)).toDF(*schema.names)
+
+    def _write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int = SMALL * 4) -> Path:
+        """One scratch file; `rows` are those of a row group, which a reader or writer holds at once."""
         path = self._scratch / f"{next(self._files)}.parquet"
-        pq.write_table(table, path, compression="lz4", row_group_size=max(1, table.num_rows // 8))
-        schema = self.spark.createDataFrame(table.schema.empty_table()).schema
-        return self.spark.read.schema(schema).parquet(str(path))
+        numbered = pa.schema([f.with_name(f"c{n}").with_nullable(True) for n, f in enumerate(schema)])
+        with pq.ParquetWriter(path, numbered, compression="lz4") as writer:
+            for batch in batches:
+                writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=numbered), row_group_size=rows)
+        return path
+
+    def keep(self, rows: pa.RecordBatchReader) -> Rows:
+        """Rows that stream in: in the driver where it has room, else in a scratch file."""
+        schema = rows.schema
+        held: list[pa.RecordBatch] = []
+        size = 0
+        for batch in rows:
+            held.append(batch)
+            size += batch.nbytes
+            if not self.memory.has_room(size) and fits_parquet(schema):
+                break
+        else:
+            return self.memory.hold(Rows(pa.Table.from_batches(held, schema)), size)
+        counted = _Counted(itertools.chain(_emptied(held), rows))
+        path = self._write(counted, schema)
+        return Rows(schema=schema, files=(path,), count=counted.rows)
+
+    def compute(self, sql: str, schema: pa.Schema) -> Rows:
+        """Run one query. Where its inputs are large, or its result proves to be, executors write the rows to scratch files."""
+        if self._is_large(sql) and fits_parquet(schema):
+            return self._compute_apart(sql, schema)
+        try:
+            table = self.collect(sql, schema)
+        except (PySparkException, Py4JJavaError) as error:
+            if "maxResultSize" not in str(error):
+                raise
+            return self._compute_apart(sql, schema)
+        return self.keep(table.to_reader())
+
+    def _is_large(self, sql: str) -> bool:
+        return bool(self._large) and sum(size for name, size in self._large.items() if name in sql) > self.memory.large
+
+    def _compute_apart(self, sql: str, schema: pa.Schema) -> Rows:
+        """The executors write; few rows are then read."""
+        folder = self._scratch / f"{next(self._files)}.parquet"
+        frame = self.spark.sql(sql).select(*[quote(n) for n in schema.names])
+        writer = frame.toDF(*[f"c{n}" for n in range(len(schema))]).write
+        writer.option("compression", "lz4_raw").option("parquet.block.size", max(1 << 20, self.memory.chunk)).parquet(
+            str(folder)
+        )
+        files = tuple(sorted(folder.glob("*.parquet")))
+        rows = Rows(schema=schema, files=files, count=sum(pq.read_metadata(f).num_rows for f in files))
+        few = rows.num_rows <= self.small and self.memory.has_room(self._size(rows))
+        return self.keep(rows.reader()) if few else rows
 
     def collect(self, sql: str, schema: pa.Schema) -> pa.Table:
         """Run one query and bring its rows to the driver in the given Arrow types."""
@@ -86,8 +140,12 @@ class Exchange:
 
     def sweep(self) -> None:
         """Delete scratch files: nothing of an epoch is needed after it."""
+        self._large.clear()
         for path in self._scratch.glob("*.parquet"):
-            path.unlink(missing_ok=True)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Delete the scratch folder and the views."""
@@ -99,3 +157,28 @@ class Exchange:
     def discard(self) -> None:
         """Delete the scratch folder alone: the views go with Spark's process."""
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+class _Counted:
+    """Batches that are counted as they pass."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]):
+        self.rows = 0
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.rows += batch.num_rows
+            yield batch
+
+
+def _emptied(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches, let go one by one."""
+    held.reverse()
+    while held:
+        yield held.pop()
+
+
+def _plain_bytes(file: Path) -> int:
+    metadata = pq.read_metadata(file)
+    return sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))

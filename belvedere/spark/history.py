@@ -13,20 +13,19 @@ import pyarrow.compute as pc
 
 from belvedere.incremental.event_time import instant
 from belvedere.schema import KEY, SINCE_EPOCH, SINCE_TIME, TIMESTAMP, UNTIL_EPOCH, UNTIL_TIME, WEIGHT
-from belvedere.spark.exchange import Rows, conform
+from belvedere.spark.exchange import Rows, combined, conform
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.stages import Context, combined
+from belvedere.spark.stages import Context
 from belvedere.store.history import BEGAN, BEGAN_TIME
 
 
 def run_history(prepared: PreparedStage, context: Context) -> Rows | None:
     """End the versions of rows that went, and begin those of rows that came."""
-    slot, relation = prepared.slots[0]
     name = prepared.stage.output
     if name in context.fresh:
         context.sequences[name + BEGAN] = context.epoch
         context.sequences[name + BEGAN_TIME] = instant(context.clock)
-    delta = context.delta_of(slot, relation, name)
+    (delta,) = context.deltas_of(prepared)
     if delta is not None:
         _add_versions(delta.table, name, context)
     if prepared.stage.keep is not None:
@@ -41,13 +40,13 @@ def _add_versions(delta: pa.Table, name: str, context: Context) -> None:
     began = _dated(coming, (context.epoch, context.clock), SINCE_EPOCH, SINCE_TIME)
     began = conform(_dated(began, (None, None), UNTIL_EPOCH, UNTIL_TIME), schema)
     if not len(going):
-        context.append(name, began)
+        context.append(name, Rows(began))
         return
-    over = context.look_up(name, KEY, going)
+    over = context.look_up(name, KEY, going).table
     over = _dated(over, (context.epoch, context.clock), UNTIL_EPOCH, UNTIL_TIME)
     ended = pc.binary_join_element_wise(over[KEY], pa.scalar(f"{context.epoch}"), "\x01")
     over = conform(over.set_column(over.schema.names.index(KEY), KEY, ended), schema)
-    context.replace(name, KEY, combined(pc.unique(delta[KEY])), pa.concat_tables([over, began]))
+    context.overwrite(name, KEY, combined(pc.unique(delta[KEY])), pa.concat_tables([over, began]).to_reader())
 
 
 def _dated(rows: pa.Table, when: tuple[object, object], epoch: str, time: str) -> pa.Table:

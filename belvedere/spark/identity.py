@@ -14,14 +14,21 @@ from belvedere.schema import KEY, Schema
 from belvedere.spark.render import print_expression, quote, spark_type
 
 NULL_MARK = "~"
+HASH_MARK = "~~"
+"""In front of a hash in place of a text; no text of a key has it, as `~` within values is escaped."""
+LONGEST_KEY = 1000
+"""Bytes up to which a key is its text: an index of Postgres takes 2,700, and escapes there may double it."""
 
 
 def key_text(schema: Schema) -> str:
-    """The canonical text of a relation's key columns."""
+    """The canonical text of a relation's key columns, or its SHA-256 where that is long."""
     parts = [_part(quote(n), schema[n].type, schema[n].nullable) for n in schema.key or ()]
     if not parts:
         return "''"
-    return parts[0] if len(parts) == 1 else f"concat_ws('|', {', '.join(parts)})"
+    text = parts[0] if len(parts) == 1 else f"concat_ws('|', {', '.join(parts)})"
+    if all(_is_plain(schema[n].type) for n in schema.key or ()):
+        return text
+    return f"CASE WHEN octet_length({text}) > {LONGEST_KEY} THEN concat('{HASH_MARK}', sha2({text}, 256)) ELSE {text} END"
 
 
 def _part(sql: str, type_: pa.DataType, nullable: bool) -> str:

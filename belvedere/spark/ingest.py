@@ -19,11 +19,11 @@ from pyspark.sql import DataFrame, functions
 from belvedere.catalog import Input
 from belvedere.errors import fail
 from belvedere.schema import INGEST_TIME, KEY, ROWTIME, TIMESTAMP, UID, WEIGHT
-from belvedere.spark.exchange import Rows
+from belvedere.spark.exchange import Rows, combined, keys_of
 from belvedere.spark.merge_sql import view_name
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.render import spark_type
-from belvedere.spark.stages import WEIGHT_FIELD, Context, combined, stored_schema, weighted
+from belvedere.spark.stages import WEIGHT_FIELD, Context, coming, first_of_each_key, stored_schema, weighted, without
 
 UID_BITS = 33
 """Spark's `monotonically_increasing_id` numbers the rows of a partition in this many bits."""
@@ -41,20 +41,20 @@ class Arrived:
 def receive(
     given: pa.Table | DataFrame, prepared: PreparedStage, table: Input, first_uid: int, context: Context
 ) -> Arrived | None:
-    """Stamp what arrived; None where nothing did. Many rows that need not be stored stay in Spark."""
+    """Stamp what arrived; None where nothing did. Many rows of a data frame stay in Spark."""
     if isinstance(given, DataFrame):
-        if not prepared.output.stored:
-            rows = given.count()
-            if rows > context.exchange.small:
-                partitions = max(1, given.rdd.getNumPartitions())
-                frame = stamp_frame(given, table, first_uid, context.clock)
-                return Arrived(Rows(frame=frame), rows, first_uid + (partitions << UID_BITS))
+        rows = given.count()
+        if rows > context.exchange.small:
+            partitions = max(1, given.rdd.getNumPartitions())
+            frame = stamp_frame(given, table, first_uid, context.clock)
+            stamped = Rows(frame=frame, schema=table.schema.arrow.append(WEIGHT_FIELD), count=rows)
+            return Arrived(stamped, rows, first_uid + (partitions << UID_BITS))
         given = given.toArrow()
     if not given.num_rows:
         return None
-    stamped = stamp(given, table, first_uid, context.clock)
-    greatest = int(pc.max(stamped[UID]).as_py())
-    return Arrived(Rows(stamped), given.num_rows, max(first_uid + given.num_rows, greatest + 1))
+    stamped = Rows(stamp(given, table, first_uid, context.clock))
+    greatest = int(pc.max(stamped.table[UID]).as_py())
+    return Arrived(stamped, given.num_rows, max(first_uid + given.num_rows, greatest + 1))
 
 
 def stamp_frame(frame: DataFrame, table: Input, first_uid: int, clock: datetime) -> DataFrame:
@@ -107,39 +107,32 @@ def ingest(prepared: PreparedStage, table: Input, arrived: Arrived, context: Con
     if not prepared.output.stored and arrived.rows > context.exchange.small:
         return arrived.stamped  # nobody looks these rows up: they need neither key nor hash
     context.exchange.put(view_name(prepared.number, "s0", "delta"), arrived.stamped)
-    rows = context.exchange.collect(prepared.sql[0], stored_schema(prepared.output).append(WEIGHT_FIELD))
+    rows = context.exchange.compute(prepared.sql[0], stored_schema(prepared.output).append(WEIGHT_FIELD))
     if table.append_only:
         if prepared.output.stored:
             context.append(table.id, rows)
-        return Rows(rows)
+        return rows
     if table.primary_key:
-        last = last_per_key(rows)
-        coming = last.filter(pc.greater(last[WEIGHT], 0)).drop_columns([WEIGHT])
-        return Rows(context.replace(table.id, KEY, combined(last[KEY]), coming))
-    return _ingest_bag(prepared, table, rows, context)
-
-
-def last_per_key(rows: pa.Table) -> pa.Table:
-    """The last row of each `_key`, in order of arrival."""
-    codes = combined(rows[KEY]).dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    last = len(codes) - 1 - np.unique(codes[::-1], return_index=True)[1]
-    return rows.take(pa.array(np.sort(last)))
+        number = prepared.output.schema.arrow.field(UID)
+        last = first_of_each_key(rows, number, view_name(prepared.number, "s0", "last"), context)
+        return context.replace(table.id, KEY, keys_of([(last, KEY)]), last.where(coming, without(last, WEIGHT)))
+    return _ingest_bag(prepared, table, rows.table, context)
 
 
 def _ingest_bag(prepared: PreparedStage, table: Input, rows: pa.Table, context: Context) -> Rows:
-    coming = rows.filter(pc.greater(rows[WEIGHT], 0)).drop_columns([WEIGHT])
+    came = rows.filter(pc.greater(rows[WEIGHT], 0)).drop_columns([WEIGHT])
     going = rows.filter(pc.less(rows[WEIGHT], 0)).drop_columns([WEIGHT])
-    context.append(table.id, coming)
+    context.append(table.id, Rows(came))
     if not going.num_rows:
-        return Rows(weighted(coming, 1))
+        return Rows(weighted(came, 1))
     path = prepared.output.paths[0].name
-    stored = context.look_up(table.id, path, combined(pc.unique(going[path])))
+    stored = context.look_up(table.id, path, combined(pc.unique(going[path]))).table
     gone = stored.take(pa.array(_matches(table, stored, going), pa.int64()))
-    context.replace(table.id, KEY, combined(gone[KEY]), gone.slice(0, 0))
+    context.overwrite(table.id, KEY, combined(gone[KEY]), gone.slice(0, 0).to_reader())
     # a row that came and went in the same epoch is no change
-    came = coming.filter(pc.invert(pc.is_in(coming[KEY], value_set=combined(gone[KEY]))))
-    gone = gone.filter(pc.invert(pc.is_in(gone[KEY], value_set=combined(coming[KEY]))))
-    return Rows(pa.concat_tables([weighted(gone, -1), weighted(came, 1)]))
+    stays = came.filter(pc.invert(pc.is_in(came[KEY], value_set=combined(gone[KEY]))))
+    gone = gone.filter(pc.invert(pc.is_in(gone[KEY], value_set=combined(came[KEY]))))
+    return Rows(pa.concat_tables([weighted(gone, -1), weighted(stays, 1)]))
 
 
 def _matches(table: Input, stored: pa.Table, going: pa.Table) -> list[int]:

@@ -8,13 +8,12 @@ all; else a first one finds the groups.
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from belvedere.incremental.pipeline import Relation
-from belvedere.spark.exchange import Rows, conform
+from belvedere.spark.exchange import Keys, Rows, keys_of
 from belvedere.spark.merge_sql import STATE_PREFIX, view_name
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.stages import Context, combined, put_deltas, stored_schema
+from belvedere.spark.stages import Context, put_deltas, stored_schema
 
 
 def run_merge(prepared: PreparedStage, context: Context) -> Rows | None:
@@ -26,47 +25,46 @@ def run_merge(prepared: PreparedStage, context: Context) -> Rows | None:
     if not put_deltas(prepared, context) and not first:
         return None
     path = state.paths[0].name
-    keys = keys_of_changes(prepared, context)
-    if keys is None:
-        found = context.exchange.collect(prepared.sql[0], pa.schema([pa.field(path, pa.int64())]))
-        keys = combined(pc.unique(found[path]))
+    keys = keys_of_changes(prepared, context, path)
     _put(prepared, context, "old", context.look_up(state.name, path, keys))
     if len(prepared.sql) == 2:
         rows = _both(prepared, state, context, keys)
     else:
-        merged = context.exchange.collect(prepared.sql[1], stored_schema(state))
-        context.replace(state.name, path, keys, merged)
+        merged = context.exchange.compute(prepared.sql[1], stored_schema(state))
+        context.overwrite(state.name, path, keys, merged.reader())
         _put(prepared, context, "state", merged)
-        rows = context.exchange.collect(prepared.sql[2], stored_schema(prepared.output))
-    return Rows(context.replace(prepared.stage.output, prepared.stage.path, keys, rows))
+        rows = context.exchange.compute(prepared.sql[2], stored_schema(prepared.output)).reader()
+    return context.replace(prepared.stage.output, prepared.stage.path, keys, rows)
 
 
-def keys_of_changes(prepared: PreparedStage, context: Context) -> pa.Array | None:
-    """The hashes of the changed groups, where every slot's change is few rows in the driver that carry them."""
-    found: list[pa.Array] = []
-    for slot, relation in prepared.slots:
-        delta = context.delta_of(slot, relation, prepared.stage.output)
+def keys_of_changes(prepared: PreparedStage, context: Context, path: str) -> Keys:
+    """The hashes of the changed groups: from the changes where these are few rows in the driver that carry them, else by a query."""
+    found: list[tuple[Rows, str]] = []
+    for (slot, _), delta in zip(prepared.slots, context.deltas_of(prepared), strict=True):
         if delta is None:
             continue
-        if slot.path is None or not delta.is_collected or delta.table.num_rows > context.exchange.small:
-            return None
-        if slot.path not in delta.table.schema.names:  # rows that come from the store do not carry it
-            return None
-        found.append(combined(delta.table[slot.path]))
-    if not found:  # a new global aggregate over nothing
-        return None
-    return combined(pc.unique(pa.chunked_array(found, pa.int64())))
+        # rows that come from the store do not carry the hash
+        if slot.path is None or not _is_few(delta, context) or slot.path not in delta.schema.names:
+            groups = context.exchange.compute(
+                prepared.sql[-1 if prepared.state is None else 0], pa.schema([(path, pa.int64())])
+            )
+            return keys_of([(groups, path)])
+        found.append((delta, slot.path))
+    return keys_of(found) if found else keys_of((), pa.array([0], pa.int64()))  # a new global aggregate over nothing
 
 
-def _both(prepared: PreparedStage, state: Relation, context: Context, keys: pa.Array) -> pa.Table:
+def _is_few(rows: Rows, context: Context) -> bool:
+    return rows.is_collected and rows.num_rows <= context.exchange.small
+
+
+def _both(prepared: PreparedStage, state: Relation, context: Context, keys: Keys) -> pa.RecordBatchReader:
     """One query for the new accumulators, which are written at once, and the output's rows, which are returned."""
     kept, shown = stored_schema(state), stored_schema(prepared.output)
     prefixed = [pa.field(STATE_PREFIX + f.name, f.type, f.nullable) for f in kept]
-    table = context.exchange.collect(prepared.sql[1], pa.schema([*shown, *prefixed]))
-    states = conform(table.select([f.name for f in prefixed]).rename_columns(kept.names), kept)
-    context.replace(state.name, state.paths[0].name, keys, states)
-    return table.select(shown.names)
+    rows = context.exchange.compute(prepared.sql[1], pa.schema([*shown, *prefixed]))
+    context.overwrite(state.name, state.paths[0].name, keys, rows.reader([f.name for f in prefixed], kept.names))
+    return rows.reader(shown.names)
 
 
-def _put(prepared: PreparedStage, context: Context, name: str, table: pa.Table) -> None:
-    context.exchange.put(view_name(prepared.number, name, "rows"), Rows(table))
+def _put(prepared: PreparedStage, context: Context, name: str, rows: Rows) -> None:
+    context.exchange.put(view_name(prepared.number, name, "rows"), rows)

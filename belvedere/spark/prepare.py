@@ -94,7 +94,7 @@ def _prepare(number: int, stage: Stage, relations: Mapping[str, Relation], quali
 
 
 def _join_terms(stage: Stage, text: Callable[..., str]) -> tuple[str, ...]:
-    """dL x R, L x dR and dL x dR; `_new` marks rows that exist after the epoch."""
+    """dL x R, L x dR and dL x dR, in which `_new` marks rows that exist after the epoch; and L x R."""
     new = f", `{WEIGHT}` > 0 AS `{NEW}`"
     left = with_column(stage.plan, WEIGHT_COLUMN, frozenset({"s0"}))
     right = with_column(stage.plan, WEIGHT_COLUMN, frozenset({"s1"}))
@@ -102,6 +102,7 @@ def _join_terms(stage: Stage, text: Callable[..., str]) -> tuple[str, ...]:
         text(left, {"s0": "delta", "s1": "rows"}, new),
         text(right, {"s0": "rows", "s1": "delta"}, new),
         text(stage.plan, {"s0": "delta", "s1": "delta"}, f", FALSE AS `{NEW}`"),
+        text(stage.plan, {"s0": "rows", "s1": "rows"}),
     )
 
 

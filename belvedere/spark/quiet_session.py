@@ -32,10 +32,14 @@ _chatter: IO[bytes] | None = None
 _folder: str | None = None
 
 
-def quiet_session(settings: Mapping[str, str]) -> SparkSession:
-    """A session with the settings of the project file: `cores`, `memory`, and Spark's own by their names."""
+def quiet_session(settings: Mapping[str, str], driver_memory: int | None = None) -> SparkSession:
+    """A session with the settings of the project file: `cores`, `memory`, and Spark's own by their names.
+
+    Results of more bytes than `driver_memory` do not come to the driver: Spark gives up, and executors write them to files instead.
+    """
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark warns of the host's name
-    extra = {"spark.log.level": "OFF", **_own_folder()} | {k: v for k, v in settings.items() if k not in OWN_SETTINGS}
+    largest = {"spark.driver.maxResultSize": str(driver_memory)} if driver_memory is not None else {}
+    extra = {"spark.log.level": "OFF", **_own_folder()} | largest | {k: v for k, v in settings.items() if k not in OWN_SETTINGS}
     cores = settings.get("cores")
     with _stderr_aside(), _own_interrupts():
         return local_session(int(cores) if cores else None, settings.get("memory", "4g"), extra)

@@ -18,7 +18,7 @@ from belvedere.incremental.emission import EMITTED, GROUPS
 from belvedere.incremental.pipeline import STATE, WAITING, Pipeline, Relation, Rule, Stage
 from belvedere.optimize.indexes import read_indexes
 from belvedere.plan.text import plan_text
-from belvedere.spark.exchange import Exchange, Rows
+from belvedere.spark.exchange import Exchange
 from belvedere.spark.identity import identity_columns
 from belvedere.spark.prepare import stored_table
 from belvedere.spark.render import print_expression, quote, spark_type
@@ -98,17 +98,17 @@ def _refuse_lost_inputs(pipeline: Pipeline, fresh: frozenset[str]) -> None:
 
 def make_tables(plan: TablePlan, pipeline: Pipeline, store: Store, transaction: Transaction, exchange: Exchange) -> None:
     """Drop what is outdated, make what is missing, and hash kept rows anew; inside an open epoch."""
-    kept = {n: transaction.lookup(n, None, None).read_all() for n in plan.rehashed}
+    kept = {n: exchange.keep(transaction.lookup(n, None, None)) for n in plan.rehashed}
     if plan.outdated:
         store.drop(plan.outdated)
     store.create(tuple(plan.tables.values()))
     for name, rows in kept.items():
         relation = pipeline.relations[name]
-        exchange.put(REHASHED, Rows(rows))
+        exchange.put(REHASHED, rows)
         columns = ", ".join(quote(n) for n in relation.schema.names)
         text = f"SELECT {columns}, {identity_columns(relation)} FROM {quote(exchange.view_name(REHASHED))}"
         schema = plan.tables[name].arrow
-        transaction.append(name, exchange.collect(text, schema).to_reader())
+        transaction.append(name, exchange.compute(text, schema).reader())
 
 
 def meanings(pipeline: Pipeline) -> dict[str, str]:

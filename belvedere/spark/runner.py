@@ -108,7 +108,7 @@ class Runner:
     def _run(self, watch: Callable[[Progress], None], stopped: StopFlag, tell: Callable[[str], None]) -> None:
         # from here on a signal waits: a JVM that is interrupted while it starts would stay behind, an epoch be for nothing
         stopped.interrupts = False
-        spark = self.spark = quiet_session(self.project.spark)
+        spark = self.spark = quiet_session(self.project.spark, self.project.driver_memory)
         if stopped.is_set():
             return
         pipeline = maintain(self.catalog)
@@ -130,7 +130,7 @@ class Runner:
         self, spark: SparkSession, pipeline: Pipeline, watch: Callable[[Progress], None], stopped: StopFlag
     ) -> None:
         """Go on from the store's last epoch until the end, or until the store cannot be reached."""
-        engine = Engine(spark, self.catalog, pipeline, self.store, self.project.sinks)
+        engine = Engine(spark, self.catalog, pipeline, self.store, self.project.sinks, self.project.driver_memory)
         try:
             self.store.create(RECORDS)
             reader = self.store.reader()

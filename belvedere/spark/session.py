@@ -28,6 +28,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.window.segmentTree.enabled": "true",  # sliding frames in O(n log n)
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # scratch files that Arrow reads exactly
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.legacy.allowHashOnMapType": "false",
     "spark.driver.host": "127.0.0.1",

@@ -6,15 +6,12 @@ never come back, so nothing else is read.
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from belvedere.incremental.pipeline import OWN
 from belvedere.spark.exchange import Rows
 from belvedere.spark.merge import keys_of_changes
 from belvedere.spark.merge_sql import view_name
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.stages import Context, combined, put_deltas, stored_schema
+from belvedere.spark.stages import Context, put_deltas, stored_schema
 
 
 def run_top(prepared: PreparedStage, context: Context) -> Rows | None:
@@ -24,10 +21,7 @@ def run_top(prepared: PreparedStage, context: Context) -> Rows | None:
     name, path = prepared.stage.output, prepared.stage.path
     if path is None:
         raise AssertionError(name)
-    keys = keys_of_changes(prepared, context)
-    if keys is None:
-        found = context.exchange.collect(prepared.sql[1], pa.schema([pa.field(path, pa.int64())]))
-        keys = combined(pc.unique(found[path]))
-    context.exchange.put(view_name(prepared.number, OWN, "rows"), Rows(context.look_up(name, path, keys)))
-    table = context.exchange.collect(prepared.sql[0], stored_schema(prepared.output))
-    return Rows(context.replace(name, path, keys, table))
+    keys = keys_of_changes(prepared, context, path)
+    context.exchange.put(view_name(prepared.number, OWN, "rows"), context.look_up(name, path, keys))
+    rows = context.exchange.compute(prepared.sql[0], stored_schema(prepared.output))
+    return context.replace(name, path, keys, rows.reader())

@@ -18,9 +18,9 @@ from belvedere.lang.window_by_resume import AFTER, FROM, TO
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.window_by import Resume
 from belvedere.schema import KEY, TIMESTAMP
-from belvedere.spark.exchange import Rows
+from belvedere.spark.exchange import Rows, combined, keys_of
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.stages import Context, collect_rows, combined, put_windows
+from belvedere.spark.stages import Context, collect_rows, put_windows
 from belvedere.spark.window_by.maintain import window_extents
 
 LAST = int(np.iinfo(np.int64).max)
@@ -29,16 +29,16 @@ Span = tuple[int, int, int]  # the times of a window's start, of its end, and of
 
 def run_windows(prepared: PreparedStage, context: Context) -> Rows | None:
     """The windows of the partitions in which rows arrived. A window's key is that of the row at its start."""
-    slot, relation = prepared.slots[0]
+    slot, _ = prepared.slots[0]
     settling = prepared.stage.settling
-    delta = context.delta_of(slot, relation, prepared.stage.output)
+    (delta,) = context.deltas_of(prepared)
     if delta is None or slot.path is None or settling is None:
         return None
-    rows = context.look_up(slot.relation, slot.path, combined(pc.unique(delta.table[slot.path])))
+    rows = context.look_up(slot.relation, slot.path, keys_of([(delta, slot.path)])).table
     context.exchange.put(prepared.view(slot, "rows"), Rows(rows))
     put_windows(prepared, context, rows.num_rows)
     found = collect_rows(prepared, context, prepared.sql[0])
-    changed = Rows(context.replace(prepared.stage.output, KEY, combined(rows[KEY]), found))
+    changed = context.replace(prepared.stage.output, KEY, combined(rows[KEY]), found.reader())
     bound = settling.bound(context.bounds.__getitem__)
     if bound > NEVER and pc.min(micros(rows[settling.resume.column])).as_py() < bound:
         _forget(prepared, context, settling, rows, bound)
@@ -61,7 +61,7 @@ def _forget(prepared: PreparedStage, context: Context, settling: Settling, rows:
     gone = [p for key, places in members.items() for p in settled(times[places], spans[key], settling.resume, bound, places)]
     if gone:
         keys = combined(rows[KEY].take(pa.array(gone)))
-        context.replace(prepared.slots[0][0].relation, KEY, keys, rows.schema.empty_table())
+        context.overwrite(prepared.slots[0][0].relation, KEY, keys, rows.schema.empty_table().to_reader())
 
 
 def settled(times: Any, spans: list[Span], resume: Resume, bound: int, places: list[int]) -> list[int]:

@@ -162,6 +162,7 @@ def test_bounds_epochs_and_restarts_never_change_results(spark: Any, store: str,
 
 @pytest.mark.spark
 @pytest.mark.nightly
+@pytest.mark.usefixtures("each_store")
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_more_random_bids(spark: Any, seed: int) -> None:
     test_bounds_epochs_and_restarts_never_change_results(spark, "sqlite://", seed)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from belvedere.incremental import Options
+from belvedere.spark.costs import LEAST
 from belvedere.workbench import Workbench
 from tests.incremental.random_plans import catalog_of
 
@@ -58,7 +59,7 @@ def close(left: dict[str, Any], right: dict[str, Any]) -> bool:
     return True
 
 
-def drive(wb: Workbench, random: Random, epochs: int) -> None:
+def drive(wb: Workbench, random: Random, epochs: int, least: int = LEAST) -> None:
     """Random inserts, updates, deletes and restarts; after every epoch each view is compared with its batch run."""
     live: list[dict[str, Any]] = []
     clock = START
@@ -75,6 +76,7 @@ def drive(wb: Workbench, random: Random, epochs: int) -> None:
         if random.random() < 0.5:
             wb.delete("Keyed", [{"k": random.randint(0, 6)}])
         live += added
+        wb.engine.costs.least = least
         wb.step()
         for name in wb.catalog.views:
             now, batch = wb.rows(name), wb.batch(name)
@@ -83,20 +85,40 @@ def drive(wb: Workbench, random: Random, epochs: int) -> None:
             wb.restart()
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("seed", range(6))
-def test_every_view_equals_its_batch_run_after_every_epoch(spark: Any, seed: int) -> None:
-    options = [Options(), Options(join=False, merge=False, share=False), Options(merge=False)][seed % 3]
+def check(spark: Any, seed: int) -> None:
+    options = [Options(), Options(join=False, merge=False, cost=False, share=False), Options(merge=False, sets=False)][seed % 3]
     catalog = catalog_of(seed, views=8, public_stream=seed % 2 == 0)
     wb = Workbench.of_catalog(catalog, spark=spark, options=options)
     try:
-        drive(wb, Random(seed), epochs=4)
+        drive(wb, Random(seed), epochs=4, least=1 if seed % 2 else LEAST)
     finally:
         wb.close()
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("seed", range(4))
+def test_every_view_equals_its_batch_run_after_every_epoch(spark: Any, seed: int) -> None:
+    check(spark, seed)
+
+
+@pytest.mark.spark
+@pytest.mark.postgres
+@pytest.mark.usefixtures("on_postgres")
+def test_views_in_postgres(spark: Any) -> None:
+    check(spark, 4)
+
+
+@pytest.mark.spark
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(100, 400))
+@pytest.mark.usefixtures("each_store")
+@pytest.mark.parametrize("seed", range(100, 250))
 def test_many_random_catalogs(spark: Any, seed: int) -> None:
-    test_every_view_equals_its_batch_run_after_every_epoch(spark, seed)
+    check(spark, seed)
+
+
+@pytest.mark.spark
+@pytest.mark.nightly
+@pytest.mark.usefixtures("each_store", "tiny_memory")
+@pytest.mark.parametrize("seed", range(300, 320))
+def test_many_random_catalogs_without_memory(spark: Any, seed: int) -> None:
+    check(spark, seed)

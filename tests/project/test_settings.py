@@ -48,6 +48,9 @@ connector = "console"
 "spark.sql.shuffle.partitions" = 4
 "spark.ui.enabled" = false
 
+[run]
+driver_memory_mb = 64
+
 [api]
 port = 9000
 """,
@@ -57,6 +60,7 @@ port = 9000
     assert project.diagnostics == ()
     assert project.store == "postgresql://me:hidden@db/views"
     assert (project.on_error, project.script_path) == ("null", (Path("/project/shared"), Path("/elsewhere")))
+    assert project.driver_memory == 64 << 20
     source = project.source("SENSORDATA")
     assert source is not None
     assert (source.path, source.format) == (Path("/project/data/sensordata"), "csv")

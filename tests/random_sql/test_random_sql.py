@@ -47,3 +47,20 @@ def test_random_views_equal_duckdb_and_batch(spark: Any) -> None:
 def test_many_random_views(spark: Any, first: int) -> None:
     plain = Options(join=False, merge=False, top=False)
     check(spark, first, views=20, epochs=6, options=plain if first % 60 == 0 else None)
+
+
+@pytest.mark.spark
+@pytest.mark.nightly
+@pytest.mark.postgres
+@pytest.mark.usefixtures("on_postgres")
+@pytest.mark.parametrize("first", range(3_000, 3_800, 20))
+def test_many_random_views_in_postgres(spark: Any, first: int) -> None:
+    check(spark, first, views=20, epochs=6)
+
+
+@pytest.mark.spark
+@pytest.mark.nightly
+@pytest.mark.usefixtures("each_store", "tiny_memory")
+@pytest.mark.parametrize("first", range(3_800, 3_900, 20))
+def test_random_views_without_memory(spark: Any, first: int) -> None:
+    check(spark, first, views=20, epochs=4)

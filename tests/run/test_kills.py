@@ -72,13 +72,16 @@ class Client(threading.Thread):
 class Flights:
     """A folder with the example and its files, which arrive day by day."""
 
-    def __init__(self, folder: Path, days: int, pause: float):
+    def __init__(self, folder: Path, days: int, pause: float, store: str | None = None):
         self.folder = folder
+        self.store = store or f"sqlite:///{folder / 'flights.db'}"
         text = (EXAMPLES / "flights" / "flights.sqrl").read_text() + PUSHED
         self.script = folder / "flights.sqrl"
         self.script.write_text(text)
         project = (EXAMPLES / "flights" / "belvedere.toml").read_text()
-        (folder / "belvedere.toml").write_text(project + 'max_files = 4\n\n[spark]\ntrigger = "50 ms"\nmemory = "1g"\n')
+        (folder / "belvedere.toml").write_text(
+            f'store = "{self.store}"\n' + project + 'max_files = 4\n\n[spark]\ntrigger = "50 ms"\nmemory = "1g"\n'
+        )
         self.prepare = load_prepare("flights")
         until = START + timedelta(days=days)
         self.prepare.write(folder / "all", since=START, until=until)
@@ -105,7 +108,7 @@ class Flights:
         """All tables of the store by name, and its epochs."""
         from belvedere.store import open_store
 
-        store = open_store(f"sqlite:///{self.folder / 'flights.db'}")
+        store = open_store(self.store)
         reader = store.reader()
         try:
             tables = {}
@@ -144,10 +147,10 @@ def check_pushes(clients: list[Client], tables: dict[str, list[dict[str, Any]]])
         assert (view["events"], view["total"]) == (len(found), sum(found))
 
 
-def kill_at_random_moments(folder: Path, kills: int, days: int, seed: int) -> None:
+def kill_at_random_moments(folder: Path, kills: int, days: int, seed: int, store: str | None = None) -> None:
     """Feed and push all the time; kill the run `kills` times; then let it finish."""
     dice = random.Random(seed)
-    flights = Flights(folder, days, pause=0.5)
+    flights = Flights(folder, days, pause=0.5, store=store)
     flights.feeder.start()
     clients = [Client("sure", keys=True), Client("once", keys=False)]
     for client in clients:
@@ -198,3 +201,10 @@ def test_kill_9_neither_loses_nor_repeats(tmp_path: Path) -> None:
 @pytest.mark.timeout(3600)
 def test_kill_9_twenty_times(tmp_path: Path) -> None:
     kill_at_random_moments(tmp_path, kills=20, days=60, seed=int(time.time()))
+
+
+@pytest.mark.nightly
+@pytest.mark.postgres
+@pytest.mark.timeout(3600)
+def test_kill_9_over_postgres(tmp_path: Path, postgres_url: str) -> None:
+    kill_at_random_moments(tmp_path, kills=6, days=20, seed=int(time.time()), store=postgres_url)

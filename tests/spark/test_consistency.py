@@ -24,6 +24,7 @@ Indebted := SELECT account FROM Balance WHERE balance < (SELECT avg(balance) FRO
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("each_store")
 @pytest.mark.parametrize(
     "options", [Options(), Options(join=False, merge=False, top=False, share=False)], ids=["cheaper", "plain"]
 )
@@ -54,3 +55,31 @@ def test_global_aggregates_have_a_row_over_nothing(spark: Any) -> None:
     assert wb.rows("Total") == [{"total": None}]
     assert wb.rows("Many") == [{"n": 0, "most": None}]
     wb.close()
+
+
+LONG = """
+CREATE TABLE _Texts (body STRING, n INT);
+_ByText := SELECT body, sum(n) AS n FROM _Texts GROUP BY body;
+_Words := SELECT DISTINCT body FROM _Texts;
+_Both := SELECT t.body, t.n FROM _ByText t JOIN _Words w ON t.body = w.body;
+Sizes := SELECT sha2(body, 256) AS text, sum(n) AS n FROM _Both GROUP BY sha2(body, 256);
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("each_store")
+def test_keys_may_be_long(spark: Any) -> None:
+    """Beyond what an index of Postgres takes, also where they cannot be compressed, and where they differ at their end."""
+    text = Random(1).randbytes(4_000).hex()
+    texts = [text, f"{text}b", "short", None, "é" * 999, "~~" + "0" * 64]
+    wb = Workbench(LONG, spark=spark)
+    try:
+        for epoch in range(2):
+            wb.insert("_Texts", [{"body": t, "n": n + epoch} for n, t in enumerate(texts)])
+            if epoch:
+                wb.delete("_Texts", [{"body": text, "n": 0}])
+            wb.step()
+            assert same_rows(wb.rows("Sizes"), wb.batch("Sizes"))
+        assert sorted(r["n"] for r in wb.rows("Sizes")) == [1, 3, 5, 9, 11]
+    finally:
+        wb.close()

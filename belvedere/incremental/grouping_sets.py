@@ -1,0 +1,77 @@
+"""GROUPING SETS, ROLLUP and CUBE as plain aggregates, which are kept group by group.
+
+In: an aggregate with sets. Out: equivalent plans without. Where accumulators serve, every row counts once for each set, so that one
+aggregate holds all of them; else each set is an aggregate of its own over the same input. No set is there twice (the language refuses it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.plan.expressions import column
+from belvedere.plan.keys import item_of, unused_name
+from belvedere.plan.nodes import Aggregate, Expr, Item, Node, Project, Union, Unnest
+from belvedere.schema import Column
+
+
+def grouping_number(node: Aggregate, names: tuple[str, ...]) -> int:
+    """Spark's `grouping_id()` of a set: a bit for each key, 1 where the key takes no part, the last key's bit the lowest."""
+    return sum(1 << n for n, key in enumerate(reversed(node.keys)) if key.name not in names)
+
+
+def as_one_aggregate(node: Aggregate) -> Node:
+    """One aggregate by the keys and the set, over rows that are there once for each set with the keys of that set."""
+    sets = node.grouping_sets or ()
+    taken = set(node.input.schema.names)
+    number = Column(_new("_set", taken), pa.int64(), nullable=False, hidden=True)
+    position = Column(_new("_place", taken), pa.int32(), nullable=False, hidden=True)
+    numbers = [_number(grouping_number(node, s)) for s in sets]
+    each = Unnest(node.input, exp.Array(expressions=numbers), (number,), position)
+    keys = tuple(replace(k, name=_new(f"_set_{n}", taken), hidden=True, nullable=True) for n, k in enumerate(node.keys))
+    shown = tuple(replace(k, expr=_where_it_counts(node, key, number)) for k, key in zip(keys, node.keys, strict=True))
+    rows = Project(each, (*(item_of(c) for c in each.schema), *shown))
+    by = tuple(replace(k, expr=column(own.name), nullable=True) for k, own in zip(node.keys, keys, strict=True))
+    return _in_order(node, Aggregate(rows, (*by, _set_item(node, column(number.name))), node.aggregates))
+
+
+def as_aggregates(node: Aggregate) -> Node:
+    """A union of one aggregate for each set; keys that take no part are NULL."""
+    branches = []
+    for names in node.grouping_sets or ():
+        number = _set_item(node, _number(grouping_number(node, names)))
+        own = Aggregate(node.input, (*(k for k in node.keys if k.name in names), number), node.aggregates)
+        absent = {k.name for k in node.keys if k.name not in names}
+        branches.append(Project(own, tuple(_item(c, c.name in absent) for c in node.schema)))
+    return Union(tuple(branches), key=node.schema.key)
+
+
+def _in_order(node: Aggregate, plain: Aggregate) -> Project:
+    return Project(plain, tuple(replace(item_of(plain.schema[c.name]), hidden=c.hidden, doc=c.doc) for c in node.schema))
+
+
+def _set_item(node: Aggregate, expr: Expr) -> Item:
+    return Item(node.grouping_id or "", expr, pa.int64(), nullable=False, hidden=True)
+
+
+def _item(c: Column, absent: bool) -> Item:
+    return replace(item_of(c), expr=exp.Null()) if absent else item_of(c)
+
+
+def _where_it_counts(node: Aggregate, key: Item, number: Column) -> Expr:
+    """The key's value in the sets that it takes part in, else NULL."""
+    sets = [_number(grouping_number(node, s)) for s in node.grouping_sets or () if key.name in s]
+    test = exp.In(this=column(number.name), expressions=sets)
+    return exp.Case(ifs=[exp.If(this=test, true=key.expr.copy())])
+
+
+def _number(value: int) -> Expr:
+    return exp.cast(exp.Literal.number(value), "bigint")
+
+
+def _new(name: str, taken: set[str]) -> str:
+    fresh = unused_name(name, taken)
+    taken.add(fresh)
+    return fresh

@@ -1,0 +1,37 @@
+"""How large relations are, about, and which operators were recomputed whole for it.
+
+In: numbers of changed rows, a way to count a stored relation. Out: whether most of a relation changed. Counts are remembered from epoch to
+epoch: a table is only counted anew where that could change the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+LEAST = 1_000
+"""So few changed rows are never most of anything that is worth the thought."""
+SHARE = 3
+
+
+@dataclass
+class Costs:
+    """The sizes known so far; `whole` are the stages of this epoch that were recomputed whole."""
+
+    counted: bool
+    least: int = LEAST
+    rows: dict[str, int] = field(default_factory=dict)
+    whole: list[str] = field(default_factory=list)
+
+    def is_most(self, changed: Sequence[int], relations: Sequence[str], count: Callable[[str], int], crossed: bool) -> bool:
+        """Whether a third of all rows of the relations changed, or more; where they are `crossed`, of all their pairs."""
+        if not crossed and sum(changed) < self.least:
+            return False
+        if not crossed and sum(changed) * SHARE < sum(self.rows.get(n, 0) for n in set(relations)):
+            return False
+        self.rows |= {n: count(n) for n in set(relations)}
+        sizes = [self.rows[n] for n in relations]
+        if not crossed:
+            return sum(changed) * SHARE >= sum(self.rows[n] for n in set(relations))
+        touched = changed[0] * sizes[1] + changed[1] * sizes[0]
+        return touched >= self.least and touched * SHARE >= sizes[0] * sizes[1]

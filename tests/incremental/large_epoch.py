@@ -1,0 +1,75 @@
+"""A process of its own for the test of memory: `python -m tests.incremental.large_epoch ROWS MEGABYTES [STORE]`.
+
+Two epochs over rows that only Spark has: new rows, then as many updates. Prints one line of JSON: peaks in bytes, and what is stored.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.compiler import compile_script
+from belvedere.incremental import maintain
+from belvedere.spark.engine import Engine
+from belvedere.spark.session import local_session
+from belvedere.store import open_store
+
+SCRIPT = """
+CREATE STREAM Events (id BIGINT, who BIGINT, amount DOUBLE, note STRING);
+CREATE TABLE Accounts (id BIGINT PRIMARY KEY, balance BIGINT, name STRING);
+Totals := SELECT who, count(*) AS n, sum(amount) AS total FROM Events GROUP BY who;
+Middle := SELECT name, median(balance) AS middle, count(*) AS n FROM Accounts GROUP BY name;
+Rich := SELECT a.id, a.name, t.total FROM Accounts a JOIN Totals t ON a.id = t.who;
+Summary := SELECT count(*) AS n, sum(n) AS rows FROM Totals;
+"""
+NOTE = "concat('a note that makes the row wider: ', id)"
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has had so far; the JVM is another process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def main(rows: int, megabytes: int, url: str) -> dict[str, Any]:
+    spark = local_session()
+    catalog = compile_script(SCRIPT).catalog
+    store = open_store(url)
+    engine = Engine(spark, catalog, maintain(catalog), store, driver_memory=megabytes << 20)
+    with tempfile.TemporaryDirectory() as folder:
+        arrivals = {}
+        for name, columns in {
+            "Events": f"id, id % {rows // 2} AS who, CAST(id AS DOUBLE) AS amount, {NOTE} AS note",
+            "Accounts": "id, id % 1000 AS balance, concat('name ', id % 1000) AS name",
+        }.items():
+            path = str(Path(folder, name))
+            spark.sql(f"SELECT {columns} FROM range({rows})").write.parquet(path)
+            arrivals[name] = spark.read.parquet(path)
+        engine.run_epoch({}, datetime(2024, 1, 1, tzinfo=UTC))
+        before = peak_bytes()
+        engine.run_epoch(arrivals, datetime(2024, 1, 2, tzinfo=UTC))
+        updates = arrivals["Accounts"].selectExpr("id", "balance + 1 AS balance", "name")
+        report = engine.run_epoch({"Accounts": updates, "Events": arrivals["Events"]}, datetime(2024, 1, 3, tzinfo=UTC))
+    reader = store.reader()
+    found = {
+        "summary": reader.rows(engine.tables["Summary"]).select(["n", "rows"]).to_pylist(),
+        "rich": reader.execute('SELECT count(*), sum(total) FROM "Rich"')[0],
+        "middle": reader.execute('SELECT count(*), sum(n), min(middle), max(middle) FROM "Middle"')[0],
+        "changes": dict(report.changes),
+        "process": peak_bytes() - before,
+        "arrow": pa.default_memory_pool().max_memory(),
+    }
+    reader.close()
+    engine.close()
+    store.close()
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(int(sys.argv[1]), int(sys.argv[2]), (sys.argv[3:] or ["sqlite://"])[0]), default=str))

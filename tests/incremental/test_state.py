@@ -1,0 +1,88 @@
+"""What is kept for a script: no more than its views need, and `explain` says what bounds it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from belvedere.cli import app
+from belvedere.compiler import compile_script
+from belvedere.incremental import maintain
+from belvedere.incremental.explain import explain
+from belvedere.incremental.pipeline import Pipeline
+from belvedere.store import open_store
+
+SCRIPT = """
+CREATE STREAM _Clicks (id BIGINT, who INT, page STRING, wide STRING, at TIMESTAMP);
+CREATE STREAM Orders (id BIGINT, who INT, amount INT);
+CREATE TABLE People (who INT PRIMARY KEY, name STRING, wide STRING);
+ByWho := SELECT who, count(*) AS n FROM _Clicks GROUP BY who;
+All := SELECT count(*) AS n FROM _Clicks;
+Pages := SELECT DISTINCT page FROM _Clicks;
+Halves := SELECT who, median(amount) AS half FROM Orders GROUP BY who;
+Rare := SELECT page, count(DISTINCT who) AS n FROM _Clicks WHERE who > 0 GROUP BY page;
+Names := SELECT name, count(*) AS n FROM People GROUP BY name;
+Latest := SELECT who, at FROM (SELECT who, at, row_number() OVER (PARTITION BY who ORDER BY at DESC) AS r FROM _Clicks) AS c WHERE r = 1;
+Recent := SELECT id, who FROM Orders WHERE _ingest_time > now() - INTERVAL 5 MINUTES;
+"""
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> Pipeline:
+    return maintain(compile_script(SCRIPT).catalog)
+
+
+def test_a_private_stream_that_only_feeds_accumulators_is_not_stored(pipeline: Pipeline) -> None:
+    assert not pipeline.relations["_Clicks"].stored
+    assert pipeline.relations["ByWho$state"].schema.names == ("_Clicks.who", "_n", "_a0_c")
+
+
+def test_state_of_an_operator_has_the_columns_that_it_reads(pipeline: Pipeline) -> None:
+    (slot,) = next(s for s in pipeline.stages if s.output == "Rare").slots
+    kept = pipeline.relations[slot.relation]
+    assert kept.stored
+    assert kept.view is None
+    assert {n.rpartition(".")[2] for n in kept.schema.names} == {"page", "who", "_uid"}
+
+
+def test_every_stored_relation_is_read_or_served(pipeline: Pipeline) -> None:
+    looked_up = {s.relation for stage in pipeline.stages for s in stage.slots}
+    own = {stage.state for stage in pipeline.stages}
+    for relation in pipeline.relations.values():
+        served = relation.view is not None and not relation.view.startswith("_")
+        assert not relation.stored or served or relation.name in looked_up | own, relation.name
+
+
+def test_explain_says_what_bounds_each_state() -> None:
+    catalog = compile_script(SCRIPT).catalog
+    bounds = {e.relation: e.bound for x in explain(catalog, maintain(catalog)) for e in x.state}
+    grows = "which nothing bounds: rows only arrive"
+    assert bounds["Orders"] == "nothing bounds it: rows only arrive"
+    assert bounds["People"] == "the view's own rows"
+    assert bounds["ByWho$state"] == f"a row for each group by _Clicks.who, {grows}"
+    assert bounds["ByWho"] == bounds["Pages"] == bounds["Latest"] == bounds["Halves"] == f"the view's own rows, {grows}"
+    assert bounds["All$state"] == "one row"
+    assert bounds["All"] == "the view's own rows"
+    assert bounds["Names$state"] == "a row for each group by People.name"
+    assert bounds["Rare$1"] == "nothing bounds it: rows only arrive"
+    assert bounds["Recent"] == "rows leave as now() passes"
+
+
+def test_explain_measures_the_state_in_a_store(tmp_path: Path) -> None:
+    script, url = tmp_path / "s.sqrl", f"sqlite:///{tmp_path}/s.db"
+    script.write_text(SCRIPT)
+    catalog = compile_script(SCRIPT).catalog
+    from belvedere.spark.prepare import stored_table
+
+    store = open_store(url)
+    store.create([stored_table(r) for r in maintain(catalog).relations.values() if r.stored])
+    store.close()
+    result = CliRunner().invoke(app, ["explain", str(script), "ByWho", "--state", url])
+    assert result.exit_code == 0, result.output
+    state = [line for line in result.output.splitlines() if line.startswith("  state  ByWho$state:")]
+    assert len(state) == 1
+    assert "nothing bounds" in state[0]
+    assert "0 rows," in state[0]
+    assert "bytes now" in state[0]
