@@ -62,7 +62,7 @@ class Exchange:
             return int(rows.table.nbytes)
         if rows.files is not None:
             return sum(_plain_bytes(f) for f in rows.files)
-        return rows.num_rows * len(rows.schema) * WIDTH
+        return rows.known_values * WIDTH
 
     def _frame(self, rows: Rows) -> DataFrame:
         if rows.frame is not None:

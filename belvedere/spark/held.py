@@ -92,6 +92,11 @@ class Rows:
         return self._count
 
     @property
+    def known_values(self) -> int:
+        """How many values there are, as far as that is known without running a frame."""
+        return (self._count or 0) * len(self._schema or ())
+
+    @property
     def is_collected(self) -> bool:
         """Whether the rows are in the driver already."""
         return self._table is not None
