@@ -106,6 +106,10 @@ def ingest(prepared: PreparedStage, table: Input, arrived: Arrived, context: Con
     """Write stamped arrivals to the transaction and return the input's delta."""
     if not prepared.output.stored and arrived.rows > context.exchange.small:
         return arrived.stamped  # nobody looks these rows up: they need neither key nor hash
+    if _needs_no_spark(prepared, table, arrived, context):
+        rows = Rows(_with_key(arrived.stamped.table, stored_schema(prepared.output)))
+        context.append(table.id, rows)
+        return rows
     context.exchange.put(view_name(prepared.number, "s0", "delta"), arrived.stamped)
     rows = context.exchange.compute(prepared.sql[0], stored_schema(prepared.output).append(WEIGHT_FIELD))
     if table.append_only:
@@ -117,6 +121,18 @@ def ingest(prepared: PreparedStage, table: Input, arrived: Arrived, context: Con
         last = first_of_each_key(rows, number, view_name(prepared.number, "s0", "last"), context)
         return context.replace(table.id, KEY, keys_of([(last, KEY)]), last.where(coming, without(last, WEIGHT)))
     return _ingest_bag(prepared, table, rows.table, context)
+
+
+def _needs_no_spark(prepared: PreparedStage, table: Input, arrived: Arrived, context: Context) -> bool:
+    """Many rows in the driver that are added under their number, and that nobody finds by a hash."""
+    plain = table.append_only and prepared.output.schema.key == (UID,) and not prepared.output.stored_paths
+    return plain and arrived.stamped.is_collected and arrived.rows > context.exchange.small
+
+
+def _with_key(stamped: pa.Table, stored: pa.Schema) -> pa.Table:
+    """The rows as they are stored, with their weights: the key is the text of the number."""
+    named = stamped.append_column(pa.field(KEY, pa.string(), nullable=False), stamped[UID].cast(pa.string()))
+    return named.select([*(n for n in stored.names if n in named.schema.names), WEIGHT])
 
 
 def _ingest_bag(prepared: PreparedStage, table: Input, rows: pa.Table, context: Context) -> Rows:

@@ -1,0 +1,53 @@
+"""Many rows of a stream are stored without Spark: as they are stored with it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from belvedere.schema import KEY, UID
+from belvedere.workbench import Workbench
+
+SCRIPT = """
+CREATE STREAM Clicks (who INT, page STRING, at TIMESTAMP);
+Counts := SELECT who, count(*) AS clicks, median(length(page)) AS middle FROM Clicks GROUP BY who;
+"""
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def clicks(first: int, size: int) -> list[dict[str, Any]]:
+    at = [START + timedelta(microseconds=n) for n in range(first, first + size)]
+    return [{"who": (first + n) % 7 or None, "page": "ü" * (n % 5), "at": at[n]} for n in range(size)]
+
+
+def stored(wb: Workbench, name: str) -> list[dict[str, Any]]:
+    reader = wb.engine.store.reader()
+    try:
+        (table,) = [t for t in wb.engine.store.tables() if t.name == name]
+        rows: list[dict[str, Any]] = reader.rows(table).to_pylist()
+        return sorted(rows, key=lambda r: r[UID] if UID in r else r[KEY])
+    finally:
+        reader.close()
+
+
+@pytest.mark.spark
+def test_many_rows_are_stored_as_few_are(spark: Any) -> None:
+    direct, through = Workbench(SCRIPT, spark=spark), Workbench(SCRIPT, spark=spark)
+    direct.engine.exchange.small = 10
+    texts: list[str] = []
+    compute = direct.engine.exchange.compute
+    direct.engine.exchange.compute = lambda sql, schema: texts.append(sql) or compute(sql, schema)  # type: ignore[method-assign, func-returns-value]
+    for number, size in enumerate((500, 3)):
+        for wb in (direct, through):
+            wb.clock(START + timedelta(minutes=number))
+            wb.insert("Clicks", clicks(number * 500, size))
+            wb.step()
+        for name in ("Clicks", "Counts"):
+            assert stored(direct, name) == stored(through, name)
+        assert {s[KEY] for s in stored(direct, "Clicks")} == {str(s[UID]) for s in stored(direct, "Clicks")}
+        assert any("_0_s0_delta" in t for t in texts) is (number == 1)
+    assert sorted(direct.rows("Counts"), key=str) == sorted(direct.batch("Counts"), key=str)
+    direct.close()
+    through.close()
