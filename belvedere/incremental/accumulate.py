@@ -141,6 +141,8 @@ _PLUS_SUM = "coalesce(old.s, 0) + coalesce(new.s, 0)"
 
 
 def _sum(value: Expr, result: pa.DataType) -> Accumulator:
+    if pa.types.is_integer(result):
+        value = _wide(value)
     partials = (_template(_SUM, x=value), _template(_COUNT, x=value))
     merge = (_template(_PLUS_SUM), _template(_PLUS_COUNT))
     return Accumulator((("s", result), ("c", BIGINT)), partials, merge, _template("CASE WHEN c > 0 THEN s END"))
@@ -155,6 +157,7 @@ def _average(value: Expr, result: pa.DataType, source: Schema, append_only: bool
         final = _template("CASE WHEN c > 0 THEN s / CAST(c AS DECIMAL(20, 0)) END")
         return Accumulator((("s", total), ("c", BIGINT)), tuple(partials), merge, final)
     if _is_small_integer(value, source):
+        partials[0] = _template(_SUM, x=_wide(value))
         final = _template("CASE WHEN c > 0 THEN CAST(s AS DOUBLE) / c END")
         return Accumulator((("s", BIGINT), ("c", BIGINT)), tuple(partials), merge, final)
     if not append_only:
@@ -162,6 +165,11 @@ def _average(value: Expr, result: pa.DataType, source: Schema, append_only: bool
     partials[0] = _template(_SUM, x=_template("CAST(x AS DOUBLE)", x=value))
     final = _template("CASE WHEN c > 0 THEN s / c END")
     return Accumulator((("s", DOUBLE), ("c", BIGINT)), tuple(partials), merge, final)
+
+
+def _wide(value: Expr) -> Expr:
+    """As a BIGINT: the least INT has no negative of its own type."""
+    return _template("CAST(x AS BIGINT)", x=value)
 
 
 def _is_small_integer(value: Expr, source: Schema) -> bool:

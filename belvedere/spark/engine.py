@@ -204,7 +204,7 @@ class Engine:
             if given is None:
                 continue
             source = self.catalog.inputs[prepared.stage.output]
-            with explain_failure(prepared.stage, self.catalog):
+            with explain_failure(prepared, self.catalog, self.exchange):
                 arrived = receive(given, prepared, source, next_uid, context)
                 if arrived is None:
                     continue
@@ -218,7 +218,7 @@ class Engine:
             if prepared.stage.rule is Rule.INGEST:
                 continue
             started = time.perf_counter()
-            with explain_failure(prepared.stage, self.catalog):
+            with explain_failure(prepared, self.catalog, self.exchange):
                 delta = run_stage(prepared, context)
             if delta is not None:
                 context.deltas[prepared.stage.output] = delta

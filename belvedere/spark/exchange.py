@@ -42,6 +42,8 @@ class Exchange:
         self._scratch = Path(tempfile.mkdtemp(prefix="belvedere-"))
         self._files = itertools.count()
         self._large: dict[str, int] = {}
+        self.last_query = ""
+        """The query that ran last: the one that failed, where one failed."""
 
     def view_name(self, name: str) -> str:
         """The temporary view's name: views of several engines live in one session."""
@@ -108,6 +110,7 @@ class Exchange:
 
     def compute(self, sql: str, schema: pa.Schema) -> Rows:
         """Run one query. Where its inputs are large, or its result proves to be, executors write the rows to scratch files."""
+        self.last_query = sql
         if self._is_large(sql) and fits_parquet(schema):
             return self._compute_apart(sql, schema)
         try:

@@ -14,11 +14,14 @@ from pyspark.errors import PySparkException
 
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError, Diagnostic
-from belvedere.incremental.pipeline import Stage
+from belvedere.spark.exchange import Exchange
+from belvedere.spark.failing_row import describe_failing_row
+from belvedere.spark.prepare import PreparedStage
 
 CONDITION = re.compile(r"\[([A-Z_]+)(?:\.[A-Z_]+)*\]\s*(.*?)(?:\s*SQLSTATE: \w+|$)", re.S)
 HINTS = {
     "DIVIDE_BY_ZERO": "write try_divide(a, b), or nullif(b, 0) as the divisor",
+    "REMAINDER_BY_ZERO": "write try_mod(a, b), or nullif(b, 0) as the divisor",
     "ARITHMETIC_OVERFLOW": "cast an operand to a wider type, or use try_add, try_multiply, ...",
     "CAST_OVERFLOW": "cast to a wider type, or use try_cast",
     "CAST_INVALID_INPUT": "use try_cast to get NULL for text that cannot be read",
@@ -29,26 +32,28 @@ HINTS = {
 
 
 @contextmanager
-def explain_failure(stage: Stage, catalog: Catalog) -> Iterator[None]:
-    """Run a stage; what Spark raises comes out as a diagnostic about the stage's view."""
+def explain_failure(prepared: PreparedStage, catalog: Catalog, exchange: Exchange) -> Iterator[None]:
+    """Run a stage; what Spark raises comes out as a diagnostic about the stage's view, with the row where one is to blame."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        raise BelvedereError(_diagnose(error, stage, catalog)) from error
+        raise BelvedereError(_diagnose(error, prepared, catalog, exchange)) from error
 
 
-def _diagnose(error: Exception, stage: Stage, catalog: Catalog) -> Diagnostic:
-    view = catalog.views.get(stage.owner)
+def _diagnose(error: Exception, prepared: PreparedStage, catalog: Catalog, exchange: Exchange) -> Diagnostic:
+    owner = prepared.stage.owner
+    view = catalog.views.get(owner)
     kind = "view" if view is not None else "input"
     text = str(error)
     found = CONDITION.search(text)
     condition = found.group(1) if found else type(error).__name__
     message = " ".join((found.group(2) if found else text.splitlines()[0]).split())
     expression = re.search(r"^(?:== SQL|.*fragment:).*?\n(.*?)\n\s*\^+", text, re.S | re.M)
+    row = describe_failing_row(prepared, exchange) if condition in HINTS else None
     return Diagnostic(
         "B7040",
-        f'{kind} "{stage.owner}" failed: {condition.lower().replace("_", " ")}',
+        f'{kind} "{owner}" failed: {condition.lower().replace("_", " ")}',
         span=view.span if view is not None else None,
-        detail=message + (f"; at {expression.group(1).strip()}" if expression else ""),
+        detail=message + (f"; at {expression.group(1).strip()}" if expression else "") + (f"; {row}" if row else ""),
         hint=HINTS.get(condition, "nothing of this epoch was kept: the store is at the last good epoch"),
     )

@@ -1,0 +1,87 @@
+"""Find the row on which an expression failed.
+
+In: the query that failed, over temporary views, and a view of rows that went into it. Out: the last row of the shortest beginning of these
+rows that fails alone: the row that cannot be divided by, or the one with which a sum overflows. Only done when an epoch has failed, and
+for few rows; what cannot be found is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from belvedere.incremental.pipeline import Relation
+from belvedere.schema import WEIGHT
+from belvedere.spark.exchange import Exchange, Rows
+from belvedere.spark.prepare import PreparedStage
+
+MOST = 1_000_000
+"""Among more rows than these none is looked for."""
+LONGEST = 60
+"""Characters of a value that are shown."""
+
+
+def describe_failing_row(prepared: PreparedStage, exchange: Exchange) -> str | None:
+    """The row as text, with the name of the relation that it came from; None where it cannot be told."""
+    sql = exchange.last_query
+    try:
+        for relation, name in _views(prepared, exchange, sql):
+            rows = exchange.spark.table(exchange.view_name(name)).limit(MOST + 1).toArrow()
+            found = _last_needed(rows, _probe(sql, name, exchange)) if rows.num_rows <= MOST else None
+            if found is not None:
+                return _described(rows, found, relation)
+    except (PySparkException, Py4JJavaError, pa.ArrowException):
+        return None  # the failure itself is what matters
+    return None
+
+
+def _views(prepared: PreparedStage, exchange: Exchange, sql: str) -> Iterator[tuple[Relation, str]]:
+    """The views of slots in the query, those of changes first."""
+    for kind in ("delta", "rows"):
+        for slot, relation in prepared.slots:
+            name = prepared.view(slot, kind)
+            if f"`{exchange.view_name(name)}`" in sql:
+                yield relation, name
+
+
+def _probe(sql: str, name: str, exchange: Exchange) -> Callable[[pa.Table], bool]:
+    def fails(rows: pa.Table) -> bool:
+        exchange.put(name, Rows(rows))
+        try:
+            exchange.spark.sql(sql).toArrow()
+        except (PySparkException, Py4JJavaError):
+            return True
+        return False
+
+    return fails
+
+
+def _last_needed(rows: pa.Table, fails: Callable[[pa.Table], bool]) -> int | None:
+    """The index of the last row of the shortest beginning that fails; None where these rows are not the reason."""
+    if fails(rows.slice(0, 0)) or not fails(rows):
+        return None
+    low, high = 0, int(rows.num_rows)  # the first `low` rows are fine, the first `high` fail
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fails(rows.slice(0, middle)):
+            high = middle
+        else:
+            low = middle
+    return high - 1
+
+
+def _described(rows: pa.Table, index: int, relation: Relation) -> str:
+    row = rows.slice(index, 1).to_pylist()[0]
+    shown = [c for c in relation.schema if not c.hidden] or list(relation.schema)
+    gone = " (that goes)" if row.get(WEIGHT, 1) < 0 else ""
+    owner = relation.view or relation.name.partition("$")[0]
+    return f'row of "{owner}"{gone}: {", ".join(_values((c.name, row[c.name]) for c in shown))}'
+
+
+def _values(pairs: Iterable[tuple[str, object]]) -> Iterator[str]:
+    for name, value in pairs:
+        text = "NULL" if value is None else repr(value) if isinstance(value, str) else str(value)
+        yield f"{name} = {text if len(text) <= LONGEST else text[:LONGEST] + '...'}"
