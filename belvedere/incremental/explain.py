@@ -11,8 +11,8 @@ from typing import Any
 
 from belvedere.catalog import Catalog
 from belvedere.incremental.emission import EMITTED, GROUPS
-from belvedere.incremental.pipeline import CHANGES, STATE, WAITING, Pipeline, Relation, Rule, Stage
-from belvedere.schema import HISTORY
+from belvedere.incremental.pipeline import STATE, WAITING, Pipeline, Relation, Rule, Stage
+from belvedere.incremental.state_bounds import bound_of
 
 RULES = {
     Rule.INGEST: "taken in",
@@ -23,6 +23,7 @@ RULES = {
     Rule.JOIN: "delta join",
     Rule.MERGE: "merged",
     Rule.TOP: "top rows",
+    Rule.FIRST: "first rows",
     Rule.CLOCK: "clock filter",
     Rule.EVENTS: "events",
     Rule.EMIT: "emitted",
@@ -122,50 +123,6 @@ def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipelin
         behind = ", ".join(_event_times(relation.name, catalog, pipeline))
         bound = f"rows leave once {' or '.join(relation.final)} is below its bound, which follows {behind}"
     return StateExplanation(relation.name, relation.schema.names, paths, bound)
-
-
-def bound_of(relation: Relation, stage: Stage, pipeline: Pipeline) -> str:
-    """What bounds a stored relation of a stage; says so where nothing does."""
-    if relation.keep is not None:
-        return "rows leave when their time to be served is over"
-    if relation.serves:
-        return "rows leave once the windows that they are in are final"
-    if relation.name.endswith(HISTORY):
-        return "every version stays as long as the definition says"
-    if relation.name.endswith(CHANGES):
-        return "changes leave once they are delivered"
-    if relation.name.endswith((GROUPS, EMITTED)):
-        return "groups leave once a bound makes them final"
-    if relation.name.endswith(WAITING) or stage.rule is Rule.CLOCK:
-        return "rows leave as now() passes" if relation.ranges else "rows leave once their time is reached"
-    if stage.rule is Rule.CONSTANT:
-        return "its rows never change"
-    if relation.append_only:
-        return "nothing bounds it: rows only arrive"
-    if stage.rule is Rule.INGEST:
-        return "the view's own rows"
-    groups = relation.schema.key or ()
-    one_group = not groups or (stage.rule in (Rule.MERGE, Rule.TOP) and not _splits(stage, pipeline))
-    if relation.name == stage.state:
-        kept = "one row" if one_group else f"a row for each group by {', '.join(groups)}"
-    else:
-        kept = "the view's own rows" if relation.view is not None else "as many rows as its input asks for"
-    if not one_group and all(_only_grows(s.relation, pipeline) for s in stage.slots):
-        return f"{kept}, which nothing bounds: rows only arrive"
-    return kept
-
-
-def _splits(stage: Stage, pipeline: Pipeline) -> bool:
-    """Whether there is more than one group."""
-    return bool(stage.path and pipeline.relations[stage.output].path(stage.path).exprs)
-
-
-def _only_grows(name: str, pipeline: Pipeline) -> bool:
-    """Whether a relation has ever more rows: its inputs only grow, and nothing takes rows out."""
-    if pipeline.relations[name].append_only:
-        return pipeline.relations[name].keep is None
-    stage = next(s for s in pipeline.stages if s.output == name)
-    return stage.rule in (Rule.MERGE, Rule.TOP, Rule.LINEAR) and all(_only_grows(s.relation, pipeline) for s in stage.slots)
 
 
 def _reads(owner: str, relation: Relation, catalog: Catalog) -> str:

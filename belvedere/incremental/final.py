@@ -84,7 +84,7 @@ def _needs(pipeline: Pipeline, made: Stage, bounds: Mapping[str, Bounds], inputs
 def _replaced(stage: Stage, relation: Relation, bounds: Mapping[str, Bounds]) -> Bounds:
     """Bounds below which the stage itself writes no row again: key by key it writes all rows of a key, changed or not."""
     own = bounds[stage.output]
-    if stage.rule is Rule.WHOLE:
+    if stage.rule in (Rule.WHOLE, Rule.FIRST):
         return {}
     if stage.emission is not None:
         return {t: own[t] for t in stage.emission.times if t in own}

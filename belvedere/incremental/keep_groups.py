@@ -1,4 +1,8 @@
-"""Groups kept without looking at their old rows: accumulator columns, and the first rows of what only grows."""
+"""Groups kept without looking at their old rows: accumulator columns, and first rows.
+
+Source: keeping more first rows than are shown, so that all rows are seldom read again: Yi, Yu, Yang, Xia, Chen, 'Efficient maintenance of
+materialized top-k views', ICDE 2003.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,15 @@ from dataclasses import replace
 from belvedere.incremental.accumulate import accumulate, state_of
 from belvedere.incremental.builder import Builder, Draft, Part
 from belvedere.incremental.facts import Partition, base_scan
+from belvedere.incremental.keep_plain import keep_whole
 from belvedere.incremental.pipeline import OWN, STATE, Relation, Rule, Stage
 from belvedere.incremental.rewrite import carry, replace_node
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Aggregate, Item, Node, Project, Scan, TopK, Union
 from belvedere.plan.ties import tie_order
+
+MORE = 1_000
+"""So many rows are kept beyond those that a view of first rows shows, at least."""
 
 
 def keep_merge(builder: Builder, plan: Node, top: Aggregate, partition: Partition, part: Part) -> Relation | None:
@@ -64,3 +72,26 @@ def keep_top(builder: Builder, plan: Node, top: TopK, partition: Partition, part
     path = builder.drafts[part.name].path(partition.output, partition.types)
     builder.stages[-1] = replace(stage, path=path)
     return relation
+
+
+def keep_first(builder: Builder, plan: Node, top: TopK, part: Part) -> Relation:
+    """The first rows of all, from a stored few: no more than the view shows where rows only arrive, else some to follow them."""
+    shown = top.offset + (top.limit or 0)
+    whole = replace(top, limit=shown, offset=0)
+    if keeps_top(builder, whole):
+        if not top.offset:
+            return keep_top(builder, plan, top, Partition(((),), (), ()), part)
+        first = builder.shared(whole, part.owner)
+    else:
+        first = _keep_more(builder, top, shown, Part(builder.fresh(part.owner), part.owner, None))
+    few = replace(top, input=Scan(first.name, first.schema))
+    return keep_whole(builder, replace_node(plan, top, few), few, part)
+
+
+def _keep_more(builder: Builder, top: TopK, shown: int, part: Part) -> Relation:
+    """At least the rows that are shown, and at most as many more. No other view has this relation: how many there are is its own."""
+    slots, operator = builder.slots(top, None, part.owner)
+    more = max(shown, MORE)
+    kept = replace(top, input=operator.inputs[0], limit=shown + more, offset=0)
+    reason = f"the first {shown} and up to {more} that follow: all rows are read when fewer than {shown} are left"
+    return builder.emit(Stage(part.name, Rule.FIRST, kept, slots, None, part.owner, reason, least=shown), False, None)

@@ -14,9 +14,9 @@ from belvedere.catalog import Catalog
 from belvedere.incremental.accumulate import accumulate
 from belvedere.incremental.builder import Builder, Part
 from belvedere.incremental.clock_filter import split_clock_filter
-from belvedere.incremental.facts import Partition, is_linear, needs_clock, partition_of
+from belvedere.incremental.facts import is_linear, needs_clock, partition_of
 from belvedere.incremental.grouping_sets import as_aggregates, as_one_aggregate
-from belvedere.incremental.keep_groups import keep_merge, keep_top, keeps_top
+from belvedere.incremental.keep_groups import keep_first, keep_merge, keep_top, keeps_top
 from belvedere.incremental.keep_plain import keep_join, keep_keyed, keep_linear, keep_whole
 from belvedere.incremental.keep_timed import keep_clock, keep_emission
 from belvedere.incremental.keep_windows import keep_windows, settling_of
@@ -82,8 +82,8 @@ def _choose(builder: Builder, plan: Node, part: Part) -> Relation:
     options = builder.options
     if options.settle and isinstance(top, WindowBlock) and (settling := settling_of(builder, top)) is not None:
         return keep_windows(builder, plan, top, settling, part)
-    if isinstance(top, TopK) and not top.partition and keeps_top(builder, replace(top, offset=0)):
-        return _keep_first(builder, plan, top, part)
+    if isinstance(top, TopK) and options.top and top.limit is not None and not (top.partition or needs_clock(top)):
+        return keep_first(builder, plan, top, part)
     partition = partition_of(top)
     if isinstance(top, TopK) and partition is not None and keeps_top(builder, top):
         return keep_top(builder, plan, top, partition, part)
@@ -114,12 +114,3 @@ def _rewritten(builder: Builder, top: Node, part: Part) -> Node | None:
         if can_split(top):
             return split_outer(builder, top, part.owner)
     return None
-
-
-def _keep_first(builder: Builder, plan: Node, top: TopK, part: Part) -> Relation:
-    """The first rows of all of an input that only grows, as of one group; with an offset those before it are kept too."""
-    if not top.offset:
-        return keep_top(builder, plan, top, Partition(((),), (), ()), part)
-    first = builder.shared(replace(top, limit=top.offset + (top.limit or 0), offset=0), part.owner)
-    few = replace(top, input=Scan(first.name, first.schema))
-    return keep_whole(builder, replace_node(plan, top, few), few, part)

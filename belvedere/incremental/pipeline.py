@@ -27,7 +27,7 @@ STATE = "$state"
 
 
 OWN = "own"
-"""The scan by which a TOP stage reads its own rows."""
+"""The scan by which a TOP or FIRST stage reads its own rows."""
 
 
 OPERATION, EVENT_TIME, SEQUENCE, OLD = "_op", "_event_time", "_seq", "_old"
@@ -61,6 +61,7 @@ class Rule(StrEnum):
     JOIN = "join"
     MERGE = "merge"
     TOP = "top"
+    FIRST = "first"
     CLOCK = "clock"
     EVENTS = "events"
     EMIT = "emit"
@@ -163,6 +164,8 @@ class Stage:
     """What an epoch adds to the accumulators, over the slots' changes with `_weight` (MERGE)."""
     merge: tuple[Expr, ...] = ()
     """Per state column after the keys how `old` and `new` become one (MERGE)."""
+    least: int = 0
+    """How many of the first rows are shown; the others are there to follow when some of them go (FIRST)."""
     keep: int | None = None
     """Microseconds for which versions stay that are over (HISTORY); None = always."""
     on: ChangeKind | None = None

@@ -7,19 +7,23 @@ clock) comes through temporary views, so the texts are made once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
 
 from belvedere.incremental.pipeline import OWN, Pipeline, Relation, Rule, Slot, Stage
 from belvedere.incremental.rewrite import with_column
-from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.keys import item_of
+from belvedere.plan.nodes import Node, Project, Scan, TopK, Union
+from belvedere.plan.ties import tie_order
 from belvedere.schema import WEIGHT
 from belvedere.spark.identity import identity_columns, path_hash
 from belvedere.spark.merge_sql import WEIGHT_COLUMN, merge_terms, view_name
-from belvedere.spark.render import quote, render
+from belvedere.spark.render import order_text, quote, render
 from belvedere.spark.windows import Windows, split_windows
 from belvedere.store.protocol import StoredTable
 
-NEW = "_new"
+NEW, PLACE = "_new", "_row"
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,8 @@ def _prepare(number: int, stage: Stage, relations: Mapping[str, Relation], quali
             sql = _join_terms(stage, text)
         case Rule.TOP:
             sql = (text(stage.plan, {**dict.fromkeys(names, "delta"), OWN: "rows"}), _groups(number, stage, output, qualify))
+        case Rule.FIRST:
+            sql = _first_terms(stage, text)
         case Rule.MERGE:
             sql = merge_terms(number, stage, relations, qualify)
         case _:
@@ -104,6 +110,20 @@ def _join_terms(stage: Stage, text: Callable[..., str]) -> tuple[str, ...]:
         text(stage.plan, {"s0": "delta", "s1": "delta"}, f", FALSE AS `{NEW}`"),
         text(stage.plan, {"s0": "rows", "s1": "rows"}),
     )
+
+
+def _first_terms(stage: Stage, text: Callable[..., str]) -> tuple[str, ...]:
+    """The first of all rows; and changes beside the stage's own rows (weight 0) with their place `_row` among these."""
+    top, names = stage.plan, frozenset(s.name for s in stage.slots)
+    assert isinstance(top, TopK)
+    changes = with_column(top.input, WEIGHT_COLUMN, names)
+    columns = (*top.schema, WEIGHT_COLUMN)
+    none = exp.cast(exp.Literal.number(0), "bigint")
+    own = Project(Scan(OWN, top.schema), (*(item_of(c) for c in top.schema), replace(item_of(WEIGHT_COLUMN), expr=none)))
+    both = Union((Project(changes, tuple(item_of(c) for c in columns)), own))
+    order = ", ".join(order_text(o) for o in top.order + tie_order(top)) or "1"
+    place = f", `{WEIGHT}`, CAST(row_number() OVER (ORDER BY {order}) AS BIGINT) AS `{PLACE}`"
+    return text(top, dict.fromkeys(names, "rows")), text(both, {**dict.fromkeys(names, "delta"), OWN: "rows"}, place)
 
 
 def _groups(number: int, stage: Stage, output: Relation, qualify: Callable[[str], str]) -> str:

@@ -9,6 +9,7 @@ from belvedere.spark.emit import run_emit
 from belvedere.spark.emit_order import run_in_order
 from belvedere.spark.events import run_events
 from belvedere.spark.exchange import Rows
+from belvedere.spark.first import run_first
 from belvedere.spark.history import run_history
 from belvedere.spark.merge import run_merge
 from belvedere.spark.prepare import PreparedStage
@@ -24,6 +25,7 @@ RUNNERS: Mapping[Rule, Callable[[PreparedStage, Context], Rows | None]] = {
     Rule.JOIN: run_join,
     Rule.MERGE: run_merge,
     Rule.TOP: run_top,
+    Rule.FIRST: run_first,
     Rule.CLOCK: run_clock,
     Rule.EVENTS: run_events,
     Rule.EMIT: run_emit,

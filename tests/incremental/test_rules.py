@@ -53,7 +53,7 @@ def test_grouping_sets_and_first_rows_are_not_recomputed_whole() -> None:
     assert found["Some"] == [Rule.KEYED] * 3 + [Rule.LINEAR]
     assert found["Most"] == [Rule.TOP, Rule.LINEAR]
     assert found["Next"] == [Rule.TOP, Rule.WHOLE]  # of the four first rows
-    assert found["Cheapest"] == [Rule.WHOLE]
+    assert found["Cheapest"] == [Rule.FIRST, Rule.WHOLE]
     assert found["Near"] == found["Fit"] == [Rule.JOIN, Rule.KEYED, Rule.LINEAR]
     assert found["Both"] == [Rule.JOIN, Rule.KEYED, Rule.KEYED, Rule.LINEAR]
     assert found["Above"] == [Rule.MERGE, Rule.JOIN]

@@ -11,7 +11,8 @@ from belvedere.cli import app
 from belvedere.compiler import compile_script
 from belvedere.incremental import maintain
 from belvedere.incremental.explain import explain
-from belvedere.incremental.pipeline import Pipeline
+from belvedere.incremental.pipeline import WAITING, Pipeline
+from belvedere.schema import HISTORY
 from belvedere.store import open_store
 
 SCRIPT = """
@@ -25,6 +26,11 @@ Halves := SELECT who, median(amount) AS half FROM Orders GROUP BY who;
 Rare := SELECT page, count(DISTINCT who) AS n FROM _Clicks WHERE who > 0 GROUP BY page;
 Names := SELECT name, count(*) AS n FROM People GROUP BY name;
 Latest := SELECT who, at FROM (SELECT who, at, row_number() OVER (PARTITION BY who ORDER BY at DESC) AS r FROM _Clicks) AS c WHERE r = 1;
+Named := SELECT o.id, p.name FROM Orders o LEFT JOIN People p ON p.who = o.who;
+Buyers := SELECT name FROM People WHERE who IN (SELECT who FROM Orders) WITH HISTORY;
+Newest := SELECT id FROM Orders ORDER BY id DESC LIMIT 2 OFFSET 1;
+Common := SELECT name, n FROM Names ORDER BY n DESC LIMIT 2 WITH HISTORY KEEP INTERVAL '1' HOUR;
+Due := SELECT id, page FROM _Clicks WHERE at <= now();
 Recent := SELECT id, who FROM Orders WHERE _ingest_time > now() - INTERVAL 5 MINUTES;
 """
 
@@ -52,17 +58,28 @@ def test_every_stored_relation_is_read_or_served(pipeline: Pipeline) -> None:
     own = {stage.state for stage in pipeline.stages}
     for relation in pipeline.relations.values():
         served = relation.view is not None and not relation.view.startswith("_")
+        served |= relation.name.endswith((WAITING, HISTORY))  # read by time
         assert not relation.stored or served or relation.name in looked_up | own, relation.name
 
 
 def test_explain_says_what_bounds_each_state() -> None:
     catalog = compile_script(SCRIPT).catalog
     bounds = {e.relation: e.bound for x in explain(catalog, maintain(catalog)) for e in x.state}
-    grows = "which nothing bounds: rows only arrive"
+    grows = "which nothing bounds: rows of {} only arrive"
+    clicks = grows.format("_Clicks")
     assert bounds["Orders"] == "nothing bounds it: rows only arrive"
     assert bounds["People"] == "the view's own rows"
-    assert bounds["ByWho$state"] == f"a row for each group by _Clicks.who, {grows}"
-    assert bounds["ByWho"] == bounds["Pages"] == bounds["Latest"] == bounds["Halves"] == f"the view's own rows, {grows}"
+    assert bounds["ByWho$state"] == f"a row for each group by _Clicks.who, {clicks}"
+    assert bounds["ByWho"] == bounds["Pages"] == bounds["Latest"] == bounds["Rare"] == f"the view's own rows, {clicks}"
+    assert bounds["Halves"] == f"the view's own rows, {grows.format('Orders')}"
+    assert bounds["Named"] == f"the view's own rows, {grows.format('Orders')}"
+    assert bounds["Buyers"] == bounds["Newest"] == bounds["Common"] == "the view's own rows"
+    assert bounds["Newest$1"] == "at most 3 rows"
+    assert bounds["Common$1"] == "at most 1002 rows"
+    assert bounds["Due"] == f"the view's own rows, {clicks}"
+    assert bounds["Due$waiting"] == "rows leave once their time is reached"
+    assert bounds["Buyers$history"] == "nothing bounds it: every version stays"
+    assert bounds["Common$history"] == "versions leave some time after they are over"
     assert bounds["All$state"] == "one row"
     assert bounds["All"] == "the view's own rows"
     assert bounds["Names$state"] == "a row for each group by People.name"
