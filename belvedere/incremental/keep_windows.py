@@ -1,20 +1,22 @@
-"""WINDOW BY over what only arrives in time: the stored rows are those of windows that may still change."""
+"""WINDOW BY: over what only arrives in time the open windows are kept; else those windows are found again that a change can reach."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from sqlglot import exp
+
 from belvedere.incremental.builder import Builder, Part
 from belvedere.incremental.emission import unsettled_inputs
 from belvedere.incremental.event_time import Clocks, bounds_by_input
-from belvedere.incremental.facts import base_scan
+from belvedere.incremental.facts import Partition, base_scan
 from belvedere.incremental.pipeline import Relation, Rule, Slot, Stage
-from belvedere.incremental.rewrite import inline, replace_node
-from belvedere.incremental.settling import Settling
+from belvedere.incremental.rewrite import carry, inline, push_down, replace_node
+from belvedere.incremental.settling import Reach, Settling
 from belvedere.plan.bounds import event_time_columns
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import carry_keys
-from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.nodes import Item, Node, Scan
 from belvedere.plan.window_by import WindowBlock
 
 
@@ -50,3 +52,66 @@ def keep_windows(builder: Builder, plan: Node, top: WindowBlock, settling: Settl
     reason = f"the open windows of {by}; rows leave once their windows end below the bound on {settling.resume.column}"
     stage = Stage(part.name, Rule.WINDOWS, operator, (slot,), None, part.owner, f"{reason}; {top.found}", settling=settling)
     return builder.emit(stage, False, part.view)
+
+
+def reaches_part(builder: Builder, plan: Node, top: WindowBlock) -> bool:
+    """Whether `keep_reach` can keep it: the input's rows are stored under its key, and each result has that of the row where it starts."""
+    base = base_scan(top.inputs[0])
+    if top.ranges is None or top.identity is None or base is None:
+        return False
+    relation = builder.drafts[builder.relation_of_scan(base)].relation
+    named = (*top.identity, top.ranges.column, *top.partition)
+    below = push_down(top.inputs[0], tuple(column(n) for n in named))
+    if not relation.is_state or not all(isinstance(e, exp.Column) for e in below):
+        return False
+    own = relation.schema
+    given = top.inputs[0].schema
+    pairs = [(own[e.name], given[n]) for e, n in zip(below, named, strict=True)]
+    same = all((a.type, a.nullable) == (b.type, b.nullable) for a, b in pairs)
+    chained = base_scan(replace_node(plan, top, Scan("top", top.schema))) is not None
+    if not same or not chained or tuple(e.name for e in below[: len(top.identity)]) != own.key:
+        return False
+    outer = push_down(replace_node(plan, top, Scan("top", top.schema)), tuple(column(n) for n in plan.schema.key or ()))
+    return outer == tuple(column(n) for n in top.schema.key or ())
+
+
+def keep_reach(builder: Builder, plan: Node, top: WindowBlock, part: Part) -> Relation:
+    """The windows that a change can reach, among those of its partition: key by key with less than all rows of a key."""
+    ranges = top.ranges
+    assert ranges is not None
+    outputs = top.partition_columns
+    keys = tuple(column(n) for n in top.partition)
+    partition = Partition((keys,), tuple(column(c.name) for c in outputs), tuple(c.type for c in outputs))
+    slots, operator = builder.slots(top, partition, part.owner)
+    assert isinstance(operator, WindowBlock)
+    extra = [Item(f"_by{n}", e, t) for n, (e, t) in enumerate(zip(partition.output, partition.types, strict=True))]
+    if ranges.tumbling:
+        place = top.schema[top.place_of(ranges.column)]
+        extra.append(Item("_start", column(place.name), place.type, place.nullable))
+    whole, names = carry(replace_node(plan, top, operator), operator, tuple(extra))
+    start = names[-1] if ranges.tumbling else None
+    order, *own = push_down(top.inputs[0], (column(ranges.column), *keys))
+    reach = Reach(ranges, order.name, tuple(e.name for e in own), start)
+    relation = builder.emit(
+        Stage(part.name, Rule.KEYED, whole, slots, None, part.owner, _said(top), reach=reach), False, part.view
+    )
+    path = builder.drafts[part.name].path(tuple(column(n) for n in names[: len(keys)]), partition.types)
+    builder.stages[-1] = replace(builder.stages[-1], path=path)
+    _span(builder, slots[0].relation, slots[0].path, reach.order)
+    if start is not None:
+        _span(builder, part.name, path, start)
+    return relation
+
+
+def _span(builder: Builder, relation: str, path: str | None, by: str) -> None:
+    draft = builder.drafts[relation]
+    assert path is not None
+    draft.relation = replace(draft.relation, spans=tuple(dict.fromkeys((*draft.relation.spans, (path, by)))))
+
+
+def _said(top: WindowBlock) -> str:
+    assert top.ranges is not None
+    by = f"the changed {', '.join(top.partition)}" if top.partition else "the sequence"
+    since = "stored start" if top.ranges.tumbling else "end"
+    until = "the next start that stays one" if top.ranges.tumbling else "the end of the windows around it"
+    return f"of {by} the windows around the change: from the last {since} before it to {until}; {top.found}"

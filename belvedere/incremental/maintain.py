@@ -19,7 +19,7 @@ from belvedere.incremental.grouping_sets import as_aggregates, as_one_aggregate
 from belvedere.incremental.keep_groups import keep_first, keep_merge, keep_top, keeps_top
 from belvedere.incremental.keep_plain import keep_join, keep_keyed, keep_linear, keep_whole
 from belvedere.incremental.keep_timed import keep_clock, keep_emission
-from belvedere.incremental.keep_windows import keep_windows, settling_of
+from belvedere.incremental.keep_windows import keep_reach, keep_windows, reaches_part, settling_of
 from belvedere.incremental.options import Options
 from belvedere.incremental.outer_joins import OUTER, can_split, split_outer, with_certain_row
 from belvedere.incremental.pipeline import Pipeline, Relation
@@ -93,6 +93,8 @@ def _choose(builder: Builder, plan: Node, part: Part) -> Relation:
             return merged
     if isinstance(top, Join) and top.kind is JoinKind.INNER and options.join and not needs_clock(top):
         return keep_join(builder, plan, top, part)
+    if isinstance(top, WindowBlock) and options.ranges and reaches_part(builder, plan, top):
+        return keep_reach(builder, plan, top, part)
     if partition is None:
         return keep_whole(builder, plan, top, part)
     return keep_keyed(builder, plan, top, partition, part)

@@ -22,3 +22,5 @@ class Options:
     """Whether state that bounds have made final is dropped."""
     settle: bool = False
     """Whether the rows of a private stream leave the state of WINDOW BY once their windows are final."""
+    ranges: bool = True
+    """Whether a change finds only those windows of a partition again that it can reach."""

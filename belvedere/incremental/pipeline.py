@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from belvedere.catalog import ChangeKind
 from belvedere.incremental.emission import Emission
-from belvedere.incremental.settling import Settling
+from belvedere.incremental.settling import Reach, Settling
 from belvedere.plan.nodes import Aggregate, Expr, Node
 from belvedere.schema import SINCE_EPOCH, SINCE_TIME, TIMESTAMP, UNTIL_EPOCH, UNTIL_TIME, Column, Schema
 
@@ -99,6 +99,8 @@ class Relation:
     """The id of the input or view that this relation is; None for an operator's own state."""
     serves: str = ""
     """The one plan that the state is good for, as text, where rows leave that another plan would need (WINDOWS)."""
+    spans: tuple[tuple[str, str], ...] = ()
+    """Access paths with a column by which the rows of a key are looked up in part, in its order."""
 
     @property
     def is_state(self) -> bool:
@@ -174,6 +176,8 @@ class Stage:
     """By what rows are grouped and completed (EMIT), or by which time they come out (ORDER)."""
     settling: Settling | None = None
     """When rows leave the state of windows (WINDOWS)."""
+    reach: Reach | None = None
+    """Which rows of a key a change can reach (KEYED, for WINDOW BY); None where all of them are computed again."""
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,11 @@ from belvedere.lang.window_by_expressions import Scope
 from belvedere.lang.window_by_functions import DURATION, Type
 from belvedere.lang.window_by_names import after_window, before_window, names_in, variables_in
 from belvedere.lang.window_by_parser import parse_window_query
+from belvedere.lang.window_by_ranges import ranges_of
 from belvedere.lang.window_by_resume import resume_of
 from belvedere.lang.window_by_types import Typing
 from belvedere.plan.nodes import Node
-from belvedere.plan.window_by import Resume, WindowBlock
+from belvedere.plan.window_by import WindowBlock
 from belvedere.schema import Column
 
 
@@ -48,8 +49,13 @@ def lower_window_query(
         span, hint = _placed(query.order[0].expr.meta.get("span"), file), "order it where it is read, or add LIMIT"
         message = "a view has no order: ORDER BY without LIMIT is left out"
         found = (*found, Diagnostic("B3060", message, Severity.NOTICE, span, hint=hint))
-    resume, notes = _resume(query, relations, identity), explain_query(query, rows)
-    return WindowBlock(relations, text, columns, partition, identity, resume, notes), found
+    notes, resume, ranges = explain_query(query, rows), None, None
+    block = _single(query, relations, identity)
+    if block is not None:
+        source = relations[0][1]
+        resume = resume_of(block, source, row_type(source.schema))
+        ranges = ranges_of(block, source, row_type(source.schema), partition)
+    return WindowBlock(relations, text, columns, partition, identity, resume, ranges, notes), found
 
 
 def _parsed(text: str, sources: Mapping[str, Node], file: str, start: int) -> tuple[str, Query]:
@@ -131,20 +137,13 @@ def _splits(query: Query, relations: tuple[tuple[str, Node], ...]) -> tuple[tupl
     return (() if limited or again else columns), identity
 
 
-def _resume(query: Query, relations: tuple[tuple[str, Node], ...], identity: tuple[str, ...] | None) -> Resume | None:
-    """Whether the windows of a single block over a table can go on from the last open one."""
+def _single(query: Query, relations: tuple[tuple[str, Node], ...], identity: tuple[str, ...] | None) -> Block | None:
+    """The block of a query that is one block over a table: its windows depend on the table's rows near them alone."""
     chain = _chain(query)
-    if (
-        identity is None
-        or chain is None
-        or len(chain) != 1
-        or query.order
-        or query.limit is not None
-        or query.offset is not None
-    ):
+    limited = query.order or query.limit is not None or query.offset is not None
+    if identity is None or chain is None or len(chain) != 1 or chain[0].window is None or limited:
         return None
-    name, source = relations[0]
-    return None if _reads_again(chain[0], name) else resume_of(chain[0], source, row_type(source.schema))
+    return None if _reads_again(chain[0], relations[0][0]) else chain[0]
 
 
 def _queries(query: Query) -> Iterator[Query]:

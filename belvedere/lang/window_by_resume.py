@@ -20,6 +20,7 @@ from belvedere.lang.window_by_types import Typing
 from belvedere.plan.bounds import is_time
 from belvedere.plan.nodes import Node
 from belvedere.plan.window_by import Resume
+from belvedere.schema import Column
 
 FROM, TO, AFTER = "$from", "$to", "$after"
 
@@ -30,33 +31,32 @@ def resume_of(block: Block, source: Node, row: Type) -> Resume | None:
     if window is None or window.label is not None or window.start.unbounded or window.end is None or window.end.unbounded:
         return None
     roles = {role for _, role in window.variables.values()}
-    if "previous" in roles or ("position" in roles and not _only_distances(block, window, row)):
+    if "previous" in roles or ("position" in roles and not only_distances(block, window, row)):
         return None
-    column = _leading_column(block, window, source)
-    return None if column is None else Resume(column, "next" in roles, window.tumbling)
+    column = leading_column(block, window, source)
+    if column is None or not is_time(column.type) or (column.nullable and window.order[0].nulls_come_first):
+        return None  # a later NULL would come before all others
+    return Resume(column.name, "next" in roles, window.tumbling)
 
 
-def _leading_column(block: Block, window: WindowBy, source: Node) -> str | None:
-    """ORDER BY's first key where it is a time of the table, ascending, and no later NULL can come before all others."""
+def leading_column(block: Block, window: WindowBy, source: Node) -> Column | None:
+    """ORDER BY's first key where it is a column of the table, ascending."""
     key = window.order[0]
     if key.descending or not isinstance(key.expr, exp.Dot) or not isinstance(key.expr.this, exp.Column):
         return None
     column = source.schema.find(key.expr.expression.name)
-    if column is None or key.expr.this.name != block.sources[0].variable.text or not is_time(column.type):
-        return None
-    return column.name if not column.nullable or not key.nulls_come_first else None
+    return column if column is not None and key.expr.this.name == block.sources[0].variable.text else None
 
 
-def _only_distances(block: Block, window: WindowBy, row: Type) -> bool:
+def only_distances(block: Block, window: WindowBy, row: Type) -> bool:
     """Whether positions are only subtracted from each other, in END."""
     places = {name for name, (_, role) in window.variables.items() if role == "position"}
-    assert window.end is not None
-    others = [e for e in after_window(block) if e is not window.end.when]
+    others = [e for e in after_window(block) if window.end is None or e is not window.end.when]
     if any(places & variables_in(e) for e in others):
         return False
-    types = Typing().block(block, Scope(tables={block.sources[0].expr.name: row}))
-    item = Item(types.item, item_expression(window.order[0].expr, tuple(types.before)), {})
-    found = classify(window, "end", item)
+    if window.end is None:
+        return True
+    found = classify(window, "end", item_of(block, window, row))
     if found is None:
         return False
     for conjunction in found.conjunctions:
@@ -69,14 +69,21 @@ def _only_distances(block: Block, window: WindowBy, row: Type) -> bool:
     return True
 
 
+def item_of(block: Block, window: WindowBy, row: Type) -> Item:
+    """What classification knows of the items of a block over one table with rows of that type."""
+    types = Typing().block(block, Scope(tables={block.sources[0].expr.name: row}))
+    return Item(types.item, item_expression(window.order[0].expr, tuple(types.before)), {})
+
+
 def extents(query: Query, column: str) -> Query:
     """The windows' reach: `column` at the start, at the end, and after it (NULL where there is none); all windows, dropped ones too."""
     block = query.blocks[0]
     window = block.window
     assert window is not None
-    assert window.end is not None
-    start, end = _named(window.start, ("item",)), _named(window.end, ("item", "next"))
-    places = ((FROM, start.variables.item), (TO, end.variables.item), (AFTER, end.variables.next))
+    start = _named(window.start, ("item",))
+    end = _named(window.end, ("item", "next")) if window.end is not None else None
+    last = (end.variables.item, end.variables.next) if end is not None else (None, None)
+    places = ((FROM, start.variables.item), (TO, last[0]), (AFTER, last[1]))
     items = tuple(
         Selected(exp.Dot(this=exp.Column(this=exp.to_identifier(v.text)), expression=exp.to_identifier(column)), label)
         for label, v in places

@@ -31,6 +31,21 @@ class Resume:
 
 
 @dataclass(frozen=True)
+class Ranges:
+    """Windows that no change between two values of `column`, ORDER BY's first key, can reach can be told from the others.
+
+    `before`, `ahead`: some condition reads the tuple before or after its own. SLIDING: `closing` are the places of the alternatives of END
+    whose nearest tuple never moves back as the start moves on. TUMBLING windows are told by the stored ones, so `closing` is empty.
+    """
+
+    column: str
+    before: bool
+    ahead: bool
+    tumbling: bool
+    closing: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class WindowBlock(Node):
     """The results of the query `text`; `relations` are what its FROM names, their visible columns as objects.
 
@@ -46,6 +61,8 @@ class WindowBlock(Node):
     identity: tuple[str, ...] | None = None
     resume: Resume | None = None
     """Whether old rows may go once their windows are final; None where any window may need them."""
+    ranges: Ranges | None = None
+    """How the windows that a change can reach are told from the others; None where any window of the partition may change."""
     notes: tuple[str, ...] = ()
     """How the windows are found and what that costs, in words."""
 
@@ -64,7 +81,12 @@ class WindowBlock(Node):
     @property
     def carried(self) -> tuple[str, ...]:
         """The columns of the one relation that the result has as hidden ones."""
-        return tuple(dict.fromkeys((*self.partition, *(self.identity or ()))))
+        order = (self.ranges.column,) if self.ranges is not None and self.ranges.tumbling else ()
+        return tuple(dict.fromkeys((*self.partition, *(self.identity or ()), *order)))
+
+    def place_of(self, column: str) -> str:
+        """The result's hidden column that holds one of `carried`."""
+        return self.schema.columns[len(self.columns) + self.carried.index(column)].name
 
     @cached_property
     def schema(self) -> Schema:

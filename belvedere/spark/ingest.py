@@ -111,7 +111,10 @@ def ingest(prepared: PreparedStage, table: Input, arrived: Arrived, context: Con
         context.append(table.id, rows)
         return rows
     context.exchange.put(view_name(prepared.number, "s0", "delta"), arrived.stamped)
-    rows = context.exchange.compute(prepared.sql[0], stored_schema(prepared.output).append(WEIGHT_FIELD))
+    schema = stored_schema(prepared.output)
+    # what is deleted by its key has no other columns, whatever these must have
+    given = pa.schema([f.with_nullable(f.nullable or bool(table.primary_key)) for f in schema])
+    rows = context.exchange.compute(prepared.sql[0], given.append(WEIGHT_FIELD))
     if table.append_only:
         if prepared.output.stored:
             context.append(table.id, rows)

@@ -46,6 +46,7 @@ class PreparedStage:
 
 def stored_table(relation: Relation, indexes: tuple[tuple[str, ...], ...] = (), meaning: str = "") -> StoredTable:
     """How a relation is stored."""
+    indexes = (*indexes, *relation.spans)
     return StoredTable(relation.name, relation.schema, relation.stored_paths, relation.ranges, indexes, meaning)
 
 

@@ -13,14 +13,15 @@ from belvedere.spark.first import run_first
 from belvedere.spark.history import run_history
 from belvedere.spark.merge import run_merge
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.stages import Context, run_clock, run_constant, run_join, run_keyed, run_linear, run_whole
+from belvedere.spark.stages import Context, run_clock, run_constant, run_join, run_linear, run_whole
 from belvedere.spark.top import run_top
+from belvedere.spark.window_reach import run_reach
 from belvedere.spark.window_stage import run_windows
 
 RUNNERS: Mapping[Rule, Callable[[PreparedStage, Context], Rows | None]] = {
     Rule.LINEAR: run_linear,
     Rule.CONSTANT: run_constant,
-    Rule.KEYED: run_keyed,
+    Rule.KEYED: run_reach,
     Rule.WHOLE: run_whole,
     Rule.JOIN: run_join,
     Rule.MERGE: run_merge,

@@ -133,12 +133,8 @@ class PostgresSession:
     def delete_unseen(self, layout: Layout, by: str | None) -> None:
         self.execute(f"DELETE FROM {layout.name} AS t{_unseen(layout, by)}")
 
-    def select_range(self, layout: Layout, column: str, above: Any, up_to: Any) -> Iterator[pa.RecordBatch]:
-        place = layout.quoted[layout.arrow.get_field_index(column)]
-        tests = [(f"t.{place} > ?", above), (f"t.{place} <= ?", up_to)]
-        used = [(sql, value) for sql, value in tests if value is not None]
-        where = " AND ".join(sql for sql, _ in used) or f"t.{place} IS NOT NULL"
-        return self._read(layout, f" WHERE {where}", tuple(v for _, v in used))
+    def select_where(self, layout: Layout, where: str, parameters: tuple[Any, ...]) -> Iterator[pa.RecordBatch]:
+        return self._read(layout, f" WHERE {where}", parameters)
 
     def _read(self, layout: Layout, where: str, parameters: Any) -> Iterator[pa.RecordBatch]:
         columns = ", ".join(f"t.{c}" for c in layout.quoted)

@@ -35,7 +35,7 @@ class StoredTable:
     """How a relation is stored: `schema.columns`, then `_key`, then one int64 column per path.
 
     `paths` are indexed hash columns for keyed look-ups; `ranges` are columns of the schema indexed for `lookup_range`;
-    `indexes` serve API reads (column names of the schema, in order).
+    `indexes` serve API reads (column names of the schema, in order) and look-ups by a path and a range.
     """
 
     name: str
@@ -93,6 +93,15 @@ class Transaction(Protocol):
 
     def lookup_range(self, table: str, column: str, above: Any, up_to: Any) -> pa.RecordBatchReader:
         """Rows with `above < column <= up_to`; None = unbounded on that side. NULLs never match."""
+
+    def lookup_span(self, table: str, by: str, key: int, column: str, low: Any, high: Any) -> pa.RecordBatchReader:
+        """Rows whose path `by` is `key` with `low <= column <= high`; None = unbounded, below with the NULLs."""
+
+    def place(self, table: str, by: str, key: int, column: str, value: Any, count: int, after: bool) -> Any:
+        """The `column` of the row that is `count` rows before (`after`: behind) all with `value`, of those whose `by` is `key`.
+
+        None where there are not so many. NULLs do not count.
+        """
 
     def replace(self, table: str, by: str | None, keys: Keys, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """Make `rows` the only rows whose `by` is among `keys` (all for None), and return what changed as a delta.

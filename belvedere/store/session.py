@@ -52,8 +52,8 @@ class Session(Protocol):
     def delete_unseen(self, layout: Layout, by: str | None) -> None:
         """Take out the rows that `select_unseen` gives."""
 
-    def select_range(self, layout: Layout, column: str, above: Any, up_to: Any) -> Flat:
-        """Flat rows with `above < column <= up_to`, values in stored form; None = unbounded."""
+    def select_where(self, layout: Layout, where: str, parameters: tuple[Any, ...]) -> Flat:
+        """Flat rows of the table, called `t`, for which the SQL text is true; parameters in stored form."""
 
     def insert(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
         """Put in flat rows whose keys are new."""

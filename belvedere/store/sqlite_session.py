@@ -139,12 +139,8 @@ class SqliteSession:
         asked = "" if by is None else f" AND {quoted(by)} IN (SELECT k FROM temp.{_ASKED[layout.form_of(by).flat]})"
         self.execute(f"DELETE FROM {layout.name} WHERE {quoted(KEY)} NOT IN (SELECT k FROM temp.{_SEEN}){asked}")
 
-    def select_range(self, layout: Layout, column: str, above: Any, up_to: Any) -> Iterator[pa.RecordBatch]:
-        place = layout.quoted[layout.arrow.get_field_index(column)]
-        tests = [(f"t.{place} > ?", above), (f"t.{place} <= ?", up_to)]
-        used = [(sql, value) for sql, value in tests if value is not None]
-        where = " AND ".join(sql for sql, _ in used) or f"t.{place} IS NOT NULL"
-        return self._read(layout, f"{layout.name} AS t", f" WHERE {where}", tuple(v for _, v in used))
+    def select_where(self, layout: Layout, where: str, parameters: tuple[Any, ...]) -> Iterator[pa.RecordBatch]:
+        return self._read(layout, f"{layout.name} AS t", f" WHERE {where}", parameters)
 
     def _read(self, layout: Layout, source: str, where: str, parameters: tuple[Any, ...]) -> Iterator[pa.RecordBatch]:
         """Rows as they stream; the statement is open until the last one is read or the iterator is closed."""

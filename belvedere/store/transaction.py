@@ -82,8 +82,31 @@ class EpochTransaction:
 
     def lookup_range(self, table: str, column: str, above: Any, up_to: Any) -> pa.RecordBatchReader:
         layout = self._start(table)
-        low, high = self._bound(layout, column, above), self._bound(layout, column, up_to)
-        return self._rows(layout, self._session.select_range(layout, column, low, high))
+        place = f"t.{identifier(column)}"
+        tests = [(f"{place} > ?", self._bound(layout, column, above)), (f"{place} <= ?", self._bound(layout, column, up_to))]
+        used = [(sql, value) for sql, value in tests if value is not None]
+        where = " AND ".join(sql for sql, _ in used) or f"{place} IS NOT NULL"
+        return self._rows(layout, self._session.select_where(layout, where, tuple(v for _, v in used)))
+
+    def lookup_span(self, table: str, by: str, key: int, column: str, low: Any, high: Any) -> pa.RecordBatchReader:
+        layout = self._start(table)
+        place = f"t.{identifier(column)}"
+        where, values = f"t.{identifier(by)} = ?", [key]
+        if low is not None:
+            where, values = f"{where} AND {place} >= ?", [*values, self._bound(layout, column, low)]
+        if high is not None:
+            below = f"{place} <= ?" if low is not None else f"({place} <= ? OR {place} IS NULL)"
+            where, values = f"{where} AND {below}", [*values, self._bound(layout, column, high)]
+        return self._rows(layout, self._session.select_where(layout, where, tuple(values)))
+
+    def place(self, table: str, by: str, key: int, column: str, value: Any, count: int, after: bool) -> Any:
+        layout = self._start(table)
+        place, (compared, way) = identifier(column), (">", "ASC") if after else ("<", "DESC")
+        rows = f"{layout.name} WHERE {identifier(by)} = ? AND {place} {compared} ?"
+        sql = f"SELECT {place} FROM {rows} ORDER BY {place} {way} LIMIT 1 OFFSET ?"
+        found = self._session.execute(sql, (key, self._bound(layout, column, value), count - 1))
+        how = layout.form_of(column)
+        return how.decode(pa.array([found[0][0]], how.flat))[0].as_py() if found else None
 
     def replace(self, table: str, by: str | None, keys: Keys, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
         layout = self._start(table)

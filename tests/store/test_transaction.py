@@ -236,6 +236,23 @@ def test_ranges_are_open_below_and_closed_above(store: Store) -> None:
     transaction.commit(epoch(2))
 
 
+def test_spans_are_closed_and_places_are_counted_within_a_key(store: Store) -> None:
+    filled(store, [row(str(i), 3, at=minute(i)) for i in range(5)] + [row("never", 3), row("other", 9, at=minute(2))])
+    transaction = store.begin()
+
+    def keys(low: Any, high: Any) -> list[str]:
+        return sorted(transaction.lookup_span("Counts", "_by_word", 3, "at", low, high).read_all()["_key"].to_pylist())
+
+    assert keys(minute(1), minute(3)) == ["1", "2", "3"]
+    assert keys(None, minute(1)) == ["0", "1", "never"]
+    assert keys(minute(3), None) == ["3", "4"]
+    assert keys(None, None) == ["0", "1", "2", "3", "4", "never"]
+    assert transaction.place("Counts", "_by_word", 3, "at", minute(2), 1, after=False) == minute(1)
+    assert transaction.place("Counts", "_by_word", 3, "at", minute(2), 2, after=True) == minute(4)
+    assert transaction.place("Counts", "_by_word", 3, "at", minute(2), 3, after=False) is None
+    transaction.rollback()
+
+
 def test_a_reader_that_was_not_read_does_not_hold_the_next_call(store: Store) -> None:
     filled(store, [row(f"k{i}") for i in range(50_000)])
     transaction = store.begin()

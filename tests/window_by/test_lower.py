@@ -141,6 +141,35 @@ def test_explain_names_class_and_cost() -> None:
     assert "END: class c1: descent in a tree of extremes, O(n log n)" in reason
 
 
+@pytest.mark.parametrize(
+    ("order", "windows", "part"),
+    [
+        ("", "SLIDING START AS s WHEN s.val < 3 END NEXT AS n WHEN n.val > 3", "from the last end before it"),
+        ("", "SLIDING START AS s AT sp PREV AS p WHEN p.val > 3 END AT ep WHEN ep - sp >= 19", "from the last end before it"),
+        ("", "SLIDING START AS s END NEXT AS n WHEN n.day - s.day > duration('P7D')", "from the last end before it"),
+        ("", "SLIDING START AS s END AS e WHEN e.val > s.val OR e.val IS NULL", "from the last end before it"),
+        ("", "TUMBLING START AS s END AS e WHEN e.val * s.val > 19", "from the last stored start before it"),
+        ("", "TUMBLING START AS s WHEN s.val < 3", "from the last stored start before it"),
+        ("", "SLIDING START AS s END AS e WHEN e.val > s.val", None),
+        ("", "SLIDING START AS s END AS e WHEN s.val < 3 AND e.val > 3", None),
+        ("", "SLIDING START AS s AT sp END AT ep WHEN ep = 19", None),
+        ("", "SLIDING START AS s END UNBOUNDED", None),
+        ("", "TUMBLING START AS s PREV AS p WHEN p.val < 3", None),
+        ("", "SLIDING LABEL AS s START UNBOUNDED END AS e WHEN e.val > 3", None),
+        (" DESC", "SLIDING START AS s END AS e WHEN e.val > 3", None),
+        (" NULLS LAST", "SLIDING START AS s END AS e WHEN e.val > 3", "from the last end before it"),
+    ],
+)
+def test_explain_says_what_a_change_reaches(order: str, windows: str, part: str | None) -> None:
+    table = "CREATE TABLE Ghcn (station STRING, day DATE NOT NULL, val INT, PRIMARY KEY (station, day));\n"
+    text = f"V := FROM Ghcn AS g WINDOW BY w PARTITION BY g.station ORDER BY g.day{order} TYPE {windows} SELECT s.day, LEN(w) AS n;"
+    compiled = compile_script(table + text)
+    assert [d.message for d in compiled.diagnostics if d.severity == "error"] == []
+    (view,) = [e for e in explain(compiled.catalog, maintain(compiled.catalog)) if e.name == "V"]
+    wanted = f"of the changed station the windows around the change: {part}" if part else "all windows of the changed station; "
+    assert view.stages[-1].reason.startswith(wanted)
+
+
 SETTLE = Options(settle=True)
 STREAM = "CREATE STREAM _Raw (k STRING, ts TIMESTAMP NOT NULL, val INT, WATERMARK FOR ts AS ts - INTERVAL 10 SECONDS){};\n"
 TIMED = "V := FROM _Raw AS g WINDOW BY w PARTITION BY g.k ORDER BY g.ts{} TYPE {} SELECT s.ts AS ts;"

@@ -14,9 +14,10 @@ from pyspark.sql import functions as F
 
 from belvedere.lang.window_by import Query
 from belvedere.lang.window_by_parser import parse_window_query
+from belvedere.lang.window_by_ranges import reaches
 from belvedere.lang.window_by_resume import AFTER, FROM, TO, extents
-from belvedere.plan.window_by import Resume, WindowBlock
-from belvedere.schema import Schema
+from belvedere.plan.window_by import Ranges, Resume, WindowBlock
+from belvedere.schema import KEY, Schema
 from belvedere.spark.identity import key_text
 from belvedere.spark.render import quote, spark_type
 from belvedere.spark.window_by.relation import Result, Table, output_columns
@@ -51,6 +52,16 @@ def window_extents(spark: SparkSession, block: WindowBlock, rows: Sequence[DataF
     named = [c.alias(n) for c, n in zip(output_columns(result.value), (FROM, TO, AFTER), strict=True)]
     by = zip(result.identity, block.partition, strict=False)  # the identity begins with the partition
     return result.frame.select(*named, *(F.expr(quote(c)).alias(f"$by{place}") for place, (c, _) in enumerate(by)))
+
+
+def window_reach(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], ranges: Ranges, small: bool) -> DataFrame:
+    """How far windows reach (`reaches`): the order keys FROM, TO and AFTER, and the `_key` of the row at the start."""
+    result = _run(spark, block, rows, reaches(parse_window_query(block.text), ranges), small)
+    hidden = block.schema.columns[len(block.columns) :]
+    found = [c.alias(n) for c, n in zip(output_columns(result.value), (FROM, TO, AFTER), strict=False)]
+    own = [F.expr(quote(c)).alias(wanted.name) for c, wanted in zip(result.identity, hidden, strict=True)]
+    frame = result.frame.select(*found, *own)
+    return frame.select(*frame.columns[: len(found)], F.expr(key_text(block.schema)).alias(KEY))
 
 
 def _run(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], query: Query, small: bool) -> Result:

@@ -1,0 +1,112 @@
+"""Which windows of a partition a change can reach: those that a query must find again after it.
+
+In: a query's one block and its table. Out: `Ranges`, or None where any window of the partition may change. And the query by whose
+windows the cut is made.
+
+A window is a function of the tuples from its start (the one before it, with PREV) to its end (the one after it, with NEXT), unless it
+counts from the partition's first tuple (AT) or lies at its edge (UNBOUNDED). So a change reaches the windows around it. How far back these
+begin is known in two cases. TUMBLING: the search begins anew at each window's start, and the stored windows before the change are still
+right. SLIDING: where END never moves back as the start moves on, then what is closed for one tuple is closed for all tuples before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.lang.window_by import Block, Boundary, Expr, Query, Variables, WindowBy
+from belvedere.lang.window_by_classes import Compare, Conjunction, Item, Part, classify, is_monotone
+from belvedere.lang.window_by_functions import Type
+from belvedere.lang.window_by_resume import extents, item_of, leading_column, only_distances
+from belvedere.plan.nodes import Node
+from belvedere.plan.window_by import Ranges
+from belvedere.schema import Column
+
+
+def ranges_of(block: Block, source: Node, row: Type, partition: tuple[str, ...]) -> Ranges | None:
+    """How to tell the windows that a change can reach; `partition` are the columns of the table that PARTITION BY names."""
+    window = block.window
+    if window is None or window.label is not None or window.start.unbounded or len(partition) != len(window.partition):
+        return None
+    if window.end is not None and window.end.unbounded:
+        return None
+    roles = {role for _, role in window.variables.values()}
+    column = leading_column(block, window, source)
+    if column is None or not _is_counted(column.type) or (column.nullable and not window.order[0].nulls_come_first):
+        return None
+    if "position" in roles and not only_distances(block, window, row):
+        return None
+    found = Ranges(column.name, "previous" in roles, "next" in roles, window.tumbling)
+    if window.tumbling:
+        return None if found.before else found
+    closing = tuple(_closing(window, item_of(block, window, row), column))
+    return replace(found, closing=closing) if closing else None
+
+
+def _is_counted(type_: pa.DataType) -> bool:
+    """Types whose values every store sorts as numbers."""
+    return bool(
+        pa.types.is_integer(type_) or pa.types.is_date32(type_) or (pa.types.is_timestamp(type_) and type_.unit == "us")
+    )
+
+
+def _alternatives(when: Expr | None) -> list[Expr]:
+    """The conditions that OR joins at the top."""
+    inner = when.unnest() if when is not None else exp.true()
+    return [*_alternatives(inner.left), *_alternatives(inner.right)] if isinstance(inner, exp.Or) else [inner]
+
+
+def _closing(window: WindowBy, item: Item, column: Column) -> Iterator[int]:
+    """The places of END's alternatives whose nearest tuple never moves back as the start moves on."""
+    assert window.end is not None
+    for place, when in enumerate(_alternatives(window.end.when)):
+        found = classify(replace(window, end=replace(window.end, when=when)), "end", item)
+        if found is not None and found.conjunctions and all(_moves_on(c, item, column.nullable) for c in found.conjunctions):
+            yield place
+
+
+def _moves_on(conjunction: Conjunction, item: Item, nullable: bool) -> bool:
+    """Whether an end that one start finds is found, there or earlier, by all starts before it."""
+    if conjunction.known:
+        return False
+    at_once = len(conjunction.compares) == 1 and not conjunction.local
+    return all(_grows(c, item, nullable, at_once) for c in conjunction.compares)
+
+
+def _grows(compare: Compare, item: Item, nullable: bool, at_once: bool) -> bool:
+    """Whether a tuple that is far enough for a start is so for all starts before it."""
+    if not is_monotone(compare, item) or any(p.sign < 0 for p in compare.searched):
+        return False
+    counted = compare.searched[0].role == "position"
+    if compare.operator == "=":
+        return at_once and counted and all(p.role in ("position", "") for p in compare.known) and _rises(compare.known, item)
+    keyed = not counted or any(p.role == "item" for p in compare.known)
+    if keyed and nullable:
+        return False  # a start without an order key has no end by it
+    return compare.operator in (">", ">=") and _rises(compare.known, item)
+
+
+def _rises(parts: tuple[Part, ...], item: Item) -> bool:
+    """Whether a sum over the start never falls from tuple to tuple."""
+    return all(
+        p.side == "" or (p.sign > 0 and (p.role == "position" or (p.role == "item" and p.expr == item.order))) for p in parts
+    )
+
+
+def reaches(query: Query, ranges: Ranges) -> Query:
+    """The query for the reach (`extents`) of the TUMBLING windows, or of one from each tuple to where END's closing alternatives end it."""
+    if ranges.tumbling:
+        return extents(query, ranges.column)
+    block = query.blocks[0]
+    window = block.window
+    assert window is not None
+    assert window.end is not None
+    wanted = [a for place, a in enumerate(_alternatives(window.end.when)) if place in ranges.closing]
+    when = reduce(lambda a, b: exp.Or(this=a, expression=b), (w.copy() for w in wanted))
+    start = Boundary(replace(Variables(), item=window.start.variables.item, position=window.start.variables.position))
+    everywhere = replace(window, start=start, end=replace(window.end, when=when))
+    return extents(replace(query, blocks=(replace(block, window=everywhere),)), ranges.column)

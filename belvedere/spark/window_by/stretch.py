@@ -1,0 +1,133 @@
+"""The stretch of a partition's rows around a change outside of which no window depends on it.
+
+In: the order keys of the rows in a stretch, as whole numbers, and the reach of the windows in it. Out: between which order keys windows
+may have changed, or None where the stretch must be longer. `belvedere.lang.window_by_ranges` has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.lang.window_by_resume import AFTER, FROM, TO
+from belvedere.plan.window_by import Ranges
+from belvedere.schema import KEY
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Span = tuple[int, int | None]
+"""The least and the greatest order key of what may have changed; None = to the end."""
+LEAST, GREATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+LONGER = 8
+
+
+@dataclass
+class Stretch:
+    """The rows of one partition that are read: `back` rows before the change in [`low`, `high`] and `ahead` rows behind it.
+
+    `begin` and `end` are the order keys of the first and the last row; None = the partition's edge. TUMBLING: `back` counts windows.
+    """
+
+    key: int
+    low: int
+    high: int
+    back: int
+    ahead: int
+    begin: int | None = None
+    end: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.begin is None and self.end is None
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows in one stretch in the order of their starts: order keys of start, end and the tuple after it, LEAST where there is none.
+
+    `complete`: no row behind the stretch can change the window. `keys` are the `_key`s of the rows at the starts.
+    """
+
+    since: Ints
+    to: Ints
+    after: Ints
+    complete: Bools
+    keys: pa.Array
+
+
+def numbers(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Order keys as whole numbers, in their order."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    return column.cast(pa.int64())
+
+
+def placed(column: pa.ChunkedArray | pa.Array) -> Ints:
+    """The same as an array; NULL, which comes first, is LEAST."""
+    found: Ints = np.asarray(pc.fill_null(numbers(column), LEAST), np.int64)
+    return found
+
+
+def windows_of(table: pa.Table, ranges: Ranges) -> Windows:
+    """From the result of `reaches` over one stretch, with `_key`."""
+    table = table.take(pa.array(np.argsort(placed(table[FROM]), kind="stable")))
+    since, keys = placed(table[FROM]), table[KEY].combine_chunks().cast(pa.string())
+    if TO not in table.column_names:  # without END a window is complete with the next one's start
+        return Windows(since, since, since, np.arange(len(since)) < len(since) - 1, keys)
+    to, after = placed(table[TO]), placed(table[AFTER])
+    return Windows(since, to, after, (to > LEAST) & (after > LEAST) if ranges.ahead else to > LEAST, keys)
+
+
+def sliding(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
+    """From the last tuple whose window ends before the change up to the change, where all windows in between end in the stretch.
+
+    `windows` has one for every tuple, by conditions on END that close all earlier windows too.
+    """
+    closed = (windows.to > LEAST) & (windows.to < stretch.low)
+    if ranges.ahead:
+        closed &= (windows.after > LEAST) & (windows.after < stretch.low)
+    if ranges.before:
+        closed &= windows.since > windows.since.min(initial=GREATEST)  # what stands before the first tuple was not read
+    begin = int(windows.since[closed].max(initial=LEAST))
+    proven = stretch.begin is None or bool(closed.any())
+    if not proven:
+        stretch.back *= LONGER
+    last: int | None = stretch.high
+    if ranges.before:
+        behind = windows.since[windows.since > stretch.high]
+        last = int(behind.min()) if len(behind) else None
+    if stretch.end is not None:
+        inside = (windows.since >= begin) & (windows.since <= (GREATEST if last is None else last))
+        if last is None or not windows.complete[inside].all():
+            stretch.ahead *= LONGER
+            proven = False
+    return (begin, last) if proven else None
+
+
+def tumbling(stretch: Stretch, at: Ints, windows: Windows, stays: Callable[[pa.Array], pa.Array]) -> Span | None:
+    """From the stored window's start where the stretch begins to the first start behind the change that was one before.
+
+    `at` are the order keys of the stretch's rows. `stays` tells the keys of windows that are stored.
+    """
+    if stretch.begin is not None and np.count_nonzero(at == stretch.begin) != 1:
+        stretch.back *= LONGER  # rows that tie with the start might stand before it
+        return None
+    begin = LEAST if stretch.begin is None else stretch.begin
+    if stretch.end is None:
+        return begin, None
+    sure = windows.since[~windows.complete].min(initial=GREATEST)
+    seen = np.maximum(windows.since, np.maximum(windows.to, windows.after)).max(initial=LEAST)
+    behind = np.flatnonzero((windows.since > stretch.high) & (windows.since < min(sure, seen)))
+    if len(behind):
+        keys = windows.keys.take(pa.array(behind))
+        kept = behind[np.asarray(pc.is_in(keys, value_set=stays(keys)))]
+        if len(kept):
+            return begin, int(windows.since[kept[0]])
+    stretch.ahead *= LONGER
+    return None

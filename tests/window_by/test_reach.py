@@ -1,0 +1,189 @@
+"""Windows found again in the reach of a change, with those that stay, are those of all rows: for random framings and changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import strategies as st
+from sqlglot import exp
+
+from belvedere.lang.window_by import Selected
+from belvedere.lang.window_by_lower import lower_window_query
+from belvedere.lang.window_by_parser import parse_window_query
+from belvedere.lang.window_by_ranges import reaches
+from belvedere.plan.nodes import Scan
+from belvedere.plan.window_by import Ranges
+from belvedere.schema import KEY, Column, Schema
+from belvedere.spark.window_by.interpret_query import compile_query
+from tests.window_by.oracle import Framing, Tree
+from tests.window_by.random_queries import conditions
+from tests.window_by.test_resume import TYPES, query_of
+
+REACH = pytest.importorskip("belvedere.spark.window_reach")
+STRETCH = pytest.importorskip("belvedere.spark.window_by.stretch")
+Row = dict[str, Any]
+
+
+class Kept:
+    """The rows of one partition and the windows that were stored, in place of a store and Spark."""
+
+    def __init__(self, rows: list[Row], starts: dict[int, int | None], text: str, ranges: Ranges):
+        self.rows, self.starts, self.ranges = rows, starts, ranges
+        query = reaches(parse_window_query(text), ranges)
+        block = query.blocks[0]
+        start = block.window.start.variables.item  # type: ignore[union-attr]
+        own = Selected(exp.Dot(this=exp.column(start.text), expression=exp.to_identifier("id")), KEY)  # type: ignore[union-attr]
+        block = replace(block, select=replace(block.select, items=(*block.select.items, own)))
+        self.names = [i.name for i in block.select.items]
+        self.reach = compile_query(replace(query, blocks=(block,)))
+        self.largest = 0
+
+    def read(self, stretch: Any) -> pa.Table:
+        places = sorted(r["o"] for r in self.rows if r["o"] is not None)
+        before = sorted(o for o in self.starts.values() if o is not None) if self.ranges.tumbling else places
+        before = [o for o in before if o < stretch.low]
+        behind = [o for o in places if o > stretch.high]
+        stretch.begin = before[-stretch.back] if len(before) >= stretch.back else None
+        stretch.end = behind[stretch.ahead - 1] if len(behind) >= stretch.ahead else None
+        low, high = (-1000 if stretch.begin is None else stretch.begin), (1000 if stretch.end is None else stretch.end)
+        found = [r for r in self.rows if low <= (-1000 if r["o"] is None else r["o"]) <= high]
+        self.largest = max(self.largest, len(found))
+        schema = pa.schema([*TYPES.items(), (KEY, pa.string())])
+        return pa.Table.from_pylist([{**r, KEY: str(r["id"])} for r in found], schema)
+
+    def windows(self, tables: Sequence[pa.Table]) -> list[Any]:
+        schema = pa.schema([(n, pa.string() if n == KEY else pa.int64()) for n in self.names])
+        results = []
+        for table in tables:
+            found = self.reach({"rows": table.select(list(TYPES)).to_pylist()})
+            rows = [{n: str(f[n]) if n == KEY else f.get(n) for n in self.names} for f in found]
+            results.append(STRETCH.windows_of(pa.Table.from_pylist(rows, schema), self.ranges))
+        return results
+
+    def stored(self, keys: pa.Array) -> pa.Array:
+        return pa.array([k for k in keys.to_pylist() if int(k) in self.starts], pa.string())
+
+
+def answer(text: str, rows: list[Row]) -> dict[int, Row]:
+    """The windows by the row where they start."""
+    return {f["start"]: f for f in compile_query(parse_window_query(text))({"rows": rows})}
+
+
+def follow(text: str, ranges: Ranges, epochs: list[dict[int, Row | None]], rows: dict[int, Row]) -> int:
+    """Change the rows epoch by epoch; how many windows stayed untouched in all."""
+    kept, stored = 0, answer(text, list(rows.values()))
+    for epoch in epochs:
+        versions = [v for n, new in epoch.items() for v in (rows.get(n), new) if v is not None]
+        starts = {n: rows[n]["o"] for n in stored}
+        for number, row in epoch.items():
+            if row is None:
+                rows.pop(number, None)
+            else:
+                rows[number] = row
+        wanted = answer(text, list(rows.values()))
+        delta = pa.Table.from_pylist([{**v, "by": 0} for v in versions], pa.schema([*TYPES.items(), ("by", pa.int64())]))
+        stretches = REACH.first_stretches(delta, "by", "o", ranges) if versions else None
+        if stretches is None:
+            stored = wanted
+            continue
+        for stretch in stretches:
+            stretch.ahead = 1
+            stretch.back = stretch.back if ranges.tumbling else 1
+        source = Kept(list(rows.values()), starts, text, ranges)
+        read, keys = REACH.reached_rows(source, ranges, "o", stretches)
+        again = {int(k) for found in keys for k in found.to_pylist()} | set(epoch)
+        found = answer(text, read.select(list(TYPES)).to_pylist())
+        stored = {n: f for n, f in stored.items() if n not in again} | {n: f for n, f in found.items() if n in again}
+        assert stored == wanted, text
+        kept += len(set(wanted) - again)
+    return kept
+
+
+@st.composite
+def changes(draw: st.DrawFn, nullable: bool) -> tuple[dict[int, Row], list[dict[int, Row | None]]]:
+    """Rows by `id`, many with equal order keys, and what some epochs do to them."""
+
+    def row(number: int, at: int) -> Row:
+        value, real = draw(st.none() | st.integers(0, 5)), draw(st.sampled_from([None, 0.0, 1.5]))
+        order = None if nullable and draw(st.integers(0, 9)) == 0 else at
+        return {"id": number, "k": 0, "o": order, "v": value, "x": real, "s": draw(st.sampled_from(["", "a"]))}
+
+    size = draw(st.integers(5, 30))
+    apart = draw(st.sampled_from([1, 2, 3]))
+    rows = {n: row(n, n * apart // 2) for n in range(size)}
+    epochs: list[dict[int, Row | None]] = []
+    for _ in range(draw(st.integers(1, 3))):
+        about = draw(st.integers(0, size + 2))
+        touched = draw(st.lists(st.integers(about, about + 2), min_size=1, max_size=3, unique=True))
+        epochs.append(
+            {n: None if draw(st.integers(0, 2)) == 0 else row(n, n * apart // 2 + draw(st.integers(-1, 1))) for n in touched}
+        )
+    return rows, epochs
+
+
+def lowered(text: str, nullable: bool) -> Ranges | None:
+    scan = Scan(
+        "rows~1", Schema(tuple(Column(n, t, nullable=n != "id" and (nullable or n != "o")) for n, t in TYPES.items()), ("id",))
+    )
+    return lower_window_query(text, {"rows": scan})[0].ranges
+
+
+@st.composite
+def unlabelled(draw: st.DrawFn) -> Framing:
+    """Framings without LABEL and UNBOUNDED, most of them with an alternative of END that closes many windows."""
+    tumbling, end = draw(st.booleans()), draw(conditions("end", ("start",)))
+    closing: list[Tree] = [
+        (
+            "compare",
+            ">",
+            ("field", "end", draw(st.sampled_from(["item", "next", "previous"])), "v"),
+            ("const", draw(st.integers(1, 4))),
+        ),
+        (
+            "compare",
+            draw(st.sampled_from(["=", ">", ">="])),
+            ("sub", ("pos", "end"), ("pos", "start")),
+            ("const", draw(st.integers(0, 4))),
+        ),
+        (
+            "compare",
+            ">",
+            ("sub", ("field", "end", draw(st.sampled_from(["item", "next"])), "o"), ("field", "start", "item", "o")),
+            ("const", 3),
+        ),
+        ("compare", "=", ("field", "end", "item", "s"), ("const", "a")),
+    ]
+    one = draw(st.sampled_from(closing))
+    choice = draw(st.integers(0, 4))
+    if choice == 1:
+        one = ("and", one, draw(st.sampled_from(closing)))
+    if choice:
+        end = one if choice == 2 else ("or", end, one)
+    none = tumbling and draw(st.integers(0, 5)) == 0
+    return Framing(tumbling, None, draw(conditions("start", ())), None if none else end, not none and draw(st.booleans()))
+
+
+def text_of(framing: Framing) -> str:
+    text = query_of(framing) if framing.end is not None else query_of(replace(framing, end=("true",), only=False))
+    if framing.end is None:
+        text = re.sub(r"END AS e WHEN TRUE|END AS e .*?WHEN TRUE", "", text).replace("e.id", "0")
+    return text
+
+
+@given(st.data(), unlabelled(), st.booleans())
+@settings(max_examples=400, deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
+def test_what_a_change_reaches_is_enough(data: st.DataObject, framing: Framing, nullable: bool) -> None:
+    text = text_of(framing)
+    ranges = lowered(text, nullable)
+    if ranges is None:
+        event("the whole partition")
+        return
+    rows, epochs = data.draw(changes(nullable))
+    kept = follow(text, ranges, epochs, rows)
+    event(f"{'tumbling' if ranges.tumbling else 'sliding'}: {'windows stayed' if kept else 'all found again'}")

@@ -1,0 +1,109 @@
+"""Views of which a change finds only the windows again that it can reach: after every epoch they are what batch says."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from belvedere.compiler import compile_script
+from belvedere.incremental import Options, maintain
+from belvedere.workbench import Workbench
+
+pytestmark = pytest.mark.spark
+Row = dict[str, Any]
+TABLE = (
+    "CREATE TABLE Ghcn (id BIGINT PRIMARY KEY, station STRING, day DATE NOT NULL, at TIMESTAMP NOT NULL, o BIGINT, val INT);\n"
+)
+HEAD = "FROM Ghcn AS g WHERE g.val <> 7 WINDOW BY w "
+TAIL = " SELECT s.station, s.o AS first, ARRAY_SUM(w[*].val) AS total, LEN(w) AS n;\n"
+SLIDING = {
+    "Cold": "PARTITION BY g.station ORDER BY g.day, g.o TYPE SLIDING START AS s WHEN s.val < 25 END NEXT AS n WHEN n.val >= 25",
+    "Three": "ORDER BY g.o TYPE SLIDING START AS s AT sp PREV AS b WHEN b.val < s.val ONLY END AT ep WHEN ep - sp = 2",
+    "Week": "PARTITION BY g.station ORDER BY g.at TYPE SLIDING START AS s END AS e NEXT AS n WHEN n.at - s.at > duration('P7D')",
+}
+TUMBLING = {
+    "Spells": "PARTITION BY g.station ORDER BY g.o TYPE TUMBLING START AS s WHEN s.val < 25 END NEXT AS n WHEN n.val >= 25",
+    "Rises": "PARTITION BY g.station ORDER BY g.day, g.o TYPE TUMBLING START AS s END AS e WHEN e.val > s.val",
+    "Since": "ORDER BY g.o TYPE TUMBLING START AS s WHEN s.val < 9",
+}
+
+
+def row(random: Random, number: int) -> Row:
+    day = date(2020, 1, 1) + timedelta(days=number * 11 // 20)
+    order = None if random.randrange(200) == 0 else number * 2 + random.randrange(2)
+    return {
+        "id": number,
+        "station": "ab"[number % 2],
+        "day": f"{day}",
+        "at": f"{day} 08:00:00",
+        "o": order,
+        "val": random.randrange(30),
+    }
+
+
+def followed(framed: dict[str, str], seed: int, rows: int, epochs: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Random changes in a few places of long partitions, and one restart; how many rows each stage read in each epoch."""
+    window_reach = pytest.importorskip("belvedere.spark.window_reach")
+    monkeypatch.setattr(window_reach, "FIRST_ROWS", 8)
+    monkeypatch.setattr(window_reach, "LEAST_ROWS", 4)
+    read: list[int] = []
+    reached_rows = window_reach.reached_rows
+
+    def counted(*given: Any) -> Any:
+        found = reached_rows(*given)
+        read.append(found[0].num_rows)
+        return found
+
+    monkeypatch.setattr(window_reach, "reached_rows", counted)
+    random = Random(seed)
+    present = {n: row(random, n) for n in range(rows)}
+    bench = Workbench(TABLE + "".join(f"{n} := {HEAD}{t}{TAIL}" for n, t in framed.items()))
+    try:
+        bench.insert("Ghcn", list(present.values()))
+        bench.step()
+        for epoch in range(epochs):
+            about = random.randrange(rows)
+            coming = {n: row(random, n) for n in random.sample(range(about, about + 6), 4)}
+            going = [n for n in random.sample(range(about, about + 6), 2) if n in present and n not in coming]
+            bench.delete("Ghcn", [present.pop(n) for n in going])
+            bench.insert("Ghcn", list(coming.values()))
+            present.update(coming)
+            bench.step()
+            for view in framed:
+                found, expected = (sorted(map(str, r)) for r in (bench.rows(view), bench.batch(view)))
+                assert found == expected, (view, epoch)
+            if epoch == 0:
+                bench.restart()
+        return read
+    finally:
+        bench.close()
+
+
+def test_a_change_finds_the_windows_again_that_it_can_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    framed = {n: {**SLIDING, **TUMBLING}[n] for n in ("Three", "Week", "Spells")}
+    read = followed(framed, 5, 240, 2, monkeypatch)
+    assert len(read) == 2 * len(framed)
+    assert sorted(read)[len(read) // 2] < 120
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(6))
+def test_many_changes_find_the_windows_again_that_they_can_reach(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    followed({**SLIDING, **TUMBLING}, seed, 600, 10, monkeypatch)
+
+
+def test_partitions_with_one_hash_are_computed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where two partitions share a hash, each changed one is found again with the other."""
+    monkeypatch.setattr(pytest.importorskip("belvedere.spark.identity"), "path_hash", lambda exprs, types: "CAST(1 AS BIGINT)")
+    assert followed({"Cold": SLIDING["Cold"]}, 3, 120, 1, monkeypatch)[0] > 110
+
+
+def test_the_rule_can_be_switched_off() -> None:
+    script = TABLE + "".join(f"{n} := {HEAD}{t}{TAIL}" for n, t in {**SLIDING, **TUMBLING}.items())
+    catalog = compile_script(script).catalog
+    reached = {s.output for s in maintain(catalog).stages if s.reach is not None}
+    assert reached == {*SLIDING, *TUMBLING}
+    assert not [s for s in maintain(catalog, Options(ranges=False)).stages if s.reach is not None]
