@@ -34,7 +34,7 @@ _RULES: tuple[tuple[str, str, str, str | None], ...] = (
     (r"UNIQUE constraint failed|duplicate key value", "B7010", "a row with the same key is already stored", None),
     (r"NOT NULL constraint failed|violates not-null", "B7011", "a row has no key", None),
     (r"index row (size|requires)|index row exceeds", "B7025", "an indexed value is too long for Postgres, which takes 2700 bytes",
-     "key or relate the view by a shorter column or by sha2(column, 256), or keep it in SQLite, which has no such bound"),
+     "drop indexes on stored tables that Belvedere has not made; its own give way to long values"),
     (r"too many (columns|SQL variables)|at most 1600 columns", "B7012", "a view has more columns than the store can hold",
      "select fewer columns"),
     (r"^interrupted|statement timeout|SQLSTATE: 57014", "B7086", "the read took too long", "ask for less"),

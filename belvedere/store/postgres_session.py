@@ -21,6 +21,7 @@ from belvedere.store.faults import guarded, is_transient
 from belvedere.store.identifiers import SYSTEM, quoted, stored_name
 from belvedere.store.layout import Layout
 from belvedere.store.postgres_connect import ERRORS, connect
+from belvedere.store.postgres_long import is_narrow, narrow_index, parts, too_long
 from belvedere.store.postgres_rows import Counted, Watched, numbered, selected
 from belvedere.store.protocol import Reader
 from belvedere.store.session import Row
@@ -146,7 +147,15 @@ class PostgresSession:
             yield from selected(layout, cursor.fetch_record_batch())
 
     def insert(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
-        self._copy(stored_name(layout.table.name), layout.flat, batches, False, f': table "{layout.table.name}"')
+        for part in parts(layout, batches, lambda columns: self._narrow(layout, columns)):
+            self._copy(stored_name(layout.table.name), layout.flat, part, False, f': table "{layout.table.name}"')
+
+    def _narrow(self, layout: Layout, indexes: Iterable[tuple[str, ...]]) -> None:
+        """Let indexes that serve reads give way where values are too long for them; once for each index."""
+        for columns in indexes:
+            if not self.execute(is_narrow(layout, columns)):
+                for statement in narrow_index(layout, columns):
+                    self.execute(statement)
 
     def fill(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
         # to drop its indexes meanwhile would lock the table's readers out
@@ -164,6 +173,7 @@ class PostgresSession:
         stage = f"{SYSTEM}stage_{hashlib.sha256(definition.encode()).hexdigest()[:32]}"
         self.execute(f"CREATE TEMP TABLE IF NOT EXISTS {stage} {definition} ON COMMIT DELETE ROWS")
         self._fill(stage, rows.to_batches(), layout.flat)
+        self._narrow(layout, too_long(layout, rows))
         key, columns = quoted(KEY), layout.column_list
         changes = ", ".join(f"{c} = excluded.{c}" for c in layout.quoted)
         self.execute(

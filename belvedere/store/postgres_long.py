@@ -1,0 +1,82 @@
+"""Values that are longer than an index of Postgres takes: indexes that serve reads give way to narrower ones.
+
+In: a table's layout, rows on their way into it. Out: which indexes cannot take them, and the statements that make narrower ones. Reads
+find the same rows either way; a narrow index gives them no order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.store.identifiers import identifier, index_name, quoted
+from belvedere.store.layout import Layout
+
+LONGEST = 2_000
+"""Bytes of variable length that are left in an index; Postgres takes some 2,700 in all, after compression."""
+
+NARROW = "narrow"
+"""The comment of an index that was made narrow."""
+
+Columns = tuple[str, ...]
+
+
+def _is_long_type(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_binary(type_))
+
+
+def _places(layout: Layout, columns: Columns) -> list[int]:
+    found = (layout.arrow.get_field_index(c) for c in columns)
+    return [n for n in found if _is_long_type(layout.forms[n].flat)]
+
+
+def too_long(layout: Layout, batch: pa.RecordBatch | pa.Table) -> set[Columns]:
+    """The indexes for reads that may not take these flat rows."""
+    indexes = [i for i in layout.table.indexes if _places(layout, i)]
+    longest = {
+        n: pc.max(pc.binary_length(batch.column(n))).as_py() or 0 for n in {n for i in indexes for n in _places(layout, i)}
+    }
+    return {i for i in indexes if sum(longest[n] for n in _places(layout, i)) > LONGEST}
+
+
+def narrow_index(layout: Layout, columns: Columns) -> tuple[str, ...]:
+    """Statements for an index of the same name by what comes before the first text, or by the hash of that text."""
+    name = quoted(index_name(layout.table.name, columns))
+    first = next(n for n, c in enumerate(columns) if _places(layout, (c,)))
+    listed = ", ".join(identifier(c) for c in columns[: max(first, 1)])
+    how = "btree" if first else "hash"
+    return (
+        f"DROP INDEX IF EXISTS {name}",
+        f"CREATE INDEX {name} ON {layout.name} USING {how} ({listed})",
+        f"COMMENT ON INDEX {name} IS '{NARROW}'",
+    )
+
+
+def is_narrow(layout: Layout, columns: Columns) -> str:
+    """A query that has a row where the index was made narrow before."""
+    name = quoted(index_name(layout.table.name, columns)).replace("'", "''")
+    return f"SELECT 1 WHERE obj_description(to_regclass('{name}'), 'pg_class') = '{NARROW}'"
+
+
+def parts(
+    layout: Layout, batches: Iterable[pa.RecordBatch], narrow: Callable[[set[Columns]], None]
+) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The batches as streams; each ends before a batch for which indexes must be made narrow, and that is done between two streams."""
+    source = iter(batches)
+    ahead = [next(source, None)]
+    done: set[Columns] = set()
+
+    def run() -> Iterator[pa.RecordBatch]:
+        while (batch := ahead[0]) is not None:
+            yield batch
+            ahead[0] = next(source, None)
+            if ahead[0] is not None and too_long(layout, ahead[0]) - done:
+                return
+
+    while ahead[0] is not None:
+        found = too_long(layout, ahead[0]) - done
+        done |= found
+        narrow(found)
+        yield run()
