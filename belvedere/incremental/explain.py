@@ -119,9 +119,12 @@ def _event_times(name: str, catalog: Catalog, pipeline: Pipeline) -> list[str]:
 def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipeline) -> StateExplanation:
     paths = tuple(", ".join(e.sql(dialect="spark") for e in p.exprs) or "all rows" for p in relation.paths if p.stored)
     bound = bound_of(relation, stage, pipeline)
+    behind = ", ".join(_event_times(relation.name, catalog, pipeline))
+    settling = next((s.settling for s in pipeline.stages if s.settling and s.slots[0].relation == relation.name), None)
     if relation.final:
-        behind = ", ".join(_event_times(relation.name, catalog, pipeline))
         bound = f"rows leave once {' or '.join(relation.final)} is below its bound, which follows {behind}"
+    elif settling is not None:
+        bound = f"rows leave once all windows with them end below the bound on {settling.resume.column}, which follows {behind}"
     return StateExplanation(relation.name, relation.schema.names, paths, bound)
 
 

@@ -20,7 +20,7 @@ class Options:
     """Whether an operator is recomputed whole in epochs in which most of its input changes."""
     forget: bool = True
     """Whether state that bounds have made final is dropped."""
-    settle: bool = False
+    settle: bool = True
     """Whether the rows of a private stream leave the state of WINDOW BY once their windows are final."""
     ranges: bool = True
     """Whether a change finds only those windows of a partition again that it can reach."""

@@ -70,7 +70,7 @@ def _with_forgotten(pipeline: Pipeline, fresh: frozenset[str]) -> frozenset[str]
         before = len(found)
         for stage in pipeline.stages:
             if stage.output in found:
-                found |= {s.relation for s in stage.slots if pipeline.relations[s.relation].final}
+                found |= {s.relation for s in stage.slots if pipeline.relations[s.relation].loses_rows}
             if stage.output in found or any(s.relation in found for s in stage.slots):
                 found |= {stage.output + suffix for suffix in ("", WAITING, GROUPS, EMITTED, STATE)}
         if len(found) == before:
