@@ -20,6 +20,8 @@ from belvedere.plan.ties import tie_order
 
 MORE = 1_000
 """So many rows are kept beyond those that a view of first rows shows, at least."""
+MANY = 10_000
+"""Views that show more first rows than these are recomputed whole where rows go: the driver puts them in order by itself."""
 
 
 def keep_merge(builder: Builder, plan: Node, top: Aggregate, partition: Partition, part: Part) -> Relation | None:
@@ -82,6 +84,8 @@ def keep_first(builder: Builder, plan: Node, top: TopK, part: Part) -> Relation:
         if not top.offset:
             return keep_top(builder, plan, top, Partition(((),), (), ()), part)
         first = builder.shared(whole, part.owner)
+    elif shown > MANY:
+        return keep_whole(builder, plan, top, part)
     else:
         first = _keep_more(builder, top, shown, Part(builder.fresh(part.owner), part.owner, None))
     few = replace(top, input=Scan(first.name, first.schema))

@@ -18,7 +18,7 @@ from belvedere.schema import WEIGHT
 from belvedere.spark.exchange import Exchange, Rows
 from belvedere.spark.prepare import PreparedStage
 
-MOST = 1_000_000
+MOST = 100_000
 """Among more rows than these none is looked for."""
 LONGEST = 60
 """Characters of a value that are shown."""

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from belvedere.incremental.event_time import instant
 from belvedere.schema import KEY, SINCE_EPOCH, SINCE_TIME, TIMESTAMP, UNTIL_EPOCH, UNTIL_TIME, WEIGHT
-from belvedere.spark.exchange import Rows, combined, conform
+from belvedere.spark.exchange import Rows, conform
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.stages import Context
+from belvedere.spark.stages import Context, coming
 from belvedere.store.history import BEGAN, BEGAN_TIME
 
 
@@ -27,26 +27,27 @@ def run_history(prepared: PreparedStage, context: Context) -> Rows | None:
         context.sequences[name + BEGAN_TIME] = instant(context.clock)
     (delta,) = context.deltas_of(prepared)
     if delta is not None:
-        _add_versions(delta.table, name, context)
+        _add_versions(delta, name, context)
     if prepared.stage.keep is not None:
         _forget(name, prepared.stage.keep, context)
     return None
 
 
-def _add_versions(delta: pa.Table, name: str, context: Context) -> None:
-    coming = delta.filter(pc.greater(delta[WEIGHT], 0))
-    going = combined(delta.filter(pc.less(delta[WEIGHT], 0))[KEY])
+def _add_versions(delta: Rows, name: str, context: Context) -> None:
+    """End what went, then begin what came, each piece by piece: a row that changes does both."""
+    now = (context.epoch, context.clock)
     schema = context.tables[name].arrow
-    began = _dated(coming, (context.epoch, context.clock), SINCE_EPOCH, SINCE_TIME)
-    began = conform(_dated(began, (None, None), UNTIL_EPOCH, UNTIL_TIME), schema)
-    if not len(going):
-        context.append(name, Rows(began))
-        return
-    over = context.look_up(name, KEY, going).table
-    over = _dated(over, (context.epoch, context.clock), UNTIL_EPOCH, UNTIL_TIME)
-    ended = pc.binary_join_element_wise(over[KEY], pa.scalar(f"{context.epoch}"), "\x01")
-    over = conform(over.set_column(over.schema.names.index(KEY), KEY, ended), schema)
-    context.overwrite(name, KEY, combined(pc.unique(delta[KEY])), pa.concat_tables([over, began]).to_reader())
+    for batch in delta.batches():
+        going = batch.filter(pc.less(batch.column(WEIGHT), 0)).column(KEY)
+        if len(going):
+            over = _dated(context.look_up(name, KEY, going).table, now, UNTIL_EPOCH, UNTIL_TIME)
+            ended = pc.binary_join_element_wise(over[KEY], pa.scalar(f"{context.epoch}"), "\x01")
+            over = conform(over.set_column(over.schema.names.index(KEY), KEY, ended), schema)
+            context.overwrite(name, KEY, going, over.to_reader())
+    came = (pa.Table.from_batches([b]) for b in delta.where(coming))
+    began = (_dated(_dated(t, now, SINCE_EPOCH, SINCE_TIME), (None, None), UNTIL_EPOCH, UNTIL_TIME) for t in came)
+    batches = (b for t in began for b in conform(t, schema).to_batches())
+    context.transaction.append(name, pa.RecordBatchReader.from_batches(schema, batches))
 
 
 def _dated(rows: pa.Table, when: tuple[object, object], epoch: str, time: str) -> pa.Table:
@@ -61,9 +62,10 @@ def _dated(rows: pa.Table, when: tuple[object, object], epoch: str, time: str) -
 def _forget(name: str, keep: int, context: Context) -> None:
     """Drop versions that are over for long enough; what was before the end of the last of them can be told no more."""
     last = context.clock - timedelta(microseconds=keep)
-    old = context.transaction.lookup_range(name, UNTIL_TIME, None, last).read_all()
-    if not old.num_rows:
+    old = context.transaction.lookup_range(name, UNTIL_TIME, None, last)
+    ends = [(pc.max(b.column(UNTIL_EPOCH)).as_py(), pc.max(b.column(UNTIL_TIME)).as_py()) for b in old if b.num_rows]
+    if not ends:
         return
     context.transaction.delete_range(name, UNTIL_TIME, last)
-    for suffix, newest in ((BEGAN, pc.max(old[UNTIL_EPOCH]).as_py()), (BEGAN_TIME, instant(pc.max(old[UNTIL_TIME]).as_py()))):
+    for suffix, newest in ((BEGAN, max(e for e, _ in ends)), (BEGAN_TIME, instant(max(t for _, t in ends)))):
         context.sequences[name + suffix] = max(context.sequences.get(name + suffix, newest), newest)

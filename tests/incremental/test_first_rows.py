@@ -26,6 +26,7 @@ Ranked := SELECT b, sum(a) AS total FROM Sales GROUP BY b ORDER BY total DESC, b
 Beyond := SELECT id FROM Sales WHERE b = 'x' ORDER BY id LIMIT 50;
 Counted := SELECT count(*) AS n, sum(a) AS a FROM (SELECT a FROM Sales ORDER BY id DESC LIMIT 4) AS l;
 Rest := SELECT id FROM Sales ORDER BY id OFFSET 3;
+Many := SELECT id FROM Sales ORDER BY id LIMIT 9999 OFFSET 2;
 """
 OFF = Options(top=False)
 

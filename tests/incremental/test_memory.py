@@ -23,7 +23,7 @@ CREATE TABLE Orders (id INT PRIMARY KEY, who INT, what STRING, amount DECIMAL(10
 CREATE STREAM Clicks (who INT, page STRING, at TIMESTAMP);
 CREATE TABLE Words (word STRING);
 Wide := SELECT id, upper(what) AS what, amount * 2 AS twice FROM Orders WHERE who > 1;
-Sums := SELECT who, count(*) AS n, sum(amount) AS total FROM Orders GROUP BY who;
+Sums := SELECT who, count(*) AS n, sum(amount) AS total FROM Orders GROUP BY who WITH HISTORY;
 Middle := SELECT who, median(amount) AS middle, collect_set(what) AS things FROM Orders GROUP BY who;
 Pairs := SELECT o.id, c.page FROM Orders o JOIN Clicks c ON o.who = c.who;
 Rest := SELECT o.id, s.n FROM Orders o LEFT JOIN Sums s ON o.who = s.who AND s.n > 1;
@@ -88,7 +88,7 @@ def test_a_driver_without_memory_has_the_same_views(
 
     monkeypatch.setattr(Exchange, "_compute_apart", computed)
     monkeypatch.setattr(Exchange, "keep", kept)
-    random = Random(3)
+    random, sums = Random(3), []
     wb = Workbench(SCRIPT, spark=spark, options=options)
     try:
         for epoch in range(2):
@@ -96,6 +96,8 @@ def test_a_driver_without_memory_has_the_same_views(
             wb.step()
             for name in wb.catalog.views:
                 assert same_rows(wb.rows(name), wb.batch(name)), (epoch, name)
+            sums.append(wb.rows("Sums"))
+        assert all(same_rows(wb.rows("Sums", as_of=n), then) for n, then in enumerate(sums, 1))
         assert len(apart) > 20
         assert whole
         assert not any(whole)
