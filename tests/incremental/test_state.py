@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +17,7 @@ from belvedere.incremental.explain import explain
 from belvedere.incremental.pipeline import WAITING, Pipeline
 from belvedere.schema import HISTORY
 from belvedere.store import open_store
+from belvedere.workbench import Workbench
 
 SCRIPT = """
 CREATE STREAM _Clicks (id BIGINT, who INT, page STRING, wide STRING, at TIMESTAMP);
@@ -103,3 +107,45 @@ def test_explain_measures_the_state_in_a_store(tmp_path: Path) -> None:
     assert "nothing bounds" in state[0]
     assert "0 rows," in state[0]
     assert "bytes now" in state[0]
+
+
+WINDOWS = """
+CREATE STREAM _Clicks (id BIGINT, who INT, at TIMESTAMP, WATERMARK FOR at);
+CREATE TABLE People (who INT PRIMARY KEY, name STRING);
+Hours := SELECT wend, count(DISTINCT who) AS n
+         FROM Tumble(data => TABLE(_Clicks), timecol => DESCRIPTOR(at), dur => INTERVAL '1' HOUR) GROUP BY wend;
+ByWho := SELECT who, count(*) AS n FROM _Clicks GROUP BY ROLLUP(who);
+Best := SELECT name FROM People ORDER BY name LIMIT 2 OFFSET 1;
+Pairs := SELECT c.id, p.name FROM _Clicks c LEFT JOIN People p ON p.who < c.who;
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_explain_counts_the_rows_of_each_operator(
+    spark: Any, tmp_path: Path, request: pytest.FixtureRequest, kind: str
+) -> None:
+    url = request.getfixturevalue("postgres_url") if kind == "postgres" else f"sqlite:///{tmp_path}/s.db"
+    script = tmp_path / "s.sqrl"
+    script.write_text(WINDOWS)
+    wb = Workbench(WINDOWS, url, spark=spark)
+    start = datetime(2024, 1, 1, 8, tzinfo=UTC)
+    for hour in range(2):
+        at = start + timedelta(hours=hour)
+        wb.insert("_Clicks", [{"id": n, "who": n % 3, "at": at + timedelta(minutes=n)} for n in range(20)])
+        wb.insert("People", [{"who": n, "name": f"n{n}"} for n in range(5)])
+        wb.bound("_Clicks", at + timedelta(minutes=30))
+        wb.step()
+    wb.close()
+    result = CliRunner().invoke(app, ["explain", str(script), "--json", "--state", url])
+    assert result.exit_code == 0, result.output
+    found = {s["relation"]: s for e in json.loads(result.output) for s in e["state"]}
+    rows = {name: state["rows"] for name, state in found.items()}
+    assert all(s["bytes"] > 0 for s in found.values())
+    assert (rows["Hours"], rows["Hours$1"]) == (2, 20)  # the first hour is final
+    assert found["Hours$1"]["bound"].startswith("rows leave once tumble.wend is below its bound")
+    assert (rows["ByWho"], rows["ByWho$state"]) == (4, 4)
+    assert (rows["Best"], rows["Best$1"], rows["People"]) == (2, 5, 5)
+    assert found["Best$1"]["bound"] == "at most 1003 rows"
+    assert "nothing bounds" in found["Pairs"]["bound"]
+    assert "nothing bounds" in found["ByWho$state"]["bound"]
