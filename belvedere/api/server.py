@@ -208,8 +208,8 @@ class _LazyReader:
     def execute(self, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
         return self.reader.execute(sql, parameters)
 
-    def rows(self, table: Any) -> Any:
-        return self.reader.rows(table)
+    def rows(self, table: Any, as_of: Any = None) -> Any:
+        return self.reader.rows(table, as_of)
 
     def last_epoch(self) -> EpochRow | None:
         return self.reader.last_epoch()

@@ -7,37 +7,19 @@ there yet (B7052), its versions are not there any more (B7053), no history is ke
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from belvedere.errors import BelvedereError, fail
-from belvedere.schema import HISTORY, SINCE_EPOCH, SINCE_TIME, UNTIL_EPOCH, UNTIL_TIME
+from belvedere.schema import HISTORY
+from belvedere.store.as_of import AsOf
 from belvedere.store.protocol import EpochRow, Reader, StoredTable
 from belvedere.store.registry import instant, microseconds, table_from_text
 from belvedere.store.system import TABLE
 
 BEGAN, BEGAN_TIME = " began", " began at"
 """Behind a history's name in the epoch row's `sequences`: the first epoch that it can tell, and that epoch's clock."""
-
-
-@dataclass(frozen=True)
-class AsOf:
-    """A former state: `epoch`, or `time` in microseconds since 1970. Exactly one is given."""
-
-    epoch: int | None = None
-    time: int | None = None
-
-    @classmethod
-    def of(cls, value: int | datetime) -> AsOf:
-        """An epoch's number or an instant."""
-        return cls(time=microseconds(value)) if isinstance(value, datetime) else cls(epoch=value)
-
-    def __str__(self) -> str:
-        return f"epoch {self.epoch}" if self.time is None else instant(self.time).isoformat()
 
 
 def check_known(as_of: AsOf, name: str, sequences: Mapping[str, Any], epoch: int, clock: int) -> None:
@@ -62,22 +44,27 @@ def no_history(name: str) -> BelvedereError:
 
 
 def rows_as_of(reader: Reader, tables: Mapping[str, StoredTable], name: str, as_of: AsOf) -> pa.Table:
-    """All rows that a relation had then, in the catalog's types."""
-    table, last = tables.get(name + HISTORY), reader.last_epoch()
-    if table is None or last is None:
+    """All rows that a relation had then, in the catalog's types. The store picks the versions."""
+    table = tables.get(name + HISTORY)
+    if table is None:
         raise no_history(name)
-    known: EpochRow = last
+    _check_last(reader, name, as_of)
+    rows = reader.rows(table, as_of)
+    _check_last(reader, name, as_of)  # versions may have been dropped meanwhile
+    return rows
+
+
+def _check_last(reader: Reader, name: str, as_of: AsOf) -> None:
+    known: EpochRow | None = reader.last_epoch()
+    if known is None:
+        raise no_history(name)
     check_known(as_of, name, known.extra.get("sequences", {}), known.epoch, microseconds(known.clock))
-    rows = reader.rows(table)
-    since, until, asked = (
-        (rows[SINCE_EPOCH], rows[UNTIL_EPOCH], pa.scalar(as_of.epoch, pa.int64()))
-        if as_of.time is None
-        else (rows[SINCE_TIME], rows[UNTIL_TIME], pa.scalar(instant(as_of.time), rows[SINCE_TIME].type))
-    )
-    return rows.filter(pc.and_(pc.less_equal(since, asked), pc.fill_null(pc.greater(until, asked), True)))
 
 
 def stored_tables(reader: Reader) -> dict[str, StoredTable]:
     """All tables of a store by name."""
     found = [table_from_text(str(r[0])) for r in reader.execute(f"SELECT definition FROM {TABLE} ORDER BY place")]
     return {t.name: t for t in found}
+
+
+__all__ = ["BEGAN", "BEGAN_TIME", "AsOf", "check_known", "no_history", "rows_as_of", "stored_tables"]

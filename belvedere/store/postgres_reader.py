@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from belvedere.errors import BelvedereError
+from belvedere.store.as_of import AsOf, held
 from belvedere.store.faults import guarded, is_transient
 from belvedere.store.layout import Layout
 from belvedere.store.pool import Pool
@@ -58,11 +59,12 @@ class PostgresReader:
         with guarded(self.url, ERRORS), self._pool.lend() as connection, connection.cursor() as cursor:
             return work(cursor)
 
-    def rows(self, table: StoredTable) -> pa.Table:
+    def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
         layout = Layout("postgres", table)
+        where = "" if as_of is None else f" WHERE {held(as_of, self.dialect)}"
 
         def work(cursor: Any) -> list[pa.RecordBatch]:
-            cursor.execute(f"SELECT {layout.column_list} FROM {layout.name}")
+            cursor.execute(f"SELECT {layout.column_list} FROM {layout.name}{where}")
             return list(selected(layout, cursor.fetch_record_batch()))
 
         return pa.Table.from_batches([layout.restore(b) for b in self._with_cursor(work)], layout.arrow)

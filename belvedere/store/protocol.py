@@ -15,11 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from belvedere.schema import KEY, WEIGHT, Schema
+
+if TYPE_CHECKING:
+    from belvedere.store.as_of import AsOf
 
 CHUNK_BYTES = 64 << 20
 """So much of a table is held in memory at once where nothing else is said."""
@@ -140,8 +143,8 @@ class Reader(Protocol):
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one SELECT in its own snapshot. Placeholders: `?` for sqlite, `$1` for postgres."""
 
-    def rows(self, table: StoredTable) -> pa.Table:
-        """All rows of a table in the catalog's types, as `StoredTable.arrow`."""
+    def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
+        """All rows of a table in the catalog's types, as `StoredTable.arrow`; of a history those that held then."""
 
     def last_epoch(self) -> EpochRow | None: ...
 

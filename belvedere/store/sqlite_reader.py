@@ -17,6 +17,7 @@ import adbc_driver_sqlite.dbapi as adbc
 import pyarrow as pa
 
 from belvedere.errors import fail
+from belvedere.store.as_of import AsOf, held
 from belvedere.store.faults import guarded
 from belvedere.store.layout import Layout
 from belvedere.store.libraries import ADBC, PYTHON, closed, opened
@@ -51,13 +52,14 @@ class _SqliteReader:
     def _run(self, connection: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         raise NotImplementedError
 
-    def rows(self, table: StoredTable) -> pa.Table:
+    def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
         layout = Layout("sqlite", table)
+        where = "" if as_of is None else f" WHERE {held(as_of, self.dialect)}"
         with guarded(self.url, _ERRORS), self._pool.lend() as connection:
-            flat = self._flat(connection, layout)
+            flat = self._flat(connection, layout, where)
         return pa.Table.from_batches([layout.restore(b) for b in flat], layout.arrow)
 
-    def _flat(self, connection: Any, layout: Layout) -> list[pa.RecordBatch]:
+    def _flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
         raise NotImplementedError
 
     def last_epoch(self) -> EpochRow | None:
@@ -86,10 +88,10 @@ class AdbcReader(_SqliteReader):
             cursor.execute(sql, tuple(parameters) or None)
             return list(cursor.fetchall())
 
-    def _flat(self, connection: Any, layout: Layout) -> list[pa.RecordBatch]:
+    def _flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
         with connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
-            cursor.execute(select_statement(layout, f"{layout.name} AS t"))
+            cursor.execute(select_statement(layout, f"{layout.name} AS t{where}"))
             return list(selected(layout, cursor.fetch_record_batch()))
 
 
@@ -118,8 +120,8 @@ class FileReader(_SqliteReader):
         connection.start()
         return list(connection.execute(sql, tuple(parameters)).fetchall())
 
-    def _flat(self, connection: Any, layout: Layout) -> list[pa.RecordBatch]:
-        cursor = connection.execute(f"SELECT {layout.column_list} FROM {layout.name} ORDER BY rowid")
+    def _flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
+        cursor = connection.execute(f"SELECT {layout.column_list} FROM {layout.name}{where} ORDER BY rowid")
         result = []
         while values := cursor.fetchmany(BATCH_ROWS):
             arrays = [_array(c, f.type) for c, f in zip(zip(*values, strict=True), layout.flat, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -147,6 +148,8 @@ def test_postgres_tells_former_states_and_what_was_emitted(spark: Any, postgres_
         assert answer["data"] == {"totals": [{"item": "a", "amount": "1.25"}], "hours": []}
         assert wb.graphql("{ totals(asOf: {epoch: 2}) { amount } }")["data"] == {"totals": [{"amount": "2.50"}]}
         assert [(r["n"], r["undo"], r["ptime"], r["ver"]) for r in wb.rows("Hours", as_of=2)] == [(2, False, at("10:01"), 0)]
+        then = wb.rows("Totals", as_of="2020-01-01T10:00:59Z")  # the store picks the versions
+        assert then == [{"item": "a", "amount": Decimal("1.25")}]
         assert wb.store.size()["Hours$groups"][0] == 0
     finally:
         wb.close()
