@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from belvedere.catalog import Catalog
+from belvedere.catalog import Catalog, Input
 from belvedere.incremental.emission import EMITTED, GROUPS
+from belvedere.incremental.event_time import Clocks, bounds_by_input
+from belvedere.incremental.final import held_by
 from belvedere.incremental.pipeline import STATE, WAITING, Pipeline, Relation, Rule, Stage
 from belvedere.incremental.state_bounds import bound_of
 
@@ -101,8 +103,8 @@ def _stage(stage: Stage, pipeline: Pipeline) -> StageExplanation:
     return StageExplanation(stage.output, RULES[stage.rule], reason, tuple(s.relation for s in stage.slots))
 
 
-def _event_times(name: str, catalog: Catalog, pipeline: Pipeline) -> list[str]:
-    """The event-time columns of the inputs behind a relation: their bounds are those that free it."""
+def _timed_inputs(name: str, catalog: Catalog, pipeline: Pipeline) -> list[Input]:
+    """The inputs behind a relation that have event time."""
     feeds = {n: s for s in pipeline.stages for n in (s.output, s.state) if n is not None}
     found: dict[str, None] = {}
     todo = [name]
@@ -112,8 +114,26 @@ def _event_times(name: str, catalog: Catalog, pipeline: Pipeline) -> list[str]:
             continue
         found[stage.output] = None
         todo += [s.relation for s in stage.slots]
-    inputs = [catalog.inputs[n] for n in found if n in catalog.inputs and n not in pipeline.unsettled]
+    return [catalog.inputs[n] for n in found if n in catalog.inputs and catalog.inputs[n].watermarks]
+
+
+def _event_times(name: str, catalog: Catalog, pipeline: Pipeline) -> list[str]:
+    """The event-time columns of the inputs behind a relation whose bounds free it."""
+    inputs = [t for t in _timed_inputs(name, catalog, pipeline) if t.id not in pipeline.unsettled]
     return sorted(f"{t.name}.{w.column}" for t in inputs for w in t.watermarks)
+
+
+def _why_kept(name: str, catalog: Catalog, pipeline: Pipeline) -> str:
+    """Why no bound frees a relation of an operator's own; nothing where there is no event time behind it."""
+    timed = _timed_inputs(name, catalog, pipeline)
+    users = held_by(pipeline, bounds_by_input(catalog, Clocks()).__getitem__, name)
+    if not timed or not users:
+        return ""
+    changing = [t.name for t in timed if t.id in pipeline.unsettled]
+    why = (
+        f"rows of {', '.join(changing)} may change below any" if changing else f"{', '.join(users)} needs all rows, however old"
+    )
+    return f"; no bound frees it: {why}"
 
 
 def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipeline) -> StateExplanation:
@@ -125,6 +145,8 @@ def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipelin
         bound = f"rows leave once {' or '.join(relation.final)} is below its bound, which follows {behind}"
     elif settling is not None:
         bound = f"rows leave once all windows with them end below the bound on {settling.resume.column}, which follows {behind}"
+    elif relation.view is None and relation.name != stage.state and "nothing bounds" in bound:
+        bound += _why_kept(relation.name, catalog, pipeline)
     return StateExplanation(relation.name, relation.schema.names, paths, bound)
 
 

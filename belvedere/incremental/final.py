@@ -8,11 +8,12 @@ are results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from sqlglot import exp
 
 from belvedere.incremental.facts import is_linear, needs_clock, partition_of
+from belvedere.incremental.final_outer import join_of, needed, standing
 from belvedere.incremental.pipeline import Pipeline, Relation, Rule, Slot, Stage
 from belvedere.plan.bounds import Bounds, Known, bounds_of, implied_bounds
 from belvedere.plan.expressions import column
@@ -28,9 +29,13 @@ RESULTS = (Rule.INGEST, Rule.HISTORY, Rule.EVENTS)
 """Rules whose rows are what somebody asked for, whatever their name: they never leave."""
 
 
-def final_below(pipeline: Pipeline, inputs: Known) -> Final:
-    """Relation -> column -> bound: rows below it are final. `inputs` are the bounds of the inputs, unsettled ones too."""
+def final_below(pipeline: Pipeline, inputs: Known, earlier: Callable[[int], Known] | None = None) -> Final:
+    """Relation -> column -> bound: rows below it are final. `inputs` are the bounds of the inputs, unsettled ones too.
+
+    `earlier` gives them as they were some microseconds ago (without it: as they are): rows that a delay has yet to emit stay.
+    """
     bounds = _relation_bounds(pipeline, inputs)
+    then = earlier or (lambda _: inputs)
     found: Final = {}
     for stage in pipeline.stages:
         if stage.state is not None and stage.partial is not None:
@@ -38,8 +43,27 @@ def final_below(pipeline: Pipeline, inputs: Known) -> Final:
             found[stage.state] = _times(pipeline.relations[stage.state], groups)
         output = pipeline.relations[stage.output]
         if stage.rule not in RESULTS and output.view is None and output.stored and stage.output not in found:
-            found[stage.output] = _times(output, _least(_needs(pipeline, stage, bounds, inputs)))
+            found[stage.output] = _times(output, _least(_needs(pipeline, stage, bounds, inputs, then)))
     return {name: columns for name, columns in found.items() if columns}
+
+
+def standing_below(pipeline: Pipeline, inputs: Known) -> Final:
+    """Output -> column -> bound: rows of it below the bound stand as they are, though not all that they were made of is there."""
+    found: Final = {}
+    bounds: Mapping[str, Bounds] | None = None
+    for stage in pipeline.stages:
+        if join_of(stage) is None or not any(pipeline.relations[s.relation].final for s in stage.slots):
+            continue
+        bounds = bounds or _relation_bounds(pipeline, inputs)
+        found[stage.output] = standing(stage, bounds[stage.output])
+    return found
+
+
+def held_by(pipeline: Pipeline, inputs: Known, relation: str) -> tuple[str, ...]:
+    """The stages that look rows of a relation up however old they are, so that no bound frees it."""
+    bounds = _relation_bounds(pipeline, inputs)
+    users = [(s, slot) for s in pipeline.stages for slot in s.slots if slot.relation == relation and s.rule not in NO_ROWS]
+    return tuple(dict.fromkeys(s.output for s, slot in users if not _need(s, slot, bounds, inputs)))
 
 
 def settled(pipeline: Pipeline, inputs: Known) -> Known:
@@ -70,14 +94,21 @@ def _slots_known(stage: Stage, bounds: Mapping[str, Bounds]) -> Known:
     return lambda scan: bounds.get(relations[scan], {}) if scan in relations else None
 
 
-def _needs(pipeline: Pipeline, made: Stage, bounds: Mapping[str, Bounds], inputs: Known) -> Iterator[Bounds]:
+def _needs(
+    pipeline: Pipeline, made: Stage, bounds: Mapping[str, Bounds], inputs: Known, earlier: Callable[[int], Known]
+) -> Iterator[Bounds]:
     """What each use of the rows that a stage makes asks of a row that leaves; nothing at all where no stage looks them up."""
     relation = pipeline.relations[made.output]
     if not relation.append_only:
         yield _replaced(made, relation, bounds)
     for stage in pipeline.stages:
         for slot in stage.slots:
-            if slot.relation == relation.name and stage.rule not in NO_ROWS:
+            if slot.relation != relation.name or stage.rule in NO_ROWS:
+                continue
+            if stage.emission is not None and stage.emission.delay is not None:
+                then = earlier(stage.emission.delay)
+                yield _need(stage, slot, _relation_bounds(pipeline, then), then)
+            else:
                 yield _need(stage, slot, bounds, inputs)
 
 
@@ -98,8 +129,8 @@ def _need(stage: Stage, slot: Slot, bounds: Mapping[str, Bounds], inputs: Known)
     known = _slots_known(stage, bounds)
     if stage.emission is not None:
         emission = stage.emission
-        if emission.at_once or emission.delay is not None:  # a delay reads the rows of a group after it is complete
-            return bounds[slot.relation] if emission.at_once else {}
+        if emission.at_once:
+            return bounds[slot.relation]
         own = bounds[slot.relation]
         final = dict(zip(emission.times, emission.final_bounds(inputs), strict=True))
         return {t: min(b, own[t]) for t, b in final.items() if t in own}
@@ -114,6 +145,16 @@ def _need(stage: Stage, slot: Slot, bounds: Mapping[str, Bounds], inputs: Known)
         columns = operator.inputs[side].schema.names
         wanted = {n: b for n, b in implied_bounds(below, operator.condition).items() if n in columns}
         return _through(operator.inputs[side], ((column(n), b) for n, b in wanted.items()))
+    if join_of(stage) is not None:
+        together = _through(
+            operator.inputs[side], ((column(n), b) for n, b in needed(stage, bounds[stage.output], side).items())
+        )
+        return together or _by_key(stage, operator, side, known)
+    return _by_key(stage, operator, side, known)
+
+
+def _by_key(stage: Stage, operator: Node, side: int, known: Known) -> Bounds:
+    """Bounds below which no row of an operator's key comes again."""
     partition = partition_of(operator) if stage.rule is Rule.KEYED else None
     if partition is None:
         return {}

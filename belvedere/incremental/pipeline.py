@@ -197,3 +197,8 @@ class Pipeline:
     def reads_clock(self) -> bool:
         """Whether time alone changes some view, so that the clock must start epochs."""
         return any(s.reads_clock for s in self.stages)
+
+    @property
+    def delays(self) -> frozenset[int]:
+        """The delays after which changes are emitted, in microseconds."""
+        return frozenset(s.emission.delay for s in self.stages if s.emission is not None and s.emission.delay is not None)

@@ -19,6 +19,8 @@ from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog
 from belvedere.incremental.event_time import Clocks, bounds_by_input, instant, pass_time
+from belvedere.incremental.final import standing_below
+from belvedere.incremental.past_bounds import PastBounds
 from belvedere.incremental.pipeline import Pipeline, Rule
 from belvedere.schema import INGEST_TIME, TIMESTAMP
 from belvedere.settings import Sink
@@ -87,6 +89,7 @@ class Engine:
         self.clocks = Clocks.of_document(last.bounds) if last else Clocks()
         self._forgotten: dict[tuple[str, str], int] = {}
         self.costs = Costs(pipeline.by_cost)
+        self._past = PastBounds(pipeline.delays)
         self.exports = Exports(catalog, sinks or {}, store)
         self.exports.deliver(self.epoch, self.sequences)
 
@@ -150,13 +153,14 @@ class Engine:
             epoch=self.epoch + 1,
             clocks=clocks,
             costs=self.costs,
+            standing=standing_below(self.pipeline, bounds_by_input(self.catalog, self.clocks).__getitem__),
         )
         self.costs.whole.clear()
         self._put_clock(clock)
         taken, next_uid = self._ingest(arrivals, context)
         seconds = self._run_stages(context)
         self._forget(transaction, clock)
-        forget_final(self.pipeline, context, self._forgotten)
+        forget_final(self.pipeline, context, self._forgotten, self._past)
         self.exports.forget(transaction)
         return context, taken, next_uid, seconds
 
@@ -168,6 +172,7 @@ class Engine:
     def _committed(self, row: EpochRow, context: Context, next_uid: int) -> None:
         self.epoch, self.last_clock, self.next_uid, self.fresh = row.epoch, row.clock, next_uid, frozenset()
         self.clocks = context.clocks
+        self._past.note(instant(row.clock), context.bounds)
         self.sequences, self._plan = context.sequences, None
         self.exports.deliver(self.epoch, self.sequences)
 

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from belvedere.incremental.event_time import instant
 from belvedere.incremental.final import final_below
+from belvedere.incremental.past_bounds import PastBounds
 from belvedere.incremental.pipeline import Pipeline
 from belvedere.plan.monotone import EPOCH, NEVER
 from belvedere.spark.stages import Context
 
 
-def forget_final(pipeline: Pipeline, context: Context, done: dict[tuple[str, str], int]) -> None:
+def forget_final(pipeline: Pipeline, context: Context, done: dict[tuple[str, str], int], past: PastBounds) -> None:
     """Drop the rows that bounds have made final; `done` are the bounds up to which that was done before."""
     if not any(r.final for r in pipeline.relations.values()):
         return
-    for name, columns in final_below(pipeline, context.bounds.__getitem__).items():
+    now = instant(context.clock)
+    final = final_below(pipeline, context.bounds.__getitem__, lambda delay: past.before(now, delay))
+    for name, columns in final.items():
         for column, bound in columns.items():
             if bound == NEVER or (done.get((name, column)) == bound and name not in context.deltas):
                 continue

@@ -47,7 +47,7 @@ def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store) -> TablePlan
     last = store.last_epoch()
     meaning, paths = meanings(pipeline), {r.name: path_print(r) for r in pipeline.relations.values()}
     tables = {
-        r.name: stored_table(r, read_indexes(catalog, r.name), f"{meaning[r.name]}.{paths[r.name]}")
+        r.name: stored_table(r, read_indexes(catalog, r.name), f"{meaning[r.name]}.{paths[r.name]}.{','.join(r.final)}")
         for r in pipeline.relations.values()
         if r.stored
     }
@@ -55,7 +55,8 @@ def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store) -> TablePlan
     filled = _filled(last, known)
     fresh = frozenset(n for n, t in tables.items() if filled.get(n, "").split(".")[0] != t.meaning.split(".")[0])
     if last is not None:
-        fresh = _with_forgotten(pipeline, fresh) & tables.keys()
+        forgetful = frozenset(n for n, m in filled.items() if m.count(".") > 1 and m.split(".", 2)[2])
+        fresh = _with_forgotten(pipeline, fresh, forgetful) & tables.keys()
     rehashed = frozenset(n for n, t in tables.items() if n not in fresh and filled[n] != t.meaning)
     if last is not None:
         _refuse_lost_inputs(pipeline, fresh)
@@ -63,14 +64,19 @@ def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store) -> TablePlan
     return TablePlan(tables, fresh, rehashed, outdated)
 
 
-def _with_forgotten(pipeline: Pipeline, fresh: frozenset[str]) -> frozenset[str]:
-    """What is rebuilt needs all rows of its inputs: state that has let some go is rebuilt too, and all that it feeds."""
+def _with_forgotten(pipeline: Pipeline, fresh: frozenset[str], forgetful: frozenset[str]) -> frozenset[str]:
+    """What is rebuilt needs all rows of its inputs: state that has let some go is rebuilt too, and all that it feeds.
+
+    `forgetful` are the relations of the store that let rows go; under a changed script they may be needed for longer.
+    """
     found = set(fresh)
     while True:
         before = len(found)
         for stage in pipeline.stages:
             if stage.output in found:
-                found |= {s.relation for s in stage.slots if pipeline.relations[s.relation].loses_rows}
+                found |= {
+                    s.relation for s in stage.slots if pipeline.relations[s.relation].loses_rows or s.relation in forgetful
+                }
             if stage.output in found or any(s.relation in found for s in stage.slots):
                 found |= {stage.output + suffix for suffix in ("", WAITING, GROUPS, EMITTED, STATE)}
         if len(found) == before:

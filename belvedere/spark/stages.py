@@ -17,12 +17,14 @@ import pyarrow.compute as pc
 from belvedere.incremental.clock_filter import ENTER, LEAVE
 from belvedere.incremental.event_time import Clocks
 from belvedere.incremental.pipeline import WAITING, Relation, Rule, Slot
+from belvedere.plan.monotone import NEVER
 from belvedere.schema import KEY, WEIGHT
 from belvedere.spark.costs import Costs
 from belvedere.spark.exchange import Exchange, Keys, Rows, combined, keys_of
 from belvedere.spark.merge_sql import view_name
 from belvedere.spark.prepare import NEW, PreparedStage
 from belvedere.spark.render import quote
+from belvedere.spark.standing import beside_standing
 from belvedere.store.protocol import StoredTable, Transaction
 
 WEIGHT_FIELD = pa.field(WEIGHT, pa.int64(), nullable=False)
@@ -49,6 +51,8 @@ class Context:
     clocks: Clocks = field(default_factory=Clocks)
     """The clocks of the inputs' event-time columns after this epoch's rows."""
     costs: Costs = field(default_factory=lambda: Costs(False))
+    standing: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Per relation columns and bounds before this epoch: rows below them stand, and are not made anew of what is left of their inputs."""
     _seen: tuple[int, tuple[Rows | None, ...]] | None = None
 
     def deltas_of(self, prepared: PreparedStage) -> tuple[Rows | None, ...]:
@@ -219,7 +223,11 @@ def run_keyed(prepared: PreparedStage, context: Context) -> Rows | None:
     keys = keys_of(found, *more)
     put_rows(prepared, context, keys)
     rows = collect_rows(prepared, context, prepared.sql[0])
-    return context.replace(stage.output, stage.path, keys, rows.reader())
+    limits = {n: b for n, b in context.standing.get(stage.output, {}).items() if b > NEVER}
+    if not limits or stage.output in context.fresh:
+        return context.replace(stage.output, stage.path, keys, rows.reader())
+    stored = context.look_up(stage.output, stage.path, keys)
+    return context.replace(stage.output, stage.path, keys, beside_standing(rows, stored, limits))
 
 
 def run_whole(prepared: PreparedStage, context: Context) -> Rows | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 from belvedere.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.incremental import Options, maintain
+from belvedere.incremental.emission import EMITTED, GROUPS
 from belvedere.incremental.event_time import instant
 from belvedere.incremental.explain import explain
-from belvedere.incremental.final import final_below
+from belvedere.incremental.final import final_below, standing_below
+from belvedere.incremental.past_bounds import PastBounds
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Scan
 from belvedere.schema import HISTORY
@@ -34,7 +37,16 @@ VIEWS = f"""
 Sums := SELECT wend, item, sum(price) AS p, count(*) AS n FROM {TUMBLE} GROUP BY wend, item WITH HISTORY;
 Distinct := SELECT wend, count(DISTINCT price) AS p FROM {HOP} GROUP BY wend;
 Complete := SELECT wend, count(DISTINCT item) AS n FROM {TUMBLE} GROUP BY wend EMIT STREAM AFTER WATERMARK;
+Delayed := SELECT wend, count(DISTINCT price) AS n FROM {TUMBLE} GROUP BY wend EMIT STREAM AFTER DELAY INTERVAL 4 MINUTES;
+Early := SELECT wend, count(DISTINCT item) AS n FROM {TUMBLE} GROUP BY wend EMIT AFTER DELAY INTERVAL 3 MINUTES AND AFTER WATERMARK;
 Pairs := SELECT b.item, b.bidtime, b.price, a.price AS ask FROM _Bid b JOIN _Ask a ON a.item = b.item AND {NEAR};
+Lefts := SELECT b.item, b.bidtime, b.price, a.price AS ask FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item AND {NEAR};
+Rights := SELECT a.item, a.asktime, b.bidtime, b.price FROM _Bid b RIGHT JOIN _Ask a ON a.item = b.item AND {NEAR};
+Fulls := SELECT b.item, b.bidtime, a.asktime, a.price AS ask FROM _Bid b FULL JOIN _Ask a ON a.item = b.item AND {NEAR};
+Lonely := SELECT b.item, b.bidtime FROM _Bid b WHERE NOT EXISTS (SELECT 1 FROM _Ask a WHERE a.item = b.item AND {NEAR});
+Timeless := SELECT b.item, a.price AS ask FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item AND {NEAR};
+Runs := SELECT item, wstart, wend FROM Session(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), key => DESCRIPTOR(item),
+        gap => INTERVAL '4' MINUTES);
 Rates := SELECT b.bidtime, b.item, i.rate FROM _Bid b JOIN Item i ON i.item = b.item;
 Ranks := SELECT item, price, bidtime, rank() OVER (PARTITION BY wstart ORDER BY price) AS n FROM {TUMBLE};
 Notes := SELECT FLOOR(notetime TO HOUR) AS hour, count(DISTINCT item) AS n FROM _Note GROUP BY FLOOR(notetime TO HOUR);
@@ -62,7 +74,13 @@ def state_of(catalog_: Catalog, view: str) -> dict[str, tuple[str, ...]]:
     [
         ("Sums", {"Sums$state": ("tumble.wend",)}),
         ("Distinct", {"Distinct$1": ("hop.wend",)}),
+        ("Delayed", {"Delayed$1": ("wend",), "Delayed$2": ("tumble.wend",), "Delayed$groups": (), "Delayed$emitted": ()}),
         ("Pairs", {"Pairs$1": ("b.bidtime",), "Pairs$2": ("a.asktime",)}),
+        ("Lefts", {"Lefts$1": ("b.bidtime",), "Lefts$2": ("a.asktime",)}),
+        ("Fulls", {"Fulls$1": ("b.bidtime",), "Fulls$2": ("a.asktime",)}),
+        ("Lonely", {"Lonely$1": ("b.bidtime",), "Lonely$2": ("a.asktime",)}),
+        ("Timeless", {"Timeless$1": (), "Timeless$2": ()}),  # the result does not say which rows stand
+        ("Runs", {"Runs$1": ()}),  # a session may have begun at any time
         ("Rates", {"Rates$1": ()}),  # a rate may always change
         ("Ranks", {"Ranks$1": ("tumble.wstart",)}),
         ("Notes", {"Notes$1": ()}),  # late notes are kept
@@ -78,6 +96,11 @@ def test_what_each_operator_may_forget(view: str, freed: dict[str, tuple[str, ..
     told = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
     for name, columns in freed.items():
         assert ("is below its bound" in told[name]) == bool(columns)
+        assert ("no bound frees it" in told[name]) == (not columns and not name.endswith((GROUPS, EMITTED))), told[name]
+    if view == "Timeless":
+        assert told["Timeless$1"].endswith("; no bound frees it: Timeless needs all rows, however old")
+    if view == "Notes":
+        assert told["Notes$1"].endswith("; no bound frees it: rows of _Note may change below any")
     if view == "Sums":
         assert told["Sums$state"] == "rows leave once tumble.wend is below its bound, which follows _Bid.bidtime"
 
@@ -95,6 +118,55 @@ def test_a_side_of_a_join_waits_for_the_last_row_that_it_can_match() -> None:
     assert found["Pairs$2"] == {"a.asktime": instant(at("9:00"))}
     bounds["_Ask"] = {"asktime": NEVER}
     assert final_below(pipeline, known)["Pairs$1"] == {"b.bidtime": NEVER}
+
+
+@pytest.mark.parametrize(
+    ("view", "bids", "asks", "standing"),
+    [
+        ("Lefts", "8:25", "8:25", {"bidtime": "8:25"}),  # a bid of 8:25 may still get an ask of 8:30
+        ("Rights", "8:25", "8:30", {"asktime": "8:30"}),  # no ask comes below 8:30, and none of a later one needs older bids
+        ("Fulls", "8:25", "8:25", {"bidtime": "8:25", "asktime": "8:30"}),
+        ("Lonely", "8:25", "8:25", {"bidtime": "8:25"}),
+    ],
+)
+def test_both_sides_of_an_outer_join_leave_with_the_results_that_stand(
+    view: str, bids: str, asks: str, standing: dict[str, str]
+) -> None:
+    line = next(part for part in VIEWS.split(";") if part.strip().startswith(f"{view} :="))
+    pipeline = maintain(catalog(INPUTS + line + ";"))
+    bounds = {"_Bid": {"bidtime": instant(at("9:00"))}, "_Ask": {"asktime": instant(at("8:30"))}}
+    found = final_below(pipeline, lambda i: bounds.get(i, {}))
+    assert found[f"{view}$1"] == {"b.bidtime": instant(at(bids))}
+    assert found[f"{view}$2"] == {"a.asktime": instant(at(asks))}
+    below = standing_below(pipeline, lambda i: bounds.get(i, {}))
+    assert below == {view: {n: instant(at(t)) for n, t in standing.items()}}
+    off = maintain(catalog(INPUTS + line + ";"), Options(forget=False))
+    assert standing_below(off, lambda i: bounds.get(i, {})) == {}
+
+
+def test_rows_that_a_delay_has_yet_to_emit_stay() -> None:
+    line = next(part for part in VIEWS.split(";") if part.strip().startswith("Delayed :="))
+    pipeline = maintain(catalog(INPUTS + line + ";"))
+    delay = 4 * 60_000_000
+    assert pipeline.delays == {delay}
+    now, past = instant(at("10:00")), PastBounds(pipeline.delays)
+
+    def bounds(time: str) -> dict[str, Any]:
+        return {"_Bid": {"bidtime": instant(at(time))}}
+
+    def freed(clock: int) -> Any:
+        found = final_below(pipeline, lambda i: bounds("9:40").get(i, {}), lambda d: past.before(clock, d))
+        return found.get("Delayed$1")
+
+    assert freed(now) is None  # after a restart nothing is known of former bounds
+    past.note(now, bounds("9:25"))
+    assert freed(now + delay - 1) is None
+    past.note(now + delay, bounds("9:35"))
+    assert freed(now + delay) == {"wend": instant(at("9:30"))}  # the window until 9:30 was complete then, with all timers since
+    past.note(now + 2 * delay, bounds("9:40"))
+    past.note(now + 2 * delay + 1, bounds("9:50"))  # too soon after the one before: not remembered
+    assert freed(now + 3 * delay + 1) == {"wend": instant(at("9:50"))}
+    assert len(past._known) == 2
 
 
 def test_state_that_two_operators_share_waits_for_both() -> None:
@@ -160,13 +232,39 @@ def test_views_are_the_same_with_and_without_what_was_forgotten(spark: Any, stor
             for table in ("_Bid", "_Ask", "_Note"):
                 wb.bound(table, START + timedelta(days=1))
             wb.step()
+            for hour in (1, 2):  # what a delay has yet to emit is emitted, then it leaves too
+                wb.clock(START + timedelta(hours=hour))
+                wb.step()
         assert [r["n"] for r in benches[0].rows("Complete")] == [r["n"] for r in benches[1].rows("Complete")]
         assert set(rows_of_state(benches[0]).values()) == {0}
         assert {n: sorted(map(repr, benches[0].rows("Sums", as_of=n))) for n in then} == then
         kept = benches[1].store.size()
         assert all(kept[n][0] > 0 for n in rows_of_state(benches[0])), "there was something to forget"
-        for view in NAMES if seed > 1 else ("Sums", "Pairs"):
+        for view in NAMES if seed > 1 else ("Sums", "Pairs", "Fulls"):
             assert sorted(map(repr, benches[0].rows(view))) == sorted(map(repr, benches[0].batch(view))), view
     finally:
         for wb in benches:
             wb.close()
+
+
+RANKED = "SELECT wstart, item, price, rank() OVER (PARTITION BY {} ORDER BY price) AS n FROM {}"
+
+
+@pytest.mark.spark
+def test_a_view_that_is_added_has_the_rows_that_had_left(spark: Any, tmp_path: Path) -> None:
+    """It shares state of which rows have left under the script before: that state is made again."""
+    url, windows = f"sqlite:///{tmp_path}/store.db", TUMBLE.replace("_Bid", "Bid")
+    script = "CREATE STREAM Bid (bidtime TIMESTAMP, price INT, item STRING, WATERMARK FOR bidtime);\n"
+    script += f"Per := {RANKED.format('wstart, item', windows)};\n"
+    wb = Workbench(script, url, spark=spark)
+    wb.insert("Bid", [{"bidtime": at("8:01"), "price": p, "item": "A"} for p in (3, 5)])
+    wb.bound("Bid", at("9:00"))
+    wb.step()
+    assert rows_of_state(wb) == {"Per$1": 0}
+    wb.close()
+    wb = Workbench(script + f"All := {RANKED.format('item', windows)};\n", url, spark=spark)
+    wb.insert("Bid", [{"bidtime": at("9:05"), "price": 4, "item": "A"}])
+    wb.step()
+    assert sorted((r["price"], r["n"]) for r in wb.rows("All")) == [(3, 1), (4, 2), (5, 3)]
+    assert sorted((r["price"], r["n"]) for r in wb.rows("Per")) == [(3, 1), (4, 1), (5, 2)]
+    wb.close()

@@ -87,7 +87,7 @@ def test_explain_says_what_bounds_each_state() -> None:
     assert bounds["All$state"] == "one row"
     assert bounds["All"] == "the view's own rows"
     assert bounds["Names$state"] == "a row for each group by People.name"
-    assert bounds["Rare$1"] == "nothing bounds it: rows only arrive"
+    assert bounds["Rare$1"] == "nothing bounds it: rows only arrive; no bound frees it: Rare needs all rows, however old"
     assert bounds["Recent"] == "rows leave as now() passes"
 
 

@@ -1,0 +1,39 @@
+"""The inputs' bounds as they were some time ago: what a delay has yet to emit was changed since then.
+
+In: the bounds after every committed epoch, with its clock. Out: the bounds of the last epoch that is at least so long ago. Nothing is kept
+across a restart: until enough time has passed again no bound is known, and state stays a little longer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from belvedere.plan.bounds import Known
+
+Inputs = Mapping[str, Mapping[str, int] | None]
+STEPS, MOST = 100, 10_000
+"""Into so many parts the shortest delay is divided, and the longest at most: bounds are remembered no finer than that."""
+
+
+class PastBounds:
+    """Remembers bounds for as long as the longest of some delays, in microseconds."""
+
+    def __init__(self, delays: Iterable[int]):
+        self._delays = tuple(delays)
+        self._gap = max(min(self._delays) // STEPS, max(self._delays) // MOST) if self._delays else 0
+        self._known: deque[tuple[int, Inputs]] = deque()
+
+    def note(self, clock: int, bounds: Inputs) -> None:
+        """The bounds after an epoch that was committed, at its clock (microseconds since 1970)."""
+        if not self._delays:
+            return
+        if not self._known or clock - self._known[-1][0] >= self._gap:
+            self._known.append((clock, bounds))
+        while len(self._known) > 1 and self._known[1][0] <= clock - max(self._delays):
+            self._known.popleft()
+
+    def before(self, clock: int, delay: int) -> Known:
+        """The bounds that held `delay` before a clock, or somewhat lower ones; none where that is not known."""
+        found: Inputs = next((b for at, b in reversed(self._known) if at <= clock - delay), {})
+        return lambda relation: found.get(relation) or {}
