@@ -70,7 +70,7 @@ def frames(spark: Any) -> dict[str, Any]:
     return {"t": table, "u": spark.createDataFrame(pa.table({"id": [1, 9], "name": ["one", "nine"]}))}
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.nightly) if n.startswith("times") else n for n in QUERIES])
+@pytest.mark.parametrize("name", QUERIES)
 def test_as_the_interpreter_over_everything(spark: Any, frames: dict[str, Any], name: str) -> None:
     from belvedere.spark.window_by.run import run_window_query
 
@@ -81,6 +81,34 @@ def test_as_the_interpreter_over_everything(spark: Any, frames: dict[str, Any], 
     found = result.toArrow().to_pylist()
     wanted = [plain(r) if isinstance(r, dict) else {"value": r} for r in expected]
     assert close(found, [{n: r.get(n) for n in result.columns} for r in wanted])
+
+
+TUMBLING = HEAD.replace("SLIDING", "TUMBLING")
+AGGREGATES = "ARRAY_AVG(w[*].v) AS a, ARRAY_COUNT(w[*].v) AS b, ARRAY_MIN(w[*].v) AS c, ARRAY_MAX(w[*].o) AS d, LEN(w) AS n"
+NATIVE = {
+    "grows": HEAD + "LABEL AS l AT lp NEXT AS x WHEN l.v > 2 START UNBOUNDED END AT ep WHEN ep = lp SELECT l.k, l.o, x.v, lp, ep, ",
+    "all": HEAD.replace("PARTITION BY r.k ", "").replace("r.o", "r.o, r.k") + "LABEL AS l AT lp START UNBOUNDED END AT ep WHEN ep = lp "
+    "SELECT l.k, l.o, ",
+    "blocks": TUMBLING + "START AS s AT sp END AS e AT ep WHEN ep - sp = 3 SELECT s.k, s.o, sp, e.o AS eo, ep, ",
+    "only": TUMBLING + "START AS s AT sp ONLY END AS e AT ep NEXT AS x WHEN ep = sp + 1 SELECT s.k, s.o, x.v, e.v AS ev, ",
+    "sessions": TUMBLING + "START AS s END AS e AT ep NEXT AS x WHEN x.o - e.o > 1 OR x IS MISSING AND e.v = 2 "
+    "SELECT s.k, s.o, e IS MISSING AS m, ",
+    "turns": TUMBLING + "START AS s PREV AS b END AS e PREV AS p WHEN e.v < p.v SELECT s.k, b.o AS before, s.o, e.o AS last, ",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_plans_of_spark_alone_give_what_the_rules_say(
+    spark: Any, frames: dict[str, Any], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from belvedere.spark.window_by.run import run_window_query
+
+    text = NATIVE[name] + AGGREGATES
+    expected = compile_query(parse_window_query(text))({"t": ROWS})
+    result = run_window_query(spark, text, frames)
+    assert close(result.toArrow().to_pylist(), [{n: r.get(n) for n in result.columns} for r in map(plain, expected)])
+    result.explain()
+    assert "MapInArrow" not in capsys.readouterr().out
 
 
 def plain(value: Any) -> Any:

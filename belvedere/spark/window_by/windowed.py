@@ -18,6 +18,7 @@ from belvedere.lang.window_by import Block, OrderKey
 from belvedere.lang.window_by_types import Typing
 from belvedere.spark.window_by.blocks import can_split, windows_by_blocks
 from belvedere.spark.window_by.layout import columns_of, layout_of, leaf_value
+from belvedere.spark.window_by.native_windows import native_windows
 from belvedere.spark.window_by.plan import Planner, WindowPlan
 from belvedere.spark.window_by.plan_columns import literal_or_none
 from belvedere.spark.window_by.relation import (
@@ -68,8 +69,11 @@ def by_kernel(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], plan: W
     if split:
         found = windows_by_blocks(frame, spec, sort_columns(plan.sort), schema, tuples.blocks or 1)
     else:
-        frame = laid_out(tuples, frame, spec.keys, sort_columns(plan.sort))
-        found = frame.mapInArrow(windows_in_batches(spec, schema), spark_schema(schema))
+        sort = sort_columns(plan.sort)
+        placed = laid_out(tuples, frame, spec.keys, sort)
+        free = tuples.spread is Spread.HASHED  # Spark lays the rows out as its own operators want them
+        native = native_windows(frame if free else placed, spec, sort, schema, in_order=not free and not ordered)
+        found = native if native is not None else placed.mapInArrow(windows_in_batches(spec, schema), spark_schema(schema))
     order = order_of(keys, plan.spec.position)
     outside = {n: literal_or_none(v) for n, v in names.constants.items()}
     variables = {**{n: v for n, v in outside.items() if v is not None}, **plan.variables}
