@@ -219,6 +219,11 @@ class Catalog:
         found = self.inputs.get(relation) or self.views.get(relation) or self.subscriptions[relation]
         return found.schema
 
+    def name_of(self, relation: str) -> str:
+        """The name of an input, view or subscription as the script spells it."""
+        found = self.inputs.get(relation) or self.views.get(relation) or self.subscriptions[relation]
+        return found.name
+
     def late_of(self, table: str) -> Input | None:
         """The input that holds the late rows of an input."""
         return next((t for t in self.inputs.values() if t.late_of == table), None)

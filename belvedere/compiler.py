@@ -59,17 +59,29 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
     from belvedere.store.query import Link
     from belvedere.store.query_sql import check_link
 
-    found: list[Diagnostic] = []
-    for r in computed:
+    def refusal(r: Relationship) -> Diagnostic | None:
         try:
             check_link(Link(r.pairs, r.residual, r.order, r.limit), catalog.schema_of(r.owner), catalog.schema_of(r.target))
         except BelvedereError as error:
-            catalog = keep_link(catalog, r)
-            name = f"{_name(catalog, r.owner)}.{r.name}"
-            why = error.diagnostics[0].message.replace("target.", f"{r.alias or _name(catalog, r.target)}.")
-            hint = f"call it `_{r.name}` if the API need not show it: then nothing is stored for it"
-            found.append(Diagnostic("B8022", f"the rows of `{name}` are stored: {why}", Severity.NOTICE, r.span, hint=hint))
-    return catalog, tuple(found)
+            return error.diagnostics[0]
+        return None
+
+    found: list[Diagnostic] = []
+    tables: set[str] = set()
+    for r, why in [(r, w) for r in computed if (w := refusal(r)) is not None]:
+        before = catalog
+        catalog = keep_link(catalog, r)
+        tables |= catalog.views.keys() - before.views.keys()
+        found.append(_told(r, why, before) if catalog is not before else replace(why, severity=Severity.WARNING, span=r.span))
+    links = (r for r in catalog.relationships if r.owner not in tables or not _is_computed(r) or refusal(r) is None)
+    return replace(catalog, relationships=tuple(links)), tuple(found)
+
+
+def _told(relationship: Relationship, why: Diagnostic, catalog: Catalog) -> Diagnostic:
+    name = f"{catalog.name_of(relationship.owner)}.{relationship.name}"
+    text = why.message.replace("target.", f"{relationship.alias or catalog.name_of(relationship.target)}.")
+    hint = f"call it `_{relationship.name}` if the API need not show it: then nothing is stored for it"
+    return Diagnostic("B8022", f"the rows of `{name}` are stored: {text}", Severity.NOTICE, relationship.span, hint=hint)
 
 
 def _is_computed(relationship: Relationship) -> bool:
@@ -79,11 +91,6 @@ def _is_computed(relationship: Relationship) -> bool:
 
 def _is_shown(relationship: Relationship, catalog: Catalog) -> bool:
     return not relationship.name.startswith("_") and {relationship.owner, relationship.target} <= catalog.public
-
-
-def _name(catalog: Catalog, relation: str) -> str:
-    found = catalog.inputs.get(relation) or catalog.views.get(relation) or catalog.subscriptions[relation]
-    return found.name
 
 
 def refused_streams(catalog: Catalog) -> tuple[Diagnostic, ...]:

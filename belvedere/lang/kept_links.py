@@ -7,7 +7,7 @@ need that is decided by the caller.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from sqlglot import exp
@@ -20,7 +20,7 @@ from belvedere.lang.types import Typed
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import unused_name
 from belvedere.plan.nodes import Expr, Item, Join, JoinKind, Node, Order, Project, Scan, TopK
-from belvedere.schema import Schema
+from belvedere.schema import Column, Schema
 
 ORDER = "_order"
 
@@ -28,11 +28,11 @@ ORDER = "_order"
 def keep_link(catalog: Catalog, relationship: Relationship) -> Catalog:
     """The catalog with the relationship's rows as a table; unchanged where the table's name is taken."""
     owner, target = catalog.schema_of(relationship.owner), catalog.schema_of(relationship.target)
-    id_ = f"{_name(catalog, relationship.owner)}.{relationship.name}"
+    id_ = f"{catalog.name_of(relationship.owner)}.{relationship.name}"
     if catalog.find(id_) is not None:
         return catalog
     related, orders = _related(relationship, owner, target)
-    items, pairs = _items(related.schema, owner, target)
+    items, pairs, names = _items(related.schema, owner, target)
     kept_order = []
     for n, order in enumerate(orders, 1):
         item = _item(unused_name(f"{ORDER}{n}", {i.name for i in items}), order.expr, related.schema)
@@ -45,7 +45,7 @@ def keep_link(catalog: Catalog, relationship: Relationship) -> Catalog:
     view = View(id_, id_, plan, plan.schema, span, doc, relationship.owner, pairs, sql)
     kept = replace(relationship, kept=id_, kept_order=tuple(kept_order))
     links = tuple(kept if r is relationship else r for r in catalog.relationships)
-    onward = tuple(replace(r, owner=id_) for r in _onward(catalog, relationship.target))
+    onward = tuple(m for r in _onward(catalog, relationship.target) if (m := _moved(r, id_, names)) is not None)
     histories = dict(catalog.histories)
     if relationship.owner in histories and relationship.target in histories:
         spans = [k for k in (histories[relationship.owner], histories[relationship.target]) if k is not None]
@@ -57,11 +57,6 @@ def keep_link(catalog: Catalog, relationship: Relationship) -> Catalog:
         public=catalog.public | {id_},
         histories=histories,
     )
-
-
-def _name(catalog: Catalog, relation: str) -> str:
-    found = catalog.inputs.get(relation) or catalog.views.get(relation) or catalog.subscriptions[relation]
-    return found.name
 
 
 def _related(relationship: Relationship, owner: Schema, target: Schema) -> tuple[Node, list[Order]]:
@@ -93,19 +88,23 @@ def _side(relation: str, schema: Schema, prefix: str) -> Node:
     return Project(Scan(relation, schema), tuple(items))
 
 
-def _items(joined: Schema, owner: Schema, target: Schema) -> tuple[list[Item], tuple[tuple[str, str], ...]]:
-    """The target's columns, then the owner's key; and the pairs of that key's columns with the owner's."""
+def _items(joined: Schema, owner: Schema, target: Schema) -> tuple[list[Item], tuple[tuple[str, str], ...], dict[str, str]]:
+    """The target's columns, the owner's key and the target's; the pairs of the former key with the owner's columns; and what
+    the target's columns are called here.
+    """
     items = []
     for c in target.visible:
-        found = joined[f"{TARGET}.{c.name}"]
-        items.append(Item(c.name, column(found.name), c.type, c.nullable, doc=c.doc))
-    pairs = []
-    for key in owner.key or ():
-        own = unused_name(key, {i.name for i in items})
-        c = owner[key]
-        items.append(Item(own, column(f"{OWNER}.{c.name}"), c.type, c.nullable, hidden=True))
-        pairs.append((own, c.name))
-    return items, tuple(pairs)
+        items.append(Item(c.name, column(joined[f"{TARGET}.{c.name}"].name), c.type, c.nullable, doc=c.doc))
+    names = {c.name: c.name for c in target.visible}
+
+    def key(side: str, c: Column) -> str:
+        own = unused_name(c.name, {i.name for i in items})
+        items.append(Item(own, column(f"{side}.{c.name}"), c.type, c.nullable, hidden=True))
+        return own
+
+    pairs = tuple((key(OWNER, owner[k]), owner[k].name) for k in owner.key or ())
+    names |= {k: key(TARGET, target[k]) for k in target.key or () if k not in names}
+    return items, pairs, names
 
 
 def _item(name: str, expr: Expr, schema: Schema) -> Item:
@@ -124,6 +123,24 @@ def _onward(catalog: Catalog, target: str) -> Iterator[Relationship]:
         name = view.name.rpartition(".")[2]
         if view.parent == target and name.casefold() not in named:
             yield Relationship(target, name, view.id, tuple((theirs, own) for own, theirs in view.parent_key))
+
+
+def _moved(relationship: Relationship, owner: str, names: Mapping[str, str]) -> Relationship | None:
+    """The relationship from the rows of another owner, whose columns are called as `names` say; None where one is not there."""
+    exprs = [e for e in (relationship.residual, *(o.expr for o in relationship.order)) if e is not None]
+    read = {c.name for e in exprs for c in e.find_all(exp.Column) if c.table == OWNER} | {own for own, _ in relationship.pairs}
+    if relationship.kept is not None or not read <= names.keys():
+        return None
+
+    def renamed(node: Expr) -> Expr:
+        if not isinstance(node, exp.Column) or node.table != OWNER:
+            return node
+        return exp.Column(this=exp.to_identifier(names[node.name], quoted=True), table=exp.to_identifier(OWNER))
+
+    residual = None if relationship.residual is None else relationship.residual.copy().transform(renamed)
+    order = tuple(replace(o, expr=o.expr.copy().transform(renamed)) for o in relationship.order)
+    pairs = tuple((names[own], theirs) for own, theirs in relationship.pairs)
+    return replace(relationship, owner=owner, pairs=pairs, residual=residual, order=order)
 
 
 __all__ = ["keep_link"]

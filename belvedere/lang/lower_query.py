@@ -24,7 +24,6 @@ from belvedere.lang.select_items import limits, make_order, ordinal
 from belvedere.lang.statements import WindowByBlock, emit_of, is_stream, span_of
 from belvedere.lang.subqueries import Inner
 from belvedere.lang.types import Typed
-from belvedere.lang.window_by_lower import lower_window_query
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import carry_keys, item_of
 from belvedere.plan.nodes import (
@@ -64,6 +63,8 @@ def lower_query(query: exp.Query, context: Context, outer: Scope | None = None) 
 
 def _window_by(query: WindowByBlock, context: Context) -> Node:
     """A query in the language of WINDOW BY, over the script's tables and views."""
+    from belvedere.lang.window_by_lower import lower_window_query  # loaded by the few scripts that have one
+
     definitions = context.definitions
     sources = {relation.name: scan(relation) for relation in definitions}
     start = span_of(query, context.file).start
