@@ -187,3 +187,39 @@ def test_what_a_change_reaches_is_enough(data: st.DataObject, framing: Framing, 
     rows, epochs = data.draw(changes(nullable))
     kept = follow(text, ranges, epochs, rows)
     event(f"{'tumbling' if ranges.tumbling else 'sliding'}: {'windows stayed' if kept else 'all found again'}")
+
+
+HEAD = "FROM rows AS r WINDOW BY w ORDER BY r.o, r.id TYPE "
+TAIL = " SELECT s.id AS start, w[*].id AS ids"
+CLOSE = {
+    "ends": "SLIDING START AS s WHEN s.v < 3 END NEXT AS n WHEN n.v >= 3",
+    "looks back": "SLIDING START AS s PREV AS b WHEN b.v > 2 END AS e PREV AS p WHEN p.v > e.v",
+    "first": "SLIDING START AS s END AS e PREV AS p WHEN p IS MISSING OR e.v = 4",
+    "or the last": "SLIDING START AS s END NEXT AS n WHEN n.v >= 3 OR n IS MISSING",
+    "counted": "SLIDING START AS s AT sp END AT ep WHEN ep - sp = 2",
+    "apart": "SLIDING START AS s ONLY END NEXT AS n WHEN n.o - s.o > 2",
+    "spells": "TUMBLING START AS s WHEN s.v < 3 ONLY END NEXT AS n WHEN n.v >= 3",
+    "until the next": "TUMBLING START AS s NEXT AS n WHEN n.v > s.v",
+    "rises": "TUMBLING START AS s END AS e WHEN e.v > s.v",
+    "blocks": "TUMBLING START AS s AT sp END AT ep WHEN ep - sp = 2",
+}
+
+
+@pytest.mark.parametrize("name", CLOSE)
+def test_each_change_of_one_row(name: str) -> None:
+    text = HEAD + CLOSE[name] + TAIL
+    ranges = lowered(text, nullable=False)
+    assert ranges is not None
+    values = [1, 2, 4, 0, 3, 5, 2, 1, 0, 4, 2, 2, 5, 1, 3, 0, 1, 4]
+    rows = {n: {"id": n, "k": 0, "o": n - n % 5 // 4, "v": v, "x": None, "s": ""} for n, v in enumerate(values)}
+    kept = 0
+    for number, row in rows.items():
+        new = {**row, "id": 100}
+        for change in ({number: None}, {number: {**row, "v": 5 - row["v"]}}, {100: {**new, "v": 0}}, {100: {**new, "v": 5}}):
+            kept += follow(text, ranges, [change], dict(rows))  # type: ignore[list-item]
+    assert kept > 0
+
+
+def test_starts_without_an_order_key_have_no_end_by_it() -> None:
+    assert lowered(HEAD + CLOSE["apart"] + TAIL, nullable=True) is None
+    assert lowered(HEAD + CLOSE["ends"] + TAIL, nullable=True) is not None
