@@ -75,7 +75,7 @@ def _version(value: bool) -> None:
 def options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="print the version and stop"),
 ) -> None:
-    """Belvedere keeps views over streams up to date on Apache Spark and serves them by GraphQL and REST."""
+    """Belvedere keeps views over streams up to date on Apache Spark and serves them by GraphQL."""
 
 
 def main(arguments: list[str] | None = None) -> None:

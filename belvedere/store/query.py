@@ -1,4 +1,4 @@
-"""A read of the store, as data: what GraphQL, REST and the workbench ask for, before it is SQL.
+"""A read of the store, as data: what GraphQL and the workbench ask for, before it is SQL.
 
 In: names of relations and columns of the catalog, never of a client. Out: immutable trees that `belvedere.store.query_sql`
 prints as one statement. A client's values are `Parameter`s: numbers of places in a list that is bound when the statement
