@@ -143,8 +143,10 @@ def run_constant(prepared: PreparedStage, context: Context) -> Rows | None:
 
 
 def put_deltas(prepared: PreparedStage, context: Context) -> bool:
-    """Make the views of the slots' changes (empty ones too); whether there is any."""
+    """Make the views of the slots' changes (empty ones too), where there is any or the output is new; whether there is any."""
     deltas = context.deltas_of(prepared)
+    if all(d is None for d in deltas) and prepared.stage.output not in context.fresh:
+        return False  # most stages of a script in most epochs
     for (slot, relation), delta in zip(prepared.slots, deltas, strict=True):
         empty = stored_schema(relation).append(WEIGHT_FIELD).empty_table()
         context.exchange.put(prepared.view(slot, "delta"), delta or Rows(empty))
