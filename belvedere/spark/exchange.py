@@ -104,9 +104,8 @@ class Exchange:
                 break
         else:
             return self.memory.hold(Rows(pa.Table.from_batches(held, schema)), size)
-        counted = _Counted(itertools.chain(_emptied(held), rows))
-        path = self._write(counted, schema)
-        return Rows(schema=schema, files=(path,), count=counted.rows)
+        path = self._write(itertools.chain(_emptied(held), rows), schema)
+        return Rows(schema=schema, files=(path,), count=pq.read_metadata(path).num_rows)
 
     def compute(self, sql: str, schema: pa.Schema) -> Rows:
         """Run one query. Where its inputs are large, or its result proves to be, executors write the rows to scratch files."""
@@ -160,19 +159,6 @@ class Exchange:
     def discard(self) -> None:
         """Delete the scratch folder alone: the views go with Spark's process."""
         shutil.rmtree(self._scratch, ignore_errors=True)
-
-
-class _Counted:
-    """Batches that are counted as they pass."""
-
-    def __init__(self, batches: Iterable[pa.RecordBatch]):
-        self.rows = 0
-        self._batches = batches
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._batches:
-            self.rows += batch.num_rows
-            yield batch
 
 
 def _emptied(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -144,9 +144,9 @@ def run_constant(prepared: PreparedStage, context: Context) -> Rows | None:
 
 def put_deltas(prepared: PreparedStage, context: Context) -> bool:
     """Make the views of the slots' changes (empty ones too), where there is any or the output is new; whether there is any."""
-    deltas = context.deltas_of(prepared)
-    if all(d is None for d in deltas) and prepared.stage.output not in context.fresh:
+    if not context.is_touched(prepared):
         return False  # most stages of a script in most epochs
+    deltas = context.deltas_of(prepared)
     for (slot, relation), delta in zip(prepared.slots, deltas, strict=True):
         empty = stored_schema(relation).append(WEIGHT_FIELD).empty_table()
         context.exchange.put(prepared.view(slot, "delta"), delta or Rows(empty))
