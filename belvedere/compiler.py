@@ -16,7 +16,7 @@ from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.lower import lower_script
 from belvedere.lang.parse import parse_script
 from belvedere.plan.forgive import forgive
-from belvedere.plan.nodes import InOrder
+from belvedere.plan.time_nodes import InOrder
 from belvedere.settings import Project, load_project
 
 

@@ -18,7 +18,7 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.incremental import Options, event_time, maintain
 from belvedere.incremental.intake import Intake
 from belvedere.intake.read import find_input, given_columns
-from belvedere.plan.nodes import SEQUENCE
+from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.rows import arrow_rows, as_instant
 from belvedere.schema import ROWTIME, WEIGHT
 from belvedere.spark.batch import InputLog, run_batch

@@ -16,7 +16,8 @@ from belvedere.catalog import Catalog, LatePolicy
 from belvedere.incremental.event_time import Clocks, bounds_by_input
 from belvedere.plan.bounds import Known, bounds_of, event_time_columns, grouping_columns
 from belvedere.plan.monotone import NEVER
-from belvedere.plan.nodes import Emit, InOrder, Node, Scan
+from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.time_nodes import Emit, InOrder
 from belvedere.schema import Column, Schema
 
 GROUPS = "$groups"

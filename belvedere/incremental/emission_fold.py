@@ -12,7 +12,7 @@ from typing import Any
 
 from belvedere.incremental.emission import Emission, orderable
 from belvedere.plan.monotone import NEVER
-from belvedere.plan.nodes import PTIME, SEQUENCE, UNDO, VERSION, InOrder
+from belvedere.plan.time_nodes import PTIME, SEQUENCE, UNDO, VERSION, InOrder
 
 Row = dict[str, Any]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -22,13 +22,12 @@ from belvedere.plan.nodes import (
     Project,
     Scan,
     SetOperation,
-    TimeWindow,
-    TimeWindowKind,
     TopK,
     Union,
     Unnest,
     Window,
 )
+from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.plan.window_by import WindowBlock
 
 

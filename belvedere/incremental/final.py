@@ -18,7 +18,8 @@ from belvedere.incremental.pipeline import Pipeline, Relation, Rule, Slot, Stage
 from belvedere.plan.bounds import Bounds, Known, bounds_of, implied_bounds
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import FOREVER, NEVER, combine, reach
-from belvedere.plan.nodes import Expr, Filter, Join, Node, Project, Scan, TimeWindow, TimeWindowKind, Unnest
+from belvedere.plan.nodes import Expr, Filter, Join, Node, Project, Scan, Unnest
+from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import TIMESTAMP
 
 Final = dict[str, dict[str, int]]

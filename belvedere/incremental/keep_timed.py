@@ -24,7 +24,8 @@ from belvedere.incremental.pipeline import WAITING, Relation, Rule, Slot, Stage
 from belvedere.incremental.rewrite import carry, inline, replace_node
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import carry_keys, item_of
-from belvedere.plan.nodes import Emit, Expr, Filter, InOrder, Item, Node, Project, Scan
+from belvedere.plan.nodes import Expr, Filter, Item, Node, Project, Scan
+from belvedere.plan.time_nodes import Emit, InOrder
 from belvedere.schema import Schema
 
 

@@ -26,7 +26,8 @@ from belvedere.incremental.pipeline import Pipeline, Relation
 from belvedere.incremental.rewrite import replace_node
 from belvedere.incremental.share import share_joins
 from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Aggregate, Distinct, Emit, Filter, InOrder, Join, JoinKind, Node, Scan, TopK, Values
+from belvedere.plan.nodes import Aggregate, Distinct, Filter, Join, JoinKind, Node, Scan, TopK, Values
+from belvedere.plan.time_nodes import Emit, InOrder
 from belvedere.plan.window_by import WindowBlock
 
 

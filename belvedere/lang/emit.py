@@ -15,7 +15,8 @@ from belvedere.lang.lower_select import SelectLowering
 from belvedere.plan.bounds import Known, event_time_columns, grouping_columns
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import UNDO, Aggregate, Emit, Expr, Filter, Item, Node, Project
+from belvedere.plan.nodes import Aggregate, Expr, Filter, Item, Node, Project
+from belvedere.plan.time_nodes import UNDO, Emit
 from belvedere.schema import ROWTIME, TIMESTAMP
 
 HINT = "group by a rounded time: GROUP BY FLOOR(rowtime TO HOUR), or by the start or end of a window"

@@ -21,7 +21,8 @@ from belvedere.lang.resolve import Resolver
 from belvedere.lang.scope import Source, SourceColumn
 from belvedere.lang.statements import WindowCall, path_of
 from belvedere.lang.types import Typed
-from belvedere.plan.nodes import Expr, Node, TimeWindow, TimeWindowKind, Values
+from belvedere.plan.nodes import Expr, Node, Values
+from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import TIMESTAMP, Column
 
 HINTS = {

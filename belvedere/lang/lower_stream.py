@@ -25,7 +25,8 @@ from belvedere.lang.stream_joins import joins_streams, windowed_join
 from belvedere.plan.bounds import Bounds, Known, bounds_of, grouping_columns
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import monotone
-from belvedere.plan.nodes import PTIME, UNDO, VERSION, Emit, InOrder, Item, Node, Project, Union
+from belvedere.plan.nodes import Item, Node, Project, Union
+from belvedere.plan.time_nodes import PTIME, UNDO, VERSION, Emit, InOrder
 from belvedere.schema import ROWTIME, TIMESTAMP
 
 EMIT_HINT = "write SELECT ... EMIT STREAM AFTER WATERMARK"

@@ -11,21 +11,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from belvedere.plan.nodes import (
-    Aggregate,
-    Distinct,
-    Emit,
-    Filter,
-    Join,
-    Node,
-    Project,
-    Scan,
-    TimeWindow,
-    TimeWindowKind,
-    TopK,
-    Unnest,
-    Window,
-)
+from belvedere.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Project, Scan, TopK, Unnest, Window
+from belvedere.plan.time_nodes import Emit, TimeWindow, TimeWindowKind
 
 ViewPlan = Callable[[str], Node | None]
 

@@ -17,24 +17,21 @@ from belvedere.plan.monotone import FOREVER, NEVER, combine, floor, monotone
 from belvedere.plan.nodes import (
     Aggregate,
     Distinct,
-    Emit,
     Expr,
     Filter,
-    InOrder,
     Join,
     JoinKind,
     Node,
     Project,
     Scan,
     SetOperation,
-    TimeWindow,
-    TimeWindowKind,
     TopK,
     Union,
     Unnest,
     Values,
     Window,
 )
+from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow, TimeWindowKind
 
 Bounds = Mapping[str, int]
 Known = Callable[[str], Bounds | None]

@@ -24,13 +24,13 @@ from belvedere.plan.nodes import (
     Project,
     Scan,
     SetOperation,
-    TimeWindow,
     TopK,
     Union,
     Unnest,
     Values,
     Window,
 )
+from belvedere.plan.time_nodes import TimeWindow
 
 
 def prune(node: Node) -> Node:

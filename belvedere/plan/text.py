@@ -10,10 +10,8 @@ from collections.abc import Iterable
 
 from belvedere.plan.nodes import (
     Aggregate,
-    Emit,
     Expr,
     Filter,
-    InOrder,
     Item,
     Join,
     Node,
@@ -21,13 +19,13 @@ from belvedere.plan.nodes import (
     Project,
     Scan,
     SetOperation,
-    TimeWindow,
     TopK,
     Union,
     Unnest,
     Values,
     Window,
 )
+from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
 from belvedere.plan.window_by import WindowBlock
 
 

@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog, Input
 from belvedere.incremental.rewrite import inline
-from belvedere.plan.nodes import SEQUENCE, Node, Scan
+from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT
 from belvedere.spark.emit_batch import History, LoggedEpoch, has_history
 from belvedere.spark.engine import EpochReport

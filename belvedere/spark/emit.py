@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from belvedere.incremental.emission import COMPLETE, DUE, EMITTED, GROUPS, WAIT, Emission, Group, due_groups, orderable
 from belvedere.incremental.event_time import instant
 from belvedere.plan.monotone import NEVER
-from belvedere.plan.nodes import PTIME, SEQUENCE, UNDO, VERSION
+from belvedere.plan.time_nodes import PTIME, SEQUENCE, UNDO, VERSION
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT
 from belvedere.spark.exchange import Rows, combined
 from belvedere.spark.prepare import PreparedStage

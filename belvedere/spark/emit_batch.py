@@ -17,7 +17,8 @@ from belvedere.catalog import Catalog
 from belvedere.incremental.emission import plan_emission
 from belvedere.incremental.emission_fold import EmitFold, OrderFold
 from belvedere.incremental.event_time import Clocks, bounds_by_input, instant
-from belvedere.plan.nodes import Emit, InOrder, Node, Scan
+from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.time_nodes import Emit, InOrder
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from belvedere.incremental.emission import WAITING_COLUMNS
 from belvedere.incremental.pipeline import WAITING
 from belvedere.plan.monotone import NEVER
-from belvedere.plan.nodes import SEQUENCE, InOrder
+from belvedere.plan.time_nodes import SEQUENCE, InOrder
 from belvedere.schema import KEY, TIMESTAMP, UID, WEIGHT
 from belvedere.spark.exchange import Rows, combined, conform
 from belvedere.spark.prepare import PreparedStage

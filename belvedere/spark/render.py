@@ -25,8 +25,6 @@ from belvedere.plan.nodes import (
     Project,
     Scan,
     SetOperation,
-    TimeWindow,
-    TimeWindowKind,
     TopK,
     Union,
     Unnest,
@@ -34,6 +32,7 @@ from belvedere.plan.nodes import (
     Window,
 )
 from belvedere.plan.ties import tie_order
+from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import Column
 
 CLOCK_COLUMN = "_now"

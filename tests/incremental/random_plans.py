@@ -24,12 +24,11 @@ from belvedere.plan.nodes import (
     Scan,
     SetKind,
     SetOperation,
-    TimeWindow,
-    TimeWindowKind,
     TopK,
     Union,
     Window,
 )
+from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, Column, Schema
 
 INT, TEXT, DOUBLE, MONEY, LONG = pa.int32(), pa.string(), pa.float64(), pa.decimal128(10, 2), pa.int64()
