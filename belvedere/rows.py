@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.errors import BelvedereError, fail
+from belvedere.instants import EPOCH
 from belvedere.schema import Column
 
 
@@ -152,7 +153,7 @@ def as_instant(value: Any) -> datetime:
         parsed = datetime.fromisoformat(value.strip())
         return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value)
+        return EPOCH + timedelta(seconds=value)
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day, tzinfo=UTC)
     raise TypeError("a time such as 2020-01-01 08:07:00 is wanted")

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.errors import fail
+from belvedere.instants import microseconds
 from belvedere.schema import TIMESTAMP, Column
 from belvedere.settings import SENSOR_OPTIONS
 
@@ -98,7 +99,7 @@ def sensor_readings(options: SensorOptions, start: datetime, first: int, end: in
     base = 40.0 + 20.0 * _uniform(options.seed, sensor)
     swing = 8.0 * np.sin(offset / (600.0 * SECOND) + sensor)
     celsius = np.round(base + swing + 2.0 * _uniform(options.seed + 1, number), 2)
-    instants = pa.array(offset + _microseconds(start), pa.int64()).cast(TIMESTAMP)
+    instants = pa.array(offset + microseconds(start), pa.int64()).cast(TIMESTAMP)
     columns: dict[str, pa.Array] = {"sensorid": pa.array(sensor + 1, pa.int32()), "time": instants}
     if not options.fahrenheit:
         return pa.table({**columns, "temperature": pa.array(celsius)})
@@ -115,10 +116,6 @@ def sensor_placements(options: SensorOptions, first: int, end: int) -> pa.Table:
     elsewhere = (_uniform(options.seed + 3, number) * options.machines).astype(np.int64)
     machine = np.where(moved, elsewhere, sensor % options.machines)
     return pa.table({"sensorid": pa.array(sensor + 1, pa.int32()), "machineid": pa.array(machine + 1, pa.int32())})
-
-
-def _microseconds(time: datetime) -> int:
-    return int(pa.scalar(time, TIMESTAMP).value)
 
 
 def _uniform(seed: int, number: Any) -> Any:

@@ -15,8 +15,9 @@ import pyarrow as pa
 from belvedere.catalog import Catalog, Input
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError, fail
-from belvedere.incremental import Options, event_time, maintain
+from belvedere.incremental import Options, maintain
 from belvedere.incremental.intake import Intake
+from belvedere.instants import microseconds
 from belvedere.intake.read import find_input, given_columns
 from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.rows import arrow_rows, as_instant
@@ -126,12 +127,12 @@ class Workbench:
         self, table: str, time: Any, producer: str | None = None, strict: bool = False, column: str | None = None
     ) -> None:
         """A rowtime bound: no later row of the producer is below `time` (`strict`: nor at it). `column` None: the first."""
-        at = event_time.instant(as_instant(time))
+        at = microseconds(as_instant(time))
         self._intake.bound(find_input(self.catalog, table), at, self._now(), column=column, producer=producer, strict=strict)
 
     def open(self, table: str, producer: str | None = None, bound: Any = None) -> None:
         """A producer comes: until its first row or bound it holds the stream where it is."""
-        least = None if bound is None else event_time.instant(as_instant(bound))
+        least = None if bound is None else microseconds(as_instant(bound))
         self._intake.open(find_input(self.catalog, table), producer, least, self._now())
 
     def close(self, table: str | None = None, producer: str | None = None) -> None:
@@ -171,7 +172,7 @@ class Workbench:
             self._intake.insert(source, table, self._now(), producer)
 
     def _now(self) -> int:
-        return event_time.instant(self._clock or datetime.now(UTC))
+        return microseconds(self._clock or datetime.now(UTC))
 
     def restart(self) -> None:
         """Close everything and open again from the store."""

@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from graphql import GraphQLSchema, execute_sync
@@ -32,10 +31,9 @@ from belvedere.api.operations import Operation, Operations, Prepared, only_field
 from belvedere.api.types import schema_of
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
+from belvedere.instants import instant
 from belvedere.store.history import AsOf, check_known
 from belvedere.store.protocol import Reader, StoredTable
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Api:
@@ -99,7 +97,7 @@ class Api:
     def _extensions(self, epoch: int, clock: int, committed: int) -> bytes:
         known, when, text = self._shown
         if known != epoch or when != clock:
-            as_of = (_EPOCH + timedelta(microseconds=clock)).isoformat().replace("+00:00", "Z")
+            as_of = instant(clock).isoformat().replace("+00:00", "Z")
             text = f'{{"epoch":{epoch},"asOf":"{as_of}","freshnessMs":'.encode()
             self._shown = (epoch, clock, text)
         return b"%b%d}" % (text, max(0, time.time_ns() // 1_000_000 - committed // 1000))

@@ -7,15 +7,15 @@ what the engine does with deltas and stored state; it shares with it the meaning
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any
 
 from belvedere.incremental.emission import Emission, orderable
+from belvedere.instants import instant, microseconds
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.time_nodes import PTIME, SEQUENCE, UNDO, VERSION, InOrder
 
 Row = dict[str, Any]
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -95,7 +95,7 @@ class EmitFold:
 
     def _log(self, entries: list[tuple[Any, ...]]) -> None:
         for (at, *_), name, undo, row in sorted(entries, key=lambda e: e[0]):
-            added = {UNDO: undo, PTIME: EPOCH + timedelta(microseconds=at), VERSION: self.groups[name].version}
+            added = {UNDO: undo, PTIME: instant(at), VERSION: self.groups[name].version}
             self.groups[name].version += 1
             self.log.append({c: row[c] for c in self.columns} | added | {SEQUENCE: len(self.log) + 1})
 
@@ -144,4 +144,4 @@ def micros(value: Any) -> int | None:
         return None
     if not isinstance(value, datetime) and isinstance(value, date):
         value = datetime(value.year, value.month, value.day, tzinfo=UTC)
-    return int((value - EPOCH) // timedelta(microseconds=1))
+    return microseconds(value)

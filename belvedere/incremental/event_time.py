@@ -210,11 +210,6 @@ def log_points(before: int, after: int) -> tuple[int, ...]:
     return tuple(p for p in powers if before < p <= after)
 
 
-def instant(time: Any) -> int:
-    """A datetime as microseconds since 1970."""
-    return int(pc.cast(pa.scalar(time, TIMESTAMP), pa.int64()).as_py())
-
-
 _Given = tuple[Watermark, StreamClock, Times, npt.NDArray[np.bool_]]
 
 
@@ -274,7 +269,6 @@ __all__ = [
     "bounds_by_input",
     "close_producer",
     "highest",
-    "instant",
     "late_rows",
     "log_points",
     "move_on",

@@ -19,8 +19,9 @@ from typing import Any
 from belvedere.catalog import Catalog, Input, LatePolicy
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.incremental.entries import Entry, ProducerAct
-from belvedere.incremental.event_time import Clocks, instant, time_text
+from belvedere.incremental.event_time import Clocks, time_text
 from belvedere.incremental.intake import Intake, Waiting, refused
+from belvedere.instants import microseconds
 from belvedere.intake.journal import Journal, Position
 from belvedere.intake.read import Pushed
 from belvedere.intake.records import Record, decode_record, encode_record
@@ -109,7 +110,7 @@ class Desk:
         self._keys = _Keys()
         self._lock = threading.Lock()
         self._bytes = 0
-        self._last_now = instant(since) if since is not None else 0
+        self._last_now = microseconds(since) if since is not None else 0
         self.journal = Journal(directory, position, lambda: {"keys": self._keys.document()})
         try:
             self._replay(position.sequence)
@@ -254,7 +255,7 @@ class Desk:
 
     def _now(self) -> int:
         """The time of arrival; it never goes back, so that rows without a rowtime stay in order."""
-        self._last_now = max(self._last_now, instant(self._clock()))
+        self._last_now = max(self._last_now, microseconds(self._clock()))
         return self._last_now
 
     def _replay(self, committed: int) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from belvedere.catalog import Catalog, Input
 from belvedere.errors import BelvedereError, fail
 from belvedere.incremental.entries import Act, Malformed, ProducerAct
-from belvedere.incremental.event_time import instant
+from belvedere.instants import microseconds
 from belvedere.lang.names import did_you_mean
 from belvedere.rows import arrow_of, as_instant, converted_row, names_of
 from belvedere.schema import INGEST_TIME, UID, WEIGHT, Column
@@ -120,7 +120,7 @@ def read_act(kind: Act, table: Input, given: Any, producer: str | None = None) -
     if at is None and kind is Act.BOUND:
         raise fail("B5025", f'a bound of "{table.name}" has no time', hint=hint)
     try:
-        time = None if at is None else instant(as_instant(at))
+        time = None if at is None else microseconds(as_instant(at))
     except (ValueError, TypeError, OverflowError):
         raise fail("B5025", f'a {kind.value} of "{table.name}": {at!r} is no time', hint=hint) from None
     name = given.get("producer", producer)

@@ -13,6 +13,7 @@ from decimal import Decimal, InvalidOperation
 
 from sqlglot import exp
 
+from belvedere.instants import instant, microseconds
 from belvedere.plan.nodes import Expr
 
 NEVER = -(2**63)
@@ -32,7 +33,6 @@ UNITS = {
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 MONDAY = 4 * UNITS["DAY"]
 """Weeks begin on Monday: the first one after 1970 is the 5th of January."""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Step = Callable[[int], int]
 
@@ -170,10 +170,10 @@ def _after(inner: Monotone | None, step: Step | None, rounds: bool = True) -> Mo
 def _calendar(time: int, change: Callable[[datetime], datetime]) -> int:
     """A change of calendar fields; times beyond the calendar stay as they are (a lower bound for what is above them)."""
     try:
-        moved = change(EPOCH + timedelta(microseconds=time))
+        moved = change(instant(time))
     except (OverflowError, ValueError):
         return NEVER if time < 0 else time
-    return (moved - EPOCH) // timedelta(microseconds=1)
+    return microseconds(moved)
 
 
 def _month_start(day: datetime, months: int) -> datetime:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.incremental.emission import COMPLETE, DUE, EMITTED, GROUPS, WAIT, Emission, Group, due_groups, orderable
-from belvedere.incremental.event_time import instant
+from belvedere.instants import microseconds
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.time_nodes import PTIME, SEQUENCE, UNDO, VERSION
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT
@@ -52,7 +52,7 @@ class _Emitting:
             raise AssertionError("EMIT looks rows up by their group")
         self.path: str = self.slot.path
         self.output = self.prepared.output
-        self.now = instant(self.context.clock)
+        self.now = microseconds(self.context.clock)
 
     def run(self) -> Rows | None:
         (delta,) = self.context.deltas_of(self.prepared)

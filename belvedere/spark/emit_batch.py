@@ -16,7 +16,8 @@ import pyarrow as pa
 from belvedere.catalog import Catalog
 from belvedere.incremental.emission import plan_emission
 from belvedere.incremental.emission_fold import EmitFold, OrderFold
-from belvedere.incremental.event_time import Clocks, bounds_by_input, instant
+from belvedere.incremental.event_time import Clocks, bounds_by_input
+from belvedere.instants import microseconds
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.time_nodes import Emit, InOrder
 
@@ -66,7 +67,8 @@ class History:
         visible = tuple(c.name for c in node.input.schema.visible)
         fold = EmitFold(emission, node.input.schema.key or (), visible)
         return [
-            fold.epoch(self._rows(below, n), instant(e.clock), emission.bounds(e.bounds.get)) for n, e in enumerate(self.epochs)
+            fold.epoch(self._rows(below, n), microseconds(e.clock), emission.bounds(e.bounds.get))
+            for n, e in enumerate(self.epochs)
         ]
 
     def _ordered(self, node: InOrder, below: Node) -> list[list[dict[str, Any]]]:

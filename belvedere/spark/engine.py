@@ -18,10 +18,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog
-from belvedere.incremental.event_time import Clocks, bounds_by_input, instant, pass_time
+from belvedere.incremental.event_time import Clocks, bounds_by_input, pass_time
 from belvedere.incremental.final import standing_below
 from belvedere.incremental.past_bounds import PastBounds
 from belvedere.incremental.pipeline import Pipeline, Rule
+from belvedere.instants import microseconds
 from belvedere.schema import INGEST_TIME, TIMESTAMP
 from belvedere.settings import Sink
 from belvedere.spark.costs import Costs
@@ -139,7 +140,7 @@ class Engine:
             arrivals, clocks = judge(self.catalog, self.clocks, arrivals, clock)
         else:
             clocks = Clocks.of_document(bounds)
-        clocks = pass_time(clocks, self.catalog, instant(clock))
+        clocks = pass_time(clocks, self.catalog, microseconds(clock))
         known = bounds_by_input(self.catalog, clocks)
         context = Context(
             self.exchange,
@@ -172,7 +173,7 @@ class Engine:
     def _committed(self, row: EpochRow, context: Context, next_uid: int) -> None:
         self.epoch, self.last_clock, self.next_uid, self.fresh = row.epoch, row.clock, next_uid, frozenset()
         self.clocks = context.clocks
-        self._past.note(instant(row.clock), context.bounds)
+        self._past.note(microseconds(row.clock), context.bounds)
         self.sequences, self._plan = context.sequences, None
         self.exports.deliver(self.epoch, self.sequences)
 

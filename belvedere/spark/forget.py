@@ -5,13 +5,11 @@ In: the epoch's bounds and changes. Out: fewer stored rows; no view changes. Not
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from belvedere.incremental.event_time import instant
 from belvedere.incremental.final import final_below
 from belvedere.incremental.past_bounds import PastBounds
 from belvedere.incremental.pipeline import Pipeline
-from belvedere.plan.monotone import EPOCH, NEVER
+from belvedere.instants import instant, microseconds
+from belvedere.plan.monotone import NEVER
 from belvedere.spark.stages import Context
 
 
@@ -19,14 +17,14 @@ def forget_final(pipeline: Pipeline, context: Context, done: dict[tuple[str, str
     """Drop the rows that bounds have made final; `done` are the bounds up to which that was done before."""
     if not any(r.final for r in pipeline.relations.values()):
         return
-    now = instant(context.clock)
+    now = microseconds(context.clock)
     final = final_below(pipeline, context.bounds.__getitem__, lambda delay: past.before(now, delay))
     for name, columns in final.items():
         for column, bound in columns.items():
             if bound == NEVER or (done.get((name, column)) == bound and name not in context.deltas):
                 continue
             try:
-                last = EPOCH + timedelta(microseconds=bound - 1)
+                last = instant(bound - 1)
             except OverflowError:
                 continue
             context.transaction.delete_range(name, column, last)

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.incremental.event_time import instant
+from belvedere.instants import microseconds
 from belvedere.schema import KEY, SINCE_EPOCH, SINCE_TIME, TIMESTAMP, UNTIL_EPOCH, UNTIL_TIME, WEIGHT
 from belvedere.spark.exchange import Rows, conform
 from belvedere.spark.prepare import PreparedStage
@@ -24,7 +24,7 @@ def run_history(prepared: PreparedStage, context: Context) -> Rows | None:
     name = prepared.stage.output
     if name in context.fresh:
         context.sequences[name + BEGAN] = context.epoch
-        context.sequences[name + BEGAN_TIME] = instant(context.clock)
+        context.sequences[name + BEGAN_TIME] = microseconds(context.clock)
     (delta,) = context.deltas_of(prepared)
     if delta is not None:
         _add_versions(delta, name, context)
@@ -67,5 +67,5 @@ def _forget(name: str, keep: int, context: Context) -> None:
     if not ends:
         return
     context.transaction.delete_range(name, UNTIL_TIME, last)
-    for suffix, newest in ((BEGAN, max(e for e, _ in ends)), (BEGAN_TIME, instant(max(t for _, t in ends)))):
+    for suffix, newest in ((BEGAN, max(e for e, _ in ends)), (BEGAN_TIME, microseconds(max(t for _, t in ends)))):
         context.sequences[name + suffix] = max(context.sequences.get(name + suffix, newest), newest)

@@ -18,11 +18,11 @@ from belvedere.incremental.entries import ProducerAct
 from belvedere.incremental.event_time import (
     Clocks,
     admit,
-    instant,
     late_rows,
     with_rowtime,
 )
 from belvedere.incremental.intake import tell_late
+from belvedere.instants import microseconds
 from belvedere.schema import ROWTIME
 from belvedere.spark.arrived import Mark
 
@@ -36,7 +36,7 @@ def judge(
 
     `marks` are bounds among the rows of inputs: each counts for the rows behind it.
     """
-    now = instant(clock)
+    now = microseconds(clock)
     used: dict[str, pa.Table | DataFrame] = {}
     for id_, given in arrivals.items():
         table = catalog.inputs[id_]

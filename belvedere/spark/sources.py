@@ -19,8 +19,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from belvedere.catalog import Catalog, Input
 from belvedere.errors import fail
-from belvedere.incremental.event_time import Clocks, instant, pass_time
+from belvedere.incremental.event_time import Clocks, pass_time
 from belvedere.incremental.intake import Intake, Waiting
+from belvedere.instants import microseconds
 from belvedere.intake.desk import OFFSET, Desk
 from belvedere.intake.read import pushed_inputs
 from belvedere.schema import INGEST_TIME, ROWTIME, UID
@@ -164,7 +165,7 @@ class Sources:
         if not self._has_idle:
             return False
         clocks = self.pushes.waiting().clocks
-        return pass_time(clocks, self.catalog, instant(now)) != clocks
+        return pass_time(clocks, self.catalog, microseconds(now)) != clocks
 
     def offsets(self, batch: Batch) -> dict[str, Any]:
         """The offsets of all sources by input id, once `batch` is committed; that of the journal under its own name."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from belvedere.instants import instant, microseconds
 from belvedere.schema import SINCE_EPOCH, SINCE_TIME, UNTIL_EPOCH, UNTIL_TIME
 from belvedere.store.identifiers import identifier
-from belvedere.store.registry import instant, microseconds
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
 
 from belvedere.errors import fail
+from belvedere.instants import instant, microseconds
 from belvedere.store.identifiers import quoted, stored_name
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import CHUNK_BYTES, EpochRow, Lease, Reader, StoredTable, Transaction
 from belvedere.store.registry import (
     epoch_from_values,
     epoch_to_values,
-    instant,
-    microseconds,
     same_meaning,
     table_from_text,
     table_to_text,

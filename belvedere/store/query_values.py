@@ -14,12 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from belvedere import instants
 from belvedere.store.codec import decimal_form, escaped_text
 from belvedere.store.query import Parameter, Role
 
 Convert = Callable[[Any], Any]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXACT = Context(prec=200)
 LONG_MOST = 2**63 - 1
 
@@ -125,8 +125,7 @@ def _instant(value: Any) -> datetime:
 
 def microseconds(value: Any) -> int:
     """A time in RFC 3339 (without an offset: UTC) as microseconds since 1970."""
-    since = _instant(value) - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    return instants.microseconds(_instant(value))
 
 
 def _date(value: Any) -> date:

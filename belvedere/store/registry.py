@@ -9,16 +9,15 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
 from belvedere.errors import fail
+from belvedere.instants import instant, microseconds
 from belvedere.schema import Column, Schema
 from belvedere.store.protocol import EpochRow, StoredTable
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def table_to_text(table: StoredTable) -> str:
@@ -75,14 +74,3 @@ def epoch_from_values(values: tuple[Any, ...]) -> EpochRow:
     return EpochRow(
         epoch, instant(clock), checkpoint, batch, content["offsets"], content["bounds"], content["extra"], instant(committed)
     )
-
-
-def microseconds(time: datetime) -> int:
-    """Microseconds since 1970 of a time; one without a zone is UTC."""
-    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // timedelta(microseconds=1)
-
-
-def instant(since: int) -> datetime:
-    """The inverse of `microseconds`."""
-    return _EPOCH + timedelta(microseconds=since)

@@ -9,8 +9,8 @@ import pytest
 from sqlglot import exp, parse_one
 
 from belvedere.compiler import compile_script
-from belvedere.incremental.event_time import instant
 from belvedere.incremental.rewrite import inline
+from belvedere.instants import microseconds
 from belvedere.plan.bounds import bounds_of, event_time_columns, grouping_columns
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import FOREVER, NEVER, combine, monotone, reach
@@ -41,8 +41,8 @@ def plan(query: str) -> Node:
 def shown(node: Node, bid: str | None, ask: str | None = None) -> dict[str, str]:
     """The bounds of visible columns as clock times."""
     known = {
-        "Bid": {"bidtime": NEVER if bid is None else instant(at(bid))},
-        "Ask": {"asktime": NEVER if ask is None else instant(at(ask))},
+        "Bid": {"bidtime": NEVER if bid is None else microseconds(at(bid))},
+        "Ask": {"asktime": NEVER if ask is None else microseconds(at(ask))},
         "Items": None,
     }
     found = bounds_of(node, known.__getitem__)
@@ -53,7 +53,7 @@ def shown(node: Node, bid: str | None, ask: str | None = None) -> dict[str, str]
 def clock(bound: int) -> str:
     if bound in (NEVER, FOREVER):
         return "never" if bound == NEVER else "forever"
-    seconds, micros = divmod(bound - instant(at("0:00")), 1_000_000)
+    seconds, micros = divmod(bound - microseconds(at("0:00")), 1_000_000)
     text = f"{seconds // 3600}:{seconds // 60 % 60:02}"
     return text + (f":{seconds % 60:02}" if seconds % 60 else "") + (f"+{micros}us" if micros else "")
 

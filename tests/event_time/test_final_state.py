@@ -14,10 +14,10 @@ from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.incremental import Options, maintain
 from belvedere.incremental.emission import EMITTED, GROUPS
-from belvedere.incremental.event_time import instant
 from belvedere.incremental.explain import explain
 from belvedere.incremental.final import final_below, standing_below
 from belvedere.incremental.past_bounds import PastBounds
+from belvedere.instants import microseconds
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Scan
 from belvedere.schema import HISTORY
@@ -109,14 +109,14 @@ def test_what_each_operator_may_forget(view: str, freed: dict[str, tuple[str, ..
 def test_a_side_of_a_join_waits_for_the_last_row_that_it_can_match() -> None:
     line = next(part for part in VIEWS.split(";") if part.strip().startswith("Pairs :="))
     pipeline = maintain(catalog(INPUTS + line + ";"))
-    bounds = {"_Bid": {"bidtime": instant(at("9:00"))}, "_Ask": {"asktime": instant(at("8:30"))}, "Item": None}
+    bounds = {"_Bid": {"bidtime": microseconds(at("9:00"))}, "_Ask": {"asktime": microseconds(at("8:30"))}, "Item": None}
 
     def known(relation: str) -> Any:
         return bounds.get(relation, {})
 
     found = final_below(pipeline, known)
-    assert found["Pairs$1"] == {"b.bidtime": instant(at("8:25"))}  # asks may come from 8:30 on: bids since 8:25
-    assert found["Pairs$2"] == {"a.asktime": instant(at("9:00"))}
+    assert found["Pairs$1"] == {"b.bidtime": microseconds(at("8:25"))}  # asks may come from 8:30 on: bids since 8:25
+    assert found["Pairs$2"] == {"a.asktime": microseconds(at("9:00"))}
     bounds["_Ask"] = {"asktime": NEVER}
     assert final_below(pipeline, known)["Pairs$1"] == {"b.bidtime": NEVER}
 
@@ -135,12 +135,12 @@ def test_both_sides_of_an_outer_join_leave_with_the_results_that_stand(
 ) -> None:
     line = next(part for part in VIEWS.split(";") if part.strip().startswith(f"{view} :="))
     pipeline = maintain(catalog(INPUTS + line + ";"))
-    bounds = {"_Bid": {"bidtime": instant(at("9:00"))}, "_Ask": {"asktime": instant(at("8:30"))}}
+    bounds = {"_Bid": {"bidtime": microseconds(at("9:00"))}, "_Ask": {"asktime": microseconds(at("8:30"))}}
     found = final_below(pipeline, lambda i: bounds.get(i, {}))
-    assert found[f"{view}$1"] == {"b.bidtime": instant(at(bids))}
-    assert found[f"{view}$2"] == {"a.asktime": instant(at(asks))}
+    assert found[f"{view}$1"] == {"b.bidtime": microseconds(at(bids))}
+    assert found[f"{view}$2"] == {"a.asktime": microseconds(at(asks))}
     below = standing_below(pipeline, lambda i: bounds.get(i, {}))
-    assert below == {view: {n: instant(at(t)) for n, t in standing.items()}}
+    assert below == {view: {n: microseconds(at(t)) for n, t in standing.items()}}
     off = maintain(catalog(INPUTS + line + ";"), Options(forget=False))
     assert standing_below(off, lambda i: bounds.get(i, {})) == {}
 
@@ -150,10 +150,10 @@ def test_rows_that_a_delay_has_yet_to_emit_stay() -> None:
     pipeline = maintain(catalog(INPUTS + line + ";"))
     delay = 4 * 60_000_000
     assert pipeline.delays == {delay}
-    now, past = instant(at("10:00")), PastBounds(pipeline.delays)
+    now, past = microseconds(at("10:00")), PastBounds(pipeline.delays)
 
     def bounds(time: str) -> dict[str, Any]:
-        return {"_Bid": {"bidtime": instant(at(time))}}
+        return {"_Bid": {"bidtime": microseconds(at(time))}}
 
     def freed(clock: int) -> Any:
         found = final_below(pipeline, lambda i: bounds("9:40").get(i, {}), lambda d: past.before(clock, d))
@@ -163,10 +163,12 @@ def test_rows_that_a_delay_has_yet_to_emit_stay() -> None:
     past.note(now, bounds("9:25"))
     assert freed(now + delay - 1) is None
     past.note(now + delay, bounds("9:35"))
-    assert freed(now + delay) == {"wend": instant(at("9:30"))}  # the window until 9:30 was complete then, with all timers since
+    assert freed(now + delay) == {
+        "wend": microseconds(at("9:30"))
+    }  # the window until 9:30 was complete then, with all timers since
     past.note(now + 2 * delay, bounds("9:40"))
     past.note(now + 2 * delay + 1, bounds("9:50"))  # too soon after the one before: not remembered
-    assert freed(now + 3 * delay + 1) == {"wend": instant(at("9:50"))}
+    assert freed(now + 3 * delay + 1) == {"wend": microseconds(at("9:50"))}
     assert len(past._known) == 2
 
 

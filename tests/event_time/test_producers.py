@@ -16,12 +16,12 @@ from belvedere.incremental.event_time import (
     Clocks,
     admit,
     close_producer,
-    instant,
     open_producer,
     pass_time,
     send_bound,
 )
 from belvedere.incremental.producers import StreamClock, bounded, closed, holding_back, opened, settled
+from belvedere.instants import microseconds
 from belvedere.schema import TIMESTAMP, UID, Column, Schema
 from belvedere.spark.arrived import Mark
 from belvedere.spark.late import judge
@@ -55,19 +55,19 @@ class Merge:
     def step(self, action: str, name: str, *rest: str) -> None:
         table, producer = self.inputs[name], name if self.named else None
         if action == "open":
-            bound = instant(at(rest[0])) if rest else None
+            bound = microseconds(at(rest[0])) if rest else None
             self.clocks = open_producer(self.clocks, table, producer, bound, 0)
         elif action == "close":
             self.clocks = close_producer(self.clocks, table, producer, 0)
         elif action == "bound":
-            self.clocks = send_bound(self.clocks, table, "rowtime", instant(at(rest[0])), 0, producer, strict=False)
+            self.clocks = send_bound(self.clocks, table, "rowtime", microseconds(at(rest[0])), 0, producer, strict=False)
         else:
             admission = admit(self.clocks, table, rows(rest[0]), 0, producer)
             self.clocks = admission.clocks
             if admission.late:
                 self.errors.append([name, *rest])
             else:
-                self.waiting.append((instant(at(rest[0])), len(self.waiting), rest[1], rest[0]))
+                self.waiting.append((microseconds(at(rest[0])), len(self.waiting), rest[1], rest[0]))
         self.release()
 
     def release(self) -> None:
@@ -94,10 +94,10 @@ def test_rows_wait_for_the_least_bound(case: dict[str, Any]) -> None:
 
 def test_late_rows_are_compared_with_the_clock_and_not_with_each_other() -> None:
     table = stream("s", Watermark("rowtime", 0))
-    clocks = send_bound(Clocks(), table, "rowtime", instant(at("10:00")), 0, None, strict=False)
+    clocks = send_bound(Clocks(), table, "rowtime", microseconds(at("10:00")), 0, None, strict=False)
     admission = admit(clocks, table, rows("9:58", "9:47", "9:59"), 0)
     assert [r.index for r in admission.late] == [0, 1, 2]
-    assert {r.bound for r in admission.late} == {instant(at("10:00"))}
+    assert {r.bound for r in admission.late} == {microseconds(at("10:00"))}
     assert admission.taken.num_rows == 0
     assert admission.clocks.counts["s"].given == admission.clocks.counts["s"].late == 3
 
@@ -105,15 +105,15 @@ def test_late_rows_are_compared_with_the_clock_and_not_with_each_other() -> None
 def test_each_row_is_a_bound_for_the_next_one_of_the_same_call() -> None:
     table = stream("s", Watermark("rowtime", 0))
     admission = admit(Clocks(), table, rows("10:01", "10:00", "10:01", "10:02"), 0)
-    assert [(r.index, r.bound) for r in admission.late] == [(1, instant(at("10:01")))]
-    assert admission.clocks.bound("s", "rowtime") == instant(at("10:02"))
+    assert [(r.index, r.bound) for r in admission.late] == [(1, microseconds(at("10:01")))]
+    assert admission.clocks.bound("s", "rowtime") == microseconds(at("10:02"))
 
 
 def test_a_delay_lets_rows_come_out_of_order() -> None:
     table = stream("s", Watermark("ts", 5 * MINUTE))
     admission = admit(Clocks(), table, rows("10:00", "9:55", "10:01", "9:55", column="ts"), 0)
     assert [r.index for r in admission.late] == [3]
-    assert admission.clocks.bound("s", "ts") == instant(at("9:56"))
+    assert admission.clocks.bound("s", "ts") == microseconds(at("9:56"))
 
 
 def test_without_a_delay_rows_imply_no_bound() -> None:
@@ -126,16 +126,16 @@ def test_without_a_delay_rows_imply_no_bound() -> None:
 def test_a_row_exactly_at_the_bound_is_not_late_but_is_at_a_strict_one() -> None:
     table = stream("s", Watermark("ts"))
     for strict, late in ((False, 0), (True, 1)):
-        clocks = send_bound(Clocks(), table, "ts", instant(at("8:05")), 0, None, strict)
+        clocks = send_bound(Clocks(), table, "ts", microseconds(at("8:05")), 0, None, strict)
         assert len(admit(clocks, table, rows("8:05", column="ts"), 0).late) == late
-    assert clocks.bound("s", "ts") == instant(at("8:05:00.001"))
+    assert clocks.bound("s", "ts") == microseconds(at("8:05:00.001"))
 
 
 def test_null_times_are_never_late_and_imply_nothing() -> None:
     table = stream("s", Watermark("rowtime", 0))
     admission = admit(Clocks(), table, rows(None, "10:00", None), 0)
     assert not admission.late
-    assert admission.clocks.bound("s", "rowtime") == instant(at("10:00"))
+    assert admission.clocks.bound("s", "rowtime") == microseconds(at("10:00"))
     assert admit(Clocks(), table, rows(None), 0).clocks.bound("s", "rowtime") is None
 
 
@@ -143,12 +143,12 @@ def test_kept_late_rows_count_and_never_move_the_bound_back() -> None:
     table = stream("s", Watermark("rowtime", 0), late=LatePolicy.KEEP)
     admission = admit(Clocks(), table, rows("10:00", "9:00"), 0)
     assert admission.taken.num_rows == 2
-    assert admission.clocks.bound("s", "rowtime") == instant(at("10:00"))
+    assert admission.clocks.bound("s", "rowtime") == microseconds(at("10:00"))
 
 
 def test_an_opening_bound_binds_its_producer_alone_until_a_row_came() -> None:
     table = stream("s", Watermark("rowtime", 0))
-    clocks = open_producer(Clocks(), table, "p1", instant(at("10:00")), 0)
+    clocks = open_producer(Clocks(), table, "p1", microseconds(at("10:00")), 0)
     assert clocks.bound("s", "rowtime") is None
     assert admit(clocks, table, rows("9:59"), 0, "p1").late
     assert not admit(clocks, table, rows("9:50"), 0, "p2").late
@@ -169,7 +169,7 @@ def test_what_waits_may_pass_once_the_last_producer_left() -> None:
     clocks = admit(clocks, table, rows("10:05"), 0, "p1").clocks
     assert clocks.bound("s", "rowtime") is None
     clocks = close_producer(close_producer(clocks, table, "p1", 0), table, "p2", 0)
-    assert clocks.bound("s", "rowtime") == instant(at("10:05"))
+    assert clocks.bound("s", "rowtime") == microseconds(at("10:05"))
 
 
 def test_a_row_late_by_one_event_time_does_not_move_the_other() -> None:
@@ -182,7 +182,7 @@ def test_a_row_late_by_one_event_time_does_not_move_the_other() -> None:
     )
     admission = admit(Clocks(), table, times, 0)
     assert [(r.index, r.column) for r in admission.late] == [(1, "a")]
-    assert admission.clocks.bound("s", "b") == instant(at("11:00"))
+    assert admission.clocks.bound("s", "b") == microseconds(at("11:00"))
 
 
 def test_a_silent_producer_stops_holding_back_and_the_bound_is_marked() -> None:
@@ -192,10 +192,10 @@ def test_a_silent_producer_stops_holding_back_and_the_bound_is_marked() -> None:
     catalog = Catalog({"s": table})
     clocks = admit(Clocks(), table, rows("10:00"), 0, "slow").clocks
     clocks = admit(clocks, table, rows("10:10"), 30_000_000, "fast").clocks
-    assert pass_time(clocks, catalog, MINUTE - 1).bound("s", "rowtime") == instant(at("10:00"))
+    assert pass_time(clocks, catalog, MINUTE - 1).bound("s", "rowtime") == microseconds(at("10:00"))
     for _ in range(2):  # the mark stays as long as nothing changes
         clocks = pass_time(clocks, catalog, MINUTE)
-        assert clocks.bound("s", "rowtime") == instant(at("10:10"))
+        assert clocks.bound("s", "rowtime") == microseconds(at("10:10"))
         assert clocks.clock("s", "rowtime").assumed
     assert admit(clocks, table, rows("10:05"), MINUTE, "slow").late
     clocks = admit(clocks, table, rows("10:10"), MINUTE, "slow").clocks
@@ -240,12 +240,12 @@ def test_bounds_among_rows_count_for_the_rows_behind_them() -> None:
     catalog = compile_script("CREATE STREAM s (ts TIMESTAMP, WATERMARK FOR ts) LATE DROP;").catalog
     given = rows("10:00", "10:10", "9:00", "10:30", "10:20", column="ts")
     marks = [
-        Mark(2, ProducerAct(Act.BOUND, "s", 0, None, instant(at("9:30")), "ts")),
-        Mark(4, ProducerAct(Act.BOUND, "s", 0, None, instant(at("10:30")), "ts")),
+        Mark(2, ProducerAct(Act.BOUND, "s", 0, None, microseconds(at("9:30")), "ts")),
+        Mark(4, ProducerAct(Act.BOUND, "s", 0, None, microseconds(at("10:30")), "ts")),
     ]
     used, clocks = judge(catalog, Clocks(), {"s": given}, at("12:00"), {"s": marks})
     assert used["s"].num_rows == 3
     assert [r["ts"] for r in used["LATE(s)"].to_pylist()] == [at("9:00"), at("10:20")]
-    assert clocks.bound("s", "ts") == instant(at("10:30"))
+    assert clocks.bound("s", "ts") == microseconds(at("10:30"))
     counts = clocks.counts["s"]
     assert (counts.given, counts.used, counts.late) == (5, 3, 2)

@@ -10,7 +10,8 @@ import pytest
 
 from belvedere.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.incremental.event_time import Clocks, admit, bounds_by_input, instant, log_points, send_bound
+from belvedere.incremental.event_time import Clocks, admit, bounds_by_input, log_points, send_bound
+from belvedere.instants import microseconds
 from belvedere.plan.bounds import bounds_of
 from belvedere.workbench import Workbench
 from tests.event_time.cases import FOLDER, at
@@ -76,15 +77,15 @@ def test_row_operators_pass_bounds_on(name: str) -> None:
     for text in case["input"]:
         time = text.split()[-1]
         if text.startswith("bound"):
-            clocks = send_bound(clocks, orders, "rowtime", instant(at(time)), 0, None, strict=False)
+            clocks = send_bound(clocks, orders, "rowtime", microseconds(at(time)), 0, None, strict=False)
         else:
             clocks = admit(clocks, orders, rows(time), 0).clocks
         seen.append(outgoing(catalog, name, clocks))
         assert outgoing(catalog, "pump", clocks) == seen[-1]
     for text in case["expected"]:
-        assert instant(at(text.split()[-1])) in seen, text
+        assert microseconds(at(text.split()[-1])) in seen, text
     assert seen == sorted(seen)
-    assert seen[-1] == instant(at(case["expected"][-1].split()[-1]))
+    assert seen[-1] == microseconds(at(case["expected"][-1].split()[-1]))
 
 
 def test_late_rows_are_judged_by_the_clock_and_told_at_powers_of_ten() -> None:
@@ -92,7 +93,7 @@ def test_late_rows_are_judged_by_the_clock_and_told_at_powers_of_ten() -> None:
     clocks = admit(Clocks(), catalog.inputs["Orders"], rows(clock.split()[1]), 0).clocks
     found = admit(clocks, catalog.inputs["Orders"], rows(*late), 0)
     assert [late[r.index] for r in found.late] == CASES["late_rows_discarded"]["expected"]["rejected"]
-    assert {r.bound for r in found.late} == {instant(at("10:00"))}
+    assert {r.bound for r in found.late} == {microseconds(at("10:00"))}
     assert found.taken.num_rows == 0
     told = [p for n in range(1000) for p in log_points(n, n + 1)]
     assert told == CASES["late_row_logging"]["expected"]["log_entries_at"]
@@ -165,4 +166,4 @@ def reader(wb: Workbench) -> tuple[bool, Any]:
     """What a reader of the stream can tell after an epoch: whether there are new rows, and the bound."""
     bound = wb.engine.clocks.bound("s", "rowtime")
     times = (at(f"{h}:00") for h in (11, 12, 13, 14))
-    return bool(wb.changes("Noon")), next(t for t in times if instant(t) == bound)
+    return bool(wb.changes("Noon")), next(t for t in times if microseconds(t) == bound)

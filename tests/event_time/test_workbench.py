@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.incremental.event_time import instant
+from belvedere.instants import microseconds
 from belvedere.schema import TIMESTAMP
 from belvedere.workbench import Workbench
 from tests.event_time.cases import at
@@ -134,7 +134,7 @@ def test_rows_of_sources_are_judged_by_the_epoch_that_takes_them_in(spark: Any) 
         assert [r["n"] for r in wb.rows("Dropped")] == [1, 2, 3]
         assert [r["n"] for r in wb.rows("LATE(Dropped)")] == [4]
         assert len(wb.rows("Kept")) == 4
-        assert wb.engine.clocks.bound("Kept", "ts") == instant(at("9:05"))
+        assert wb.engine.clocks.bound("Kept", "ts") == microseconds(at("9:05"))
         assert wb.engine.clocks.counts["Kept"].given == 4
         assert wb.rows("Hours") == []
         wb.restart()

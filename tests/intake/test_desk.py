@@ -15,7 +15,8 @@ import pytest
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.incremental.entries import Act, ProducerAct
-from belvedere.incremental.event_time import Clocks, instant
+from belvedere.incremental.event_time import Clocks
+from belvedere.instants import microseconds
 from belvedere.intake import desk as module
 from belvedere.intake import journal as journal_module
 from belvedere.intake.desk import Answer, Desk, Request
@@ -44,7 +45,7 @@ def push(table: str, *rows: Any, producer: str | None = None, key: str | None = 
 
 
 def act(kind: Act, table: str, time: str | None = None, producer: str | None = None) -> Request:
-    micros = None if time is None else instant(datetime.fromisoformat(at(time)))
+    micros = None if time is None else microseconds(datetime.fromisoformat(at(time)))
     return Request(table, ProducerAct(kind, table, 0, producer, micros), producer)
 
 

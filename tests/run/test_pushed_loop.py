@@ -12,7 +12,7 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.incremental.entries import Act, ProducerAct
-from belvedere.incremental.event_time import instant
+from belvedere.instants import microseconds
 from belvedere.intake.desk import Desk, Request, open_desk
 from belvedere.intake.read import find_input, read_rows
 
@@ -80,7 +80,7 @@ class Run:
         return dict(answer.body)
 
     def act(self, kind: Act, producer: str, minute: int | None = None) -> None:
-        time_ = None if minute is None else instant(datetime.fromisoformat(at(minute)))
+        time_ = None if minute is None else microseconds(datetime.fromisoformat(at(minute)))
         self.desk.take([Request("Bid", ProducerAct(kind, "Bid", 0, producer, time_))])
 
     def rows(self, name: str) -> list[dict[str, Any]]:
@@ -119,7 +119,7 @@ def test_pushes_become_epochs(spark: Any, tmp_path: Path) -> None:
     wait_for(lambda: len(run.progress) > 1)
     wait_for(lambda: run.progress[-1].streams[0].assumed)
     (bid, *_) = run.progress[-1].streams
-    assert (bid.stream, bid.bound) == ("Bid", instant(datetime.fromisoformat(at(20))))
+    assert (bid.stream, bid.bound) == ("Bid", microseconds(datetime.fromisoformat(at(20))))
     refused = run.push("Bid", {"at": at(19), "price": 1, "item": "A"}, {"at": at(20), "price": 5, "item": "A"}, producer="p1")
     assert (refused["taken"], refused["refused"]) == (1, 1)
     run.push("Loose", {"at": at(10), "price": 1}, {"at": at(9), "price": 1}, {"at": at(10), "price": None}, {"prize": 1})

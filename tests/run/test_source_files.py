@@ -203,7 +203,7 @@ def test_many_bad_rows_are_counted_and_some_are_kept(spark: Any, tmp_path: Path,
 @pytest.mark.parametrize("small", [SMALL, LARGE])
 def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, small: int) -> None:
     from belvedere.catalog import Input, InputKind, Watermark
-    from belvedere.incremental.event_time import instant
+    from belvedere.instants import microseconds
     from belvedere.schema import Schema
     from belvedere.spark.source_files import read_files
 
@@ -223,7 +223,7 @@ def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, sm
     files = [file_of(tmp_path / name) for name in texts]
     taken = read_files(spark, "T", files, COLUMNS, {}, small_bytes=small, bounds_of=table)
     found = [(m.position, m.act.time, m.act.strict) for m in taken.marks]
-    at = [instant(datetime(2020, 1, day, tzinfo=UTC)) for day in range(1, 6)]
+    at = [microseconds(datetime(2020, 1, day, tzinfo=UTC)) for day in range(1, 6)]
     assert taken.rows["id"].to_pylist() == [1, 2, 3, 4]
     assert found == [(0, at[0], False), (1, at[1], True), (3, at[3], False), (4, at[4], False)]
     assert sorted((Path(r.file or "").name, r.line) for r in taken.rejected) == [
