@@ -6,6 +6,7 @@ In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows
 from __future__ import annotations
 
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
@@ -33,8 +34,8 @@ _STEPS = 100_000
 _ERRORS = (manager.Error, sqlite3.Error, OSError)
 
 
-class _SqliteReader:
-    """What both readers share; `_run` returns the rows of one statement."""
+class _SqliteReader(ABC):
+    """What both readers share."""
 
     dialect = "sqlite"
 
@@ -49,8 +50,9 @@ class _SqliteReader:
         with guarded(self.url, _ERRORS), self._pool.lend() as connection:
             return self._run(connection, sql, parameters)
 
+    @abstractmethod
     def _run(self, connection: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        raise NotImplementedError
+        """The rows of one statement."""
 
     def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
         layout = Layout("sqlite", table)
@@ -59,8 +61,9 @@ class _SqliteReader:
             flat = self._flat(connection, layout, where)
         return pa.Table.from_batches([layout.restore(b) for b in flat], layout.arrow)
 
+    @abstractmethod
     def _flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
-        raise NotImplementedError
+        """The stored rows of a relation, in the columns of the store."""
 
     def last_epoch(self) -> EpochRow | None:
         rows = self.execute(LAST_EPOCH)
