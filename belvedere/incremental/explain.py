@@ -31,6 +31,7 @@ RULES = {
     Rule.EMIT: "emitted",
     Rule.ORDER: "in order",
     Rule.WINDOWS: "open windows",
+    Rule.SESSIONS: "open sessions",
     Rule.HISTORY: "history",
 }
 

@@ -23,7 +23,17 @@ from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import TIMESTAMP
 
 Final = dict[str, dict[str, int]]
-NO_ROWS = (Rule.LINEAR, Rule.MERGE, Rule.TOP, Rule.EVENTS, Rule.CLOCK, Rule.ORDER, Rule.CONSTANT, Rule.HISTORY)
+NO_ROWS = (
+    Rule.LINEAR,
+    Rule.MERGE,
+    Rule.TOP,
+    Rule.SESSIONS,
+    Rule.EVENTS,
+    Rule.CLOCK,
+    Rule.ORDER,
+    Rule.CONSTANT,
+    Rule.HISTORY,
+)
 """Rules that read the changes of their inputs alone."""
 
 RESULTS = (Rule.INGEST, Rule.HISTORY, Rule.EVENTS)
@@ -120,8 +130,8 @@ def _replaced(stage: Stage, relation: Relation, bounds: Mapping[str, Bounds]) ->
         return {}
     if stage.emission is not None:
         return {t: own[t] for t in stage.emission.times if t in own}
-    if stage.path is None:
-        return own
+    if stage.path is None or stage.rule is Rule.SESSIONS:
+        return own  # of a session that has ended no row is read to find the others
     keys = {e.name for e in relation.path(stage.path).exprs if isinstance(e, exp.Column)}
     return {n: b for n, b in own.items() if n in keys}
 

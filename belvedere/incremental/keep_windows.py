@@ -27,13 +27,19 @@ def settling_of(builder: Builder, block: WindowBlock) -> Settling | None:
     base = base_scan(block.inputs[0])
     if base is not None and builder.drafts[builder.relation_of_scan(base)].relation.is_state:
         return None
+    source = settled_source(builder, block.inputs[0], block.resume.column)
+    return None if source is None else Settling(block, block.resume, source)
+
+
+def settled_source(builder: Builder, node: Node, time: str) -> Node | None:
+    """A plan down to the catalog's inputs; None where no bound of its column `time` says that rows will never change."""
     views = builder.catalog.views
-    source = inline(block.inputs[0], lambda i: views[i].plan if i in views else None)
+    source = inline(node, lambda i: views[i].plan if i in views else None)
     scanned = {n.relation for n in source.walk() if isinstance(n, Scan)}
     if scanned & unsettled_inputs(builder.catalog, builder.options.forget):
         return None
     known = bounds_by_input(builder.catalog, Clocks()).__getitem__
-    return Settling(block, block.resume, source) if block.resume.column in event_time_columns(source, known) else None
+    return source if time in event_time_columns(source, known) else None
 
 
 def keep_windows(builder: Builder, plan: Node, top: WindowBlock, settling: Settling, part: Part) -> Relation:

@@ -18,6 +18,7 @@ from belvedere.incremental.facts import is_linear, needs_clock, partition_of
 from belvedere.incremental.grouping_sets import as_aggregates, as_one_aggregate
 from belvedere.incremental.keep_groups import keep_first, keep_merge, keep_top, keeps_top
 from belvedere.incremental.keep_plain import keep_join, keep_keyed, keep_linear, keep_whole
+from belvedere.incremental.keep_sessions import keep_sessions, sessions_end
 from belvedere.incremental.keep_timed import keep_clock, keep_emission
 from belvedere.incremental.keep_windows import keep_reach, keep_windows, reaches_part, settling_of
 from belvedere.incremental.options import Options
@@ -27,7 +28,7 @@ from belvedere.incremental.rewrite import replace_node
 from belvedere.incremental.share import share_joins
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Aggregate, Distinct, Filter, Join, JoinKind, Node, Scan, TopK, Values
-from belvedere.plan.time_nodes import Emit, InOrder
+from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
 from belvedere.plan.window_by import WindowBlock
 
 
@@ -83,6 +84,8 @@ def _choose(builder: Builder, plan: Node, part: Part) -> Relation:
     options = builder.options
     if options.settle and isinstance(top, WindowBlock) and (settling := settling_of(builder, top)) is not None:
         return keep_windows(builder, plan, top, settling, part)
+    if isinstance(top, TimeWindow) and sessions_end(builder, top):
+        return keep_sessions(builder, plan, top, part)
     if isinstance(top, TopK) and options.top and top.limit is not None and not (top.partition or needs_clock(top)):
         return keep_first(builder, plan, top, part)
     partition = partition_of(top)

@@ -27,7 +27,7 @@ STATE = "$state"
 
 
 OWN = "own"
-"""The scan by which a TOP or FIRST stage reads its own rows."""
+"""The scan by which a TOP, FIRST or SESSIONS stage reads its own rows."""
 
 
 OPERATION, EVENT_TIME, SEQUENCE, OLD = "_op", "_event_time", "_seq", "_old"
@@ -67,6 +67,7 @@ class Rule(StrEnum):
     EMIT = "emit"
     ORDER = "order"
     WINDOWS = "windows"
+    SESSIONS = "sessions"
     HISTORY = "history"
 
 

@@ -13,8 +13,9 @@ from sqlglot import exp
 
 from belvedere.incremental.pipeline import OWN, Pipeline, Relation, Rule, Slot, Stage
 from belvedere.incremental.rewrite import with_column
+from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Node, Project, Scan, TopK, Union
+from belvedere.plan.nodes import Filter, Join, JoinKind, Node, Project, Scan, TopK, Union
 from belvedere.plan.ties import tie_order
 from belvedere.schema import WEIGHT
 from belvedere.spark.identity import identity_columns, path_hash
@@ -88,7 +89,17 @@ def _prepare(number: int, stage: Stage, relations: Mapping[str, Relation], quali
         case Rule.JOIN:
             sql = _join_terms(stage, text)
         case Rule.TOP:
-            sql = (text(stage.plan, {**dict.fromkeys(names, "delta"), OWN: "rows"}), _groups(number, stage, output, qualify))
+            changed = stage.plan.inputs[0].inputs[0]
+            sql = (
+                text(stage.plan, {**dict.fromkeys(names, "delta"), OWN: "rows"}),
+                _groups(number, changed, stage, output, qualify),
+            )
+        case Rule.SESSIONS:
+            grows = all(relation.append_only for _, relation in slots)
+            sql = (
+                text(_beside_own(stage.plan, output, names, grows), {**dict.fromkeys(names, "delta"), OWN: "rows"}),
+                _groups(number, stage.plan.inputs[0], stage, output, qualify),
+            )
         case Rule.FIRST:
             sql = _first_terms(stage, text)
         case Rule.MERGE:
@@ -127,8 +138,20 @@ def _first_terms(stage: Stage, text: Callable[..., str]) -> tuple[str, ...]:
     return text(top, dict.fromkeys(names, "rows")), text(both, {**dict.fromkeys(names, "delta"), OWN: "rows"}, place)
 
 
-def _groups(number: int, stage: Stage, output: Relation, qualify: Callable[[str], str]) -> str:
-    """The hashes of the groups that the changes touch (TOP)."""
+def _beside_own(plan: Node, output: Relation, names: frozenset[str], grows: bool) -> Node:
+    """An operator over its own stored rows but those that have changed, and the changed ones as they are now (SESSIONS)."""
+    changes, items = with_column(plan.inputs[0], WEIGHT_COLUMN, names), tuple(item_of(c) for c in plan.inputs[0].schema)
+    own: Node = Scan(OWN, output.schema)
+    if not grows:
+        gone = tuple(replace(item_of(output.schema[n]), name=f"_gone.{n}") for n in output.schema.key or ())
+        same = conjunction([exp.NullSafeEQ(this=i.expr, expression=column(i.name)) for i in gone])
+        own = Join(own, Project(plan.inputs[0], gone), JoinKind.ANTI, same)
+    come = Filter(changes, exp.GT(this=column(WEIGHT), expression=exp.Literal.number(0)))
+    return plan.with_inputs((Union((Project(come, items), Project(own, items))),))
+
+
+def _groups(number: int, changed: Node, stage: Stage, output: Relation, qualify: Callable[[str], str]) -> str:
+    """The hashes of the groups that the changes touch (TOP, SESSIONS)."""
     path = output.path(stage.path or "")
-    changes = render(stage.plan.inputs[0].inputs[0], lambda s: qualify(view_name(number, s, "delta")), qualify("clock"))
+    changes = render(changed, lambda s: qualify(view_name(number, s, "delta")), qualify("clock"))
     return f"SELECT DISTINCT {path_hash(path.exprs, path.types)} AS `{path.name}` FROM ({changes}) AS c"

@@ -32,6 +32,7 @@ RUNNERS: Mapping[Rule, Callable[[PreparedStage, Context], Rows | None]] = {
     Rule.EMIT: run_emit,
     Rule.ORDER: run_in_order,
     Rule.WINDOWS: run_windows,
+    Rule.SESSIONS: run_top,
     Rule.HISTORY: run_history,
 }
 

@@ -1,7 +1,7 @@
-"""Keep the first rows per key of an input that only grows.
+"""Keep an operator by its own stored rows: the first rows per key of an input that only grows, and open sessions.
 
-In: new rows. Out: the change of the first rows. The stage's own output is its state: a row that was not among the first can
-never come back, so nothing else is read.
+In: changed rows. Out: the change of the operator's rows. What is not among these can never count again, so nothing else is read: a row
+that was not among the first, a session that ended below the bound.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from belvedere.spark.stages import Context, put_deltas, stored_schema
 
 
 def run_top(prepared: PreparedStage, context: Context) -> Rows | None:
-    """Order the new rows together with the stored first rows of their keys, and keep the first again."""
+    """Compute the changed keys from the changed rows and the stored ones, and keep what comes out."""
     if not put_deltas(prepared, context):
         return None
     name, path = prepared.stage.output, prepared.stage.path

@@ -33,6 +33,8 @@ CREATE TABLE Item (item STRING, rate INT, PRIMARY KEY (item));
 """
 TUMBLE = "Tumble(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES)"
 HOP = "Hop(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' MINUTES)"
+SESSION = "Session(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime)"
+RUNS = f"{SESSION}, key => DESCRIPTOR(item), gap => INTERVAL '4' MINUTES)"
 NEAR = "a.asktime BETWEEN b.bidtime AND b.bidtime + INTERVAL 5 MINUTES"
 VIEWS = f"""
 Sums := SELECT wend, item, sum(price) AS p, count(*) AS n FROM {TUMBLE} GROUP BY wend, item WITH HISTORY;
@@ -46,8 +48,14 @@ Rights := SELECT a.item, a.asktime, b.bidtime, b.price FROM _Bid b RIGHT JOIN _A
 Fulls := SELECT b.item, b.bidtime, a.asktime, a.price AS ask FROM _Bid b FULL JOIN _Ask a ON a.item = b.item AND {NEAR};
 Lonely := SELECT b.item, b.bidtime FROM _Bid b WHERE NOT EXISTS (SELECT 1 FROM _Ask a WHERE a.item = b.item AND {NEAR});
 Timeless := SELECT b.item, a.price AS ask FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item AND {NEAR};
-Runs := SELECT item, wstart, wend FROM Session(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), key => DESCRIPTOR(item),
-        gap => INTERVAL '4' MINUTES);
+Runs := SELECT item, wstart, wend FROM {RUNS};
+Stays := SELECT item, wstart, wend, count(DISTINCT price) AS n FROM {RUNS} GROUP BY item, wstart, wend;
+Ends := SELECT wend, count(*) AS n FROM {SESSION}, gap => INTERVAL '1' MINUTES) GROUP BY wend EMIT STREAM AFTER WATERMARK;
+_Near := SELECT b.item, b.bidtime, a.price AS ask FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item AND {NEAR};
+Met := SELECT item, ask, bidtime, wstart, wend FROM Session(data => TABLE(_Near), timecol => DESCRIPTOR(bidtime),
+       key => DESCRIPTOR(item), gap => INTERVAL '4' MINUTES);
+Heard := SELECT item, notetime, wend FROM Session(data => TABLE(_Note), timecol => DESCRIPTOR(notetime), key => DESCRIPTOR(item),
+         gap => INTERVAL '9' MINUTES);
 Rates := SELECT b.bidtime, b.item, i.rate FROM _Bid b JOIN Item i ON i.item = b.item;
 Ranks := SELECT item, price, bidtime, rank() OVER (PARTITION BY wstart ORDER BY price) AS n FROM {TUMBLE};
 Notes := SELECT FLOOR(notetime TO HOUR) AS hour, count(DISTINCT item) AS n FROM _Note GROUP BY FLOOR(notetime TO HOUR);
@@ -55,7 +63,7 @@ Noted := SELECT n.item, n.notetime, a.price FROM _Note n JOIN _Ask a
          ON n.item = a.item AND n.notetime BETWEEN a.asktime - INTERVAL 5 MINUTES AND a.asktime;
 """
 SCRIPT = INPUTS + VIEWS
-NAMES = [line.split(" :=")[0] for line in VIEWS.splitlines() if ":=" in line]
+NAMES = [line.split(" :=")[0] for line in VIEWS.splitlines() if ":=" in line and not line.startswith("_")]
 
 
 def catalog(text: str = SCRIPT) -> Catalog:
@@ -81,7 +89,9 @@ def state_of(catalog_: Catalog, view: str) -> dict[str, tuple[str, ...]]:
         ("Fulls", {"Fulls$1": ("b.bidtime",), "Fulls$2": ("a.asktime",)}),
         ("Lonely", {"Lonely$1": ("b.bidtime",), "Lonely$2": ("a.asktime",)}),
         ("Timeless", {"Timeless$1": (), "Timeless$2": ()}),  # the result does not say which rows stand
-        ("Runs", {"Runs$1": ()}),  # a session may have begun at any time
+        ("Runs", {"Runs$1": ("session.wend",)}),
+        ("Stays", {"Stays$1": ("session.wend",)}),
+        ("Heard", {"Heard$1": ()}),  # a late note may join two sessions
         ("Rates", {"Rates$1": ()}),  # a rate may always change
         ("Ranks", {"Ranks$1": ("tumble.wstart",)}),
         ("Notes", {"Notes$1": ()}),  # late notes are kept
@@ -246,7 +256,7 @@ def test_views_are_the_same_with_and_without_what_was_forgotten(spark: Any, stor
         assert set(rows_of_state(benches[0]).values()) == {0}
         assert {n: sorted(map(repr, benches[0].rows("Sums", as_of=n))) for n in then} == then
         kept = benches[1].store.size()
-        assert all(kept[n][0] > 0 for n in rows_of_state(benches[0])), "there was something to forget"
+        assert all(kept[n][0] > 0 for n in rows_of_state(benches[0]) if n in kept), "there was something to forget"
         for view in NAMES if seed > 1 else ("Sums", "Pairs", "Fulls"):
             assert sorted(map(repr, benches[0].rows(view))) == sorted(map(repr, benches[0].batch(view))), view
     finally:
