@@ -123,8 +123,12 @@ class Intake:
             raise fail("B5022", f'"{table.name}" has no producer {act.producer!r}', hint=f"attached are: {names}")
         return replace(act, column=name)
 
-    def waiting(self) -> Waiting:
-        """What the next epoch takes."""
+    def waiting(self, now: int | None = None) -> Waiting:
+        """What the next epoch takes. `now` is its clock: what comes from here on is judged by the bounds that the epoch will have,
+        also where these pass over producers that are silent.
+        """
+        if now is not None:
+            self.clocks = event_time.pass_time(self.clocks, self.catalog, now)
         return Waiting(self.clocks, tuple(self.entries))
 
     def committed(self, waiting: Waiting, clocks: Clocks) -> None:

@@ -10,7 +10,7 @@ import errno
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -83,8 +83,9 @@ class _Keys:
         while len(self.known) > KEYS_KEPT or next(iter(self.known.values()))[0] < oldest:
             self.known.popitem(last=False)
 
-    def document(self) -> list[Any]:
-        return [[t, k, now, digest, a.status, a.body] for (t, k), (now, digest, a) in self.known.items()]
+    def document(self, without: Container[tuple[str, str]]) -> list[Any]:
+        known = (((t, k), found) for (t, k), found in self.known.items() if (t, k) not in without)
+        return [[t, k, now, digest, a.status, a.body] for (t, k), (now, digest, a) in known]
 
 
 class Desk:
@@ -108,10 +109,12 @@ class Desk:
         self.intake = Intake(catalog, clocks)
         self._arrived = threading.Event()
         self._keys = _Keys()
+        self._unwritten: set[tuple[str, str]] = set()
+        """Keys of decided requests whose records are not on the disk yet: a new segment's header must not know them."""
         self._lock = threading.Lock()
         self._bytes = 0
         self._last_now = microseconds(since) if since is not None else 0
-        self.journal = Journal(directory, position, lambda: {"keys": self._keys.document()})
+        self.journal = Journal(directory, position, lambda: {"keys": self._keys.document(self._unwritten)})
         try:
             self._replay(position.sequence)
         except BaseException:
@@ -141,6 +144,8 @@ class Desk:
                     self._bytes += sum(r.entry.nbytes for r in records)
                     self._arrived.set()
                 return [a for a, _ in decided]
+            finally:
+                self._unwritten.clear()
         return [a for r in requests for a in self.take([r])]  # one of them fails: the others do not
 
     def _undo(self, keyed: bool) -> Callable[[], None]:
@@ -154,10 +159,10 @@ class Desk:
 
         return undo
 
-    def waiting(self) -> Waiting:
-        """What the next epoch takes, up to a number."""
+    def waiting(self, now: int | None = None) -> Waiting:
+        """What the next epoch takes, up to a number; `now` as for `Intake.waiting`."""
         with self._lock:
-            return Waiting(self.intake.clocks, tuple(self.intake.entries), self.journal.last)
+            return replace(self.intake.waiting(now), sequence=self.journal.last)
 
     @property
     def has_waiting(self) -> bool:
@@ -213,6 +218,7 @@ class Desk:
         self.intake.keep(entry)
         if request.key is not None:
             self._keys.add(request.table, request.key, now, request.digest, answer)
+            self._unwritten.add((request.table, request.key))
         told = {"status": answer.status, "body": answer.body}
         return answer, Record(entry, request.key, request.digest, told if request.key is not None else {})
 

@@ -60,7 +60,7 @@ class Pushes(Protocol):
     @property
     def has_waiting(self) -> bool: ...
 
-    def waiting(self) -> Waiting: ...
+    def waiting(self, now: int | None = None) -> Waiting: ...
 
     def committed(self, waiting: Waiting, clocks: Clocks) -> None: ...
 
@@ -152,7 +152,7 @@ class Sources:
             taken = table.take(spark, list(files.get(id_, {}).values()), now, once)
             if taken is not None:
                 arrived[id_] = taken
-        waiting = self.pushes.waiting()
+        waiting = self.pushes.waiting(microseconds(now))
         read = {i: a.rows for i, a in arrived.items() if a.rows.num_rows or a.marks}
         used, clocks = judge(self.catalog, waiting.clocks, read, now, {i: a.marks for i, a in arrived.items()})
         used = {i: rows for i, rows in used.items() if isinstance(rows, DataFrame) or rows.num_rows}

@@ -15,7 +15,7 @@ import pytest
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.incremental.entries import Act, ProducerAct
-from belvedere.incremental.event_time import Clocks
+from belvedere.incremental.event_time import Clocks, pass_time
 from belvedere.instants import microseconds
 from belvedere.intake import desk as module
 from belvedere.intake import journal as journal_module
@@ -27,6 +27,7 @@ from belvedere.store.protocol import EpochRow
 SCRIPT = """
 CREATE STREAM Bid (bidtime TIMESTAMP, price INT, WATERMARK FOR bidtime);
 CREATE STREAM Dropping (bidtime TIMESTAMP, price INT, WATERMARK FOR bidtime) LATE DROP;
+CREATE STREAM Idling (bidtime TIMESTAMP, price INT, WATERMARK FOR bidtime AS bidtime IDLE AFTER INTERVAL 10 SECONDS);
 CREATE STREAM Orders (ticker STRING);
 CREATE TABLE Items (item STRING, name STRING, PRIMARY KEY (item));
 """
@@ -127,6 +128,22 @@ def test_producers_come_and_go(counter: Counter) -> None:
     assert (none.status, none.body["code"]) == (422, "B5021")
 
 
+def test_rows_that_come_during_an_epoch_are_judged_by_the_bound_that_it_ends_with(counter: Counter) -> None:
+    """The epoch passes over a producer that has been silent: rows of that one are late from then on, not only after the commit."""
+    counter.take(push("Idling", {"bidtime": at("8:00"), "price": 1}, producer="slow"))
+    counter.take(push("Idling", {"bidtime": at("9:00"), "price": 2}, producer="fast"))
+    counter.now += timedelta(seconds=20)
+    counter.take(push("Idling", {"bidtime": at("9:30"), "price": 3}, producer="fast"))
+    waiting = counter.desk.waiting(microseconds(counter.now))
+    clocks = pass_time(waiting.clocks, CATALOG, microseconds(counter.now))
+    bound = clocks.bound("Idling", "bidtime")
+    assert bound == microseconds(datetime.fromisoformat(at("9:30")))
+    (answer,) = counter.take(push("Idling", {"bidtime": at("8:30"), "price": 4}, producer="slow"))
+    counter.desk.committed(waiting, clocks)
+    assert (answer.body["taken"], answer.body["refused"]) == (0, 1)
+    assert "Idling" not in counter.desk.waiting().arrivals(CATALOG)
+
+
 def test_rows_without_rowtime_stay_in_order_when_the_clock_goes_back(counter: Counter) -> None:
     counter.take(push("Orders", {"ticker": "a"}))
     counter.epoch()
@@ -213,6 +230,30 @@ def test_a_full_disk_changes_nothing(counter: Counter, monkeypatch: pytest.Monke
     assert counter.desk.waiting() == before
     assert counter.take(push("Orders", {"ticker": "b"}, key="k"))[0].status == 200
     counter.crash()
+    counter.epoch()
+    assert [r[0] for _, r in counter.stored] == ["a", "b"]
+
+
+def test_a_key_whose_rows_were_not_written_is_not_known_after_a_restart(
+    counter: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new segment begins with the known keys: those of the records that follow must not be there before the records are."""
+    counter.take(push("Orders", {"ticker": "a"}, key="k"))
+    monkeypatch.setattr(journal_module, "SEGMENT_BYTES", 10)
+    write, calls = os.write, []
+
+    def full_at_the_records(file: int, data: Any) -> int:
+        calls.append(len(data))
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, "full")
+        return write(file, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full_at_the_records)
+        assert counter.take(push("Orders", {"ticker": "b"}, key="l"))[0].status == 507
+    counter.crash()
+    for ticker, key in (("a", "k"), ("b", "l"), ("b", "l")):
+        assert counter.take(push("Orders", {"ticker": ticker}, key=key))[0].status == 200
     counter.epoch()
     assert [r[0] for _, r in counter.stored] == ["a", "b"]
 
