@@ -5,7 +5,7 @@ In: ids and plan nodes. Out: the relation behind each, made on first use, with t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from belvedere.catalog import Catalog, ChangeKind, Input, Subscription
 from belvedere.incremental.emission import unsettled_inputs
 from belvedere.incremental.event_time import Clocks, bounds_by_input
 from belvedere.incremental.facts import Partition, base_scan, is_linear, needs_clock
-from belvedere.incremental.final import final_below
+from belvedere.incremental.final import bounds_of_stage, final_below, settled, slots_known
 from belvedere.incremental.options import Options
 from belvedere.incremental.pipeline import (
     CHANGES,
@@ -29,6 +29,7 @@ from belvedere.incremental.pipeline import (
     Stage,
 )
 from belvedere.incremental.rewrite import inline, push_down, replace_scans
+from belvedere.plan.bounds import Bounds, bounds_of
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import carry_keys, keep_columns
 from belvedere.plan.nodes import Expr, Join, JoinKind, Node, Scan, Values
@@ -82,12 +83,13 @@ class Builder:
         self.own: dict[Node, Relation] = {}
         self.stored_ids = frozenset(stored)
         self.choose = choose
+        self.unsettled = unsettled_inputs(catalog, options.forget)
+        self._bounds: dict[str, Bounds] = {}
 
     def pipeline(self) -> Pipeline:
         relations = {n: replace(d.relation, paths=tuple(d.paths)) for n, d in self.drafts.items()}
         served = {i: self.names[i] for i in self.stored_ids if i in self.names}
-        unsettled = unsettled_inputs(self.catalog, self.options.forget)
-        made = Pipeline(relations, tuple(self.stages), served, unsettled, self.options.cost)
+        made = Pipeline(relations, tuple(self.stages), served, self.unsettled, self.options.cost)
         found = final_below(made, bounds_by_input(self.catalog, Clocks()).__getitem__)
         for name, columns in found.items():
             known = relations[name]
@@ -260,6 +262,17 @@ class Builder:
         if is_linear(node) or (isinstance(node, Join) and node.kind is JoinKind.INNER and not needs_clock(node)):
             return all(self.grows(i) for i in node.inputs)
         return isinstance(node, Values)
+
+    def bounds_of(self, operator: Node, slots: tuple[Slot, ...]) -> Bounds:
+        """The columns of an operator over slots that can come to have a bound; none has come yet."""
+        return bounds_of(operator, slots_known(slots, self.bounds()))
+
+    def bounds(self) -> Mapping[str, Bounds]:
+        """The same of every relation made so far."""
+        inputs = settled(self.unsettled, bounds_by_input(self.catalog, Clocks()).__getitem__)
+        for stage in self.stages[len(self._bounds) :]:
+            self._bounds[stage.output] = bounds_of_stage(stage, inputs, self._bounds)
+        return self._bounds
 
     def hash_changes(self, source: Node, slots: tuple[Slot, ...], partition: Partition) -> tuple[Slot, ...]:
         """Let the changes of a relation that only grows carry the hash of the group: it saves the query that finds the groups."""

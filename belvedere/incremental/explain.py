@@ -14,7 +14,8 @@ from belvedere.incremental.emission import EMITTED, GROUPS
 from belvedere.incremental.event_time import Clocks, bounds_by_input
 from belvedere.incremental.final import held_by
 from belvedere.incremental.pipeline import STATE, WAITING, Pipeline, Relation, Rule, Stage
-from belvedere.incremental.state_bounds import bound_of
+from belvedere.incremental.state_bounds import bound_of, operator_of
+from belvedere.plan.nodes import Join
 
 RULES = {
     Rule.INGEST: "taken in",
@@ -126,15 +127,25 @@ def _event_times(name: str, catalog: Catalog, pipeline: Pipeline) -> list[str]:
 
 def _why_kept(name: str, catalog: Catalog, pipeline: Pipeline) -> str:
     """Why no bound frees a relation of an operator's own; nothing where there is no event time behind it."""
+    known = bounds_by_input(catalog, Clocks()).__getitem__
     timed = _timed_inputs(name, catalog, pipeline)
-    users = held_by(pipeline, bounds_by_input(catalog, Clocks()).__getitem__, name)
+    users = held_by(pipeline, known, name)
     if not timed or not users:
         return ""
     changing = [t.name for t in timed if t.id in pipeline.unsettled]
-    why = (
-        f"rows of {', '.join(changing)} may change below any" if changing else f"{', '.join(users)} needs all rows, however old"
-    )
-    return f"; no bound frees it: {why}"
+    if changing:
+        return f"; no bound frees it: rows of {', '.join(changing)} may change below any"
+    hint = next((h for s in pipeline.stages if s.output in users and (h := _limit(s, catalog, pipeline))), "")
+    return f"; no bound frees it: {', '.join(users)} needs all rows, however old{hint}"
+
+
+def _limit(stage: Stage, catalog: Catalog, pipeline: Pipeline) -> str:
+    """What to write so that bounds free both sides of a join; nothing for other operators, or where a side has no event time."""
+    times = [_event_times(s.relation, catalog, pipeline) for s in stage.slots]
+    if not isinstance(operator_of(stage), Join) or len(times) != 2 or not all(times):
+        return ""
+    (one, *_), (other, *_) = times
+    return f" (its ON may limit them: {other} BETWEEN {one} AND {one} + INTERVAL ...)"
 
 
 def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipeline) -> StateExplanation:
@@ -146,7 +157,7 @@ def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipelin
         bound = f"rows leave once {' or '.join(relation.final)} is below its bound, which follows {behind}"
     elif settling is not None:
         bound = f"rows leave once all windows with them end below the bound on {settling.resume.column}, which follows {behind}"
-    elif relation.view is None and relation.name != stage.state and "nothing bounds" in bound:
+    elif not pipeline.is_served(relation.name) and relation.name != stage.state and "nothing bounds" in bound:
         bound += _why_kept(relation.name, catalog, pipeline)
     return StateExplanation(relation.name, relation.schema.names, paths, bound)
 

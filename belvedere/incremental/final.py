@@ -50,10 +50,11 @@ def final_below(pipeline: Pipeline, inputs: Known, earlier: Callable[[int], Know
     found: Final = {}
     for stage in pipeline.stages:
         if stage.state is not None and stage.partial is not None:
-            groups = bounds_of(stage.partial, _slots_known(stage, bounds))
+            groups = bounds_of(stage.partial, slots_known(stage.slots, bounds))
             found[stage.state] = _times(pipeline.relations[stage.state], groups)
         output = pipeline.relations[stage.output]
-        if stage.rule not in RESULTS and output.view is None and output.stored and stage.output not in found:
+        private = stage.rule not in RESULTS and not pipeline.is_served(stage.output)
+        if private and output.stored and stage.output not in found:
             found[stage.output] = _times(output, _least(_needs(pipeline, stage, bounds, inputs, then)))
     return {name: columns for name, columns in found.items() if columns}
 
@@ -63,7 +64,8 @@ def standing_below(pipeline: Pipeline, inputs: Known) -> Final:
     found: Final = {}
     bounds: Mapping[str, Bounds] | None = None
     for stage in pipeline.stages:
-        if join_of(stage) is None or not any(pipeline.relations[s.relation].final for s in stage.slots):
+        touched = (stage.output, *(s.relation for s in stage.slots))
+        if join_of(stage) is None or not any(pipeline.relations[n].final for n in touched):
             continue
         bounds = bounds or _relation_bounds(pipeline, inputs)
         found[stage.output] = standing(stage, bounds[stage.output])
@@ -77,31 +79,36 @@ def held_by(pipeline: Pipeline, inputs: Known, relation: str) -> tuple[str, ...]
     return tuple(dict.fromkeys(s.output for s, slot in users if not _need(s, slot, bounds, inputs)))
 
 
-def settled(pipeline: Pipeline, inputs: Known) -> Known:
+def settled(unsettled: frozenset[str], inputs: Known) -> Known:
     """The bounds of inputs whose rows do not change below them; none of the others."""
-    return lambda i: {} if i in pipeline.unsettled else inputs(i) or {}
+    return lambda i: {} if i in unsettled else inputs(i) or {}
 
 
 def _relation_bounds(pipeline: Pipeline, inputs: Known) -> dict[str, Bounds]:
     """The bounds of every relation's columns, from stage to stage."""
-    known = settled(pipeline, inputs)
+    known = settled(pipeline.unsettled, inputs)
     found: dict[str, Bounds] = {}
     for stage in pipeline.stages:
-        if stage.rule is Rule.INGEST:
-            found[stage.output] = known(stage.output) or {}
-        elif stage.rule is Rule.CLOCK or any(needs_clock(n) for n in stage.plan.walk()):
-            found[stage.output] = {}  # time alone takes rows away
-        elif stage.partial is not None:
-            groups = bounds_of(stage.partial, _slots_known(stage, found))
-            found[stage.output] = bounds_of(stage.plan, lambda _, groups=groups: groups)  # type: ignore[misc]
-        else:
-            found[stage.output] = bounds_of(stage.plan, _slots_known(stage, found))
+        found[stage.output] = bounds_of_stage(stage, known, found)
     return found
 
 
-def _slots_known(stage: Stage, bounds: Mapping[str, Bounds]) -> Known:
+def bounds_of_stage(stage: Stage, inputs: Known, found: Mapping[str, Bounds]) -> Bounds:
+    """The bounds of a stage's output; `found` are those of the relations before it, `inputs` those of settled inputs."""
+    if stage.rule is Rule.INGEST:
+        return inputs(stage.output) or {}
+    if stage.rule is Rule.CLOCK or any(needs_clock(n) for n in stage.plan.walk()):
+        return {}  # time alone takes rows away
+    known = slots_known(stage.slots, found)
+    if stage.partial is None:
+        return bounds_of(stage.plan, known)
+    groups = bounds_of(stage.partial, known)
+    return bounds_of(stage.plan, lambda _: groups)
+
+
+def slots_known(slots: tuple[Slot, ...], bounds: Mapping[str, Bounds]) -> Known:
     """The bounds behind the scans of a stage's plan; its own rows hold nothing back."""
-    relations = {s.name: s.relation for s in stage.slots}
+    relations = {s.name: s.relation for s in slots}
     return lambda scan: bounds.get(relations[scan], {}) if scan in relations else None
 
 
@@ -124,7 +131,7 @@ def _needs(
 
 
 def _replaced(stage: Stage, relation: Relation, bounds: Mapping[str, Bounds]) -> Bounds:
-    """Bounds below which the stage itself writes no row again: key by key it writes all rows of a key, changed or not."""
+    """Bounds below which the stage itself writes no row again: key by key it writes all rows of a key, but those that stand."""
     own = bounds[stage.output]
     if stage.rule in (Rule.WHOLE, Rule.FIRST):
         return {}
@@ -133,11 +140,11 @@ def _replaced(stage: Stage, relation: Relation, bounds: Mapping[str, Bounds]) ->
     if stage.path is None or stage.rule is Rule.SESSIONS:
         return own  # of a session that has ended no row is read to find the others
     keys = {e.name for e in relation.path(stage.path).exprs if isinstance(e, exp.Column)}
-    return {n: b for n, b in own.items() if n in keys}
+    return {n: b for n, b in own.items() if n in keys} | standing(stage, own)
 
 
 def _need(stage: Stage, slot: Slot, bounds: Mapping[str, Bounds], inputs: Known) -> Bounds:
-    known = _slots_known(stage, bounds)
+    known = slots_known(stage.slots, bounds)
     if stage.emission is not None:
         emission = stage.emission
         if emission.at_once:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from belvedere.incremental.builder import Builder, Part
 from belvedere.incremental.facts import Partition, equalities, is_linear, needs_clock
+from belvedere.incremental.final_outer import times_to_carry
 from belvedere.incremental.pipeline import Relation, Rule, Stage
 from belvedere.incremental.rewrite import carry, replace_node
 from belvedere.plan.expressions import column
@@ -27,13 +28,14 @@ def keep_keyed(builder: Builder, plan: Node, top: Node, partition: Partition, pa
     slots, operator = builder.slots(top, partition, part.owner)
     whole = replace_node(plan, top, operator)
     extra = tuple(Item(f"_by{n}", e, t) for n, (e, t) in enumerate(zip(partition.output, partition.types, strict=True)))
-    whole, names = carry(whole, operator, extra)
+    times = times_to_carry(whole, operator, builder.bounds_of(operator, slots)) if isinstance(operator, Join) else ()
+    whole, names = carry(whole, operator, (*extra, *times))
     reason = "key by key: " + (", ".join(e.sql(dialect="spark") for e in partition.output) or "one group")
     if isinstance(top, WindowBlock):
         reason = f"all windows of the changed {', '.join(top.partition)}; {top.found}"
     stage = Stage(part.name, Rule.KEYED, whole, slots, None, part.owner, reason)
     relation = builder.emit(stage, False, part.view)
-    path = builder.drafts[part.name].path(tuple(column(n) for n in names), partition.types)
+    path = builder.drafts[part.name].path(tuple(column(n) for n in names[: len(extra)]), partition.types)
     builder.stages[-1] = replace(stage, path=path)
     return relation
 

@@ -17,7 +17,6 @@ from belvedere.incremental.emission import (
     WAITING_COLUMNS,
     explain_emission,
     plan_emission,
-    unsettled_inputs,
 )
 from belvedere.incremental.event_time import Clocks, bounds_by_input
 from belvedere.incremental.pipeline import WAITING, Relation, Rule, Slot, Stage
@@ -64,8 +63,7 @@ def keep_emission(builder: Builder, plan: Node, top: Emit | InOrder, part: Part)
         above = replace_node(plan, top, Scan(first.name, first.schema))
         return builder.maintain(above, part)
     source = inline(top.input, lambda i: builder.catalog.views[i].plan if i in builder.catalog.views else None)
-    unsettled = unsettled_inputs(builder.catalog, builder.options.forget)
-    emission = plan_emission(top, source, bounds_by_input(builder.catalog, Clocks()), unsettled)
+    emission = plan_emission(top, source, bounds_by_input(builder.catalog, Clocks()), builder.unsettled)
     scan = top.input if isinstance(top.input, Scan) else None
     known = builder.drafts[builder.relation_of_scan(scan)].relation if scan is not None else None
     needs_rows = isinstance(top, Emit) and not emission.at_once

@@ -7,7 +7,6 @@ from dataclasses import replace
 from sqlglot import exp
 
 from belvedere.incremental.builder import Builder, Part
-from belvedere.incremental.emission import unsettled_inputs
 from belvedere.incremental.event_time import Clocks, bounds_by_input
 from belvedere.incremental.facts import Partition, base_scan
 from belvedere.incremental.pipeline import Relation, Rule, Slot, Stage
@@ -36,7 +35,7 @@ def settled_source(builder: Builder, node: Node, time: str) -> Node | None:
     views = builder.catalog.views
     source = inline(node, lambda i: views[i].plan if i in views else None)
     scanned = {n.relation for n in source.walk() if isinstance(n, Scan)}
-    if scanned & unsettled_inputs(builder.catalog, builder.options.forget):
+    if scanned & builder.unsettled:
         return None
     known = bounds_by_input(builder.catalog, Clocks()).__getitem__
     return source if time in event_time_columns(source, known) else None

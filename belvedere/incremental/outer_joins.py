@@ -15,7 +15,7 @@ from belvedere.incremental.facts import equalities, needs_clock
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Aggregate, Expr, Item, Join, JoinKind, Node, Project, Scan, Union
-from belvedere.schema import Column
+from belvedere.schema import TIMESTAMP, Column
 
 OUTER = (JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
 
@@ -52,19 +52,23 @@ def split_outer(builder: Builder, join: Join, owner: str) -> Node:
     """The pairs as a relation of their own, and beside them the rows of a side that are in none."""
     kept = builder.shared(replace(join, kind=JoinKind.INNER, there=None), owner)
     pairs = Scan(kept.name, kept.schema)
+    times = frozenset(n for n in builder.bounds().get(kept.name, {}) if kept.schema[n].type == TIMESTAMP)
     branches: list[Node] = [Project(pairs, _items(join, set(pairs.schema.names), True))]
     if join.kind in (JoinKind.LEFT, JoinKind.FULL):
-        branches.append(_alone(join, join.left, pairs))
+        branches.append(_alone(join, join.left, pairs, times))
     if join.kind in (JoinKind.RIGHT, JoinKind.FULL):
-        branches.append(_alone(join, join.right, pairs))
+        branches.append(_alone(join, join.right, pairs, times))
     return Union(tuple(branches), key=join.schema.key)
 
 
-def _alone(join: Join, side: Node, pairs: Scan) -> Node:
-    """The rows of a side that are in no pair; NULLs for the other side's columns."""
+def _alone(join: Join, side: Node, pairs: Scan, times: frozenset[str]) -> Node:
+    """The rows of a side that are in no pair; NULLs for the other side's columns.
+
+    Times with a bound are compared beside the key, which decides: they tell how old the pairs are that rows to come can be in.
+    """
     taken = set(side.schema.names)
     items, tests = [], []
-    for name in side.schema.key or ():
+    for name in dict.fromkeys((*(side.schema.key or ()), *(n for n in side.schema.names if n in times))):
         c = side.schema[name]
         fresh = unused_name(name, taken)
         taken.add(fresh)

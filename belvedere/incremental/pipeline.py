@@ -194,6 +194,10 @@ class Pipeline:
     by_cost: bool = True
     """Whether keyed operators and joins are recomputed whole in epochs in which most of their input changes."""
 
+    def is_served(self, relation: str) -> bool:
+        """Whether somebody outside the pipeline reads a relation: then its rows are results."""
+        return relation in self.served.values()
+
     @property
     def reads_clock(self) -> bool:
         """Whether time alone changes some view, so that the clock must start epochs."""

@@ -49,7 +49,7 @@ def _rows(relation: Relation, stage: Stage, pipeline: Pipeline) -> str:
         return "nothing bounds it: rows only arrive"
     if stage.rule is Rule.INGEST:
         return "the view's own rows"
-    operator = _operator(stage)
+    operator = operator_of(stage)
     if relation.name == stage.state:
         groups = relation.schema.key or ()
         kept = f"a row for each group by {', '.join(groups)}" if groups else "one row"
@@ -75,7 +75,7 @@ def _growing_inputs(stage: Stage, pipeline: Pipeline) -> tuple[str, ...]:
 
 def _slots_that_count(stage: Stage) -> tuple[str, ...]:
     """The relations of which more rows may be more rows of the stage."""
-    operator = _operator(stage)
+    operator = operator_of(stage)
     names = {s.name for s in stage.slots}
     if isinstance(operator, Join) and operator.kind in ONE_SIDED:
         names &= {n.relation for n in operator.left.walk() if isinstance(n, Scan)}
@@ -85,7 +85,7 @@ def _slots_that_count(stage: Stage) -> tuple[str, ...]:
 def _is_bounded(stage: Stage, pipeline: Pipeline) -> bool:
     """Whether the number of rows does not follow that of the inputs' rows: one group, the first so many, or those of a time."""
     relation = pipeline.relations[stage.output]
-    operator = _operator(stage)
+    operator = operator_of(stage)
     if stage.rule is Rule.CLOCK:
         return LEAVE in relation.ranges
     if stage.rule is Rule.MERGE or isinstance(operator, Aggregate):
@@ -94,7 +94,7 @@ def _is_bounded(stage: Stage, pipeline: Pipeline) -> bool:
     return isinstance(operator, TopK) and operator.limit is not None and not operator.partition
 
 
-def _operator(stage: Stage) -> Node:
+def operator_of(stage: Stage) -> Node:
     """The first operator below the linear ones."""
     node = stage.plan
     while is_linear(node) and len(node.inputs) == 1:
