@@ -26,6 +26,8 @@ UNITS = {
     for name in (unit, unit + "S")
 }
 ROUNDING = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+EMIT_FORMS = "write EMIT STREAM, or EMIT [STREAM] with AFTER WATERMARK, AFTER DELAY d, or AFTER DELAY d AND AFTER WATERMARK"
+
 AFTER_ITEMS = {
     TokenType.FROM,
     TokenType.WHERE,
@@ -228,6 +230,9 @@ class SqrlParser(PositionedParser):
         query = super()._parse_query_modifiers(this)
         if isinstance(query, exp.Query) and self._at_emit():
             query.set("emit", self._parse_emit())
+        elif isinstance(query, (exp.Select, exp.SetOperation)) and self._curr and self._curr.text.upper() == "EMIT":
+            self._refuse_other_clauses()
+            self.refuse("B1001", f"unexpected {shown(self._next)} after EMIT", self._next, hint=EMIT_FORMS)
         return query
 
     def _parse_set_operations(self, this: exp.Expr | None) -> exp.Expr | None:
@@ -258,9 +263,11 @@ class SqrlParser(PositionedParser):
                     self.refuse("B1002", "AFTER DELAY needs an interval", hint="write `AFTER DELAY INTERVAL '6' MINUTES`")
                 emit.set("delay", delay)
             else:
-                self.refuse("B1001", f"expected WATERMARK or DELAY after AFTER, found {shown(self._curr)}")
+                self.refuse("B1001", f"expected WATERMARK or DELAY after AFTER, found {shown(self._curr)}", hint=EMIT_FORMS)
             if not self._match(TokenType.AND):
                 break
+        if self._curr and (self._curr.token_type == TokenType.VAR or self._curr.text.upper() == "AFTER"):
+            self.refuse("B1001", f"unexpected {shown(self._curr)}", hint=EMIT_FORMS)
         return self._covered(emit, first)  # type: ignore[no-any-return]
 
     def _parse_order(self, this: exp.Expr | None = None, skip_order_token: bool = False) -> exp.Expr | None:

@@ -145,6 +145,10 @@ def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, Source]:
         )
     kind = TimeWindowKind(call.args["function"])
     lengths = {n: _length(frame, call, n) for n in ("dur", "hopsize", "offset", "gap") if call.args.get(n) is not None}
+    if kind is TimeWindowKind.CUMULATE and lengths["dur"] % lengths["hopsize"]:
+        raise context.fail(
+            "B5002", "`dur` must be so many times `hopsize`", call.args["dur"], "windows grow by hopsize up to dur"
+        )
     names = ("window_start", "window_end") if call.args.get("flink") else ("wstart", "wend")
     prefix = context.names.fresh(alias)
     start, end = (f"{prefix}.{n}" for n in names)

@@ -148,11 +148,14 @@ def _column(columns: Sequence[Column], name: str, span: Span) -> str:
 
 def read_watermarks(columns: Sequence[Column], clauses: InputClauses, file: str) -> tuple[Watermark, ...]:
     """The event-time columns with their delays."""
-    found = []
+    found: list[Watermark] = []
     for clause in clauses.watermarks:
-        name = _column(columns, clause.column.text, clause.column.span)
+        name, span = _column(columns, clause.column.text, clause.column.span), clause.column.span
         if next(c.type for c in columns if c.name == name) != TIMESTAMP:
-            raise fail("B5001", f"event-time column `{name}` is not a TIMESTAMP", span=clause.column.span)
+            hint = f"declare it so: {name} TIMESTAMP"
+            raise fail("B5001", f"event-time column `{name}` is not a TIMESTAMP", span=span, hint=hint)
+        if any(w.column == name for w in found):
+            raise fail("B1013", f"WATERMARK FOR `{name}` is said twice", span=span, hint="keep one of them")
         idle = clause.idle_after or clauses.idle_after
         found.append(Watermark(name, _delay(clause.expression, name, file), microseconds(idle) if idle is not None else None))
     return tuple(found)

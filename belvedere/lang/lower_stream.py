@@ -22,7 +22,7 @@ from belvedere.lang.scope import Source
 from belvedere.lang.statements import Emit as EmitClause
 from belvedere.lang.statements import emit_of, is_stream
 from belvedere.lang.stream_joins import joins_streams, windowed_join
-from belvedere.plan.bounds import Bounds, Known, bounds_of, grouping_columns
+from belvedere.plan.bounds import Bounds, Known, bounds_of, grouping_columns, is_time
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import monotone
 from belvedere.plan.nodes import Item, Node, Project, Union
@@ -61,7 +61,7 @@ def _delay(clause: EmitClause, context: Context) -> int | None:
 
 
 def _check_event_time(plan: Node, clause: EmitClause, context: Context) -> None:
-    if not event_time_columns(plan, context):
+    if not any(is_time(plan.schema[n].type) for n in event_time_columns(plan, context)):
         hint = "group by an event-time column or a window of it, and say WATERMARK FOR where the input is defined"
         raise context.fail("B5013", "EMIT AFTER WATERMARK needs an event-time column in the result", clause, hint)
 

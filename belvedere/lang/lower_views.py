@@ -94,7 +94,15 @@ def define_subscription(script: ScriptLowering, statement: CreateSubscription) -
     name = statement.path.text
     plan = _unordered(lower_query(statement.query, context), statement.query, context)
     observed = script.add_view(f"{name}~query", plan, statement.span, None, query=statement.query)
-    columns = [replace(c, hidden=c.hidden) for c in observed.schema]
+    own = (OPERATION, EVENT_TIME, SEQUENCE, OLD)
+    taken = next((c.name for c in observed.schema.visible if c.name in own), None)
+    if taken is not None:
+        message, hint = (
+            f"events have a column `{taken}`, and the query has one already",
+            f"rename it: SELECT {taken} AS first{taken}",
+        )
+        raise context.fail("B5023", message, statement.query, hint)
+    columns = [c for c in observed.schema if c.name not in own]  # a changelog's rows are numbered too
     old = pa.struct([pa.field(c.name, c.type, c.nullable) for c in observed.schema.visible])
     columns += [
         Column(OPERATION, pa.string(), False),

@@ -45,15 +45,19 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     return Typed(found, name not in NEVER_NULL or any(a.nullable for a in arguments))
 
 
+TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "SESSION_WINDOW")
+
+
 def _unknown(scope: TypeScope, expr: exp.Expr) -> BelvedereError:
     shown = _shown(expr)
     known = [n.lower() for n in (*FUNCTIONS, *AGGREGATES, *WINDOW_FUNCTIONS)]
     near = did_you_mean(shown, known, shown=0)
-    hint = (
-        near
-        if near is not None and near.startswith("did")
-        else f"if Spark knows it, say its type: CAST({shown}(...) AS STRING)"
-    )
+    if shown.upper() in TABLE_FUNCTIONS:
+        hint = f"windows stand in FROM: {shown}(data => TABLE(T), timecol => DESCRIPTOR(ts), ...), then GROUP BY wend"
+    elif near is not None and near.startswith("did"):
+        hint = near
+    else:
+        hint = f"if Spark knows it, say its type: CAST({shown}(...) AS STRING)"
     return scope.fail("B3005", f"function `{shown}` is not known", expr, hint)
 
 

@@ -21,7 +21,7 @@ from belvedere.spark.stages import Context, stored_schema, weighted_stream
 
 
 def run_events(prepared: PreparedStage, context: Context) -> Rows | None:
-    """The events of this epoch, appended to the subscription's relation in the order of the rows' keys."""
+    """The events of this epoch, appended to the subscription's relation in the order of `matching`."""
     slot, _ = prepared.slots[0]
     (delta,) = context.deltas_of(prepared)
     if delta is None:
@@ -55,9 +55,10 @@ def run_events(prepared: PreparedStage, context: Context) -> Rows | None:
 
 
 def matching(delta: pa.Table, on: ChangeKind) -> tuple[pa.Table, pa.Table]:
-    """The rows that make events, in the order of their keys, and (for CHANGE) their old rows side by side."""
-    new = delta.filter(pc.greater(delta[WEIGHT], 0)).sort_by(KEY)
-    old = delta.filter(pc.less(delta[WEIGHT], 0)).sort_by(KEY)
+    """The rows that make events and (for CHANGE) their old rows side by side: by their keys, those of a changelog by their numbers."""
+    order = [(n, "ascending") for n in (SEQUENCE, KEY) if n in delta.schema.names]
+    new = delta.filter(pc.greater(delta[WEIGHT], 0)).sort_by(order)
+    old = delta.filter(pc.less(delta[WEIGHT], 0)).sort_by(order)
     if on is ChangeKind.ADD:
         return new.filter(pc.invert(pc.is_in(new[KEY], value_set=combined(old[KEY])))), old.slice(0, 0)
     if on is ChangeKind.DELETE:

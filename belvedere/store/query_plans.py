@@ -96,8 +96,9 @@ class _Plans:
     def select(self, node: Node) -> str:
         printer = _NODES.get(type(node))
         if printer is None:
-            what = type(node).__name__.lower()
-            raise fail("B8020", f"a {what} cannot be computed when it is read", hint="compute it in a view, and query the view")
+            what = type(node).__name__
+            what = "EMIT" if what == "Emit" else "SELECT STREAM" if what == "InOrder" else f"a {what.lower()}"
+            raise fail("B8020", f"{what} cannot be computed when it is read", hint="compute it in a view, and query the view")
         return printer(self, node)
 
     def source(self, node: Node, alias: str = "i") -> str:

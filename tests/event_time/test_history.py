@@ -43,7 +43,7 @@ def bag(rows: list[dict[str, Any]]) -> list[str]:
 
 def feed(wb: Workbench, epoch: int, random: Random) -> None:
     wb.clock(f"2020-01-01 {8 + epoch // 6:02}:{epoch % 6 * 10:02}:00")
-    if random.random() < 0.7:
+    if random.random() < 0.7 or epoch == 0:
         items = random.sample(range(5), 2)
         wb.insert("Items", [{"item": i, "name": random.choice("xyz"), "price": random.random()} for i in items])
     if random.random() < 0.3 and wb.rows("Items"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -128,6 +129,23 @@ def check_log(log: list[dict[str, Any]], group: str) -> None:
         seen[row[group]] += 1
 
 
+def left(log: list[dict[str, Any]], wend: Any, at_: Any) -> Counter[str]:
+    """The rows of a group that a changelog leaves at a time."""
+    return folded([r for r in log if r["wend"] == wend and r["ptime"] <= at_])
+
+
+def check_delay(log: list[dict[str, Any]], later: list[dict[str, Any]], delay: timedelta) -> None:
+    """Emissions of a group are at least the delay apart; what is shown was the case no longer ago than that."""
+    for wend in {r["wend"] for r in log}:
+        times = sorted({r["ptime"] for r in later if r["wend"] == wend})
+        assert all(b - a >= delay for a, b in pairwise(times)), wend
+        changes = sorted({r["ptime"] for r in log if r["wend"] == wend})
+        for now in sorted({*times, *changes, *(t + delay for t in changes)}):
+            recent = [now - delay, *(t for t in changes if now - delay < t <= now)]
+            shown = left(later, wend, now)
+            assert any(shown == left(log, wend, t) for t in recent), (wend, now)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", [1])
 def test_bounds_epochs_and_restarts_never_change_results(spark: Any, store: str, seed: int) -> None:
@@ -147,6 +165,7 @@ def test_bounds_epochs_and_restarts_never_change_results(spark: Any, store: str,
                 assert folded(log) == bag(fine.rows(table)), view
         for view in ("Log", "Rated", "Later", "Once"):
             check_log(fine.rows(view), "wend")
+        check_delay(fine.rows("Log"), fine.rows("Later"), timedelta(minutes=4))
         once = fine.rows("Once")
         assert not any(r["undo"] for r in once)
         assert len({(r["wend"], r["item"]) for r in once}) == len(once)
