@@ -63,37 +63,52 @@ def _alternatives(when: Expr | None) -> list[Expr]:
 def _closing(window: WindowBy, item: Item, column: Column) -> Iterator[int]:
     """The places of END's alternatives whose nearest tuple never moves back as the start moves on."""
     assert window.end is not None
+    descending = window.order[0].descending
     for place, when in enumerate(_alternatives(window.end.when)):
         found = classify(replace(window, end=replace(window.end, when=when)), "end", item)
-        if found is not None and found.conjunctions and all(_moves_on(c, item, column.nullable) for c in found.conjunctions):
+        if (
+            found is not None
+            and found.conjunctions
+            and all(moves_on(c, item, column.nullable, descending) for c in found.conjunctions)
+        ):
             yield place
 
 
-def _moves_on(conjunction: Conjunction, item: Item, nullable: bool) -> bool:
-    """Whether an end that one start finds is found, there or earlier, by all starts before it."""
+def moves_on(conjunction: Conjunction, item: Item, nullable: bool, descending: bool) -> bool:
+    """Whether an end that one start finds is found, there or earlier, by all starts before it.
+
+    `nullable`: some tuple may have no order key. `descending`: the key falls from tuple to tuple.
+    """
     if conjunction.known:
         return False
     at_once = len(conjunction.compares) == 1 and not conjunction.local
-    return all(_grows(c, item, nullable, at_once) for c in conjunction.compares)
+    return all(_grows(c, item, nullable, descending, at_once) for c in conjunction.compares)
 
 
-def _grows(compare: Compare, item: Item, nullable: bool, at_once: bool) -> bool:
+def _grows(compare: Compare, item: Item, nullable: bool, descending: bool, at_once: bool) -> bool:
     """Whether a tuple that is far enough for a start is so for all starts before it."""
     if not is_monotone(compare, item) or any(p.sign < 0 for p in compare.searched):
         return False
     counted = compare.searched[0].role == "position"
     if compare.operator == "=":
-        return at_once and counted and all(p.role in ("position", "") for p in compare.known) and _rises(compare.known, item)
+        return (
+            at_once and counted and all(p.role in ("position", "") for p in compare.known) and _moves(compare.known, item, 1, 1)
+        )
     keyed = not counted or any(p.role == "item" for p in compare.known)
     if keyed and nullable:
         return False  # a start without an order key has no end by it
-    return compare.operator in (">", ">=") and _rises(compare.known, item)
+    key = -1 if descending else 1
+    way = 1 if counted else key
+    return compare.operator in ((">", ">=") if way > 0 else ("<", "<=")) and _moves(compare.known, item, way, key)
 
 
-def _rises(parts: tuple[Part, ...], item: Item) -> bool:
-    """Whether a sum over the start never falls from tuple to tuple."""
+def _moves(parts: tuple[Part, ...], item: Item, way: int, key: int) -> bool:
+    """Whether a sum over the start never falls (`way` 1) or never rises (-1) from tuple to tuple; the order key moves by `key`."""
     return all(
-        p.side == "" or (p.sign > 0 and (p.role == "position" or (p.role == "item" and p.expr == item.order))) for p in parts
+        p.side == ""
+        or (p.role == "position" and p.sign == way)
+        or (p.role == "item" and p.expr == item.order and p.sign * key == way)
+        for p in parts
     )
 
 

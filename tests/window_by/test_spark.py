@@ -9,7 +9,6 @@ import pytest
 
 from belvedere.errors import BelvedereError
 from belvedere.lang.window_by_parser import parse_window_query
-from belvedere.spark.window_by import blocks
 from belvedere.spark.window_by.interpret_query import compile_query
 from tests.window_by.paper import close
 
@@ -145,22 +144,3 @@ def test_changed_partitions_are_recomputed_alone(spark: Any, frames: dict[str, A
     assert len({(r["_at_k"], r["_at_o"]) for r in some}) == len(some)
     few = window_rows(spark, block, [frames["t"].where("k = 2").repartition(3)], small=True).collect()
     assert sorted(map(str, few)) == sorted(str(r) for r in everything.collect() if r["_at_k"] == 2)
-
-
-@pytest.mark.parametrize(
-    "framing",
-    [
-        "START AS s WHEN s.v < 60 END NEXT AS n WHEN n.v >= 90",
-        "START AS s AT sp PREV AS b WHEN b.v > s.v ONLY END AT ep WHEN ep - sp = 300",
-    ],
-)
-def test_one_sequence_in_blocks_as_in_one_piece(spark: Any, framing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from belvedere.spark.window_by.run import run_window_query
-
-    frame = spark.range(3_000).selectExpr("(id * 7919) % 3001 AS o", "pmod(xxhash64(id), 100) AS v")
-    text = f"FROM t AS r WINDOW BY w ORDER BY r.o TYPE SLIDING {framing} "
-    text += "SELECT s.o AS o, LEN(w) AS n, ARRAY_SUM(w[*].v) AS total, ARRAY_MEDIAN(w[*].v) AS middle, w[-1].o AS last"
-    monkeypatch.setattr(blocks, "LEAST_HALO", 8)
-    whole = run_window_query(spark, text, {"t": frame}).collect()
-    assert run_window_query(spark, text, {"t": frame}, blocks=4).collect() == whole
-    assert len(whole) > 100

@@ -35,16 +35,21 @@ def duck(text: str) -> str:
     return sqlglot.transpile(text, read="spark", write="duckdb")[0]
 
 
-def run(text: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The query's results over the rows."""
-    plan = plan_of(text)
+def prepared(plan: WindowPlan, rows: list[dict[str, Any]]) -> pa.Table:
+    """The sorted rows with the columns that Spark would prepare."""
     table = pa.table({f"_{n}0": pa.array([r[n] for r in rows], t) for n, t in TYPES.items()})
     with duckdb.connect() as connection:
         connection.register("input", table)
         columns = ", ".join(f"{duck(t)} AS {duck(f'`{c}`')}" for t, c in plan.columns.items())
         order = ", ".join([*(f'"{k}" NULLS FIRST' for k in plan.spec.keys), *(t.replace("`", '"') for t in plan.sort)])
-        prepared = connection.sql(f"SELECT {columns} FROM input ORDER BY {order}").to_arrow_table()
-        found = compute_windows(prepared, plan.spec)
+        return connection.sql(f"SELECT {columns} FROM input ORDER BY {order}").to_arrow_table()
+
+
+def run(text: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The query's results over the rows."""
+    plan = plan_of(text)
+    found = compute_windows(prepared(plan, rows), plan.spec)
+    with duckdb.connect() as connection:
         connection.register("windows", found)
         select = []
         for item in plan.block.select.items:

@@ -28,8 +28,9 @@ ARRAY_CHUNK = 2_000_000  # members of arrays that one batch of the output holds 
 class Finder:
     """Finds the windows of `rows` by a spec."""
 
-    def __init__(self, rows: Rows, spec: KernelSpec):
-        self.rows, self.spec = rows, spec
+    def __init__(self, rows: Rows, spec: KernelSpec, skipped: int = 0):
+        """No window starts in the first `skipped` rows: they are there as neighbours."""
+        self.rows, self.spec, self.skipped = rows, spec, skipped
 
     def windows(self) -> Windows:
         """Rules 4 to 7 and 10."""
@@ -41,7 +42,9 @@ class Finder:
             mask = np.zeros(self.rows.count, np.bool_)
             mask[self.rows.begins] = True
             return mask
-        return self.rows.mask(self.spec.start.local)
+        mask = self.rows.mask(self.spec.start.local)
+        mask[: self.skipped] = False
+        return mask
 
     def unlabelled(self) -> Windows:
         mask = self.starts()
@@ -234,19 +237,18 @@ def compute_windows(table: pa.Table, spec: KernelSpec) -> pa.Table:
     return pa.concat_tables(batches) if len(batches) > 1 else batches[0]
 
 
-def block_windows(table: pa.Table, spec: KernelSpec, own: tuple[int, int], before: int, last: bool) -> tuple[pa.Table, bool]:
-    """The SLIDING windows that start in rows [own[0], own[1]) of a piece of one sorted partition, and whether all are known.
+def block_windows(table: pa.Table, spec: KernelSpec, own: tuple[int, int], before: int, last: bool, skipped: int) -> pa.Table:
+    """The windows that start in rows [own[0], own[1]) of a piece of one sorted partition.
 
-    `before` rows of the partition lie before the piece (whose first row is the neighbour of the first own one, where there is one), and
-    none after it if `last`. Windows whose END is not in the piece are left out unless it is the last.
+    `before` rows of the partition lie before the piece, and none after it if `last`. The first `skipped` rows are there as neighbours:
+    the search begins behind them. Raises `ValueError` where a window may end behind the piece.
     """
     rows = Rows(table, (), before)
-    found = Finder(rows, replace(spec, only=False)).windows()
+    found = Finder(rows, replace(spec, only=False), skipped).windows()
     found = found.take((found.start >= own[0]) & (found.start < own[1]))
-    known = np.ones(len(found), np.bool_) if last else found.closed & (found.end < rows.count - 1)
-    complete = bool(known.all())
-    found = found.take(known & found.closed if spec.only else known)
-    return written(rows, found, spec), complete
+    if not last and not (found.closed & (found.end < rows.count - 1)).all():
+        raise ValueError("a window ends behind the rows that its block knows")
+    return written(rows, found.take(found.closed) if spec.only else found, spec)
 
 
 def window_tables(table: pa.Table, spec: KernelSpec) -> Iterator[pa.Table]:

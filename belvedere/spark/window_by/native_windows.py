@@ -63,7 +63,7 @@ class _Native:
     def growing(self, schema: pa.Schema) -> DataFrame:
         """START UNBOUNDED, END at the label: each row's aggregates over all rows up to it."""
         label, end = self.spec.label, self.spec.end
-        if self.spec.tumbling or label is None or end is None or not self.spec.start.unbounded or _distance(end, "label") != 0:
+        if self.spec.tumbling or label is None or end is None or not self.spec.start.unbounded or distance(end, "label") != 0:
             raise _Kernels
         until = self.window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
         position = F.row_number().over(self.window).cast("bigint")
@@ -98,7 +98,7 @@ class _Native:
         if not spec.tumbling or spec.start.unbounded or spec.start.local or spec.start.search or spec.start.scan or end is None:
             raise _Kernels
         at, last, number = fresh("at"), fresh("last"), fresh("number")
-        length = _distance(end, "start")
+        length = distance(end, "start")
         ends, numbered = (None, None) if length is None else (None, F.expr(f"(`{at}` - 1) DIV {length + 1}"))
         if numbered is None:
             ends = self._end(end)
@@ -212,7 +212,7 @@ class _Native:
         return total
 
 
-def _distance(end: BoundarySpec, side: str) -> int | None:
+def distance(end: BoundarySpec, side: str) -> int | None:
     """How many tuples after `side` END is, where it says just that."""
     if end.search is None or len(end.search) != 1 or end.search[0].known or end.search[0].local:
         return None

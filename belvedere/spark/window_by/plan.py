@@ -15,11 +15,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.lang.window_by import Block, Expr
-from belvedere.lang.window_by_classes import (
-    Item,
-    Search,
-    item_expression,
-)
+from belvedere.lang.window_by_blocks import closing_of
+from belvedere.lang.window_by_classes import Item, Search, item_expression
 from belvedere.spark.window_by import specs
 from belvedere.spark.window_by.native import translate
 from belvedere.spark.window_by.plan_boundaries import BoundaryPlanner
@@ -42,8 +39,15 @@ class WindowPlan:
     variables: Mapping[str, Value]
     start: Search | None
     end: Search | None
+    item: Item
     identity: tuple[str, ...] = ()
     """The output's columns with the identity of each window's label or start."""
+
+    def closing(self, nullable: bool) -> tuple[int, ...]:
+        """The places of END's alternatives that never move back as the start moves on; `nullable` as in `moves_on`."""
+        window = self.block.window
+        assert window is not None
+        return () if self.end is None else closing_of(self.end, window, self.item, nullable)
 
 
 class Planner(BoundaryPlanner):
@@ -69,7 +73,7 @@ class Planner(BoundaryPlanner):
         keys = tuple(self.column(k) for k in self.key_columns())
         spec = specs.KernelSpec(keys, window.tumbling, window.only, label, start, end, outputs, fresh("pos"))
         gathered = tuple(o.output for o in own)
-        return WindowPlan(spec, self.columns, self.types, self.sorting(), block, self.after, starting, ending, gathered)
+        return WindowPlan(spec, self.columns, self.types, self.sorting(), block, self.after, starting, ending, item, gathered)
 
     def identified(self, side: str) -> tuple[specs.Gather, ...]:
         """The columns of identity at the label or start of each window."""

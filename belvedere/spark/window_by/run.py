@@ -48,8 +48,9 @@ def run_window_query(
 ) -> DataFrame:
     """The query's results: the fields of objects as columns, other values as one column `value`.
 
-    With `blocks`, SLIDING windows over one sequence (no PARTITION BY, no LABEL) are found in so many parallel blocks; Spark jobs then run
-    while the DataFrame is made. With another `spread` the rows come in any order, which saves a pass over the rows.
+    A partition that is much longer than a core's share of the rows is cut into blocks, where its windows can be found block by block; some
+    Spark jobs then run while the DataFrame is made, one (a sample) in every case where there may be rows enough. With `blocks` the longest
+    partition is cut into so many, if it can; 1 never cuts any. With another `spread` the rows come in any order, which saves a pass.
     """
     query = parse_window_query(text)
     known = {n: Table(t) for n, t in tables.items()}

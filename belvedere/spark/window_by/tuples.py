@@ -70,7 +70,7 @@ class Tuples:
         blocks: int | None = None,
         spread: Spread = Spread.ORDERED,
     ):
-        """`kernels` False leaves all to the interpreter; `blocks` cuts a sequence without PARTITION BY for parallel work."""
+        """`kernels` False leaves all to the interpreter; `blocks` as in `run_window_query`."""
         self.spark, self.known, self.kernels, self.blocks, self.spread = spark, known, kernels, blocks, spread
         self.limits = False  # whether some LIMIT needs the order of rule 10 as columns
 

@@ -16,7 +16,9 @@ from sqlglot import exp
 
 from belvedere.lang.window_by import Block, OrderKey
 from belvedere.lang.window_by_types import Typing
-from belvedere.spark.window_by.blocks import can_split, windows_by_blocks
+from belvedere.spark.window_by.blocks import windows_by_blocks
+from belvedere.spark.window_by.cuts import around, is_in
+from belvedere.spark.window_by.giant import cut_giant
 from belvedere.spark.window_by.layout import columns_of, layout_of, leaf_value
 from belvedere.spark.window_by.native_windows import native_windows
 from belvedere.spark.window_by.plan import Planner, WindowPlan
@@ -62,18 +64,12 @@ def windowed(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> 
 def by_kernel(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], plan: WindowPlan, names: Names) -> Result:
     """Boundaries and aggregates by kernels, the rest in Spark SQL over their output."""
     frame = bindings.frame.select(*(F.expr(text).alias(column) for text, column in plan.columns.items()))
-    split = tuples.blocks is not None and can_split(plan.spec)
-    ordered = tuples.limits or split
+    ordered = tuples.limits
     spec = plan.spec if ordered else replace(plan.spec, ordered=False)
     schema = output_schema(plan, spec, arrow_schema(frame))
-    if split:
-        found = windows_by_blocks(frame, spec, sort_columns(plan.sort), schema, tuples.blocks or 1)
-    else:
-        sort = sort_columns(plan.sort)
-        placed = laid_out(tuples, frame, spec.keys, sort)
-        free = tuples.spread is Spread.HASHED  # Spark lays the rows out as its own operators want them
-        native = native_windows(frame if free else placed, spec, sort, schema, in_order=not free and not ordered)
-        found = native if native is not None else placed.mapInArrow(windows_in_batches(spec, schema), spark_schema(schema))
+    found = in_blocks(tuples, frame, plan, spec, schema)
+    if found is None:
+        found = in_one_task(tuples, frame, plan, spec, schema)
     order = order_of(keys, plan.spec.position)
     outside = {n: literal_or_none(v) for n, v in names.constants.items()}
     variables = {**{n: v for n, v in outside.items() if v is not None}, **plan.variables}
@@ -82,6 +78,35 @@ def by_kernel(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], plan: W
     if plan.block.window_having is not None:
         result = tuples.filtered(result, plan.block.window_having, names)
     return tuples.selected(result, plan.block.select, names)
+
+
+def in_one_task(tuples: Tuples, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, schema: pa.Schema) -> DataFrame:
+    """Each partition's windows by one task."""
+    sort = sort_columns(plan.sort)
+    placed = laid_out(tuples, frame, spec.keys, sort)
+    free = tuples.spread is Spread.HASHED  # Spark lays the rows out as its own operators want them
+    native = native_windows(frame if free else placed, spec, sort, schema, in_order=not free and not spec.ordered)
+    return native if native is not None else placed.mapInArrow(windows_in_batches(spec, schema), spark_schema(schema))
+
+
+def in_blocks(tuples: Tuples, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, schema: pa.Schema) -> DataFrame | None:
+    """The windows where one partition is done by many tasks; None where none is."""
+    if tuples.spread is Spread.SINGLE or tuples.blocks == 1:
+        return None
+    sort = sort_columns(plan.sort)
+    native = native_windows(frame, spec, sort, schema, in_order=False) is not None
+    cut = cut_giant(tuples.spark, frame, plan, spec, tuples.blocks, native)
+    if cut is None:
+        return None
+    rows = frame.where(is_in(spec.keys, cut.giant)) if spec.keys else frame
+    found = windows_by_blocks(rows, spec, cut.lead, sort, schema, cut.cuts)
+    if not spec.keys:
+        return found
+    if tuples.spread is Spread.HASHED or tuples.limits:
+        return found.unionAll(in_one_task(tuples, frame.where(~is_in(spec.keys, cut.giant)), plan, spec, schema))
+    before, behind = (frame.where(c) for c in around(spec.keys, cut.giant))  # in the order of the partitions
+    parts = (in_one_task(tuples, f, plan, spec, schema) for f in (before, behind))
+    return next(parts).unionAll(found).unionAll(next(parts))
 
 
 def by_interpreter(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], block: Block, names: Names) -> Result:

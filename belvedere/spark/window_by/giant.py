@@ -1,0 +1,83 @@
+"""Whether one partition of a query is done by many tasks.
+
+In: the rows and a `WindowPlan`. Out: the `Cuts` of a partition that is much longer than a core's share, where its windows can be found
+block by block and that is no slower; None for one task per partition. Spark jobs run here: see `cuts`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from belvedere.spark.window_by.cuts import (
+    BLOCK_ROWS,
+    RATE,
+    SAMPLED,
+    Cuts,
+    Giant,
+    Lead,
+    cut,
+    find_giant,
+    is_in,
+    lead_of,
+    sampled,
+)
+from belvedere.spark.window_by.margins import Ends, can_cut
+from belvedere.spark.window_by.native_windows import distance
+from belvedere.spark.window_by.plan import WindowPlan
+from belvedere.spark.window_by.relation import arrow_schema, sort_columns
+from belvedere.spark.window_by.specs import KernelSpec
+
+NATIVE_CORES = 4
+"""With fewer cores Spark's own operators in one task are as fast as the kernels in blocks."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The partition that is cut, by which key and where."""
+
+    giant: Giant
+    lead: Lead
+    cuts: Cuts
+
+
+def cut_giant(
+    spark: SparkSession, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, blocks: int | None, native: bool
+) -> Cut | None:
+    """The cuts of the longest partition: into so many `blocks`, or where that is worth it.
+
+    `native`: Spark's own operators can do it in one task.
+    """
+    lead = lead_of(plan.sort, arrow_schema(frame))
+    ends = Ends(plan.closing(nullable=False), window_length(spec))
+    if lead is None or not can_cut(spec, ends):
+        return None
+    forced = blocks is not None
+    if blocks is not None:
+        given = sampled(frame, spec.keys, lead, RATE)
+        if given is None or len(given[0].marks) < SAMPLED * blocks:
+            given = sampled(frame, spec.keys, lead, 1)
+        giant = given[0] if given is not None else None
+    else:
+        cores = spark.sparkContext.defaultParallelism
+        giant = None if cores < NATIVE_CORES and native else find_giant(frame, spec.keys, lead, cores)
+        blocks = cores if giant is None else cores * -(-giant.rows // (cores * BLOCK_ROWS))
+    if giant is None:
+        return None
+    own = frame.where(is_in(spec.keys, giant)) if spec.keys else frame
+    if plan.closing(nullable=True) != ends.closing and own.where(lead.column.isNull()).limit(1).count():
+        ends = Ends(plan.closing(nullable=True), ends.length)  # tuples without an order key have no end by it
+        if not can_cut(spec, ends):
+            return None
+    cuts = cut(own, spec, lead, sort_columns(plan.sort), giant, blocks, ends, free=forced)
+    return None if cuts is None else Cut(giant, lead, cuts)
+
+
+def window_length(spec: KernelSpec) -> int | None:
+    """The length of all TUMBLING windows, where every tuple is a START and END counts from it."""
+    start = spec.start
+    if not spec.tumbling or start.local or start.search or start.scan or start.unbounded or spec.end is None:
+        return None
+    length = distance(spec.end, "start")
+    return None if length is None else length + 1

@@ -1,0 +1,117 @@
+"""How many rows around a cut of a sequence its neighbours must know: so that each block finds its own windows alone.
+
+In: the sorted rows around a cut, a `KernelSpec`, and which alternatives of END never move back as the start moves on. Out: from which row
+on the block behind the cut must look, or None where more rows are needed. Nothing is run on Spark.
+
+Behind the cut: a window that starts before it ends no later than the one that starts at the last row before the cut, by an alternative
+that never moves back. So that one's end, with the row after it (NEXT), is enough for all of them. Before the cut: SLIDING windows and
+those without END depend on no other; TUMBLING ones on where the last one ended. That is known after a row at which every open window
+ends (an alternative of END on this row alone), at the partition's first row, and where all windows have one length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from belvedere.spark.window_by.kernel import Finder
+from belvedere.spark.window_by.rows import Rows, Windows
+from belvedere.spark.window_by.specs import BoundarySpec, CompareSpec, Junction, KernelSpec, Mask, Place
+
+
+@dataclass(frozen=True)
+class Margin:
+    """The rows around a cut in order, `cut` of them before it, and the position of the first (from 0).
+
+    `first`, `last`: none of the partition's rows lie before, or behind them.
+    """
+
+    table: pa.Table
+    cut: int
+    position: int
+    first: bool
+    last: bool
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What is known of END: the places of its alternatives that never move back, and the windows' length where all have one."""
+
+    closing: tuple[int, ...]
+    length: int | None = None
+
+
+def can_cut(spec: KernelSpec, ends: Ends) -> bool:
+    """Whether blocks can find their windows alone, given the rows around them."""
+    if spec.label is not None or spec.start.unbounded:
+        return False
+    if spec.end is None:
+        return True
+    if spec.end.unbounded or spec.end.search is None or not ends.closing:
+        return False
+    return not spec.tumbling or ends.length is not None or bool(_at_once(spec, ends))
+
+
+def counts_rows(spec: KernelSpec, ends: Ends) -> bool:
+    """Whether the rows' positions in the partition matter: for a condition (differences too) or in the output."""
+    boundaries = [b for b in (spec.start, spec.end) if b is not None]
+    parts = [p for b in boundaries for c in b.search or () for x in c.compares for p in (*x.searched, *x.known)]
+    masks: list[Mask] = [
+        m for b in boundaries for m in (*b.local, *(m for c in b.search or () for m in (*c.local, *(k for _, k in c.known))))
+    ]
+    while masks:
+        mask = masks.pop()
+        if isinstance(mask, Junction):
+            masks += mask.parts
+        elif isinstance(mask, CompareSpec):
+            parts += (*mask.searched, *mask.known)
+    placed = any(isinstance(o, Place) for o in spec.outputs) or spec.ordered or not spec.outputs
+    return placed or ends.length is not None or any(p.role == "position" for p in parts)
+
+
+def _at_once(spec: KernelSpec, ends: Ends) -> Sequence[int]:
+    """The alternatives of END that look at its row and neighbours alone."""
+    assert spec.end is not None
+    return [n for n in ends.closing if not (spec.end.search or ())[n].compares]
+
+
+def begin_of(margin: Margin, spec: KernelSpec, ends: Ends) -> int | None:
+    """The row of the margin where the search for the windows behind the cut begins; None where the margin must be longer."""
+    if not margin.first and margin.cut < 2:  # the last row before the cut, and the one before that
+        return None
+    rows = Rows(margin.table, (), margin.position)
+    if not margin.last and margin.cut and not _settled(margin, rows, spec, ends):
+        return None
+    if not spec.tumbling or spec.end is None:
+        return margin.cut
+    return _resumed(margin, rows, spec, ends)
+
+
+def _settled(margin: Margin, rows: Rows, spec: KernelSpec, ends: Ends) -> bool:
+    """Whether all windows that start before the cut end within the margin."""
+    if spec.end is None:
+        following = rows.mask(spec.start.local)[margin.cut : rows.count - 1]
+        return bool(following.any())
+    alternatives = tuple((spec.end.search or ())[n] for n in ends.closing)
+    every = replace(spec, tumbling=False, only=False, start=BoundarySpec(), end=BoundarySpec(search=alternatives))
+    one, yes = np.array([margin.cut - 1], np.int64), np.ones(1, np.bool_)
+    end, closed = Finder(rows, every).ends(Windows(one, one, one, yes, yes))
+    return bool(closed[0] and end[0] < rows.count - 1)
+
+
+def _resumed(margin: Margin, rows: Rows, spec: KernelSpec, ends: Ends) -> int | None:
+    """The last row at or before the cut where no TUMBLING window is open, whatever came before."""
+    if ends.length is not None:
+        begin = margin.cut - (margin.position + margin.cut) % ends.length
+        return begin if begin > 0 or (begin == 0 and margin.first) else None
+    assert spec.end is not None
+    closes = np.zeros(rows.count, np.bool_)
+    for place in _at_once(spec, ends):
+        closes |= rows.mask((spec.end.search or ())[place].local)
+    if not margin.first:
+        closes[0] = False  # the row before it is not known
+    found = np.flatnonzero(closes[: min(margin.cut, rows.count if margin.last else rows.count - 1)])
+    return int(found[-1]) + 1 if len(found) else 0 if margin.first else None

@@ -1,0 +1,76 @@
+"""One long partition on Spark in blocks: the rows of one task, in their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.spark
+SELECT = (
+    " SELECT s.o AS o, s.k AS k, LEN(w) AS n, ARRAY_SUM(w[*].v) AS total, ARRAY_MEDIAN(w[*].v) AS middle, w[-1].o AS last, "
+)
+FRAMED = {
+    "spells": "ORDER BY r.o TYPE SLIDING START AS s WHEN s.v < 60 END NEXT AS n WHEN n.v >= 90",
+    "counted": "ORDER BY r.o DESC, r.v TYPE SLIDING START AS s AT sp PREV AS b WHEN b.v > s.v ONLY END AT ep WHEN ep - sp = 300",
+    "apart": "ORDER BY r.at TYPE SLIDING START AS s END NEXT AS n WHEN n.at - s.at > duration('PT50H')",
+    "never": "ORDER BY r.name, r.o TYPE SLIDING START AS s WHEN s.v = 7 END AS e WHEN e.v > 100",
+    "tumbling": "ORDER BY r.o TYPE TUMBLING START AS s AT sp WHEN s.v < 60 END NEXT AS n WHEN n.v >= 90 OR n.o < s.o",
+    "pieces": "ORDER BY r.o NULLS LAST TYPE TUMBLING START AS s AT sp END AT ep WHEN ep - sp = 6",
+    "until the next": "ORDER BY r.day, r.o TYPE TUMBLING START AS s AT sp WHEN s.v > 80",
+}
+KEYS = ("", "PARTITION BY r.k ", "PARTITION BY r.k, r.word ")
+
+
+def rows(spark: Any) -> Any:
+    """2,700 of 3,000 rows of one key, between two others."""
+    return spark.range(3_000).selectExpr(
+        "IF(id % 100 = 0, NULL, (id * 7919) % 3001) AS o",
+        "IF(id % 20 = 0, NULL, IF(id % 20 = 1, 9, 5)) AS k",
+        "IF(id % 20 < 2, 'b', 'a') AS word",
+        "pmod(xxhash64(id), 100) AS v",
+        "TIMESTAMP '2020-01-01 00:00:00' + make_dt_interval(0, CAST(id AS INT)) AS at",
+        "date_add(DATE '2020-01-01', CAST(id DIV 7 AS INT)) AS day",
+        "format_string('%06d', id) AS name",
+    )
+
+
+@pytest.mark.parametrize(("number", "name"), enumerate(FRAMED))
+def test_one_partition_in_blocks_as_by_one_task(spark: Any, number: int, name: str) -> None:
+    from belvedere.spark.window_by.run import run_window_query
+
+    place = "sp" if " sp" in FRAMED[name] else "0"
+    text = f"FROM t AS r WINDOW BY w {KEYS[number % 3]}{FRAMED[name]}{SELECT}{place} AS place"
+    whole = run_window_query(spark, text, {"t": rows(spark)}, blocks=1).collect()
+    assert run_window_query(spark, text, {"t": rows(spark)}, blocks=4).collect() == whole, text
+    assert len(whole) > 20
+
+
+def test_long_partitions_are_cut_without_being_asked(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from belvedere.spark.window_by import cuts, giant
+    from belvedere.spark.window_by.run import run_window_query
+
+    monkeypatch.setattr(cuts, "LEAST_ROWS", 1_000)
+    monkeypatch.setattr(cuts, "RATE", 1)
+    found: list[Any] = []
+    cut_giant = giant.cut_giant
+    monkeypatch.setattr(
+        "belvedere.spark.window_by.windowed.cut_giant", lambda *given: found.append(cut_giant(*given)) or found[-1]
+    )
+    frame = rows(spark)
+
+    def is_cut(text: str, table: Any = frame) -> bool:
+        whole = run_window_query(spark, text, {"t": table}, blocks=1).collect()
+        del found[:]
+        assert run_window_query(spark, text, {"t": table}).collect() == whole
+        return found[0] is not None
+
+    head = "FROM t AS r WINDOW BY w PARTITION BY r.k "
+    assert is_cut(head + FRAMED["spells"] + SELECT + "0 AS z")
+    assert found[0].giant.key == (5,)
+    assert len(found[0].cuts.begins) == spark.sparkContext.defaultParallelism + 1
+    assert not is_cut(head.replace("r.k", "r.o % 3") + FRAMED["spells"] + SELECT + "0 AS z")  # no key has most of the rows
+    assert not is_cut(head + FRAMED["never"] + SELECT + "0 AS z")  # windows without end would need all rows
+    assert not is_cut(head + FRAMED["pieces"] + " SELECT sp, ARRAY_COUNT(w[*].v) AS n")  # Spark's own operators do it
+    assert not is_cut(head + FRAMED["spells"] + SELECT + "0 AS z", frame.distinct())  # dear to compute again
+    assert not is_cut(head + FRAMED["spells"] + SELECT + "0 AS z", frame.limit(100))
