@@ -35,12 +35,12 @@ def ranges_of(block: Block, source: Node, row: Type, partition: tuple[str, ...])
     if window.end is not None and window.end.unbounded:
         return None
     roles = {role for _, role in window.variables.values()}
-    column = leading_column(block, window, source)
-    if column is None or not _is_counted(column.type) or (column.nullable and not window.order[0].nulls_come_first):
+    column, key = leading_column(block, window, source), window.order[0]
+    if column is None or not _is_counted(column.type) or (column.nullable and key.nulls_come_first == key.descending):
         return None
     if "position" in roles and not only_distances(block, window, row):
         return None
-    found = Ranges(column.name, "previous" in roles, "next" in roles, window.tumbling)
+    found = Ranges(column.name, "previous" in roles, "next" in roles, window.tumbling, descending=key.descending)
     if window.tumbling:
         return None if found.before else found
     closing = tuple(_closing(window, item_of(block, window, row), column))

@@ -33,16 +33,16 @@ def resume_of(block: Block, source: Node, row: Type) -> Resume | None:
     roles = {role for _, role in window.variables.values()}
     if "previous" in roles or ("position" in roles and not only_distances(block, window, row)):
         return None
-    column = leading_column(block, window, source)
+    column = None if window.order[0].descending else leading_column(block, window, source)
     if column is None or not is_time(column.type) or (column.nullable and window.order[0].nulls_come_first):
         return None  # a later NULL would come before all others
     return Resume(column.name, "next" in roles, window.tumbling)
 
 
 def leading_column(block: Block, window: WindowBy, source: Node) -> Column | None:
-    """ORDER BY's first key where it is a column of the table, ascending."""
+    """ORDER BY's first key where it is a column of the table."""
     key = window.order[0]
-    if key.descending or not isinstance(key.expr, exp.Dot) or not isinstance(key.expr.this, exp.Column):
+    if not isinstance(key.expr, exp.Dot) or not isinstance(key.expr.this, exp.Column):
         return None
     column = source.schema.find(key.expr.expression.name)
     return column if column is not None and key.expr.this.name == block.sources[0].variable.text else None

@@ -43,6 +43,8 @@ class Ranges:
     ahead: bool
     tumbling: bool
     closing: tuple[int, ...] = ()
+    descending: bool = False
+    """Whether ORDER BY's first key falls from tuple to tuple."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from belvedere.spark.exchange import Rows, combined
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.stages import Context, collect_rows, prefers_whole, put_windows, run_keyed, run_whole
 from belvedere.spark.window_by.maintain import window_reach
-from belvedere.spark.window_by.stretch import Stretch, Windows, numbers, placed, sliding, tumbling, windows_of
+from belvedere.spark.window_by.stretch import Stretch, Windows, mirrored, numbers, placed, sliding, tumbling, windows_of
 
 FIRST_ROWS = 4_096
 """So many rows, over all changed partitions, are read before and behind the changes at first."""
@@ -85,7 +85,8 @@ def first_stretches(delta: pa.Table, path: str, order: str, ranges: Ranges) -> l
     rows = max(LEAST_ROWS, FIRST_ROWS // max(1, found.num_rows))
     # the tuple after a start may be a changed one; the last start but one before the change has the last one after it
     back = (2 if ranges.ahead else 1) if ranges.tumbling else rows
-    return [Stretch(r["key"], r["at_min"], r["at_max"], back, rows) for r in found.to_pylist()]
+    edges = [(r["key"], *sorted(mirrored(r[n], ranges.descending) for n in ("at_min", "at_max"))) for r in found.to_pylist()]
+    return [Stretch(key, low, high, back, rows) for key, low, high in edges]
 
 
 def reached_rows(source: Source, ranges: Ranges, order: str, stretches: list[Stretch]) -> tuple[pa.Table, list[pa.Array]]:
@@ -99,7 +100,7 @@ def reached_rows(source: Source, ranges: Ranges, order: str, stretches: list[Str
         for stretch, table in zip(stretches, tables, strict=True):
             chosen = combined(table[KEY])
             if not stretch.is_whole:
-                at, windows = placed(table[order]), next(found)
+                at, windows = placed(table[order], ranges.descending), next(found)
                 span = tumbling(stretch, at, windows, source.stored) if ranges.tumbling else sliding(ranges, stretch, windows)
                 if span is None:
                     longer.append(stretch)
@@ -139,18 +140,21 @@ class _Stored:
 
     def _place(self, relation: str, path: str, column: str, stretch: Stretch, after: bool) -> int | None:
         number, count = (stretch.high, stretch.ahead) if after else (stretch.low, stretch.back)
-        found = self.context.transaction.place(relation, path, stretch.key, column, self._value(number), count, after)
-        return None if found is None else int(numbers(pa.array([found], self.type))[0].as_py())
+        falls = self.reach.ranges.descending
+        found = self.context.transaction.place(relation, path, stretch.key, column, self._value(number), count, after != falls)
+        return None if found is None else mirrored(int(numbers(pa.array([found], self.type))[0].as_py()), falls)
 
     def _value(self, number: int | None) -> Any:
         """An order key as the store takes it."""
         if number is None:
             return None
         type_ = pa.int32() if pa.types.is_date32(self.type) else pa.int64()
-        return pa.array([number], type_).cast(self.type)[0].as_py()
+        return pa.array([mirrored(number, self.reach.ranges.descending)], type_).cast(self.type)[0].as_py()
 
     def _rows(self, stretch: Stretch) -> pa.Table:
         begin, end = self._value(stretch.begin), self._value(stretch.end)
+        if self.reach.ranges.descending:
+            begin, end = end, begin
         order = self.reach.order
         return self.context.transaction.lookup_span(self.slot.relation, self.path, stretch.key, order, begin, end).read_all()
 

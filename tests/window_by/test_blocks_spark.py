@@ -35,7 +35,7 @@ def rows(spark: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize(("number", "name"), enumerate(FRAMED))
+@pytest.mark.parametrize(("number", "name"), list(enumerate(FRAMED)))
 def test_one_partition_in_blocks_as_by_one_task(spark: Any, number: int, name: str) -> None:
     from belvedere.spark.window_by.run import run_window_query
 

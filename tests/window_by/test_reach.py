@@ -45,14 +45,19 @@ class Kept:
         self.largest = 0
 
     def read(self, stretch: Any) -> pa.Table:
-        places = sorted(r["o"] for r in self.rows if r["o"] is not None)
-        before = sorted(o for o in self.starts.values() if o is not None) if self.ranges.tumbling else places
+        falls, none = self.ranges.descending, 1000 if self.ranges.descending else -1000
+
+        def at(order: int | None) -> int:
+            return none if order is None else int(STRETCH.mirrored(order, falls))
+
+        places = sorted(at(r["o"]) for r in self.rows if r["o"] is not None)
+        before = sorted(at(o) for o in self.starts.values() if o is not None) if self.ranges.tumbling else places
         before = [o for o in before if o < stretch.low]
         behind = [o for o in places if o > stretch.high]
         stretch.begin = before[-stretch.back] if len(before) >= stretch.back else None
         stretch.end = behind[stretch.ahead - 1] if len(behind) >= stretch.ahead else None
         low, high = (-1000 if stretch.begin is None else stretch.begin), (1000 if stretch.end is None else stretch.end)
-        found = [r for r in self.rows if low <= (-1000 if r["o"] is None else r["o"]) <= high]
+        found = [r for r in self.rows if low <= at(r["o"]) <= high]
         self.largest = max(self.largest, len(found))
         schema = pa.schema([*TYPES.items(), (KEY, pa.string())])
         return pa.Table.from_pylist([{**r, KEY: str(r["id"])} for r in found], schema)
@@ -157,6 +162,7 @@ def unlabelled(draw: st.DrawFn) -> Framing:
             ("sub", ("field", "end", draw(st.sampled_from(["item", "next"])), "o"), ("field", "start", "item", "o")),
             ("const", 3),
         ),
+        ("compare", ">", ("sub", ("field", "start", "item", "o"), ("field", "end", "item", "o")), ("const", 3)),
         ("compare", "=", ("field", "end", "item", "s"), ("const", "a")),
     ]
     one = draw(st.sampled_from(closing))
@@ -176,17 +182,19 @@ def text_of(framing: Framing) -> str:
     return text
 
 
-@given(st.data(), unlabelled(), st.booleans())
-@settings(max_examples=400, deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
-def test_what_a_change_reaches_is_enough(data: st.DataObject, framing: Framing, nullable: bool) -> None:
-    text = text_of(framing)
+@given(st.data(), unlabelled(), st.booleans(), st.booleans())
+@settings(max_examples=500, deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
+def test_what_a_change_reaches_is_enough(data: st.DataObject, framing: Framing, nullable: bool, falls: bool) -> None:
+    text = text_of(framing).replace("ORDER BY r.o,", "ORDER BY r.o DESC," if falls else "ORDER BY r.o,")
     ranges = lowered(text, nullable)
     if ranges is None:
         event("the whole partition")
         return
     rows, epochs = data.draw(changes(nullable))
     kept = follow(text, ranges, epochs, rows)
-    event(f"{'tumbling' if ranges.tumbling else 'sliding'}: {'windows stayed' if kept else 'all found again'}")
+    event(
+        f"{'falling ' * falls}{'tumbling' if ranges.tumbling else 'sliding'}: {'windows stayed' if kept else 'all found again'}"
+    )
 
 
 HEAD = "FROM rows AS r WINDOW BY w ORDER BY r.o, r.id TYPE "
@@ -202,12 +210,14 @@ CLOSE = {
     "until the next": "TUMBLING START AS s NEXT AS n WHEN n.v > s.v",
     "rises": "TUMBLING START AS s END AS e WHEN e.v > s.v",
     "blocks": "TUMBLING START AS s AT sp END AT ep WHEN ep - sp = 2",
+    "falls apart": "SLIDING START AS s END NEXT AS n WHEN s.o - n.o > 2",
+    "falls in spells": "TUMBLING START AS s WHEN s.v < 3 END NEXT AS n WHEN n.v >= 3",
 }
 
 
 @pytest.mark.parametrize("name", CLOSE)
 def test_each_change_of_one_row(name: str) -> None:
-    text = HEAD + CLOSE[name] + TAIL
+    text = (HEAD.replace("r.o,", "r.o DESC,") if "falls" in name else HEAD) + CLOSE[name] + TAIL
     ranges = lowered(text, nullable=False)
     assert ranges is not None
     values = [1, 2, 4, 0, 3, 5, 2, 1, 0, 4, 2, 2, 5, 1, 3, 0, 1, 4]

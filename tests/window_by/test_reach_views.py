@@ -22,11 +22,13 @@ TAIL = " SELECT s.station, s.o AS first, ARRAY_SUM(w[*].val) AS total, LEN(w) AS
 SLIDING = {
     "Cold": "PARTITION BY g.station ORDER BY g.day, g.o TYPE SLIDING START AS s WHEN s.val < 25 END NEXT AS n WHEN n.val >= 25",
     "Three": "ORDER BY g.o TYPE SLIDING START AS s AT sp PREV AS b WHEN b.val < s.val ONLY END AT ep WHEN ep - sp = 2",
+    "Ago": "PARTITION BY g.station ORDER BY g.o DESC TYPE SLIDING START AS s ONLY END AS e WHEN e.o < s.o - 30 OR e.val = 29",
     "Week": "PARTITION BY g.station ORDER BY g.at TYPE SLIDING START AS s END AS e NEXT AS n WHEN n.at - s.at > duration('P7D')",
 }
 TUMBLING = {
     "Spells": "PARTITION BY g.station ORDER BY g.o TYPE TUMBLING START AS s WHEN s.val < 25 END NEXT AS n WHEN n.val >= 25",
     "Rises": "PARTITION BY g.station ORDER BY g.day, g.o TYPE TUMBLING START AS s END AS e WHEN e.val > s.val",
+    "Fresh": "PARTITION BY g.station ORDER BY g.day DESC, g.o TYPE TUMBLING START AS s WHEN s.val < 25 END NEXT AS n WHEN n.val >= 25",
     "Since": "ORDER BY g.o TYPE TUMBLING START AS s WHEN s.val < 9",
 }
 
@@ -83,7 +85,7 @@ def followed(framed: dict[str, str], seed: int, rows: int, epochs: int, monkeypa
 
 
 def test_a_change_finds_the_windows_again_that_it_can_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    framed = {n: {**SLIDING, **TUMBLING}[n] for n in ("Three", "Week", "Spells")}
+    framed = {n: {**SLIDING, **TUMBLING}[n] for n in ("Three", "Ago", "Fresh")}
     read = followed(framed, 5, 240, 2, monkeypatch)
     assert len(read) == 2 * len(framed)
     assert sorted(read)[len(read) // 2] < 120

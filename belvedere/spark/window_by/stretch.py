@@ -1,7 +1,8 @@
 """The stretch of a partition's rows around a change outside of which no window depends on it.
 
-In: the order keys of the rows in a stretch, as whole numbers, and the reach of the windows in it. Out: between which order keys windows
-may have changed, or None where the stretch must be longer. `belvedere.lang.window_by_ranges` has the reasons.
+In: the order keys of the rows in a stretch, as whole numbers that never fall from row to row (`mirrored` where ORDER BY descends), and the
+reach of the windows in it. Out: between which order keys windows may have changed, or None where the stretch must be longer.
+`belvedere.lang.window_by_ranges` has the reasons.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ LONGER = 8
 class Stretch:
     """The rows of one partition that are read: `back` rows before the change in [`low`, `high`] and `ahead` rows behind it.
 
-    `begin` and `end` are the order keys of the first and the last row; None = the partition's edge. TUMBLING: `back` counts windows.
+    `begin` and `end` are the (mirrored) order keys of the first and the last row; None = the partition's edge. TUMBLING: `back` counts
+    windows.
     """
 
     key: int
@@ -68,19 +70,28 @@ def numbers(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.cast(pa.int64())
 
 
-def placed(column: pa.ChunkedArray | pa.Array) -> Ints:
-    """The same as an array; NULL, which comes first, is LEAST."""
-    found: Ints = np.asarray(pc.fill_null(numbers(column), LEAST), np.int64)
+def mirrored(number: int, descending: bool) -> int:
+    """An order key as a number that does not fall from row to row, and back."""
+    return ~number if descending else number
+
+
+def placed(column: pa.ChunkedArray | pa.Array, descending: bool, nowhere: int | None = None) -> Ints:
+    """Order keys as an array of numbers that do not fall; NULL is `nowhere`, or the edge where it stands: last if they descend."""
+    keys = numbers(column)
+    edge = nowhere if nowhere is not None else GREATEST if descending else LEAST
+    values: Ints = np.asarray(pc.fill_null(keys, 0), np.int64)
+    found: Ints = np.where(np.asarray(pc.is_null(keys)), edge, ~values if descending else values)
     return found
 
 
 def windows_of(table: pa.Table, ranges: Ranges) -> Windows:
     """From the result of `reaches` over one stretch, with `_key`."""
-    table = table.take(pa.array(np.argsort(placed(table[FROM]), kind="stable")))
-    since, keys = placed(table[FROM]), table[KEY].combine_chunks().cast(pa.string())
+    falls = ranges.descending
+    table = table.take(pa.array(np.argsort(placed(table[FROM], falls), kind="stable")))
+    since, keys = placed(table[FROM], falls), table[KEY].combine_chunks().cast(pa.string())
     if TO not in table.column_names:  # without END a window is complete with the next one's start
         return Windows(since, since, since, np.arange(len(since)) < len(since) - 1, keys)
-    to, after = placed(table[TO]), placed(table[AFTER])
+    to, after = placed(table[TO], falls, LEAST), placed(table[AFTER], falls, LEAST)
     return Windows(since, to, after, (to > LEAST) & (after > LEAST) if ranges.ahead else to > LEAST, keys)
 
 
