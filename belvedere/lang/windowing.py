@@ -74,7 +74,7 @@ def _arguments(parser: PositionedParser, function: Token) -> WindowCall:
             call.set("flink", True)
             position += 1
         if call.args.get(key):
-            parser.refuse("B5102", f"argument `{key}` is given twice", at)
+            parser.refuse("B5102", f"argument `{key}` is given twice", at, hint="leave one of them out")
         call.set(key, _value(parser, key))
         if key == "data" and parser._match(TokenType.PARTITION_BY):
             call.set("keys", _partition(parser))

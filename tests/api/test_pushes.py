@@ -7,6 +7,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from belvedere.api.status import status_of
 from belvedere.compiler import compile_script
 from belvedere.errors import fail
 from belvedere.incremental.event_time import Clocks
+from belvedere.incremental.producers import StreamClock, bounded, closed, opened
 from belvedere.intake.desk import Desk
 from belvedere.intake.journal import Position
 from belvedere.intake.wire import DeskServer
+from belvedere.store.protocol import EpochRow
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -160,3 +163,18 @@ def test_the_nearest_name_is_a_hint(client: TestClient) -> None:
 def test_status_before_the_first_epoch() -> None:
     (bid,) = status_of(compile_script(SCRIPT).catalog, None, True)["inputs"]
     assert bid["event_time"] == [{"column": "bidtime", "bound": None, "assumed": False, "held_back_by": [], "producers": []}]
+
+
+def test_status_names_who_holds_a_stream_back_and_accounts_for_rows() -> None:
+    hour = 3_600_000_000
+    clock = bounded(bounded(opened(StreamClock(), "p3", None, 0), "p1", 8 * hour, 0), "p2", 9 * hour, 0)
+    clocks = Clocks().with_clock("Bid", "bidtime", closed(clock, "p3", 0)).counted("Bid", given=7, late=2, malformed=1)
+    row = EpochRow(3, datetime(2020, 1, 1, tzinfo=UTC), bounds=json.loads(json.dumps(clocks.as_document())))
+    (bid,) = status_of(compile_script(SCRIPT).catalog, row, True)["inputs"]
+    assert bid["rows"] == {"in": 7, "used": 4, "late": 2, "malformed": 1}
+    (time,) = bid["event_time"]
+    assert (time["bound"], time["held_back_by"]) == ("1970-01-01T08:00:00Z", ["p1"])
+    assert {p["producer"]: p["bound"] for p in time["producers"]} == {
+        "p1": "1970-01-01T08:00:00Z",
+        "p2": "1970-01-01T09:00:00Z",
+    }

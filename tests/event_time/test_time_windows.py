@@ -8,19 +8,23 @@ from typing import Any
 
 import pytest
 
+from belvedere.compiler import compile_script
+from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.workbench import Workbench
 from tests.event_time.cases import at
 
 START = at("8:00")
 DATA = "data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime)"
-SCRIPT = f"""CREATE STREAM _Bid (n INT, item STRING, bidtime TIMESTAMP, WATERMARK FOR bidtime);
+INPUT = "CREATE STREAM _Bid (n INT, item STRING, bidtime TIMESTAMP, WATERMARK FOR bidtime);"
+SCRIPT = f"""{INPUT}
 tumble := SELECT n, wstart, wend FROM Tumble({DATA}, dur => INTERVAL '10' MINUTES, offset => INTERVAL '3' MINUTES);
 flink := SELECT n, window_start, window_end
          FROM TABLE(TUMBLE(TABLE _Bid, DESCRIPTOR(bidtime), INTERVAL '10' MINUTES, INTERVAL '3' MINUTES));
 hop := SELECT n, wstart, wend
        FROM Hop({DATA}, dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '4' MINUTES, offset => INTERVAL '1' MINUTES);
 gaps := SELECT n, wstart, wend FROM Hop({DATA}, dur => INTERVAL '3' MINUTES, hopsize => INTERVAL '5' MINUTES);
-cumulate := SELECT n, wstart, wend FROM Cumulate({DATA}, dur => INTERVAL '12' MINUTES, hopsize => INTERVAL '4' MINUTES);
+cumulate := SELECT n, wstart, wend
+            FROM Cumulate({DATA}, dur => INTERVAL '12' MINUTES, hopsize => INTERVAL '4' MINUTES, offset => INTERVAL '2' MINUTES);
 session := SELECT n, wstart, wend FROM Session({DATA}, key => DESCRIPTOR(item), gap => INTERVAL '5' MINUTES);
 sessions := SELECT wstart, wend, item, count(*) AS n FROM Session({DATA}, key => DESCRIPTOR(item), gap => INTERVAL '5' MINUTES)
             GROUP BY wstart, wend, item;
@@ -34,7 +38,7 @@ Bid = tuple[int, str, int | None]
 def windows(kind: str, minute: int) -> list[tuple[int, int]]:
     """The windows of a time, by definition: all of that shape that hold it."""
     size, step, offset = {"tumble": (10, 10, 3), "flink": (10, 10, 3), "hop": (10, 4, 1), "gaps": (3, 5, 0)}.get(
-        kind, (12, 12, 0)
+        kind, (12, 12, 2)
     )
     starts = [s for s in range(minute - size + 1, minute + 1) if (s - offset) % step == 0]
     if kind == "cumulate":
@@ -62,6 +66,51 @@ def minutes(rows: list[dict[str, Any]]) -> list[list[Any]]:
     return sorted(
         ([(v - START) // timedelta(minutes=1) if hasattr(v, "tzinfo") else v for v in r.values()] for r in kept), key=repr
     )
+
+
+@pytest.mark.parametrize(
+    ("paper", "flink", "expected"),
+    [
+        (
+            f"Tumble({DATA}, dur => INTERVAL '10' MINUTES, offset => INTERVAL '3' MINUTES)",
+            "TUMBLE(TABLE _Bid, DESCRIPTOR(bidtime), INTERVAL '10' MINUTES, INTERVAL '3' MINUTES)",
+            (TimeWindowKind.TUMBLE, 10, 0, 3, ()),
+        ),
+        (
+            f"Hop({DATA}, dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '4' MINUTES, offset => INTERVAL '1' MINUTES)",
+            "HOP(DATA => TABLE _Bid, TIMECOL => DESCRIPTOR(bidtime), SLIDE => INTERVAL '4' MINUTES, SIZE => INTERVAL '10' MINUTES, "
+            "OFFSET => INTERVAL '1' MINUTES)",
+            (TimeWindowKind.HOP, 10, 4, 1, ()),
+        ),
+        (
+            f"Hop({DATA}, dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '4' MINUTES, offset => INTERVAL '-1' MINUTES)",
+            "HOP(TABLE _Bid, DESCRIPTOR(bidtime), INTERVAL '4' MINUTES, INTERVAL '10' MINUTES, INTERVAL '-1' MINUTES)",
+            (TimeWindowKind.HOP, 10, 4, -1, ()),
+        ),
+        (
+            f"Cumulate({DATA}, dur => INTERVAL '12' MINUTES, hopsize => INTERVAL '4' MINUTES, offset => INTERVAL '2' MINUTES)",
+            "CUMULATE(TABLE _Bid, DESCRIPTOR(bidtime), INTERVAL '4' MINUTES, INTERVAL '12' MINUTES, INTERVAL '2' MINUTES)",
+            (TimeWindowKind.CUMULATE, 12, 4, 2, ()),
+        ),
+        (
+            f"Session({DATA}, key => DESCRIPTOR(item), gap => INTERVAL '5' MINUTES)",
+            "SESSION(TABLE _Bid PARTITION BY item, DESCRIPTOR(bidtime), INTERVAL '5' MINUTES)",
+            (TimeWindowKind.SESSION, 5, 0, 0, ("item",)),
+        ),
+    ],
+)
+def test_both_vocabularies_mean_the_same(paper: str, flink: str, expected: tuple[Any, ...]) -> None:
+    def window(sql: str) -> TimeWindow:
+        plan = compile_script(f"{INPUT} V := SELECT * FROM {sql} w;").catalog.views["V"].plan
+        return next(n for n in plan.walk() if isinstance(n, TimeWindow))
+
+    one, other = window(paper), window(f"TABLE({flink})")
+    minute = 60_000_000
+    kind, size, step, offset, keys = expected
+    for found, names in ((one, ("wstart", "wend")), (other, ("window_start", "window_end"))):
+        assert (found.kind, found.size, found.step, found.offset) == (kind, size * minute, step * minute, offset * minute)
+        assert tuple(p.rpartition(".")[2] for p in found.partition) == keys
+        assert tuple(n.rpartition(".")[2] for n in (found.start, found.end)) == names
 
 
 @pytest.mark.spark
