@@ -10,7 +10,7 @@ import base64
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from functools import cache, partial
 from typing import Any
 
@@ -165,13 +165,17 @@ def _as_date(value: Any) -> date:
     return value if isinstance(value, date) else date.fromisoformat(value)
 
 
+_WIDE = Context(prec=100)
+"""More digits than any type has: the usual 28 would refuse numbers that fit."""
+
+
 def _as_decimal(value: Any, type_: pa.DataType) -> Decimal:
     if isinstance(value, bool):
         raise TypeError("a number is wanted")
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not number.is_finite():
         raise ValueError("a finite number is wanted")
-    scaled = number.quantize(Decimal(1).scaleb(-type_.scale))
+    scaled = number.quantize(Decimal(1).scaleb(-type_.scale), context=_WIDE)
     if len(scaled.as_tuple().digits) > type_.precision and scaled != 0:
         raise ValueError(f"more than {type_.precision} digits")
     return scaled

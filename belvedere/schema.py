@@ -6,6 +6,7 @@ Types are Arrow types, the one vocabulary that Spark, the stores and the API sha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,24 @@ SINCE_EPOCH, UNTIL_EPOCH, SINCE_TIME, UNTIL_TIME = "_since_epoch", "_until_epoch
 """When a version came and when it went: epochs and their clocks; `until` is NULL while it holds."""
 KEY = "_key"
 WEIGHT = "_weight"
+
+
+ENGINE_COLUMNS = frozenset({KEY, WEIGHT, "_new", "_row", "_enter", "_leave"})
+"""Columns that the engine puts beside those of a relation, and the hashes `_h0`, `_h1` ...: no relation has others of these names."""
+_HASH = re.compile(r"_h\d+", re.ASCII)
+
+
+def is_engine_column(name: str) -> bool:
+    """Whether the engine needs this name for itself."""
+    folded = name.casefold()
+    return folded in ENGINE_COLUMNS or _HASH.fullmatch(folded) is not None
+
+
+def has_map(type_: pa.DataType) -> bool:
+    """Whether there is a map in values of the type: such values are neither compared nor ordered."""
+    if pa.types.is_nested(type_) and not pa.types.is_map(type_):
+        return any(has_map(type_.field(n).type) for n in range(type_.num_fields))
+    return bool(pa.types.is_map(type_))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,9 @@ VARIANCES: dict[type[Expr], str] = {
 
 ROWS = "_n"
 
+GUARD = 6
+"""So many more digits than an average has must its quotient have: rounded twice, it is then right for a million rows at the least."""
+
 
 @dataclass(frozen=True)
 class State:
@@ -119,7 +122,7 @@ def _of_value(call: Expr, value: Expr, result: pa.DataType, source: Schema, appe
     exact = pa.types.is_integer(result) or pa.types.is_decimal(result)
     match call:
         case exp.Sum() if exact or append_only:
-            return _sum(value, result)
+            return _sum(value, result) if _adds_exactly(result) else None
         case exp.Avg():
             return _average(value, result, source, append_only)
         case exp.Min() if append_only:
@@ -154,6 +157,8 @@ def _average(value: Expr, result: pa.DataType, source: Schema, append_only: bool
     if pa.types.is_decimal(result):
         # Spark: avg(DECIMAL(p, s)) is DECIMAL(p + 4, s + 4), its sum DECIMAL(p + 10, s)
         total: pa.DataType = pa.decimal128(min(38, result.precision + 6), max(0, result.scale - 4))
+        if result.scale == 38 or _quotient_scale(total) < result.scale + GUARD:
+            return None
         final = _template("CASE WHEN c > 0 THEN s / CAST(c AS DECIMAL(20, 0)) END")
         return Accumulator((("s", total), ("c", BIGINT)), tuple(partials), merge, final)
     if _is_small_integer(value, source):
@@ -165,6 +170,17 @@ def _average(value: Expr, result: pa.DataType, source: Schema, append_only: bool
     partials[0] = _template(_SUM, x=_template("CAST(x AS DOUBLE)", x=value))
     final = _template("CASE WHEN c > 0 THEN s / c END")
     return Accumulator((("s", DOUBLE), ("c", BIGINT)), tuple(partials), merge, final)
+
+
+def _adds_exactly(type_: pa.DataType) -> bool:
+    """Whether `+` keeps all digits of two numbers of this type: Spark takes those beyond 38 from the end, down to six after the point."""
+    return not (pa.types.is_decimal(type_) and type_.precision == 38 and type_.scale > 6)
+
+
+def _quotient_scale(total: pa.Decimal128Type) -> int:
+    """The digits after the point that Spark gives a sum of this type divided by a DECIMAL(20, 0)."""
+    whole: int = total.precision - total.scale
+    return min(int(total.scale) + 21, max(38 - whole, 6))
 
 
 def _wide(value: Expr) -> Expr:

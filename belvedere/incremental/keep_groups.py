@@ -17,6 +17,7 @@ from belvedere.incremental.rewrite import carry, replace_node
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Aggregate, Item, Node, Project, Scan, TopK, Union
 from belvedere.plan.ties import tie_order
+from belvedere.schema import has_map
 
 MORE = 1_000
 """So many rows are kept beyond those that a view of first rows shows, at least."""
@@ -25,7 +26,9 @@ MANY = 10_000
 
 
 def keep_merge(builder: Builder, plan: Node, top: Aggregate, partition: Partition, part: Part) -> Relation | None:
-    """An aggregate kept as accumulator columns in a relation of its own; None where some aggregate cannot be."""
+    """An aggregate kept as accumulator columns in a relation of its own; None where some aggregate or key cannot be."""
+    if any(has_map(k.type) for k in top.keys):
+        return None  # Spark groups by maps, and does not compare them: old and new groups could not meet
     grows = builder.grows(top.input)
     kept = [accumulate(i, top.input.schema, grows) for i in top.aggregates]
     if not all(kept):

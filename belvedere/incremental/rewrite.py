@@ -71,7 +71,7 @@ def _extend_items(project: Project, extra: tuple[Item, ...]) -> tuple[Project, t
     for item in extra:
         same = next((i.name for i in items if i.expr == item.expr), None)
         if same is None:
-            same = unused_name(item.name, {i.name for i in items})
+            same = unused_name(item.name, {i.name for i in items}, engine=True)
             items.append(replace(item, name=same, hidden=True))
         names.append(same)
     return replace(project, items=tuple(items)), tuple(names)

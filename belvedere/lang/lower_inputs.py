@@ -17,7 +17,7 @@ from belvedere.errors import BelvedereError, Span, fail
 from belvedere.lang import types as t
 from belvedere.lang.definitions import Definitions, Relation, RelationshipDefinition
 from belvedere.lang.durations import microseconds
-from belvedere.lang.names import did_you_mean
+from belvedere.lang.names import did_you_mean, refuse_engine_columns
 from belvedere.lang.statements import CreateInput, InputClauses, span_of
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import unused_name
@@ -99,6 +99,7 @@ def _define(
     doc: str | None,
     source: SourceTable | None = None,
 ) -> None:
+    refuse_engine_columns((c.name for c in columns), span, (UID, INGEST_TIME))
     shown = [_nested_hidden(c) for c in columns]
     keyed = [Column(c.name, c.type, False, c.hidden, c.doc) if c.name in key else c for c in shown]
     schema = Schema(
@@ -188,6 +189,7 @@ def define_nested_data(definitions: Definitions, parent: Relation, span: Span | 
 
 def _nested_table(definitions: Definitions, parent: Relation, array: Column, span: Span | None) -> None:
     name = f"{parent.name}.{array.name}"
+    refuse_engine_columns((f.name for f in array.type.value_type), span)
     fields = [Column(f"element.{f.name}", f.type, True) for f in array.type.value_type]
     taken = {f.name for f in array.type.value_type}
     position = Column(f"element.{INDEX}", pa.int32(), False, hidden=True)

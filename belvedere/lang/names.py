@@ -7,6 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sized
 
+from belvedere.errors import Span, fail
+from belvedere.schema import is_engine_column
+
+
+def refuse_engine_columns(names: Iterable[str], span: Span | None, others: Iterable[str] = ()) -> None:
+    """Raise B2012 for a column with a name that the engine, or the input (`others`), needs for a column of its own."""
+    own = {o.casefold() for o in others}
+    for name in names:
+        if is_engine_column(name) or name.casefold() in own:
+            raise fail("B2012", f"a column cannot be called `{name}`", span=span, hint="leave the underscore out")
+
 
 def distance(left: str, right: str, limit: int) -> int:
     """Edits (insert, delete, replace, swap of neighbours) between two words; `limit + 1` where there are more."""

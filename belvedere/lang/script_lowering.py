@@ -17,7 +17,7 @@ from belvedere.lang.definitions import Definitions, Relation
 from belvedere.lang.durations import microseconds
 from belvedere.lang.frame import Context
 from belvedere.lang.lower_query import new_context
-from belvedere.lang.names import did_you_mean
+from belvedere.lang.names import did_you_mean, refuse_engine_columns
 from belvedere.lang.statements import HistoryClause, Part
 from belvedere.lang.types import Typed
 from belvedere.plan.keys import carry_keys
@@ -90,7 +90,8 @@ class ScriptLowering:
 
     @staticmethod
     def _refuse_unstorable(plan: Node, span: Span) -> None:
-        """Intervals and the type of NULL have no form in a store."""
+        """Intervals and the type of NULL have no form in a store; some names are taken there."""
+        refuse_engine_columns((c.name for c in plan.schema.visible), span)
         for c in plan.schema:
             if t.is_interval(c.type):
                 hint = "give a number: `unix_micros(a) - unix_micros(b)`, or extract a field of it"

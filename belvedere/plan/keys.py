@@ -24,7 +24,7 @@ from belvedere.plan.nodes import (
     Union,
     Values,
 )
-from belvedere.schema import Column
+from belvedere.schema import Column, is_engine_column
 
 POSITION = "_position"
 BRANCH = "_branch"
@@ -93,13 +93,16 @@ def _carry_through_project(node: Project) -> Project:
     return replace(node, items=node.items + tuple(extra)) if extra else node
 
 
-def unused_name(name: str, taken: set[str]) -> str:
-    """`name`, or the first of `name_2`, `name_3`, ... that is free; hidden key columns begin with an underscore."""
+def unused_name(name: str, taken: set[str], engine: bool = False) -> str:
+    """`name`, or the first of `name_2`, `name_3`, ... that is free; hidden key columns begin with an underscore.
+
+    Names that the engine needs are not free, but for its own columns (`engine`).
+    """
     last = name.rpartition(".")[2]  # inside a query columns are called `alias.column`
     stem = last if last.startswith("_") else f"_{last}"
     fresh, n = stem, 1
     folded = {t.casefold() for t in taken}
-    while fresh.casefold() in folded:
+    while fresh.casefold() in folded or (is_engine_column(fresh) and not engine):
         n += 1
         fresh = f"{stem}_{n}"
     return fresh

@@ -13,6 +13,11 @@ from belvedere.plan.nodes import Expr
 from belvedere.schema import KEY, Schema
 from belvedere.spark.render import print_expression, quote, spark_type
 
+_EXACT_JSON = (
+    "map('ignoreNullFields', 'false', 'dateFormat', 'yyyy-MM-dd G', "
+    "'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS G', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS G')"
+)
+"""Times in full: without formats Spark leaves out microseconds and the era."""
 NULL_MARK = "~"
 HASH_MARK = "~~"
 """In front of a hash in place of a text; no text of a key has it, as `~` within values is escaped."""
@@ -53,7 +58,7 @@ def _text(sql: str, type_: pa.DataType) -> str:
     if pa.types.is_timestamp(type_) and type_.tz:
         return f"CAST(unix_micros({sql}) AS STRING)"
     if pa.types.is_nested(type_):
-        return _escaped(f"to_json(struct({normalised(sql, type_)} AS v), map('ignoreNullFields', 'false'))", sql)
+        return _escaped(f"to_json(struct({normalised(sql, type_)} AS v), {_EXACT_JSON})", sql)
     return f"CAST({sql} AS STRING)"
 
 

@@ -7,6 +7,7 @@ that Spark compiles its code once; `now()` is read from the one-row view `clock`
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -31,7 +32,7 @@ from belvedere.plan.nodes import (
     Values,
     Window,
 )
-from belvedere.plan.ties import tie_order
+from belvedere.plan.ties import tie_order, with_ties
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import Column
 
@@ -120,8 +121,8 @@ class _Renderer:
                 word = node.kind.value.upper()
                 return f"({self.query(node.left)}) {word} ({self.query(node.right)})"
             case Window():
-                items = ", ".join(_item(i) for i in node.items)
-                return f"SELECT {_columns(node.input)}, {items} FROM {self._from(node.input)}"
+                items = ", ".join(_item(replace(i, expr=with_ties(i.expr, node.input.schema))) for i in node.items)
+                return f"SELECT {_columns(node.input)}, {items} FROM {self._from(node.input, *(i.expr for i in node.items))}"
             case TopK():
                 return self._top(node)
             case Unnest():
@@ -177,8 +178,10 @@ class _Renderer:
     def _grouping_sets(self, node: Aggregate) -> str:
         """The keys are computed below, so that a grouping set can name them."""
         names = {i.name: f"_g{n}" for n, i in enumerate(node.keys)}
-        below = ", ".join([f"{self.expr(i.expr)} AS {names[i.name]}" for i in node.keys] + ["t.*"])
-        source = f"(SELECT {below} FROM {self._from(node.input, *(i.expr for i in node.keys))}) AS g"
+        exprs = [i.expr for i in (*node.keys, *node.aggregates)]
+        now = [quote(CLOCK_COLUMN)] if any(reads_clock(e) for e in exprs) else []
+        below = ", ".join([f"{self.expr(i.expr)} AS {names[i.name]}" for i in node.keys] + ["t.*", *now])
+        source = f"(SELECT {below} FROM {self._from(node.input, *exprs)}) AS g"
         sets = ", ".join("(" + ", ".join(names[n] for n in s) + ")" for s in node.grouping_sets or ())
         items = [f"{names[i.name]} AS {quote(i.name)}" for i in node.keys] + [_item(i) for i in node.aggregates]
         if node.grouping_id is not None:
