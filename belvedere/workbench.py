@@ -27,7 +27,7 @@ from belvedere.spark.engine import Engine, EpochReport
 from belvedere.spark.exchange import DRIVER_MEMORY
 from belvedere.spark.session import SparkSession, local_session
 from belvedere.store import open_store
-from belvedere.store.history import AsOf, rows_as_of
+from belvedere.store.history import AsOf, not_whole, rows_as_of
 
 
 class Workbench:
@@ -192,6 +192,8 @@ class Workbench:
             raise fail(
                 "B7050", f'"{view}" is private and not stored', hint="give it a name without the leading underscore to serve it"
             )
+        if table.final:
+            raise not_whole(view)
         if id_ in self.engine.fresh:
             return []  # no epoch has filled it yet
         reader = self.store.reader()

@@ -124,7 +124,7 @@ def _instant(text: str) -> int | datetime:
 def query_store(sql: str, url: str, then: int | datetime | None) -> Answer:
     """The answer of one query over the relations of a store, now or as they were; all of one epoch."""
     from belvedere.store import open_reader
-    from belvedere.store.history import AsOf, rows_as_of, stored_tables
+    from belvedere.store.history import AsOf, not_whole, rows_as_of, stored_tables
 
     reader = open_reader(url)
     try:
@@ -133,6 +133,9 @@ def query_store(sql: str, url: str, then: int | datetime | None) -> Answer:
         catalog, template = _compile(sql, {n: t.schema.visible for n, t in tables.items() if t.schema.visible})
         used = {n.relation for n in template.plan.walk() if isinstance(n, Scan)}
         names = {i: t.name for i, t in catalog.inputs.items() if i in used}
+        for name in names.values():
+            if tables[name].final:
+                raise not_whole(name)
         if then is None:
             rows = _rows_now(reader, {i: tables[n] for i, n in names.items()})
         else:

@@ -51,11 +51,13 @@ def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store) -> TablePlan
         for r in pipeline.relations.values()
         if r.stored
     }
-    known = {t.name: t.meaning for t in store.tables() if t.meaning}
+    stored = store.tables()
+    known = {t.name: t.meaning for t in stored if t.meaning}
     filled = _filled(last, known)
     fresh = frozenset(n for n, t in tables.items() if filled.get(n, "").split(".")[0] != t.meaning.split(".")[0])
     if last is not None:
-        forgetful = frozenset(n for n, m in filled.items() if m.count(".") > 1 and m.split(".", 2)[2])
+        forgetful = frozenset(t.name for t in stored if t.final and t.name in filled)
+        fresh |= {n for n in forgetful if pipeline.is_served(n)}  # a private view that is read now: all its rows count
         fresh = _with_forgotten(pipeline, fresh, forgetful) & tables.keys()
     rehashed = frozenset(n for n, t in tables.items() if n not in fresh and filled[n] != t.meaning)
     if last is not None:

@@ -44,6 +44,12 @@ def no_history(name: str) -> BelvedereError:
     return fail("B7051", f'"{name}" keeps no history', hint=hint)
 
 
+def not_whole(name: str) -> BelvedereError:
+    """The diagnostic for a private relation of which not all rows are in the store."""
+    hint = "give it a name without the leading underscore to serve it: what is served stays"
+    return fail("B7050", f'"{name}" is private: its rows leave the store once bounds make them final', hint=hint)
+
+
 def rows_as_of(reader: Reader, tables: Mapping[str, StoredTable], name: str, as_of: AsOf) -> pa.Table:
     """All rows that a relation had then, in the catalog's types. The store picks the versions."""
     table = tables.get(name + HISTORY)
@@ -68,4 +74,4 @@ def stored_tables(reader: Reader) -> dict[str, StoredTable]:
     return {t.name: t for t in found}
 
 
-__all__ = ["BEGAN", "BEGAN_TIME", "AsOf", "check_known", "no_history", "rows_as_of", "stored_tables"]
+__all__ = ["BEGAN", "BEGAN_TIME", "AsOf", "check_known", "no_history", "not_whole", "rows_as_of", "stored_tables"]

@@ -47,7 +47,12 @@ class StoredTable:
     ranges: tuple[str, ...] = ()
     indexes: tuple[tuple[str, ...], ...] = ()
     meaning: str = ""
-    """A fingerprint of the plan behind the table: another meaning under the same name is another table."""
+    """A fingerprint of the plan behind the table: another meaning under the same name is another table. Part 3 names final times."""
+
+    @property
+    def final(self) -> str:
+        """The columns whose bounds make rows leave though they still count; none for what is served."""
+        return ".".join(self.meaning.split(".", 2)[2:])
 
     @property
     def arrow(self) -> pa.Schema:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from belvedere.catalog import Catalog
+from belvedere.cli import run
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.incremental import Options, maintain
@@ -328,4 +329,29 @@ def test_a_view_that_is_added_has_the_rows_that_had_left(spark: Any, tmp_path: P
     wb.step()
     assert sorted((r["price"], r["n"]) for r in wb.rows("All")) == [(3, 1), (4, 2), (5, 3)]
     assert sorted((r["price"], r["n"]) for r in wb.rows("Per")) == [(3, 1), (4, 1), (5, 2)]
+    wb.close()
+
+
+@pytest.mark.spark
+def test_a_private_view_of_which_rows_have_left_is_not_read_until_it_is_served(spark: Any, tmp_path: Path, capsys: Any) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    script = "CREATE STREAM Bid (bidtime TIMESTAMP, price INT, item STRING, WATERMARK FOR bidtime);\n"
+    script += f"_Sums := SELECT wend, item, sum(price) AS p FROM {TUMBLE.replace('_Bid', 'Bid')} GROUP BY wend, item;\n"
+    script += "Best := SELECT wend, max(p) AS p, count(DISTINCT p) AS n FROM _Sums GROUP BY wend;\n"
+    wb = Workbench(script, url, spark=spark)
+    wb.insert(
+        "Bid", [{"bidtime": at(t), "price": p, "item": i} for t, p, i in (("8:01", 3, "A"), ("8:02", 5, "B"), ("8:31", 1, "A"))]
+    )
+    wb.bound("Bid", at("8:20"))
+    wb.step()
+    assert wb.store.size()["_Sums"][0] == 1
+    with pytest.raises(BelvedereError, match="B7050"):
+        wb.rows("_Sums")
+    wb.close()
+    assert run(["query", "SELECT * FROM _Sums", "--store", url]) == 1
+    assert '"_Sums" is private: its rows leave the store once bounds make them final' in capsys.readouterr().err
+    wb = Workbench(script + "Of(x STRING) := SELECT wend, p FROM _Sums WHERE item = :x;\n", url, spark=spark)
+    wb.step()
+    assert sorted((r["item"], r["p"]) for r in wb.rows("_Sums")) == [("A", 1), ("A", 3), ("B", 5)]
+    assert sorted(r["p"] for r in wb.rows("Best")) == [1, 5]
     wb.close()
