@@ -18,12 +18,12 @@ from typing import Any
 
 from belvedere.catalog import Catalog, Input, LatePolicy
 from belvedere.errors import BelvedereError, Diagnostic, fail
-from belvedere.incremental.entries import Entry, ProducerAct
+from belvedere.incremental.entries import Entry, ProducerAct, TakenRows
 from belvedere.incremental.event_time import Clocks, time_text
 from belvedere.incremental.intake import Intake, Waiting, refused
 from belvedere.instants import microseconds
 from belvedere.intake.journal import Journal, Position
-from belvedere.intake.read import Pushed
+from belvedere.intake.read import Pushed, changed_column
 from belvedere.intake.records import Record, decode_record, encode_record
 from belvedere.store.protocol import EpochRow
 
@@ -103,7 +103,7 @@ class Desk:
     ):
         """Open the journal and take in what no epoch has had. `clocks`, `position` and `since` are those of the store's last epoch.
 
-        Raises as `Journal` does, and B6144 for rows of an input that is no longer there.
+        Raises as `Journal` does, and B6144 for rows of an input that is no longer there, or has other columns.
         """
         self.catalog, self._clock, self._most = catalog, now, waiting_bytes
         self.intake = Intake(catalog, clocks)
@@ -288,6 +288,16 @@ class Desk:
             raise fail(
                 "B6144", f'record {number} of the journal is for "{entry.table}", which the script does not define', hint=hint
             )
+        table = self.catalog.inputs[entry.table]
+        changed = changed_column(table, entry.rows) if isinstance(entry, TakenRows) else None
+        if changed is not None:
+            hint = (
+                f"run the script once as it was, or move the folder {self.journal.directory} away to go on without these rows"
+            )
+            message = (
+                f'record {number} of the journal has rows of "{table.name}" from before its column "{changed}" was changed'
+            )
+            raise fail("B6144", message, hint=hint)
         self._last_now = max(self._last_now, entry.now)
         self.intake.keep(entry)
 

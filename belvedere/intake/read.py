@@ -61,6 +61,16 @@ def given_columns(table: Input) -> list[Column]:
     return [c for c in table.schema if c.name not in (UID, INGEST_TIME)]
 
 
+def changed_column(table: Input, rows: pa.Table) -> str | None:
+    """A column for which rows that were read before do not fit the input as it is now; a new column that may be NULL fits."""
+    known = {c.name: c for c in given_columns(table)}
+    for field in rows.schema:
+        if field.name != WEIGHT and (field.name not in known or known[field.name].type != field.type):
+            return str(field.name)
+    new = (c.name for c in known.values() if not c.nullable and c.name not in rows.schema.names)
+    return next(new, None)
+
+
 def read_rows(table: Input, rows: Sequence[Any]) -> Pushed:
     """The rows of a request; each that does not fit is told apart, the others count."""
     columns = given_columns(table)

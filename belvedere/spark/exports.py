@@ -16,6 +16,7 @@ import pyarrow as pa
 from belvedere.catalog import Catalog, Export
 from belvedere.errors import fail
 from belvedere.incremental.pipeline import CHANGES, SEQUENCE
+from belvedere.schema import is_engine_column
 from belvedere.settings import Sink
 from belvedere.spark.sinks import deliver
 from belvedere.store.protocol import Store, Transaction
@@ -59,7 +60,7 @@ class Exports:
             transaction.rollback()
         for delivery, events in pending:
             if events.num_rows:
-                shown = [n for n in events.schema.names if n not in HIDDEN and not n.startswith("_h")]
+                shown = [n for n in events.schema.names if not is_engine_column(n)]
                 deliver(delivery.sink, delivery.export.target, epoch, events.select(shown))
             self._advance(delivery, sequences[delivery.relation] - 1, epoch)
 
@@ -73,9 +74,6 @@ class Exports:
             done = min(self.done[d.cursor] for d in self.deliveries if d.relation == relation)
             if done:
                 transaction.delete_range(relation, SEQUENCE, done)
-
-
-HIDDEN = {"_key"}
 
 
 def _pending(transaction: Transaction, relation: str, done: int) -> pa.Table:

@@ -302,3 +302,16 @@ def test_rows_of_an_input_that_is_gone_are_told(counter: Counter, monkeypatch: p
         Desk(changed, counter.directory, Clocks(), Position())
     counter.open()
     assert module.OFFSET.startswith("~")
+
+
+@pytest.mark.parametrize("columns", ["ticker INT", "name STRING", "ticker STRING, n INT NOT NULL"])
+def test_rows_of_an_input_whose_columns_were_changed_are_told(counter: Counter, columns: str) -> None:
+    counter.take(push("Orders", {"ticker": "a"}))
+    counter.desk.close()
+    changed = SCRIPT.replace("(ticker STRING)", f"({columns})")
+    with pytest.raises(BelvedereError, match=r"B6144.*Orders"):
+        Desk(compile_script(changed).catalog, counter.directory, Clocks(), Position())
+    wider = compile_script(SCRIPT.replace("(ticker STRING)", "(ticker STRING, n INT)")).catalog
+    desk = Desk(wider, counter.directory, Clocks(), Position())
+    assert [r["ticker"] for r in desk.waiting().arrivals(wider)["Orders"].to_pylist()] == ["a"]
+    desk.close()

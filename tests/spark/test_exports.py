@@ -14,7 +14,7 @@ from belvedere.workbench import Workbench
 
 SCRIPT = """
 CREATE TABLE Machine (id INT NOT NULL, temp DOUBLE, PRIMARY KEY (id));
-Hot := SELECT id, temp FROM Machine WHERE temp > 100;
+Hot := SELECT id, temp, id + 1 AS _hall FROM Machine WHERE temp > 100;
 CREATE SUBSCRIPTION GotHot ON ADD AS SELECT id, temp FROM Machine WHERE temp > 100;
 CREATE SUBSCRIPTION Moved ON CHANGE AS SELECT id, temp FROM Machine WHERE temp > 100;
 CREATE SUBSCRIPTION Cooled ON DELETE AS SELECT id, temp FROM Machine WHERE temp > 100;
@@ -52,6 +52,7 @@ def test_events_follow_changes_by_key_and_reach_files_once(spark: Any, project: 
     out = project.directory / "out"
     assert [(e["id"], e["_op"]) for e in lines(out / "GotHot")] == [(1, "ADD"), (2, "ADD")]
     changes = [(e["id"], e["temp"], e["_op"]) for e in lines(out / "HotChanges")]
+    assert [e["_hall"] for e in lines(out / "HotChanges")] == [2, 2, 2, 3]
     assert changes == [(1, 120.0, "ADD"), (1, 130.0, "CHANGE"), (1, 130.0, "DELETE"), (2, 110.0, "ADD")]
     wb.close()
 
