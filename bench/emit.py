@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.incremental import Options
-from belvedere.incremental.event_time import instant
+from belvedere.instants import microseconds
 from belvedere.schema import TIMESTAMP
 from belvedere.workbench import Workbench
 
@@ -55,7 +55,7 @@ class Load:
 
     def batch(self, number: int, time_column: str, random: np.random.Generator) -> pa.Table:
         """The rows of an epoch: items by Zipf's law, so that a few keys get most rows."""
-        first = instant(START + timedelta(seconds=number * self.seconds))
+        first = microseconds(START + timedelta(seconds=number * self.seconds))
         offsets = np.sort(random.integers(0, self.seconds * 1_000_000, self.rows))
         items = np.minimum(random.zipf(1.3, self.rows), self.keys)
         columns = {
