@@ -48,6 +48,7 @@ def command(
     ] = None,
     format: Annotated[Format, typer.Option("--format", help="how to print the answer")] = Format.TABLE,
     json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="say how WINDOW BY is evaluated, and do not run it")] = False,
 ) -> int:
     """Run one query over files, or over the views of a store."""
     paths = table_paths(table or [])
@@ -56,7 +57,12 @@ def command(
     if store is None and as_of is not None:
         raise typer.BadParameter("only a store knows former states: give --store too", param_hint="--as-of")
     then = None if as_of is None else _instant(as_of)
+    if explain and store is not None:
+        raise typer.BadParameter("tables come from files here", param_hint="--explain")
     try:
+        if explain:
+            sys.stdout.write(explained(sql, paths) + "\n")
+            return 0
         answer = query(sql, paths) if store is None else query_store(sql, store, then)
     except BelvedereError as error:
         show(error.diagnostics, {FILE: sql}, stream=sys.stderr)
@@ -88,15 +94,16 @@ def table_paths(given: Sequence[str]) -> dict[str, Path]:
 
 def query(sql: str, paths: Mapping[str, Path]) -> Answer:
     """The answer of one query over tables in files. Raises BelvedereError where it is wrong, before Spark is started."""
-    from belvedere.lang.infer_files import infer_file
     from belvedere.lang.window_by_check import check_window_query
     from belvedere.lang.window_by_parser import mentions_window_by
 
-    columns = {name: [Column(f.name, f.type) for f in infer_file(path)] for name, path in paths.items()}
+    columns = columns_of(paths)
     if mentions_window_by(sql):
         found = check_window_query(sql, {name: Schema(tuple(cs)) for name, cs in columns.items()}, FILE)
         if any(d.severity is Severity.ERROR for d in found):
             raise BelvedereError(found)
+        if found:
+            show(found, {FILE: sql}, stream=sys.stderr)
         from belvedere.spark.query_files import query_window_by
         from belvedere.spark.quiet_session import batch_session
 
@@ -108,6 +115,23 @@ def query(sql: str, paths: Mapping[str, Path]) -> Answer:
 
     with batch_session() as spark:
         return query_template(spark, catalog, template, {i: paths[t.name] for i, t in catalog.inputs.items()})
+
+
+def columns_of(paths: Mapping[str, Path]) -> dict[str, list[Column]]:
+    """The columns of the tables' files."""
+    from belvedere.lang.infer_files import infer_file
+
+    return {name: [Column(f.name, f.type) for f in infer_file(path)] for name, path in paths.items()}
+
+
+def explained(sql: str, paths: Mapping[str, Path]) -> str:
+    """How the windows of a query will be found. Raises BelvedereError where it is wrong."""
+    from belvedere.lang.window_by_explain import explain_window_query
+    from belvedere.lang.window_by_parser import mentions_window_by
+
+    if not mentions_window_by(sql):
+        raise typer.BadParameter("it tells of WINDOW BY, which this query has not", param_hint="--explain")
+    return explain_window_query(sql, {name: Schema(tuple(cs)) for name, cs in columns_of(paths).items()}, FILE)
 
 
 def _instant(text: str) -> int | datetime:

@@ -6,6 +6,7 @@ subclass: only what SQL++ adds is here. Clauses of queries are in `window_by_par
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -53,7 +54,7 @@ class ExpressionParser(Spark.Parser):  # type: ignore[misc, valid-type]
     # -- what SQL++ adds to expressions --
 
     def raise_error(self, message: str, token: Any = None) -> None:
-        raise UnexpectedToken(message, token or self._curr or self._prev or None)
+        raise UnexpectedToken(message, token or self._curr or None)
 
     def _parse_function_call(self, functions: Any = None, anonymous: bool = False, **options: Any) -> Any:
         plain = self._curr.text.upper() not in TYPED_CALLS if self._curr else True
@@ -158,9 +159,9 @@ class ExpressionParser(Spark.Parser):  # type: ignore[misc, valid-type]
             members.append(parse())
         return tuple(members)
 
+    @abstractmethod
     def parse_query(self) -> Query:
         """A query that stands where a value may stand."""
-        raise NotImplementedError
 
 
 def implied_name(expr: Expr) -> str | None:

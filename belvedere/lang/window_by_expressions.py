@@ -6,6 +6,7 @@ types) with spans. It evaluates nothing.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -54,7 +55,7 @@ class Scope:
         return next((t for t in self.tables if t.casefold() == name.casefold()), None)
 
 
-class ExpressionTyping:
+class ExpressionTyping(ABC):
     """Types of expressions and findings about them. `file` goes into the spans."""
 
     def __init__(self, file: str = ""):
@@ -121,6 +122,10 @@ class ExpressionTyping:
             return None
         if pa.types.is_map(type_):
             return type_.item_type
+        if pa.types.is_list(type_):
+            hint = f"[*].{name} gives this field of all members, [0].{name} that of the first"
+            message = f'an array has no field "{name}": the path is always MISSING'
+            self.report("B2602", message, self._place(node, within), hint, Severity.WARNING)
         if not pa.types.is_struct(type_):
             return pa.null()
         index = field_index(type_, name)
@@ -305,6 +310,6 @@ class ExpressionTyping:
                 "B3608", f"a condition is needed here, not {describe(found)}", place, "compare it: e = 0, e IS NOT NULL"
             )
 
+    @abstractmethod
     def query(self, query: Query, scope: Scope) -> Type:
         """The type of one result of a query within an expression."""
-        raise NotImplementedError

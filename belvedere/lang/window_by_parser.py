@@ -35,6 +35,14 @@ from belvedere.lang.window_by import (
 from belvedere.lang.window_by_expression_parser import RESERVED, ExpressionParser, UnexpectedToken, implied_name
 from belvedere.lang.window_by_group import name_group_keys
 
+MISPLACED = {
+    "WHERE": "WHERE before WINDOW BY filters tuples, HAVING after it filters windows",
+    "GROUP BY": "group windows in a query around this one: FROM (...) AS t GROUP BY ...",
+    "OVER": "compute OVER in a query or view of its own, and read that in FROM",
+}
+AFTER_VARIABLE = {"WHEN", "AT", "PREV", "NEXT"}
+BOUNDARY_WORDS = {"AT", "PREV", "NEXT", "WHEN", "ONLY", "LET"}
+
 
 class WindowByParser(ExpressionParser):
     """The clauses of queries, query blocks and WINDOW BY."""
@@ -244,13 +252,18 @@ class WindowByParser(ExpressionParser):
     def _type(self) -> bool:
         if self._match_text_seq("TUMBLING"):
             return True
-        self._words("SLIDING")
+        if not self._match_text_seq("SLIDING"):
+            self.raise_error("expected SLIDING or TUMBLING after TYPE")
         return False
 
     def _boundary(self, clause: str) -> Boundary:
         start = self._prev
         if clause != "LABEL" and self._match_text_seq("UNBOUNDED"):
+            if self._curr and self._curr.token_type == TokenType.ALIAS:
+                self.raise_error("UNBOUNDED has no variables")
             return Boundary(unbounded=True, span=self._span(start))
+        if self._at_bare_variable():
+            self.raise_error(f"expected {clause} AS before a variable")
         item = self._name("a variable after AS") if self._match(TokenType.ALIAS) else None
         position = self._name("a variable after AT") if self._match_text_seq("AT") else None
         previous = self._name("a variable after PREV AS") if self._match_text_seq("PREV", "AS") else None
@@ -259,6 +272,12 @@ class WindowByParser(ExpressionParser):
             self.raise_error("the variables of a boundary stand in the order AS, AT, PREV AS, NEXT AS")
         when = self.value() if self._match_text_seq("WHEN") else None
         return Boundary(Variables(item, position, previous, following), when, False, self._span(start))
+
+    def _at_bare_variable(self) -> bool:
+        """Whether AS has been left out."""
+        here, following = self._curr, self._next
+        plain = here is not None and here.token_type == TokenType.VAR and here.text.upper() not in BOUNDARY_WORDS
+        return plain and following is not None and following.text.upper() in AFTER_VARIABLE
 
 
 def mentions_window_by(text: str) -> bool:
@@ -301,14 +320,18 @@ def _syntax_error(error: UnexpectedToken, text: str, file: str) -> BelvedereErro
     token = error.token
     span = Span(file, token.start, token.end + 1) if token else Span(file, len(text), len(text))
     found = f'found "{token.text}"' if token else "found the end of the text"
-    return fail("B1601", f"{message}, {found}", span=span, hint=_hint(message))
+    return fail("B1601", f"{message}, {found}", span=span, hint=_hint(message, token.text.upper() if token else ""))
 
 
-def _hint(message: str) -> str | None:
+def _hint(message: str, found: str) -> str | None:
+    if found in MISPLACED and message.startswith(("expected SELECT", "expected the end of the query")):
+        return MISPLACED[found]
     if message.startswith("expected ORDER BY"):
         return "write WINDOW BY w PARTITION BY key ORDER BY time TYPE SLIDING START ... END ..."
     if message.startswith("expected TYPE"):
         return "write TYPE SLIDING where windows may overlap, TYPE TUMBLING where they may not"
+    if message.startswith("expected SLIDING"):
+        return "SLIDING where windows may overlap, TUMBLING where they may not"
     if message == "expected END":
         return "write END WHEN condition, END UNBOUNDED, or END alone for windows of one tuple"
     return None

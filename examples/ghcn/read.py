@@ -1,12 +1,14 @@
 """Read the two formats of the GHCN-Daily archive (NOAA) into `station, date, dataType, val` and flags.
 
 In: lines of a `.dly` file (fixed width, a month each) or of a by-year CSV. Out: rows as dicts, or a Spark DataFrame. Missing
-values (-9999) and days that a month does not have give no row. Format: the archive's readme.txt, sections III and "by_year".
+values (-9999) and days that a month does not have give no row; the time of observation (the CSV's last field) is left out. Values stand
+as in the archive: README.md has their units and the flags. Format: the archive's readme.txt, sections III and "by_year".
 """
 
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import Any
@@ -62,7 +64,10 @@ def _row(station: str, day: date, element: str, value: int, *flags: str | None) 
 
 def ghcn(spark: Any, path: str) -> Any:
     """A DataFrame of files of either format (`.dly`, else CSV), read line by line in parallel."""
-    reader = read_dly if path.rstrip("*").endswith(".dly") or path.endswith(".dly") else read_by_year
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not find this file
+    reader = read_dly if path.rstrip("*").endswith(".dly") else read_by_year
 
     def rows(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa

@@ -108,16 +108,26 @@ def test_queries_keep_their_order(spark: Any, files: Path, capsys: Any) -> None:
 def test_window_by_queries_run_too(spark: Any, files: Path, capsys: Any) -> None:
     query = """FROM orders AS o WINDOW BY w PARTITION BY o.item ORDER BY o.id TYPE SLIDING
                START AS s AT p WHEN true ONLY END AT e WHEN e - p = 1
-               SELECT s.item AS item, s.id AS id, ARRAY_AVG(w[*].price) AS average"""
-    code, out, _ = answer(capsys, query, *TABLES, "--json")
+               SELECT s.item AS item, s.id AS id, ARRAY_AVG(w[*].price) AS average, w.price AS nothing"""
+    code, out, err = answer(capsys, query, *TABLES, "--json")
     assert code == 0
+    assert 'an array has no field "price"' in err
     rows = sorted((r["item"], r["id"], r["average"]) for r in json.loads(out))
     assert rows == [("a", 3, 6.75), ("b", 1, 3.75), ("b", 4, 8.25), ("c", 2, 5.25)]
+
+
+def test_how_windows_will_be_found(files: Path, capsys: Any) -> None:
+    query = "FROM orders AS o WINDOW BY w ORDER BY o.id TYPE SLIDING START AS s END AS e WHEN e.price > 3 SELECT s.id"
+    code, out, _ = answer(capsys, query, *TABLES, "--explain")
+    assert code == 0
+    assert "END: class a: one backward pass, O(n)" in out
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
+        (["SELECT id FROM orders", *TABLES, "--explain"], 2, "WINDOW BY"),
+        (["SELECT 1", "--store", "sqlite:///s.db", "--explain"], 2, "files"),
         (["SELECT nope FROM orders", *TABLES], 1, "<query>:1:8"),
         (["SELECT FROM", *TABLES], 1, "error[B"),
         (["FROM orders AS o WINDOW BY w SELECT w", *TABLES], 1, "<query>:1:30"),

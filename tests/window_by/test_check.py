@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from belvedere.errors import Severity
+from belvedere.errors import BelvedereError, Severity
 from belvedere.lang.window_by_check import check_window_query
 from belvedere.schema import Column, Schema
 
@@ -37,6 +37,11 @@ REFUSED = [
     (HEAD + "TYPE TUMBLING START END SELECT w", "B1601", "TUMBLING"),
     ("FROM ghcn AS g WINDOW BY w TYPE SLIDING START END SELECT w", "B1601", "START"),
     ("FROM ghcn AS g WINDOW BY w ORDER BY g.date START END SELECT w", "B1601", "START"),
+    (HEAD.replace("SLIDING", "SLIDDING") + "START END SELECT w", "B1601", "SLIDDING"),
+    (HEAD + "START s WHEN s.val > 3 END SELECT w", "B1601", "s"),
+    (HEAD + "START UNBOUNDED AS s END SELECT w", "B1601", "AS"),
+    (HEAD + "START AS s END AS e WHEN e.val > 3", "B1601", ""),
+    (HEAD + "START AS s END WHERE s.val > 3 SELECT w", "B1601", "WHERE"),
     ("FROM nothing AS g SELECT g", "B2601", "nothing"),
     ("FROM ghcn AS g, ghcn AS g SELECT g", "B2605", "g"),
     ('FROM ghcn AS g SELECT CASE WHEN g.val > 1 THEN 1 ELSE "a" END AS x', "B3614", None),
@@ -71,6 +76,24 @@ def test_refused(text: str, code: str, place: str | None) -> None:
 )
 def test_accepted(text: str) -> None:
     assert [d for d in check_window_query(text, {"ghcn": GHCN}) if d.severity == Severity.ERROR] == []
+
+
+@pytest.mark.parametrize(
+    ("rest", "message", "hint"),
+    [
+        ("START s WHEN s.val > 3 END SELECT w", 'expected START AS before a variable, found "s"', None),
+        ("START AS s END WHERE s.val > 3 SELECT w", 'expected SELECT, found "WHERE"', "HAVING after it filters windows"),
+        ("START AS s END AS e WHEN e.val > 3", "expected SELECT, found the end of the text", None),
+        ("START AS s END SELECT ARRAY_AVG(w.val) AS a", 'an array has no field "val": the path is always MISSING', "[*].val"),
+    ],
+)
+def test_what_it_says(rest: str, message: str, hint: str | None) -> None:
+    try:
+        (found,) = check_window_query(HEAD + rest, {"ghcn": GHCN})
+    except BelvedereError as error:
+        (found,) = error.diagnostics
+    assert found.message == message
+    assert hint is None or hint in str(found.hint)
 
 
 def test_advice_is_no_error() -> None:

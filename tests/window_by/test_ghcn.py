@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import sys
 from datetime import date
@@ -95,3 +96,15 @@ def test_the_generator_is_deterministic_and_the_queries_run(spark: Any) -> None:
         expected = compile_query(parse_window_query(text))({"ghcn": plain})
         found = [row.asDict() for row in belvedere.sql(spark, text, ghcn=frame).collect()]
         assert close(found, expected), path.stem
+
+
+@pytest.mark.spark
+def test_files_of_both_formats_as_a_frame(spark: Any, tmp_path: Path) -> None:
+    cells = ["  -12  I", "-9999   ", "   30H a", *["-9999   "] * 28]
+    (tmp_path / "US1.dly").write_text("USC00012345" + "1999" + "02" + "TMIN" + "".join(cells) + "\n", encoding="ascii")
+    with gzip.open(tmp_path / "1999.csv.gz", "wt", encoding="ascii") as file:
+        file.write("USC00012345,19990201,TMIN,-12,,,I,\nUSC00012345,19990203,TMIN,30,H,,a,0700\n")
+    read = load("read")
+    fixed, by_year = (sorted(read.ghcn(spark, str(tmp_path / n)).collect()) for n in ("*.dly", "1999.csv.gz"))
+    assert fixed == by_year
+    assert [(r.date.day, r.val, r.mflag, r.sflag) for r in fixed] == [(1, -12, None, "I"), (3, 30, "H", "a")]
