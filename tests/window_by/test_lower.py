@@ -156,7 +156,9 @@ def test_explain_names_class_and_cost() -> None:
         ("", "SLIDING START AS s END UNBOUNDED", None),
         ("", "TUMBLING START AS s PREV AS p WHEN p.val < 3", None),
         ("", "SLIDING LABEL AS s START UNBOUNDED END AS e WHEN e.val > 3", None),
-        (" DESC", "SLIDING START AS s END AS e WHEN e.val > 3", None),
+        (" DESC", "SLIDING START AS s END AS e WHEN e.val > 3", "from the last end before it"),
+        (" DESC", "SLIDING START AS s END NEXT AS n WHEN s.day - n.day > duration('P7D')", "from the last end before it"),
+        (" DESC", "SLIDING START AS s END NEXT AS n WHEN n.day - s.day > duration('P7D')", None),
         (" NULLS LAST", "SLIDING START AS s END AS e WHEN e.val > 3", "from the last end before it"),
     ],
 )
