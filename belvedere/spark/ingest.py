@@ -176,4 +176,5 @@ def _matches(table: Input, stored: pa.Table, going: pa.Table) -> list[int]:
 
 
 def _content(row: dict[str, Any]) -> Hashable:
-    return repr(row)  # NaN has one text, though it does not equal itself
+    # NaN has one text, though it does not equal itself; 0.0 and -0.0 are equal and have two
+    return repr([0.0 if isinstance(v, float) and v == 0.0 else v for v in row.values()])

@@ -97,6 +97,19 @@ def test_keys_in_objects_and_maps_the_clock_and_ties() -> None:
     wb.close()
 
 
+def test_rows_without_a_key_are_deleted_by_equality() -> None:
+    wb = Workbench("CREATE TABLE Bag (d DOUBLE, s STRING);\nV := SELECT d, s, count(*) AS n FROM Bag GROUP BY d, s;")
+    wb.insert("Bag", [{"d": d, "s": "a"} for d in (0.0, -0.0, float("nan"), float("nan"), None)])
+    wb.step()
+    wb.delete("Bag", [{"d": -0.0, "s": "a"}, {"d": float("nan"), "s": "a"}, {"d": None, "s": "a"}])
+    wb.insert("Bag", [{"d": None, "s": "a"}])
+    wb.step()
+    same_views(wb)
+    assert sorted(repr(r["d"]).lstrip("-") for r in wb.rows("V")) == ["0.0", "None", "nan"]
+    assert {r["n"] for r in wb.rows("V")} == {1}
+    wb.close()
+
+
 def test_the_engines_names_are_known() -> None:
     assert {KEY, WEIGHT, NEW, PLACE, ENTER, LEAVE} == ENGINE_COLUMNS
 
