@@ -122,7 +122,8 @@ def _window(scope: TypeScope, expr: Any) -> Typed:
     if name in ("Lag", "Lead"):
         return _shifted(scope, call)
     inner = scope.typed(expr.this)
-    return Typed(inner.type, name not in WINDOW_FUNCTIONS and name not in COUNTING)
+    numbering = name in WINDOW_FUNCTIONS and name != "NthValue"  # a frame may have too few rows
+    return Typed(inner.type, not numbering and name not in COUNTING)
 
 
 def _shifted(scope: TypeScope, call: Any) -> Typed:

@@ -52,3 +52,19 @@ def test_a_path_is_joins() -> None:
     plan = plan_of(text, "V")
     assert "join inner on r.sensorid = sensors.sensorid" in plan
     assert "join inner on sensors.machineid = m.machineid" in plan
+
+
+def test_a_window_function_over_a_frame_with_too_few_rows_may_be_null() -> None:
+    over = "OVER (PARTITION BY g ORDER BY k ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING)"
+    calls = {
+        "nth_value(k, 2)": True,
+        "first_value(k)": True,
+        "max(k)": True,
+        "lag(k)": True,
+        "lag(k, 1, 0)": False,
+        "count(k)": False,
+    }
+    over_of = {c: "OVER (PARTITION BY g ORDER BY k)" if c.startswith("lag") else over for c in calls}
+    items = ", ".join(f"{c} {over_of[c]} AS c{n}" for n, c in enumerate(calls))
+    view = compiled(f"CREATE TABLE T (k INT PRIMARY KEY, g INT); V := SELECT k, {items} FROM T;").catalog.views["V"]
+    assert {c: view.schema[f"c{n}"].nullable for n, c in enumerate(calls)} == calls
