@@ -121,6 +121,8 @@ def _count(call: exp.Count, condition: Expr | None) -> Accumulator | None:
 def _of_value(call: Expr, value: Expr, result: pa.DataType, source: Schema, append_only: bool) -> Accumulator | None:
     exact = pa.types.is_integer(result) or pa.types.is_decimal(result)
     match call:
+        case exp.Sum() if pa.types.is_integer(result) and not _is_small_integer(value, source):
+            return _whole_sum(value)
         case exp.Sum() if exact or append_only:
             return _sum(value, result) if _adds_exactly(result) else None
         case exp.Avg():
@@ -149,6 +151,22 @@ def _sum(value: Expr, result: pa.DataType) -> Accumulator:
     partials = (_template(_SUM, x=value), _template(_COUNT, x=value))
     merge = (_template(_PLUS_SUM), _template(_PLUS_COUNT))
     return Accumulator((("s", result), ("c", BIGINT)), partials, merge, _template("CASE WHEN c > 0 THEN s END"))
+
+
+def _whole_sum(value: Expr) -> Accumulator:
+    """A sum of BIGINT: that of the upper and that of the lower 32 bits, which do not overflow on the way.
+
+    So it fails where the sum of the rows that are there is none, whatever came and went in which order.
+    """
+    value = _wide(value)
+    partials = (
+        _template(_SUM, x=_template("shiftright(x, 32)", x=value)),
+        _template(_SUM, x=_template("x & 4294967295", x=value)),
+        _template(_COUNT, x=value),
+    )
+    merge = tuple(_template(f"coalesce(old.{n}, 0) + coalesce(new.{n}, 0)") for n in ("h", "l", "c"))
+    total = _template("CASE WHEN c > 0 THEN (h + shiftright(l, 32)) * 4294967296 + (l & 4294967295) END")
+    return Accumulator((("h", BIGINT), ("l", BIGINT), ("c", BIGINT)), partials, merge, total)
 
 
 def _average(value: Expr, result: pa.DataType, source: Schema, append_only: bool) -> Accumulator | None:

@@ -26,9 +26,25 @@ HINTS = {
     "CAST_OVERFLOW": "cast to a wider type, or use try_cast",
     "CAST_INVALID_INPUT": "use try_cast to get NULL for text that cannot be read",
     "NUMERIC_VALUE_OUT_OF_RANGE": "cast to a decimal with more digits",
+    "CANNOT_PARSE_TIMESTAMP": "use try_to_timestamp to get NULL for text that cannot be read",
+    "CANNOT_PARSE_DATE": "use try_to_date to get NULL for text that cannot be read",
+    "DATETIME_FIELD_OUT_OF_BOUNDS": "test the parts of the date before, or give the text to try_cast",
+    "DATETIME_OVERFLOW": "test the length of time before it is added",
+    "INTERVAL_ARITHMETIC_OVERFLOW": "test the length of time before it is computed",
+    "DUPLICATED_MAP_KEY": "give each key of a map once",
+    "NULL_MAP_KEY": "leave NULL out of a map's keys",
+    "INVALID_PARAMETER_VALUE": "test the argument before",
     "INVALID_ARRAY_INDEX": "use get(array, index) to get NULL outside the array",
     "INVALID_ARRAY_INDEX_IN_ELEMENT_AT": "use try_element_at to get NULL outside the array",
 }
+ROOTS = {
+    "PatternSyntaxException": ("invalid regular expression", "a pattern that comes from rows must be one in every row"),
+    "DateTimeException": ("invalid time", "test the parts of the time before"),
+    "ArithmeticException": ("arithmetic overflow", HINTS["ARITHMETIC_OVERFLOW"]),
+    "IllegalArgumentException": ("invalid argument", "test the argument before"),
+}
+"""Failures of expressions that Spark gives no name of its own: by the class of Java's exception, what happened and what to do."""
+ROOT = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)+([A-Z]\w*Exception)(?:: (.*))?$", re.M)
 
 
 @contextmanager
@@ -45,15 +61,26 @@ def _diagnose(error: Exception, prepared: PreparedStage, catalog: Catalog, excha
     view = catalog.views.get(owner)
     kind = "view" if view is not None else "input"
     text = str(error)
-    found = CONDITION.search(text)
-    condition = found.group(1) if found else type(error).__name__
-    message = " ".join((found.group(2) if found else text.splitlines()[0]).split())
+    condition, message, hint = _named(text, type(error).__name__)
     expression = re.search(r"^(?:== SQL|.*fragment:).*?\n(.*?)\n\s*\^+", text, re.S | re.M)
-    row = describe_failing_row(prepared, exchange) if condition in HINTS else None
+    row = describe_failing_row(prepared, exchange) if hint is not None else None
     return Diagnostic(
         "B7040",
-        f'{kind} "{owner}" failed: {condition.lower().replace("_", " ")}',
+        f'{kind} "{owner}" failed: {condition}',
         span=view.span if view is not None else None,
         detail=message + (f"; at {expression.group(1).strip()}" if expression else "") + (f"; {row}" if row else ""),
-        hint=HINTS.get(condition, "nothing of this epoch was kept: the store is at the last good epoch"),
+        hint=hint or "nothing of this epoch was kept: the store is at the last good epoch",
     )
+
+
+def _named(text: str, kind: str) -> tuple[str, str, str | None]:
+    """What happened, in short and in Spark's words, and what to do where rows are to blame."""
+    found = CONDITION.search(text)
+    if found:
+        name = found.group(1)
+        return name.lower().replace("_", " "), " ".join(found.group(2).split()), HINTS.get(name)
+    roots = [r for r in ROOT.finditer(text) if r.group(1) in ROOTS]
+    if roots:
+        short, hint = ROOTS[roots[-1].group(1)]
+        return short, roots[-1].group(2) or short, hint
+    return kind.lower(), " ".join(text.splitlines()[0].split()), None
