@@ -11,12 +11,13 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, Relationship
+from belvedere.catalog import Catalog, Relationship, View
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.lower import lower_script
 from belvedere.lang.parse import parse_script
 from belvedere.plan.forgive import forgive
 from belvedere.plan.time_nodes import InOrder
+from belvedere.schema import Schema
 from belvedere.settings import Project, load_project
 
 
@@ -41,13 +42,29 @@ def compile_script(text: str, *, path: Path | str | None = None, project: Projec
     script = parse_script(text, file)
     catalog, found = lower_script(script, path=Path(path) if path is not None else None, project=project)
     if project is not None and project.on_error == "null":
-        catalog = replace(catalog, views={i: replace(v, plan=forgive(v.plan)) for i, v in catalog.views.items()})
+        catalog = _forgiving(catalog)
     if Compiled(catalog, (*script.diagnostics, *found)).ok:
         catalog, kept = with_kept_links(catalog)
         found += kept
         found += (*refused_streams(catalog), *unanswered_templates(catalog))
     diagnostics = sorted(dict.fromkeys((*script.diagnostics, *found)), key=lambda d: d.span.start if d.span is not None else -1)
     return Compiled(catalog, tuple(diagnostics))
+
+
+def _forgiving(catalog: Catalog) -> Catalog:
+    """The catalog with views whose expressions give NULL where they would fail; such columns, and those made of them, may be NULL."""
+    views: dict[str, View] = {}
+    schemas: dict[str, Schema] = {}
+    for id_, view in catalog.views.items():  # a view reads earlier ones
+        plan = forgive(view.plan, schemas)
+        views[id_], schemas[id_] = replace(view, plan=plan, schema=plan.schema), plan.schema
+    subscriptions = {i: replace(s, schema=_as_nullable(s.schema, schemas[s.view])) for i, s in catalog.subscriptions.items()}
+    return replace(catalog, views=views, subscriptions=subscriptions)
+
+
+def _as_nullable(schema: Schema, observed: Schema) -> Schema:
+    columns = (replace(c, nullable=c.nullable or bool((o := observed.find(c.name)) and o.nullable)) for c in schema)
+    return Schema(tuple(columns), schema.key)
 
 
 def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:

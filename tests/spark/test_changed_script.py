@@ -79,13 +79,23 @@ def test_an_epoch_that_fails_leaves_the_store_at_the_last_good_one(spark: Any) -
 @pytest.mark.spark
 def test_expressions_that_fail_give_null_where_the_project_says_so(spark: Any, tmp_path: Path) -> None:
     script = """
-    CREATE TABLE T (k INT NOT NULL, a INT, s STRING, PRIMARY KEY (k));
+    CREATE TABLE T (k INT NOT NULL, a INT NOT NULL, s STRING NOT NULL, xs ARRAY<INT>, PRIMARY KEY (k));
     Q := SELECT k, 10 / a AS quotient, 10 % a AS rest, a * 2147483647 AS product, a + 2147483647 AS total, CAST(s AS INT) AS n FROM T;
+    Parts := SELECT k, element_at(xs, a + 1) AS one, xs[a] AS zero, map('x', 1)[s] AS m, to_timestamp(s, 'y') AS t, to_date(s) AS d,
+             -(a - 2147483647 - 1) AS n FROM T;
+    Rests := SELECT rest, count(*) AS n FROM Q GROUP BY rest;
+    Seen := SUBSCRIBE ON ADD SELECT k, rest FROM Q;
     Sums := SELECT sum(CAST(a AS BIGINT) * 9000000000000000000) AS most FROM T;
     """
     wb = Workbench(script, spark=spark, project=Project(tmp_path, on_error="null"))
-    wb.insert("T", [{"k": 1, "a": 0, "s": "x"}, {"k": 2, "a": 3, "s": "7"}])
+    wb.insert("T", [{"k": 1, "a": 0, "s": "x", "xs": [5, 6]}, {"k": 2, "a": 3, "s": "7", "xs": [5, 6]}])
     wb.step()
+    parts = [(p["one"], p["zero"], p["m"], p["t"], p["d"], p["n"]) for p in sorted(wb.rows("Parts"), key=lambda r: r["k"])]
+    assert parts[0] == (5, 5, 1, None, None, None)
+    assert parts[1][:3] == (None, None, None)
+    assert parts[1][5] == 2147483645
+    assert sorted(map(str, wb.rows("Rests"))) == ["{'rest': 1, 'n': 1}", "{'rest': None, 'n': 1}"]
+    assert sorted((r["k"], r["rest"]) for r in wb.rows("Seen")) == [(1, None), (2, 1)]
     first, second = sorted(wb.rows("Q"), key=lambda r: r["k"])
     assert (first["quotient"], first["rest"], first["product"], first["total"], first["n"]) == (None, None, 0, 2147483647, None)
     assert (second["rest"], second["product"], second["total"], second["n"]) == (1, None, None, 7)
