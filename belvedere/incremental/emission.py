@@ -164,9 +164,11 @@ def due_groups(
 
 
 def orderable(value: Any) -> tuple[int, Any]:
-    """A value that sorts beside those of its own type, NULL last."""
+    """A value that sorts beside those of its own type, NaN behind all numbers, NULL last."""
     if value is None:
         return 2, 0
+    if value != value:
+        return 1, "nan"
     if isinstance(value, (int, float, str, bytes)) or hasattr(value, "year") or hasattr(value, "as_tuple"):
         return 0, value
     return 1, repr(value)

@@ -23,7 +23,7 @@ from belvedere.incremental.pipeline import WAITING, Relation, Rule, Slot, Stage
 from belvedere.incremental.rewrite import carry, inline, replace_node
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import carry_keys, item_of
-from belvedere.plan.nodes import Expr, Filter, Item, Node, Project, Scan
+from belvedere.plan.nodes import Expr, Filter, Item, Node, Project, Scan, Union
 from belvedere.plan.time_nodes import Emit, InOrder
 from belvedere.schema import Schema
 
@@ -69,6 +69,11 @@ def keep_emission(builder: Builder, plan: Node, top: Emit | InOrder, part: Part)
     needs_rows = isinstance(top, Emit) and not emission.at_once
     if known is None or (needs_rows and not known.is_state):
         known = builder.shared(carry_keys(top.input), part.owner)
+    key = known.schema.key or ()
+    moved = tuple(n for n in emission.group if n not in key)
+    if isinstance(top, Emit) and moved and not known.append_only:
+        # a row that goes over to another group is another row there: each group is emitted at its own time
+        known = builder.shared(Union((Scan(known.name, known.schema),), key=(*key, *moved)), part.owner)
     keys = tuple(column(n) for n in emission.group), tuple(known.schema[n].type for n in emission.group)
     path = builder.drafts[known.name].path(*keys) if isinstance(top, Emit) else None
     slot = Slot("s0", known.name, path)

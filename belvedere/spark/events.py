@@ -16,6 +16,7 @@ from belvedere.catalog import ChangeKind
 from belvedere.incremental.pipeline import EVENT_TIME, OLD, OPERATION, SEQUENCE
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT
 from belvedere.spark.exchange import Rows, combined
+from belvedere.spark.ordered import changes_by_key, stream
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.stages import Context, stored_schema, weighted_stream
 
@@ -27,19 +28,27 @@ def run_events(prepared: PreparedStage, context: Context) -> Rows | None:
     if delta is None:
         return None
     kinds = tuple(ChangeKind) if prepared.stage.on is None else (prepared.stage.on,)
-    parts = [(kind, *matching(delta.table, kind)) for kind in kinds]
-    rows = pa.concat_tables([new for _, new, _ in parts])
-    old = pa.concat_tables([before for _, _, before in parts])
-    operations = [kind.value.upper() for kind, new, _ in parts for _ in range(new.num_rows)]
-    if not rows.num_rows:
+    first = [n for n in (SEQUENCE,) if n in delta.schema.names]
+    pieces = changes_by_key(delta, prepared.view(slot, "sorted"), context.exchange, first)
+    found = (_events(*matching(piece, kind), kind, prepared, context) for kind in kinds for piece in pieces())
+    events = context.exchange.keep(stream(prepared.output.schema.arrow, found))
+    if events.is_empty:
         return None
-    name = prepared.stage.output
+    context.exchange.put(prepared.view(slot, "rows"), events)
+    numbered = context.exchange.compute(prepared.sql[0], stored_schema(prepared.output))
+    context.append(prepared.stage.output, numbered)
+    return context.exchange.keep(weighted_stream(numbered, 1))
+
+
+def _events(rows: pa.Table, old: pa.Table, kind: ChangeKind, prepared: PreparedStage, context: Context) -> pa.Table:
+    """Rows of one kind as events; `old` are the rows before, side by side, where they changed."""
+    name, size = prepared.stage.output, rows.num_rows
     first = context.sequences.get(name, 1)
-    context.sequences[name] = first + rows.num_rows
+    context.sequences[name] = first + size
     made = {
-        OPERATION: pa.array(operations, pa.string()),
-        EVENT_TIME: pa.array([context.clock] * rows.num_rows, TIMESTAMP),
-        SEQUENCE: pa.array(np.arange(first, first + rows.num_rows), pa.int64()),
+        OPERATION: pa.repeat(pa.scalar(kind.value.upper()), size),
+        EVENT_TIME: pa.repeat(pa.scalar(context.clock, TIMESTAMP), size),
+        SEQUENCE: pa.array(np.arange(first, first + size), pa.int64()),
     }
     columns = []
     for column in prepared.output.schema:
@@ -47,11 +56,7 @@ def run_events(prepared: PreparedStage, context: Context) -> Rows | None:
             columns.append(_old_rows(old, column.type))
         else:
             columns.append(made.get(column.name) if column.name in made else rows[column.name].cast(column.type))
-    events = pa.table(columns, schema=prepared.output.schema.arrow)
-    context.exchange.put(prepared.view(slot, "rows"), Rows(events))
-    numbered = context.exchange.compute(prepared.sql[0], stored_schema(prepared.output))
-    context.append(name, numbered)
-    return context.exchange.keep(weighted_stream(numbered, 1))
+    return pa.table(columns, schema=prepared.output.schema.arrow)
 
 
 def matching(delta: pa.Table, on: ChangeKind) -> tuple[pa.Table, pa.Table]:

@@ -87,7 +87,8 @@ class Exchange:
         """One scratch file; `rows` are those of a row group, which a reader or writer holds at once."""
         path = self._scratch / f"{next(self._files)}.parquet"
         numbered = pa.schema([f.with_name(f"c{n}").with_nullable(True) for n, f in enumerate(schema)])
-        with pq.ParquetWriter(path, numbered, compression="lz4") as writer:
+        # Arrow leaves NaN out of a column's least and greatest value: Spark would skip rows that are greater than all others
+        with pq.ParquetWriter(path, numbered, compression="lz4", write_statistics=False) as writer:
             for batch in batches:
                 writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=numbered), row_group_size=rows)
         return path

@@ -8,8 +8,9 @@ epoch's name again, and so replace themselves.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 
@@ -53,16 +54,20 @@ class Exports:
         waiting = [d for d in self.deliveries if sequences.get(d.relation, 1) - 1 > self.done[d.cursor]]
         if not waiting:
             return
+        for delivery in waiting:
+            last = sequences[delivery.relation] - 1
+            self._deliver(delivery, epoch, last)
+            self._advance(delivery, last, epoch)
+
+    def _deliver(self, delivery: Delivery, epoch: int, last: int) -> None:
         transaction = self.store.begin()
         try:
-            pending = [(d, _pending(transaction, d.relation, self.done[d.cursor])) for d in waiting]
+            pieces = _pending(transaction, delivery.relation, self.done[delivery.cursor], last)
+            first = next(pieces, None)
+            if first is not None:
+                deliver(delivery.sink, delivery.export.target, epoch, chain((first,), pieces))
         finally:
             transaction.rollback()
-        for delivery, events in pending:
-            if events.num_rows:
-                shown = [n for n in events.schema.names if not is_engine_column(n)]
-                deliver(delivery.sink, delivery.export.target, epoch, events.select(shown))
-            self._advance(delivery, sequences[delivery.relation] - 1, epoch)
 
     def _advance(self, delivery: Delivery, sequence: int, epoch: int) -> None:
         self.store.set_document(delivery.cursor, json.dumps({"seq": sequence, "epoch": epoch}))
@@ -76,8 +81,16 @@ class Exports:
                 transaction.delete_range(relation, SEQUENCE, done)
 
 
-def _pending(transaction: Transaction, relation: str, done: int) -> pa.Table:
-    return transaction.lookup_range(relation, SEQUENCE, done, None).read_all().sort_by(SEQUENCE)
+PIECE = 10_000
+"""So many events are in memory at once."""
+
+
+def _pending(transaction: Transaction, relation: str, done: int, last: int) -> Iterator[pa.Table]:
+    """The events behind `done` up to `last` as they are shown, in their order, a piece at a time."""
+    for start in range(done, last, PIECE):
+        rows = transaction.lookup_range(relation, SEQUENCE, start, min(start + PIECE, last)).read_all().sort_by(SEQUENCE)
+        if rows.num_rows:
+            yield rows.select([n for n in rows.schema.names if not is_engine_column(n)])
 
 
 def _delivery(export: Export, catalog: Catalog, sinks: Mapping[str, Sink]) -> Delivery:

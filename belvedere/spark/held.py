@@ -123,6 +123,13 @@ class Rows:
                     found = pa.Table.from_batches([batch]).select(places).rename_columns(names).cast(wanted)
                     yield from found.to_batches()
 
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows as they are held: one table in the driver, else one for each batch."""
+        if self.is_collected:
+            yield self.table
+        else:
+            yield from (pa.Table.from_batches([b]) for b in self.batches())
+
     def reader(self, columns: Sequence[str] | None = None, names: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """The rows of these columns as a stream, under other `names` where given."""
         wanted = self.schema.names if columns is None else list(columns)

@@ -1,15 +1,13 @@
 """Take an epoch's arrivals in: give every row its `_uid` and `_ingest_time`, upsert or append, and make the input's delta.
 
 In: rows of an input (`_weight` -1 for a deletion). Out: the delta of the input with its keys and hashes. Within one epoch
-the last row of a primary key wins. Rows of a bag are deleted by equality, one for one.
+the last row of a primary key wins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +15,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, functions
 
 from belvedere.catalog import Input
-from belvedere.errors import fail
 from belvedere.schema import INGEST_TIME, KEY, ROWTIME, TIMESTAMP, UID, WEIGHT
-from belvedere.spark.exchange import Rows, combined, keys_of
+from belvedere.spark.exchange import Rows, keys_of
+from belvedere.spark.ingest_bag import ingest_bag
 from belvedere.spark.merge_sql import view_name
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.render import spark_type
-from belvedere.spark.stages import WEIGHT_FIELD, Context, coming, first_of_each_key, stored_schema, weighted, without
+from belvedere.spark.stages import WEIGHT_FIELD, Context, coming, first_of_each_key, stored_schema, without
 
 UID_BITS = 33
 """Spark's `monotonically_increasing_id` numbers the rows of a partition in this many bits."""
@@ -123,7 +121,7 @@ def ingest(prepared: PreparedStage, table: Input, arrived: Arrived, context: Con
         number = prepared.output.schema.arrow.field(UID)
         last = first_of_each_key(rows, number, view_name(prepared.number, "s0", "last"), context)
         return context.replace(table.id, KEY, keys_of([(last, KEY)]), last.where(coming, without(last, WEIGHT)))
-    return _ingest_bag(prepared, table, rows.table, context)
+    return ingest_bag(prepared, table, rows, context)
 
 
 def _needs_no_spark(prepared: PreparedStage, table: Input, arrived: Arrived, context: Context) -> bool:
@@ -136,45 +134,3 @@ def _with_key(stamped: pa.Table, stored: pa.Schema) -> pa.Table:
     """The rows as they are stored, with their weights: the key is the text of the number."""
     named = stamped.append_column(pa.field(KEY, pa.string(), nullable=False), stamped[UID].cast(pa.string()))
     return named.select([*(n for n in stored.names if n in named.schema.names), WEIGHT])
-
-
-def _ingest_bag(prepared: PreparedStage, table: Input, rows: pa.Table, context: Context) -> Rows:
-    came = rows.filter(pc.greater(rows[WEIGHT], 0)).drop_columns([WEIGHT])
-    going = rows.filter(pc.less(rows[WEIGHT], 0)).drop_columns([WEIGHT])
-    context.append(table.id, Rows(came))
-    if not going.num_rows:
-        return Rows(weighted(came, 1))
-    path = prepared.output.paths[0].name
-    stored = context.look_up(table.id, path, combined(pc.unique(going[path]))).table
-    gone = stored.take(pa.array(_matches(table, stored, going), pa.int64()))
-    context.overwrite(table.id, KEY, combined(gone[KEY]), gone.slice(0, 0).to_reader())
-    # a row that came and went in the same epoch is no change
-    stays = came.filter(pc.invert(pc.is_in(came[KEY], value_set=combined(gone[KEY]))))
-    gone = gone.filter(pc.invert(pc.is_in(gone[KEY], value_set=combined(came[KEY]))))
-    return Rows(pa.concat_tables([weighted(gone, -1), weighted(stays, 1)]))
-
-
-def _matches(table: Input, stored: pa.Table, going: pa.Table) -> list[int]:
-    """For each row to delete the index of one equal stored row, the oldest first."""
-    names = [c.name for c in table.schema if not c.hidden]
-    order = sorted(range(stored.num_rows), key=stored[UID].to_pylist().__getitem__)
-    free: dict[Hashable, list[int]] = {}
-    contents = stored.select(names).to_pylist()
-    for index in reversed(order):
-        free.setdefault(_content(contents[index]), []).append(index)
-    found = []
-    for row in going.select(names).to_pylist():
-        candidates = free.get(_content(row))
-        if not candidates:
-            raise fail(
-                "B6010",
-                f'table "{table.name}" has no row {row} to delete',
-                hint="a row of a table without a primary key is deleted by giving all its columns",
-            )
-        found.append(candidates.pop())
-    return found
-
-
-def _content(row: dict[str, Any]) -> Hashable:
-    # NaN has one text, though it does not equal itself; 0.0 and -0.0 are equal and have two
-    return repr([0.0 if isinstance(v, float) and v == 0.0 else v for v in row.values()])

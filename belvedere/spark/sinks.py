@@ -11,11 +11,11 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -27,11 +27,12 @@ from belvedere.settings import Sink
 SUFFIXES = {"json": "jsonl", "jsonl": "jsonl", "parquet": "parquet", "csv": "csv"}
 
 
-def deliver(sink: Sink, target: str, epoch: int, events: pa.Table) -> None:
-    """Write events to a sink under the name `target`. Raises BelvedereError where it cannot be written."""
+def deliver(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:
+    """Write events, a piece at a time, to a sink under the name `target`. Raises BelvedereError where it cannot be written."""
     if sink.connector == "console":
-        sys.stdout.write("".join(f"{target} {line}\n" for line in json_lines(events)))
-        sys.stdout.flush()
+        for events in pieces:
+            sys.stdout.write("".join(f"{target} {line}\n" for line in json_lines(events)))
+            sys.stdout.flush()
         return
     if sink.connector != "files" or sink.format not in SUFFIXES:
         raise fail(
@@ -41,15 +42,15 @@ def deliver(sink: Sink, target: str, epoch: int, events: pa.Table) -> None:
         )
     if sink.path is None:
         raise fail("B6131", f'sink "{sink.name}" has no path', hint='write path = "..." in belvedere.toml')
-    _write_file(sink.path / target, f"{target}-{epoch:012d}.{SUFFIXES[sink.format]}", sink, events)
+    _write_file(sink.path / target, f"{target}-{epoch:012d}.{SUFFIXES[sink.format]}", sink, pieces)
 
 
-def _write_file(folder: Path, name: str, sink: Sink, events: pa.Table) -> None:
+def _write_file(folder: Path, name: str, sink: Sink, pieces: Iterable[pa.Table]) -> None:
     part = folder / f".{name}.part"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as file:
-            _WRITERS[SUFFIXES[sink.format]](events, file)
+            _WRITERS[SUFFIXES[sink.format]](pieces, file)
             file.flush()
             os.fsync(file.fileno())
         part.replace(folder / name)
@@ -61,24 +62,36 @@ def _write_file(folder: Path, name: str, sink: Sink, events: pa.Table) -> None:
         ) from error
 
 
-def _write_json(events: pa.Table, file: Any) -> None:
-    for line in json_lines(events):
-        file.write(line.encode() + b"\n")
+def _write_json(pieces: Iterable[pa.Table], file: IO[bytes]) -> None:
+    for events in pieces:
+        for line in json_lines(events):
+            file.write(line.encode() + b"\n")
 
 
-def _write_csv(events: pa.Table, file: Any) -> None:
-    plain = [c if not pa.types.is_nested(c.type) else _texts(c.to_pylist()) for c in events.columns]
-    pc.write_csv(pa.table(plain, names=events.schema.names), file)
+def _write_csv(pieces: Iterable[pa.Table], file: IO[bytes]) -> None:
+    for number, events in enumerate(pieces):
+        plain = [c if not pa.types.is_nested(c.type) else _texts(c.to_pylist()) for c in events.columns]
+        table = pa.table(plain, names=events.schema.names)
+        pc.write_csv(table, file, pc.WriteOptions(include_header=not number))
+
+
+def _write_parquet(pieces: Iterable[pa.Table], file: IO[bytes]) -> None:
+    writer: pq.ParquetWriter | None = None
+    for events in pieces:
+        writer = writer or pq.ParquetWriter(file, events.schema)
+        writer.write_table(events)
+    if writer is not None:
+        writer.close()
 
 
 def _texts(values: list[Any]) -> pa.Array:
     return pa.array([None if v is None else _json(v) for v in values], pa.string())
 
 
-_WRITERS: Mapping[str, Callable[[pa.Table, Any], None]] = {
+_WRITERS: Mapping[str, Callable[[Iterable[pa.Table], IO[bytes]], None]] = {
     "jsonl": _write_json,
     "csv": _write_csv,
-    "parquet": pq.write_table,
+    "parquet": _write_parquet,
 }
 
 

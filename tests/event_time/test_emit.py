@@ -78,3 +78,36 @@ def test_a_delay_that_fell_due_between_epochs_fires_first_on_the_rows_before(spa
         assert shown(wb.rows("D")) == [*early, ["8:00", "8:10", 2, "undo", "8:36", 1], ["8:00", "8:10", 7, "", "8:36", 2]]
     finally:
         wb.close()
+
+
+@pytest.mark.spark
+def test_a_row_that_goes_over_to_another_group_is_emitted_with_each_group(spark: Any, store: str) -> None:
+    """Each group fires at its own time: until then the row is still shown where it was."""
+    windows = "SELECT * FROM Tumble(data => TABLE(T), timecol => DESCRIPTOR(ts), dur => INTERVAL '10' MINUTES)"
+    wb = Workbench(
+        f"""CREATE TABLE T (id INT PRIMARY KEY, ts TIMESTAMP, v INT, WATERMARK FOR ts);
+        D := {windows} EMIT AFTER DELAY INTERVAL 5 MINUTES; E := {windows} EMIT STREAM AFTER DELAY INTERVAL 5 MINUTES;
+        S := {windows} EMIT STREAM;""",
+        store,
+        spark=spark,
+    )
+    steps = [("8:00", [1, "8:01", 1]), ("8:06", [2, "8:11", 1]), ("8:08", [1, "8:12", 2]), ("8:11", []), ("8:20", [])]
+    emitted = {
+        "8:06": ["8:00 1 1"],
+        "8:08": ["8:00 1 1"],
+        "8:11": ["8:00 1 1", "8:10 1 2", "8:10 2 1"],
+        "8:20": ["8:10 1 2", "8:10 2 1"],
+    }
+    try:
+        for time, row in steps:
+            wb.clock(at(time))
+            if row:
+                wb.insert("T", [{"id": row[0], "ts": at(str(row[1])), "v": row[2]}])
+            wb.step()
+            found = sorted(f"{r['wstart']:%-H:%M} {r['id']} {r['v']}" for r in wb.rows("D"))
+            assert found == emitted.get(time, []), time
+            assert sorted(map(str, wb.batch("D"))) == sorted(map(str, wb.rows("D")))
+            for name in "ES":
+                assert wb.batch(name) == wb.rows(name), (name, time)
+    finally:
+        wb.close()

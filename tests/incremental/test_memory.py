@@ -137,6 +137,19 @@ def test_rows_are_the_same_in_memory_in_files_and_in_spark(spark: Any) -> None:
 
 
 @pytest.mark.spark
+def test_nan_in_a_file_is_greater_than_any_number(spark: Any) -> None:
+    """A file's least and greatest values leave NaN out: a filter must not go by them."""
+    exchange = Exchange(spark, "nan_in_files", small=0, memory=0)
+    try:
+        table = pa.table({"x": pa.array([0.5, float("nan")])})
+        exchange.put("given", exchange.keep(table.to_reader()))
+        found = exchange.compute(f"SELECT x FROM `{exchange.view_name('given')}` WHERE x > 1", table.schema)
+        assert [str(r["x"]) for r in found.table.to_pylist()] == ["nan"]
+    finally:
+        exchange.close()
+
+
+@pytest.mark.spark
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("each_store")

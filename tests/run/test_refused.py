@@ -42,7 +42,7 @@ def test_sinks(sink: Sink, code: str) -> None:
     from belvedere.spark.sinks import deliver
 
     with pytest.raises(BelvedereError, match=code):
-        deliver(sink, "Target", 1, EVENTS)
+        deliver(sink, "Target", 1, [EVENTS])
 
 
 def test_sources(tmp_path: Path) -> None:
