@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.incremental.entries import ProducerAct
+from belvedere.spark.held import Rows
 from belvedere.spark.records import RejectedRow, SourceFile
 
 
@@ -24,7 +25,7 @@ class Mark:
 class Arrived:
     """Rows with the input's columns, what was refused, the files read, and the source's offset once they are committed."""
 
-    rows: pa.Table
+    rows: pa.Table | Rows
     offset: Mapping[str, Any]
     rejected: tuple[RejectedRow, ...] = ()
     refused: int = 0

@@ -6,6 +6,7 @@ the last row of a primary key wins.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,6 +20,7 @@ from belvedere.schema import INGEST_TIME, KEY, ROWTIME, TIMESTAMP, UID, WEIGHT
 from belvedere.spark.exchange import Rows, keys_of
 from belvedere.spark.ingest_bag import ingest_bag
 from belvedere.spark.merge_sql import view_name
+from belvedere.spark.ordered import stream
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.render import spark_type
 from belvedere.spark.stages import WEIGHT_FIELD, Context, coming, first_of_each_key, stored_schema, without
@@ -37,7 +39,7 @@ class Arrived:
 
 
 def receive(
-    given: pa.Table | DataFrame, prepared: PreparedStage, table: Input, first_uid: int, context: Context
+    given: pa.Table | Rows | DataFrame, prepared: PreparedStage, table: Input, first_uid: int, context: Context
 ) -> Arrived | None:
     """Stamp what arrived; None where nothing did. Many rows of a data frame stay in Spark."""
     if isinstance(given, DataFrame):
@@ -50,9 +52,19 @@ def receive(
         given = given.toArrow()
     if not given.num_rows:
         return None
+    if isinstance(given, Rows):
+        schema = stamp(given.schema.empty_table(), table, first_uid, context.clock).schema
+        stamped = context.exchange.keep(stream(schema, _stamped(given, table, first_uid, context)))
+        return Arrived(stamped, given.num_rows, first_uid + given.num_rows)
     stamped = Rows(stamp(given, table, first_uid, context.clock))
     greatest = int(pc.max(stamped.table[UID]).as_py())
     return Arrived(stamped, given.num_rows, max(first_uid + given.num_rows, greatest + 1))
+
+
+def _stamped(given: Rows, table: Input, first_uid: int, context: Context) -> Iterator[pa.Table]:
+    for rows in given.tables():
+        yield stamp(rows, table, first_uid, context.clock)
+        first_uid += rows.num_rows
 
 
 def stamp_frame(frame: DataFrame, table: Input, first_uid: int, clock: datetime) -> DataFrame:

@@ -1,12 +1,12 @@
 """Judge what an epoch takes in by the bounds of its inputs, where nobody has done so at the intake.
 
 In: arrivals of inputs, the clocks. Out: the arrivals that are used, those of `LATE(T)` beside them, and the clocks after them. Many
-rows of an input that keeps late ones stay in Spark: only their greatest times are asked for.
+rows of an input that keeps late ones stay in Spark: only their greatest times are asked for. Rows in files are judged batch by batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -25,42 +25,63 @@ from belvedere.incremental.intake import tell_late
 from belvedere.instants import microseconds
 from belvedere.schema import ROWTIME
 from belvedere.spark.arrived import Mark
+from belvedere.spark.held import Rows
+from belvedere.spark.ordered import stream
+from belvedere.spark.source_spool import scratch_rows
 
-Arrivals = Mapping[str, pa.Table | DataFrame]
+Arrivals = Mapping[str, pa.Table | Rows | DataFrame]
 
 
 def judge(
     catalog: Catalog, clocks: Clocks, arrivals: Arrivals, clock: datetime, marks: Mapping[str, Sequence[Mark]] | None = None
-) -> tuple[dict[str, pa.Table | DataFrame], Clocks]:
+) -> tuple[dict[str, pa.Table | Rows | DataFrame], Clocks]:
     """The arrivals without late rows, with `LATE(T)` for those, and the clocks that follow.
 
     `marks` are bounds among the rows of inputs: each counts for the rows behind it.
     """
     now = microseconds(clock)
-    used: dict[str, pa.Table | DataFrame] = {}
+    used: dict[str, pa.Table | Rows | DataFrame] = {}
     for id_, given in arrivals.items():
         table = catalog.inputs[id_]
         among = (marks or {}).get(id_, ())
-        if not table.watermarks and isinstance(given, DataFrame):
+        if not table.watermarks and not isinstance(given, pa.Table):
             used[id_] = given
             continue
         if isinstance(given, DataFrame) and table.late is LatePolicy.KEEP and not table.schema.find(ROWTIME) and not among:
             used[id_], clocks = given, _moved_by_frame(clocks, table, given, now)
             continue
-        rows = with_rowtime(table, given.toArrow() if isinstance(given, DataFrame) else given, now)
-        taken, late = [], []
-        late_table = catalog.late_of(id_)
-        for part, act in _parts(rows, among):
-            admission = admit(clocks, table, part, now)
-            tell_late(table, clocks, admission)
-            taken.append(admission.taken)
-            if admission.late and late_table is not None:
-                late.append(late_rows(table, late_table, part, admission.late))
-            clocks = admission.clocks if act is None else replace(act, now=now).moved(admission.clocks, catalog)
-        used[id_] = pa.concat_tables(taken)
-        if late and late_table is not None:
-            used[late_table.id] = pa.concat_tables(late)
+        judging = _Judging(catalog, table, clocks, now)
+        if isinstance(given, Rows) and not among:
+            schema = with_rowtime(table, given.schema.empty_table(), now).schema
+            used[id_] = scratch_rows(stream(schema, judging.admitted((t, None) for t in given.tables())))
+        else:
+            whole = given.table if isinstance(given, Rows) else given.toArrow() if isinstance(given, DataFrame) else given
+            used[id_] = pa.concat_tables(judging.admitted(_parts(whole, among)))
+        clocks = judging.clocks
+        if judging.late and judging.late_table is not None:
+            used[judging.late_table.id] = pa.concat_tables(judging.late)
     return used, clocks
+
+
+class _Judging:
+    """The rows of one input, part by part, and the clocks that they move."""
+
+    def __init__(self, catalog: Catalog, table: Input, clocks: Clocks, now: int):
+        self.catalog, self.table, self.clocks, self.now = catalog, table, clocks, now
+        self.late_table = catalog.late_of(table.id)
+        self.late: list[pa.Table] = []
+
+    def admitted(self, parts: Iterable[tuple[pa.Table, ProducerAct | None]]) -> Iterator[pa.Table]:
+        """What is used of each part; behind each there may be a bound."""
+        for given, act in parts:
+            part = with_rowtime(self.table, given, self.now)
+            admission = admit(self.clocks, self.table, part, self.now)
+            tell_late(self.table, self.clocks, admission)
+            if admission.late and self.late_table is not None:
+                self.late.append(late_rows(self.table, self.late_table, part, admission.late))
+            moved = admission.clocks
+            self.clocks = moved if act is None else replace(act, now=self.now).moved(moved, self.catalog)
+            yield admission.taken
 
 
 def _parts(rows: pa.Table, marks: Sequence[Mark]) -> Iterator[tuple[pa.Table, ProducerAct | None]]:

@@ -20,15 +20,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.catalog import Input
-from belvedere.errors import fail
+from belvedere.errors import BelvedereError, fail
 from belvedere.schema import Column
 from belvedere.spark.arrived import Mark
+from belvedere.spark.held import Rows, fits_parquet
 from belvedere.spark.records import RejectedRow, SourceFile
 from belvedere.spark.source_formats import PlacedMark, Reading, by_format, first_line
 from belvedere.spark.source_large import LARGE_READERS, local_path
 from belvedere.spark.source_marks import has_marks
 from belvedere.spark.source_rows import FILE, LINE, NOT_JSON, REASON, TEXT, collectable, explain_json
 from belvedere.spark.source_small import SMALL_READERS
+from belvedere.spark.source_spool import scratch_rows, spool
 
 SMALL_BYTES = 32 << 20
 """Up to so many bytes on disk a table's new files are read in the driver."""
@@ -48,6 +50,8 @@ class Taken:
     rejected: tuple[RejectedRow, ...] = ()
     refused: int = 0
     marks: tuple[Mark, ...] = ()
+    apart: Rows | None = None
+    """Instead of `rows`: many rows, in scratch files."""
 
 
 def read_files(
@@ -58,13 +62,15 @@ def read_files(
     options: Mapping[str, Any],
     small_bytes: int = SMALL_BYTES,
     bounds_of: Input | None = None,
+    apart: bool = False,
 ) -> Taken:
     """Read all rows of `files` for `table`; control rows are bounds on the input `bounds_of`.
 
+    `apart`: many rows stay in scratch files, in the order of their files.
     Raises a diagnostic B6022 where Spark fails on files that looked whole.
     """
     wanted = pa.schema([pa.field(c.name, c.type) for c in columns])
-    rows: list[pa.Table] = []
+    rows: list[pa.Table | Rows] = []
     rejected: list[RejectedRow] = []
     refused = 0
     marks: list[Mark] = []
@@ -80,15 +86,47 @@ def read_files(
                 continue
             reading.order[:] = [f.path for f in group]
             for frame in readers[format_](reading, group):
-                taken = _collect(frame, reading, wanted, reading.marks[len(marks) :])
+                if apart and readers is LARGE_READERS and fits_parquet(wanted):
+                    taken = _spool(frame, reading, wanted)
+                else:
+                    taken = _collect(frame, reading, wanted, reading.marks[len(marks) :])
                 marks += [Mark(m.position + sum(r.num_rows for r in rows), m.act) for m in taken.marks]
-                rows.append(taken.rows)
+                rows.append(taken.rows if taken.apart is None else taken.apart)
                 rejected += taken.rejected
                 refused += taken.refused
     marks += [Mark(sum(r.num_rows for r in rows), m.act) for m in reading.marks[len(marks) :]]  # of files without any row
     whole = len(reading.rejected)
-    found = pa.concat_tables([wanted.empty_table(), *rows])
-    return Taken(found, (*reading.rejected, *rejected), whole + refused, tuple(marks))
+    found, many = _together(rows, wanted)
+    return Taken(found, (*reading.rejected, *rejected), whole + refused, tuple(marks), many)
+
+
+def _together(parts: Sequence[pa.Table | Rows], wanted: pa.Schema) -> tuple[pa.Table, Rows | None]:
+    tables = [p for p in parts if isinstance(p, pa.Table)]
+    if len(tables) == len(parts):
+        return pa.concat_tables([wanted.empty_table(), *tables]), None
+    held = [Rows(p) if isinstance(p, pa.Table) else p for p in parts]
+    if len(held) > 1:
+        held = [scratch_rows(pa.RecordBatchReader.from_batches(wanted, (b for p in held for b in p.batches())))]
+    return wanted.empty_table(), held[0]
+
+
+def _spool(frame: DataFrame, reading: Reading, wanted: pa.Schema) -> Taken:
+    """Run the data frame once; its rows stay in scratch files."""
+    try:
+        found = spool(frame, reading, wanted, KEPT_REJECTED)
+    except PySparkException as error:
+        raise _unreadable(reading, error) from error
+    refused = tuple(_refused(r, reading) for r in found.refused.to_pylist())
+    return Taken(wanted.empty_table(), refused, found.refused_rows, apart=found.rows)
+
+
+def _unreadable(reading: Reading, error: PySparkException) -> BelvedereError:
+    return fail(
+        "B6022",
+        f'the files of table "{reading.table}" could not be read',
+        detail=first_line(error),
+        hint="move damaged files out of the source's directory",
+    )
 
 
 def _collect(frame: DataFrame, reading: Reading, wanted: pa.Schema, marks: Sequence[PlacedMark]) -> Taken:
@@ -96,12 +134,7 @@ def _collect(frame: DataFrame, reading: Reading, wanted: pa.Schema, marks: Seque
     try:
         found = collectable(frame).toArrow()
     except PySparkException as error:
-        raise fail(
-            "B6022",
-            f'the files of table "{reading.table}" could not be read',
-            detail=first_line(error),
-            hint="move damaged files out of the source's directory",
-        ) from error
+        raise _unreadable(reading, error) from error
     fits = pc.is_null(found[REASON])
     bad = found.filter(pc.invert(fits)).select([FILE, LINE, TEXT, REASON])
     kept = tuple(_refused(row, reading) for row in bad.slice(0, KEPT_REJECTED).to_pylist())

@@ -64,9 +64,10 @@ class FileTable:
         new = sorted((f for f in files if self._counts(f.path)), key=lambda f: (f.modified, f.path))
         if not new:
             return None
-        taken = read_files(spark, self.id, new, self.columns, self.options, bounds_of=self.bounded)
+        taken = read_files(spark, self.id, new, self.columns, self.options, bounds_of=self.bounded, apart=True)
         read = {"files": len(self.known) + len(new)}
-        return Arrived(taken.rows, read, taken.rejected, taken.refused, tuple(new), taken.marks)
+        rows = taken.rows if taken.apart is None else taken.apart
+        return Arrived(rows, read, taken.rejected, taken.refused, tuple(new), taken.marks)
 
     def _counts(self, path: str) -> bool:
         """Whether it is new and finished: writers give unfinished files and directories names with `.` or `_` in front."""

@@ -28,6 +28,7 @@ from belvedere.schema import INGEST_TIME, ROWTIME, UID
 from belvedere.settings import Project
 from belvedere.spark.arrived import Arrived
 from belvedere.spark.generator import SensorTable
+from belvedere.spark.held import Rows
 from belvedere.spark.late import judge
 from belvedere.spark.records import FILES, RejectedRow, SourceFile
 from belvedere.spark.source_tables import FileTable
@@ -89,7 +90,7 @@ class Batch:
 
     arrived: Mapping[str, Arrived]
     waiting: Waiting
-    arrivals: Mapping[str, pa.Table | DataFrame]
+    arrivals: Mapping[str, pa.Table | Rows | DataFrame]
     clocks: Clocks
 
     def __bool__(self) -> bool:

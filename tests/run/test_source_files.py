@@ -6,7 +6,9 @@ import bz2
 import gzip
 import json
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,8 @@ COLUMNS = (
     Column("price", pa.decimal128(6, 2)),
     Column("at", TIMESTAMP),
 )
-SMALL, LARGE = 1 << 30, -1
+SMALL, LARGE, APART = 1 << 30, -1, -2
+"""Read in the driver; by Spark; by Spark, and kept in scratch files."""
 
 
 def file_of(path: Path) -> SourceFile:
@@ -36,7 +39,11 @@ def file_of(path: Path) -> SourceFile:
 def read(spark: Any, paths: list[Path], small: int, columns: Any = COLUMNS, **options: Any) -> Any:
     from belvedere.spark.source_files import read_files
 
-    return read_files(spark, "T", [file_of(p) for p in paths], columns, options, small_bytes=small)
+    taken = read_files(spark, "T", [file_of(p) for p in paths], columns, options, small_bytes=small, apart=small == APART)
+    if small == APART and taken.apart is not None:
+        assert taken.apart.files is not None
+        return replace(taken, rows=taken.apart.table)
+    return taken
 
 
 JSON = """\
@@ -55,7 +62,7 @@ not json
 """
 
 
-@pytest.mark.parametrize("small", [SMALL, LARGE])
+@pytest.mark.parametrize("small", [SMALL, LARGE, APART])
 def test_json_rows_and_their_refusals(spark: Any, tmp_path: Path, small: int) -> None:
     path = tmp_path / "a [x] é %41.json"
     path.write_bytes(b"\xef\xbb\xbf" + JSON.encode() + b'{"id": 10, "name": "\xff"}\n')
@@ -93,7 +100,7 @@ too,many,fields,in,this,row
 """
 
 
-@pytest.mark.parametrize("small", [SMALL, LARGE])
+@pytest.mark.parametrize("small", [SMALL, LARGE, APART])
 def test_csv_finds_columns_by_the_header(spark: Any, tmp_path: Path, small: int) -> None:
     one, two = tmp_path / "one.csv", tmp_path / "two.csv"
     one.write_text(CSV)
@@ -125,7 +132,7 @@ def test_csv_options(spark: Any, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("small", [SMALL, LARGE])
+@pytest.mark.parametrize("small", [SMALL, LARGE, APART])
 def test_parquet_is_cast_by_name(spark: Any, tmp_path: Path, small: int) -> None:
     exact = pa.table({"id": pa.array([1], pa.int64()), "name": ["a"], "price": pa.array([1], pa.decimal128(6, 2))})
     other = pa.table(
@@ -150,7 +157,7 @@ def test_parquet_is_cast_by_name(spark: Any, tmp_path: Path, small: int) -> None
     ]
 
 
-@pytest.mark.parametrize("small", [SMALL, LARGE])
+@pytest.mark.parametrize("small", [SMALL, LARGE, APART])
 def test_compressed_empty_truncated_and_unknown_files(spark: Any, tmp_path: Path, small: int) -> None:
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(b'{"id": 1}\n' * 3))
     (tmp_path / "b.jsonl.bz2").write_bytes(bz2.compress(b'{"id": 2}'))
@@ -168,7 +175,7 @@ def test_compressed_empty_truncated_and_unknown_files(spark: Any, tmp_path: Path
     ]
 
 
-@pytest.mark.parametrize("small", [SMALL, LARGE])
+@pytest.mark.parametrize("small", [SMALL, LARGE, APART])
 def test_nested_json_and_arrays(spark: Any, tmp_path: Path, small: int) -> None:
     item = pa.struct([("sku", pa.string()), ("n", pa.int32())])
     columns = (Column("id", pa.int64(), nullable=False), Column("items", pa.list_(item)))
@@ -200,7 +207,7 @@ def test_many_bad_rows_are_counted_and_some_are_kept(spark: Any, tmp_path: Path,
     assert (taken.rows.num_rows, len(taken.rejected), taken.refused) == (1, 6, 41)
 
 
-@pytest.mark.parametrize("small", [SMALL, LARGE])
+@pytest.mark.parametrize("small", [SMALL, LARGE, APART])
 def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, small: int) -> None:
     from belvedere.catalog import Input, InputKind, Watermark
     from belvedere.instants import microseconds
@@ -235,3 +242,73 @@ def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, sm
     assert taken.refused == 4
     only_marks = read_files(spark, "T", files[-1:], COLUMNS, {}, small_bytes=small, bounds_of=table)
     assert (only_marks.rows.num_rows, [m.position for m in only_marks.marks]) == (0, [0])
+
+
+def test_many_rows_come_in_the_order_of_their_files(spark: Any, tmp_path: Path) -> None:
+    """Spark itself reads the largest file first: then an old row would replace a new one of its key."""
+    paths = [tmp_path / f"{n}.json" for n in ("b", "a", "c")]
+    for number, (path, rows) in enumerate(zip(paths, (30, 2000, 300), strict=True)):
+        path.write_text("".join(json.dumps({"id": number, "name": f"{n}"}) + "\n" for n in range(rows)))
+    found = read(spark, paths, APART).rows.to_pylist()
+    assert [(r["id"], int(r["name"])) for r in found] == [(k, n) for k, rows in enumerate((30, 2000, 300)) for n in range(rows)]
+
+
+def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from belvedere.catalog import SourceTable
+    from belvedere.compiler import compile_script
+    from belvedere.incremental import maintain
+    from belvedere.spark import held, source_files, source_tables
+    from belvedere.spark.engine import Engine
+    from belvedere.spark.late import judge
+    from belvedere.spark.source_tables import FileTable
+    from belvedere.store import open_store
+
+    script = """
+    CREATE TABLE Keyed (id INT PRIMARY KEY, name STRING);
+    CREATE STREAM Log (id INT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL 0 SECONDS) LATE DROP;
+    Names := SELECT name, count(*) AS n FROM Keyed GROUP BY name;
+    Latest := SELECT count(*) AS n, max(at) AS at FROM Log;
+    """
+    monkeypatch.setattr(source_files, "read_files", partial(source_files.read_files, small_bytes=-1))
+    monkeypatch.setattr(source_tables, "read_files", source_files.read_files)
+    monkeypatch.setattr(held, "BATCH_ROWS", 64)
+    catalog = compile_script(script).catalog
+    for name, rows in {"old": 900, "new": 600}.items():
+        folder = tmp_path / "Keyed"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{name}.json").write_text("".join(json.dumps({"id": n, "name": name}) + "\n" for n in range(rows)))
+        os.utime(folder / f"{name}.json", (1, 1 + (name == "new")))
+    (tmp_path / "Log").mkdir()
+    times = [f"2024-01-01T00:{n % 60:02d}:{n // 60:02d}Z" for n in range(300)]
+    (tmp_path / "Log" / "log.json").write_text("".join(json.dumps({"id": n, "at": t}) + "\n" for n, t in enumerate(times)))
+    store = open_store("sqlite://")
+    engine = Engine(spark, catalog, maintain(catalog), store, driver_memory=4096)
+    now = datetime(2024, 1, 2, tzinfo=UTC)
+    try:
+        arrivals = {}
+        for id_, table in catalog.inputs.items():
+            folder = tmp_path / table.name
+            if folder.exists():
+                columns = tuple(c for c in table.schema if not c.hidden)
+                source = FileTable(
+                    replace(table, source=SourceTable("files", table.name, "files")), tmp_path, columns, {}, set()
+                )
+                taken = source.take(spark, [file_of(p) for p in folder.iterdir()], now, once=True)
+                assert taken is not None
+                assert not isinstance(taken.rows, pa.Table)
+                arrivals[id_] = taken.rows
+        used, clocks = judge(catalog, engine.clocks, arrivals, now)
+        engine.run_epoch(used, now, bounds=clocks.as_document())
+        reader = store.reader()
+        assert sorted(map(str, reader.rows(engine.tables["Names"]).select(["name", "n"]).to_pylist())) == [
+            "{'name': 'new', 'n': 600}",
+            "{'name': 'old', 'n': 300}",
+        ]
+        # each minute has the times of five hours' seconds: only the first pass over the minutes is not late, and its last
+        assert reader.rows(engine.tables["Latest"]).to_pylist()[0]["n"] == 60 + 4
+        reader.close()
+    finally:
+        engine.close()
+        store.close()
