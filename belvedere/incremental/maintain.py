@@ -22,7 +22,14 @@ from belvedere.incremental.keep_sessions import keep_sessions, sessions_end
 from belvedere.incremental.keep_timed import keep_clock, keep_emission
 from belvedere.incremental.keep_windows import keep_reach, keep_windows, reaches_part, settling_of
 from belvedere.incremental.options import Options
-from belvedere.incremental.outer_joins import OUTER, can_split, split_outer, with_certain_row
+from belvedere.incremental.outer_joins import (
+    OUTER,
+    can_split,
+    can_split_existence,
+    split_existence,
+    split_outer,
+    with_certain_row,
+)
 from belvedere.incremental.pipeline import Pipeline, Relation
 from belvedere.incremental.rewrite import replace_node
 from belvedere.incremental.share import share_joins
@@ -119,4 +126,6 @@ def _rewritten(builder: Builder, top: Node, part: Part) -> Node | None:
             return inner
         if can_split(top):
             return split_outer(builder, top, part.owner)
+    if isinstance(top, Join) and options.join and can_split_existence(builder, top):
+        return split_existence(builder, top, part.owner)
     return None

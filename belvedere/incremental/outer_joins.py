@@ -1,7 +1,8 @@
 """Outer joins without an equality, as their pairs and the rows without a pair; and those with one row that is always there.
 
 In: a LEFT, RIGHT or FULL join. Out: an equivalent plan over the stored pairs, in which only changed rows are joined, or an inner join.
-SEMI and ANTI joins are not split so: they may have far more pairs than rows.
+SEMI and ANTI joins are split so where their right side has one row at most (NOT IN asks whether there is a NULL, EXISTS whether there is
+any row): else they may have far more pairs than rows.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from belvedere.incremental.builder import Builder
 from belvedere.incremental.facts import equalities, needs_clock
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import item_of, unused_name
-from belvedere.plan.nodes import Aggregate, Expr, Item, Join, JoinKind, Node, Project, Scan, Union
+from belvedere.plan.nodes import Aggregate, Distinct, Expr, Filter, Item, Join, JoinKind, Node, Project, Scan, Union
 from belvedere.schema import TIMESTAMP, Column
 
 OUTER = (JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
@@ -46,6 +47,42 @@ def can_split(join: Join) -> bool:
     """Whether the join's pairs are better kept: nothing equal to look up by, and rows that are known by a key."""
     keyed = all(i.schema.key for i in join.inputs)
     return join.kind in OUTER and keyed and not equalities(join) and not needs_clock(join)
+
+
+def can_split_existence(builder: Builder, join: Join) -> bool:
+    """The same of a SEMI or ANTI join with one row or none."""
+    existence = join.kind in (JoinKind.SEMI, JoinKind.ANTI) and all(i.schema.key for i in join.inputs)
+    if not existence or equalities(join) or needs_clock(join) or set(join.left.schema.names) & set(join.right.schema.names):
+        return False
+    return _has_one_row_at_most(builder, join.right)
+
+
+def _has_one_row_at_most(builder: Builder, node: Node) -> bool:
+    """Whether it is what `SELECT DISTINCT 1` gives, or the row of a global aggregate."""
+    while isinstance(node, Filter):
+        node = node.input
+    if isinstance(node, Distinct):
+        return all(_is_constant(node.input, n) for n in node.schema.names)
+    return _has_one_row(builder, node)
+
+
+def _is_constant(node: Node, name: str) -> bool:
+    """Whether a column has the same value in every row."""
+    if isinstance(node, Filter):
+        return _is_constant(node.input, name)
+    if not isinstance(node, Project):
+        return False
+    expr = next(i.expr for i in node.items if i.name == name)
+    return isinstance(expr, exp.Literal) or (isinstance(expr, exp.Column) and _is_constant(node.input, expr.name))
+
+
+def split_existence(builder: Builder, join: Join, owner: str) -> Node:
+    """The rows with a pair, or those without: a row has one at most."""
+    kept = builder.shared(replace(join, kind=JoinKind.INNER, there=None), owner)
+    pairs = Scan(kept.name, kept.schema)
+    if join.kind is JoinKind.ANTI:
+        return _alone(join, join.left, pairs, frozenset())
+    return Union((Project(pairs, tuple(item_of(c) for c in join.schema)),), key=join.schema.key)
 
 
 def split_outer(builder: Builder, join: Join, owner: str) -> Node:
