@@ -125,10 +125,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.emit", description="measure EMIT AFTER DELAY and state under bounds")
     parser.add_argument("--rows", type=int, default=10_000, help="rows per epoch")
     parser.add_argument("--keys", type=int, default=10_000, help="different items")
-    parser.add_argument("--epochs", type=int, default=120, help="epochs of 30 s of event time: 120 are an hour")
+    parser.add_argument("--epochs", type=int, default=120, help="epochs: 120 of 30 s are an hour of event time")
+    parser.add_argument("--seconds", type=int, default=30, help="event time of an epoch")
     parser.add_argument("--only", choices=("delays", "state"), help="one of the two")
     options = parser.parse_args()
-    load = Load(options.rows, options.epochs, options.keys)
+    load = Load(options.rows, options.epochs, options.keys, options.seconds)
     if options.only != "state":
         delays(load)
     if options.only != "delays":
