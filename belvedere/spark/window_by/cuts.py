@@ -119,7 +119,7 @@ def lead_of(sort: Sequence[str], schema: pa.Schema) -> Lead | None:
 
 def find_giant(frame: DataFrame, keys: Sequence[str], lead: Lead, cores: int) -> Giant | None:
     """The partition that has far more rows than the share of a core, told from a sample; None where there is none."""
-    if cores < 2 or not all(_is_plain(arrow_schema(frame).field(k).type) for k in keys) or not _worth_reading(frame):
+    if cores < 2 or not all(_is_plain(arrow_schema(frame).field(k).type) for k in keys) or not _may_be_long(frame):
         return None
     giant = sampled(frame, keys, lead, RATE)
     if giant is None or giant[0].rows < max(LEAST_ROWS, SHARE * giant[1] / cores):
@@ -175,21 +175,24 @@ def _is_plain(type_: pa.DataType) -> bool:
     )
 
 
-def _worth_reading(frame: DataFrame) -> bool:
-    """Whether there may be rows enough, and reading them again costs no join, sorting or Python."""
+def can_read_again(frame: DataFrame) -> bool:
+    """Whether the rows are the same each time they are read, and reading them costs no join, sorting or Python."""
     if not isinstance(frame, ClassicFrame):
         return False
     plan = frame._jdf.queryExecution().optimizedPlan()
-    if int(plan.stats().sizeInBytes()) < LEAST_BYTES * LEAST_ROWS:
-        return False
-    rest = [plan]
+    rest = [plan] if plan.deterministic() else []
     while rest:
         node = rest.pop()
         if node.nodeName() not in CHEAP:
             return False
         children = node.children()
         rest += [children.apply(n) for n in range(children.size())]
-    return True
+    return bool(plan.deterministic())
+
+
+def _may_be_long(frame: DataFrame) -> bool:
+    """Whether there may be rows enough, as Spark estimates."""
+    return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()) >= LEAST_BYTES * LEAST_ROWS
 
 
 def cut(

@@ -17,6 +17,7 @@ from belvedere.spark.window_by.cuts import (
     Cuts,
     Giant,
     Lead,
+    can_read_again,
     cut,
     find_giant,
     is_in,
@@ -51,7 +52,7 @@ def cut_giant(
     """
     lead = lead_of(plan.sort, arrow_schema(frame))
     ends = Ends(plan.closing(nullable=False), window_length(spec))
-    if lead is None or not can_cut(spec, ends):
+    if lead is None or not can_cut(spec, ends) or not can_read_again(frame):
         return None
     forced = blocks is not None
     if blocks is not None:
