@@ -51,6 +51,7 @@ def test_long_partitions_are_cut_without_being_asked(spark: Any, monkeypatch: py
     from belvedere.spark.window_by.run import run_window_query
 
     monkeypatch.setattr(cuts, "LEAST_ROWS", 1_000)
+    monkeypatch.setattr(cuts, "LEAST_CORES", 2)
     monkeypatch.setattr(cuts, "RATE", 1)
     found: list[Any] = []
     cut_giant = giant.cut_giant

@@ -26,6 +26,8 @@ from belvedere.spark.window_by.specs import KernelSpec
 
 LEAST_ROWS = 2_000_000
 """Shorter partitions are done in one task: reading the rows again for the cuts takes as long as is won."""
+LEAST_CORES = 3
+"""With fewer cores only partitions longer than a block are cut, for their memory: two took as long for blocks as one for one task."""
 SHARE = 1.5
 """A partition is cut when it has so many times the rows that each core would have."""
 BLOCK_ROWS = 8_000_000
@@ -122,7 +124,8 @@ def find_giant(frame: DataFrame, keys: Sequence[str], lead: Lead, cores: int) ->
     if cores < 2 or not all(_is_plain(arrow_schema(frame).field(k).type) for k in keys) or not _may_be_long(frame):
         return None
     giant = sampled(frame, keys, lead, RATE)
-    if giant is None or giant[0].rows < max(LEAST_ROWS, SHARE * giant[1] / cores):
+    least = LEAST_ROWS if cores >= LEAST_CORES else BLOCK_ROWS
+    if giant is None or giant[0].rows < max(least, SHARE * giant[1] / cores):
         return None
     return giant[0]
 
