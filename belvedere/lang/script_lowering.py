@@ -20,6 +20,7 @@ from belvedere.lang.lower_query import new_context
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
 from belvedere.lang.statements import HistoryClause, Part
 from belvedere.lang.types import Typed
+from belvedere.plan.arrival import in_arrival_order
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.nodes import Node
 from belvedere.plan.prune import prune
@@ -133,4 +134,4 @@ class ScriptLowering:
 
 def finish_plan(plan: Node) -> Node:
     """A query's plan with its key, and without what nobody reads."""
-    return prune(carry_keys(plan))
+    return prune(in_arrival_order(carry_keys(plan)))

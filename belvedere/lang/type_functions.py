@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.errors import ParseError
+from sqlglot.errors import ErrorLevel, ParseError, UnsupportedError
 
 from belvedere.errors import BelvedereError
 from belvedere.lang import types as t
@@ -31,6 +31,10 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     if name == "bround":
         return rounded(scope.typed(expr.expressions[0]), expr.expressions[1] if len(expr.expressions) > 1 else None)
     arguments = [scope.typed(a) for a in children(expr)]
+    if _is_said_otherwise(expr):
+        raise scope.fail(
+            "B3015", f"`{_shown(expr)}` with these arguments is not supported", expr, "leave out the last argument"
+        )
     rule = AGGREGATES.get(name) or WINDOW_FUNCTIONS.get(name) or FUNCTIONS.get(name)
     if rule is None:
         raise _unknown(scope, expr)
@@ -46,6 +50,15 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
 
 
 TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "SESSION_WINDOW")
+
+
+def _is_said_otherwise(expr: exp.Expr) -> bool:
+    """Whether the printer of Spark's dialect would leave out an argument."""
+    try:
+        expr.sql("spark", unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError:
+        return True
+    return False
 
 
 def _unknown(scope: TypeScope, expr: exp.Expr) -> BelvedereError:

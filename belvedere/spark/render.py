@@ -7,7 +7,6 @@ that Spark compiles its code once; `now()` is read from the one-row view `clock`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -32,7 +31,7 @@ from belvedere.plan.nodes import (
     Values,
     Window,
 )
-from belvedere.plan.ties import tie_order, with_ties
+from belvedere.plan.ties import tie_order
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import Column
 
@@ -121,7 +120,7 @@ class _Renderer:
                 word = node.kind.value.upper()
                 return f"({self.query(node.left)}) {word} ({self.query(node.right)})"
             case Window():
-                items = ", ".join(_item(replace(i, expr=with_ties(i.expr, node.input.schema))) for i in node.items)
+                items = ", ".join(_item(i) for i in node.items)
                 return f"SELECT {_columns(node.input)}, {items} FROM {self._from(node.input, *(i.expr for i in node.items))}"
             case TopK():
                 return self._top(node)
