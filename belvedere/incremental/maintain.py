@@ -16,6 +16,7 @@ from belvedere.incremental.builder import Builder, Part
 from belvedere.incremental.clock_filter import split_clock_filter
 from belvedere.incremental.facts import is_linear, needs_clock, partition_of
 from belvedere.incremental.grouping_sets import as_aggregates, as_one_aggregate
+from belvedere.incremental.keep_frames import keep_frames
 from belvedere.incremental.keep_groups import keep_first, keep_merge, keep_top, keeps_top
 from belvedere.incremental.keep_plain import keep_join, keep_keyed, keep_linear, keep_whole
 from belvedere.incremental.keep_sessions import keep_sessions, sessions_end
@@ -34,7 +35,7 @@ from belvedere.incremental.pipeline import Pipeline, Relation
 from belvedere.incremental.rewrite import replace_node
 from belvedere.incremental.share import share_joins
 from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Aggregate, Distinct, Filter, Join, JoinKind, Node, Scan, TopK, Values
+from belvedere.plan.nodes import Aggregate, Distinct, Filter, Join, JoinKind, Node, Scan, TopK, Values, Window
 from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
 from belvedere.plan.window_by import WindowBlock
 
@@ -106,6 +107,8 @@ def _choose(builder: Builder, plan: Node, part: Part) -> Relation:
         return keep_join(builder, plan, top, part)
     if isinstance(top, WindowBlock) and options.ranges and reaches_part(builder, plan, top):
         return keep_reach(builder, plan, top, part)
+    if isinstance(top, Window) and options.ranges and (framed := keep_frames(builder, plan, top, part)) is not None:
+        return framed
     if partition is None:
         return keep_whole(builder, plan, top, part)
     return keep_keyed(builder, plan, top, partition, part)

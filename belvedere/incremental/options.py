@@ -23,4 +23,4 @@ class Options:
     settle: bool = True
     """Whether the rows of a private stream leave the state of WINDOW BY once their windows are final."""
     ranges: bool = True
-    """Whether a change finds only those windows of a partition again that it can reach."""
+    """Whether a change finds only those windows, and results of window functions, of a partition again that it can reach."""

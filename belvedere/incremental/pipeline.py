@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from belvedere.catalog import ChangeKind
 from belvedere.incremental.emission import Emission
+from belvedere.incremental.frames import Frames
 from belvedere.incremental.settling import Reach, Settling
 from belvedere.plan.nodes import Aggregate, Expr, Node
 from belvedere.schema import SINCE_EPOCH, SINCE_TIME, TIMESTAMP, UNTIL_EPOCH, UNTIL_TIME, Column, Schema
@@ -177,6 +178,8 @@ class Stage:
     """By what rows are grouped and completed (EMIT), or by which time they come out (ORDER)."""
     settling: Settling | None = None
     """When rows leave the state of windows (WINDOWS)."""
+    frames: Frames | None = None
+    """Which rows of a key a change can reach (KEYED, for window functions)."""
     reach: Reach | None = None
     """Which rows of a key a change can reach (KEYED, for WINDOW BY); None where all of them are computed again."""
 

@@ -10,6 +10,7 @@ from belvedere.spark.emit_order import run_in_order
 from belvedere.spark.events import run_events
 from belvedere.spark.exchange import Rows
 from belvedere.spark.first import run_first
+from belvedere.spark.frame_reach import run_frames
 from belvedere.spark.history import run_history
 from belvedere.spark.merge import run_merge
 from belvedere.spark.prepare import PreparedStage
@@ -18,10 +19,17 @@ from belvedere.spark.top import run_top
 from belvedere.spark.window_reach import run_reach
 from belvedere.spark.window_stage import run_windows
 
+
+def run_by_key(prepared: PreparedStage, context: Context) -> Rows | None:
+    """KEYED, by less than all rows of a key where the stage knows how."""
+    frames = prepared.stage.frames
+    return run_reach(prepared, context) if frames is None else run_frames(prepared, context, frames)
+
+
 RUNNERS: Mapping[Rule, Callable[[PreparedStage, Context], Rows | None]] = {
     Rule.LINEAR: run_linear,
     Rule.CONSTANT: run_constant,
-    Rule.KEYED: run_reach,
+    Rule.KEYED: run_by_key,
     Rule.WHOLE: run_whole,
     Rule.JOIN: run_join,
     Rule.MERGE: run_merge,

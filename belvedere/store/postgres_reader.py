@@ -38,9 +38,9 @@ class PostgresReader:
         self._pool = Pool(lambda: connect(url, (*_SETTINGS, *bounded)))
         self.last_epoch()
 
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def execute(self, sql: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
         def work(cursor: Any) -> list[tuple[Any, ...]]:
-            cursor.execute(sql, tuple(parameters) or None)
+            cursor.execute(sql, tuple(parameters or ()) or None)
             return _python_rows(cursor.fetch_arrow_table())
 
         return self._with_cursor(work)
@@ -74,7 +74,7 @@ class PostgresReader:
         return epoch_from_values(rows[0]) if rows else None
 
     def document(self, name: str) -> str | None:
-        rows = self.execute(numbered(f"SELECT content FROM {DOCUMENT} WHERE name = ?"), (name,))
+        rows = self.execute(*numbered(f"SELECT content FROM {DOCUMENT} WHERE name = ?", (name,)))
         return document_text(self.dialect, str(rows[0][0]), back=True) if rows else None
 
     def close(self) -> None:

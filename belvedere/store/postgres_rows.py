@@ -6,7 +6,9 @@ In: results of the driver. Out: flat batches (see `belvedere.store.layout`). It 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,8 +17,12 @@ from belvedere.store.layout import Layout
 _TOKEN = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')|\?""")
 
 
-def numbered(sql: str) -> str:
-    """A statement with `$1`, `$2` ... for its `?`; names and literals stay."""
+def numbered(sql: str, parameters: Sequence[Any] = ()) -> tuple[str, tuple[Any, ...] | None]:
+    """A statement with `$1`, `$2` ... for its `?`, and what to bind; names and literals stay.
+
+    Instants are bound as text: for a parameter with a time zone the driver sets the session's, in a transaction of its own, whose end
+    ends the one around it.
+    """
     count = 0
 
     def place(found: re.Match[str]) -> str:
@@ -24,9 +30,13 @@ def numbered(sql: str) -> str:
         if found[1]:
             return found[1]
         count += 1
-        return f"${count}"
+        value = parameters[count - 1] if count <= len(parameters) else None
+        if not isinstance(value, datetime):
+            return f"${count}"
+        return f"CAST(${count} AS timestamp{'' if value.tzinfo is None else 'tz'})"
 
-    return _TOKEN.sub(place, sql)
+    written = _TOKEN.sub(place, sql)
+    return written, tuple(v.isoformat() if isinstance(v, datetime) else v for v in parameters) or None
 
 
 def selected(layout: Layout, batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

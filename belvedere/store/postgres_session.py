@@ -72,7 +72,7 @@ class PostgresSession:
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         with self._lock, self._guarded(), self._connection.cursor() as cursor:
-            cursor.execute(numbered(sql), tuple(parameters) or None)
+            cursor.execute(*numbered(sql, parameters))
             return list(cursor.fetchall()) if cursor.description else []
 
     def begin(self) -> None:
@@ -139,11 +139,14 @@ class PostgresSession:
 
     def _read(self, layout: Layout, where: str, parameters: Any) -> Iterator[pa.RecordBatch]:
         columns = ", ".join(f"t.{c}" for c in layout.quoted)
-        sql = numbered(f"SELECT {columns} FROM {layout.name} AS t{where}")
+        sql = f"SELECT {columns} FROM {layout.name} AS t{where}"
         if isinstance(parameters, pa.Array):
-            parameters = pa.record_batch([pa.array([parameters], pa.list_(parameters.type))], ["keys"])
+            held = pa.record_batch([pa.array([parameters], pa.list_(parameters.type))], ["keys"])
+            asked: tuple[str, Any] = numbered(sql)[0], held
+        else:
+            asked = numbered(sql, parameters)
         with self._guarded(), self._connection.cursor() as cursor:
-            cursor.execute(sql, parameters or None)
+            cursor.execute(*asked)
             yield from selected(layout, cursor.fetch_record_batch())
 
     def insert(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:

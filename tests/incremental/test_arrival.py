@@ -66,7 +66,7 @@ def grouped(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "cs": sorted(set(there)),
         "cp": [{"t": r["t"], "x": r["x"]} for r in rows],
         "ma": [r["x"] for r in rows if r["t"] == most][-1],
-        "mi": [r["x"] for r in rows if r["t"] == least][0],
+        "mi": next(r["x"] for r in rows if r["t"] == least),
         "mo": min(there, key=lambda v: (-there.count(v), v)) if there else None,
         "li": ",".join(map(str, there)) if there else None,
         "ld": ",".join(map(str, sorted(set(there)))) if there else None,

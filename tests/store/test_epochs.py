@@ -57,9 +57,9 @@ def test_epochs_follow_each_other(store: Store) -> None:
 
 
 def test_a_refused_epoch_leaves_nothing(store: Store) -> None:
-    filled(store, [row("a")], 1)
+    filled(store, [row("a", at=datetime(2029, 1, 1, tzinfo=UTC))], 1)
     transaction = store.begin()
-    transaction.delete_range("Counts", "at", datetime(2030, 1, 1, tzinfo=UTC))
+    assert transaction.delete_range("Counts", "at", datetime(2030, 1, 1, tzinfo=UTC)) == 1
     with pytest.raises(BelvedereError):
         transaction.commit(epoch(7))
     transaction.rollback()

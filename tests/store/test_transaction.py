@@ -236,6 +236,29 @@ def test_ranges_are_open_below_and_closed_above(store: Store) -> None:
     transaction.commit(epoch(2))
 
 
+def test_looking_up_by_time_does_not_end_the_transaction(store: Store) -> None:
+    """Whatever is bound, the epoch's changes are committed together or not at all."""
+    filled(store, [row(str(i), 3, at=minute(i), number=i) for i in range(5)])
+    transaction = store.begin()
+    transaction.append("Counts", reader([row("new", 3, at=minute(7))]))
+    for look in (
+        lambda: transaction.lookup_range("Counts", "at", minute(1), minute(3)).read_all(),
+        lambda: transaction.lookup_span("Counts", "_by_word", 3, "at", minute(1), minute(3)).read_all(),
+        lambda: transaction.place("Counts", "_by_word", 3, "at", minute(3), 1, False),
+        lambda: transaction.delete_range("Counts", "at", minute(0)),
+    ):
+        look()
+        found = transaction.replace(
+            "Counts", "_key", pa.array(["2"]), reader([row("2", 3, at=minute(2), number=len(stored(transaction)))])
+        )
+        assert found.read_all().num_rows in (0, 2)
+        assert stored(transaction)["2"]["number"] == len(stored(transaction))
+    transaction.rollback()
+    transaction = store.begin()
+    assert {k: r["number"] for k, r in stored(transaction).items()} == {str(i): i for i in range(5)}
+    transaction.rollback()
+
+
 def test_spans_are_closed_and_places_are_counted_within_a_key(store: Store) -> None:
     filled(store, [row(str(i), 3, at=minute(i)) for i in range(5)] + [row("never", 3), row("other", 9, at=minute(2))])
     transaction = store.begin()

@@ -1,0 +1,172 @@
+"""Window functions whose frames end: a change reads and writes the rows around it alone, and every view stays its batch answer."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from belvedere import Workbench
+from belvedere.compiler import compile_script
+from belvedere.incremental import Options, maintain
+from belvedere.incremental.frames import frames_of
+from belvedere.plan.nodes import Window
+from belvedere.spark import frame_reach
+
+TABLE = "CREATE TABLE T (k INT, g INT, n INT, t TIMESTAMP, d DATE, s STRING, x INT, PRIMARY KEY (k));\n"
+MINUTE, DAY = 60_000_000, 86_400_000_000
+
+
+def frames(*functions: str) -> Any:
+    items = ", ".join(f"{f} AS c{n}" for n, f in enumerate(functions))
+    compiled = compile_script(f"{TABLE}V := SELECT k, {items} FROM T;")
+    assert compiled.ok, compiled.diagnostics
+    found = next(n for n in compiled.catalog.views["V"].plan.walk() if isinstance(n, Window))
+    return frames_of(found)
+
+
+@pytest.mark.parametrize(
+    ("function", "rows", "values"),
+    [
+        ("lag(x) OVER (ORDER BY n)", (1, 0), (0, 0)),
+        ("lead(x, 3) OVER (PARTITION BY g ORDER BY n)", (0, 3), (0, 0)),
+        ("lag(x, -2) OVER (ORDER BY n)", (0, 2), (0, 0)),
+        ("lag(x) OVER (ORDER BY n DESC)", (0, 1), (0, 0)),
+        ("sum(x) OVER (ORDER BY t ROWS 2 PRECEDING)", (2, 0), (0, 0)),
+        ("sum(x) OVER (ORDER BY t ROWS BETWEEN 4 PRECEDING AND 2 PRECEDING)", (4, 0), (0, 0)),
+        ("sum(x) OVER (ORDER BY t DESC ROWS BETWEEN 4 PRECEDING AND 1 FOLLOWING)", (1, 4), (0, 0)),
+        ("sum(x) OVER (ORDER BY n RANGE BETWEEN 5 PRECEDING AND 1 FOLLOWING)", (0, 0), (5, 1)),
+        ("sum(x) OVER (ORDER BY t RANGE BETWEEN INTERVAL 5 MINUTES PRECEDING AND CURRENT ROW)", (0, 0), (5 * MINUTE, 0)),
+        ("sum(x) OVER (ORDER BY d RANGE BETWEEN INTERVAL 2 DAYS PRECEDING AND CURRENT ROW)", (0, 0), (2, 0)),
+        ("max(x) OVER (ORDER BY n RANGE BETWEEN CURRENT ROW AND CURRENT ROW)", (0, 0), (0, 0)),
+    ],
+)
+def test_how_far_a_frame_reaches(function: str, rows: tuple[int, int], values: tuple[int, int]) -> None:
+    found = frames(function)
+    assert ((found.rows_below, found.rows_above), (found.least_below, found.least_above)) == (rows, values)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "row_number() OVER (ORDER BY n)",
+        "rank() OVER (ORDER BY n)",
+        "sum(x) OVER (ORDER BY n)",
+        "sum(x) OVER (PARTITION BY g)",
+        "lag(x) IGNORE NULLS OVER (ORDER BY n)",
+        "lag(x) OVER (ORDER BY s)",
+        "lag(x) OVER (ORDER BY n NULLS LAST)",
+        "lag(x) OVER (ORDER BY n + 1)",
+        "sum(x) OVER (ORDER BY t RANGE BETWEEN INTERVAL 1 MONTH PRECEDING AND CURRENT ROW)",
+        "sum(x) OVER (ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
+    ],
+)
+def test_what_sees_more_is_found_by_all_rows_of_its_partition(function: str) -> None:
+    assert frames(function) is None
+
+
+def test_functions_share_the_widest_reach_of_one_order() -> None:
+    both = frames("lag(x, 2) OVER (PARTITION BY g ORDER BY n)", "sum(x) OVER (PARTITION BY g ORDER BY n ROWS 5 PRECEDING)")
+    assert (both.partition, both.rows_below, both.rows_above) == (("T.g",), 5, 0)
+    assert frames("lag(x) OVER (ORDER BY n)", "lag(x) OVER (ORDER BY t)") is None
+    assert frames("lag(x) OVER (ORDER BY n)", "lag(x) OVER (PARTITION BY g ORDER BY n)") is None
+
+
+SCRIPT = """
+CREATE TABLE T (k INT, g INT, n INT, t TIMESTAMP, d DATE, x INT, PRIMARY KEY (k));
+CREATE STREAM _S (g INT, n BIGINT, x INT);
+CREATE TABLE Names (g INT, name STRING, PRIMARY KEY (g));
+Rows := SELECT k, g, n, lag(x) OVER w AS a, lead(x, 2) OVER w AS b,
+               sum(x) OVER (PARTITION BY g ORDER BY n ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS s
+        FROM T WINDOW w AS (PARTITION BY g ORDER BY n);
+Alone := SELECT k, lag(x) OVER (ORDER BY t) AS a FROM T;
+Back := SELECT k, lag(k) OVER (PARTITION BY g ORDER BY n DESC) AS a,
+               min(x) OVER (PARTITION BY g ORDER BY n DESC ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) AS m FROM T;
+Near := SELECT k, sum(x) OVER (PARTITION BY g ORDER BY n RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS s FROM T WHERE x > 1;
+Times := SELECT k, count(x) OVER (ORDER BY t RANGE BETWEEN INTERVAL 3 MINUTES PRECEDING AND CURRENT ROW) AS c FROM T;
+Days := SELECT k, collect_list(x) OVER (PARTITION BY g ORDER BY d ROWS 1 PRECEDING) AS c FROM T;
+Kept := SELECT k, g, n, lag(x) OVER (PARTITION BY g ORDER BY n) AS a FROM T QUALIFY a IS NULL OR a > 2;
+Stream := SELECT g, n, x, x - lag(x) OVER (PARTITION BY g ORDER BY n) AS step FROM _S;
+Joined := SELECT t.k, m.name, lag(t.x) OVER (PARTITION BY m.name ORDER BY t.n) AS a FROM T t JOIN Names m ON m.g = t.g;
+"""
+VIEWS = ("Rows", "Alone", "Back", "Near", "Times", "Days", "Kept", "Stream", "Joined")
+
+
+def row(random: Random) -> dict[str, Any]:
+    minute = random.choice([None, *range(12)])
+    return {
+        "k": random.randint(1, 50),
+        "g": random.choice([None, 1, 2]),
+        "n": random.choice([None, *range(15)]),
+        "t": None if minute is None else f"2024-02-29 12:{minute:02}:00",
+        "d": random.choice([None, "1969-12-31", "2024-02-29", "2024-03-01"]),
+        "x": random.choice([None, 1, 2, 3, 4]),
+    }
+
+
+def test_the_views_are_kept_by_their_frames_where_that_is_asked_for() -> None:
+    catalog = compile_script(SCRIPT).catalog
+    assert {s.owner for s in maintain(catalog).stages if s.frames is not None} == set(VIEWS)
+    assert not [s for s in maintain(catalog, Options(ranges=False)).stages if s.frames is not None]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("each_store", "seed"),
+    [
+        ("sqlite", 1),
+        pytest.param("postgres", 2, marks=pytest.mark.postgres),
+        *(pytest.param("sqlite", s, marks=pytest.mark.nightly) for s in range(3, 12)),
+        *(pytest.param("postgres", s, marks=[pytest.mark.postgres, pytest.mark.nightly]) for s in range(12, 16)),
+    ],
+    indirect=["each_store"],
+)
+def test_views_equal_their_batch_answer(spark: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_reach, "LEAST_ROWS", 0)
+    random = Random(seed)
+    wb = Workbench(SCRIPT, options=Options(cost=False))
+    for epoch in range(6):
+        wb.insert("T", [row(random) for _ in range(30 if epoch == 0 else random.randint(0, 3))])
+        wb.insert("_S", [{n: random.randint(1, 9) for n in ("g", "n", "x")} for _ in range(random.randint(0, 4))])
+        wb.insert("Names", [{"g": random.randint(1, 2), "name": random.choice(["a", "b", "日本"])} for _ in range(epoch % 2)])
+        if epoch:
+            wb.delete("T", [{"k": random.randint(1, 50)} for _ in range(random.randint(0, 2))])
+        wb.step()
+        for view in VIEWS:
+            assert sorted(map(str, wb.rows(view))) == sorted(map(str, wb.batch(view))), (view, epoch)
+        if random.random() < 0.3:
+            wb.restart()
+    wb.close()
+
+
+@pytest.mark.spark
+def test_few_rows_of_a_long_sequence_are_read(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    around = frame_reach._Stored.around
+
+    def counted(self: Any, change: Any) -> tuple[pa.Table, pa.Array]:
+        found = around(self, change)
+        read.append(found[0].num_rows)
+        return found
+
+    monkeypatch.setattr(frame_reach._Stored, "around", counted)
+    wb = Workbench(
+        "CREATE TABLE T (k INT, x INT, PRIMARY KEY (k));\n"
+        "V := SELECT k, sum(x) OVER (ORDER BY k ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS s FROM T;"
+    )
+    wb.insert("T", [{"k": k, "x": 1} for k in range(2_000)])
+    wb.step()
+    assert read == []  # the first epoch is a batch
+    wb.insert("T", [{"k": 1_000, "x": 11}])
+    wb.step()
+    assert read == [7]  # the results of 999 to 1002, and what they depend on: 997 to 1003
+    assert sorted((r["k"], r["s"], w) for r, w in wb.changes("V") if w > 0) == [
+        (999, 14, 1),
+        (1000, 14, 1),
+        (1001, 14, 1),
+        (1002, 14, 1),
+    ]
+    assert sorted(map(str, wb.rows("V"))) == sorted(map(str, wb.batch("V")))
+    wb.close()
