@@ -102,16 +102,10 @@ def keep_reach(builder: Builder, plan: Node, top: WindowBlock, part: Part) -> Re
     )
     path = builder.drafts[part.name].path(tuple(column(n) for n in names[: len(keys)]), partition.types)
     builder.stages[-1] = replace(builder.stages[-1], path=path)
-    _span(builder, slots[0].relation, slots[0].path, reach.order)
+    builder.span(slots[0].relation, slots[0].path, reach.order)
     if start is not None:
-        _span(builder, part.name, path, start)
+        builder.span(part.name, path, start)
     return relation
-
-
-def _span(builder: Builder, relation: str, path: str | None, by: str) -> None:
-    draft = builder.drafts[relation]
-    assert path is not None
-    draft.relation = replace(draft.relation, spans=tuple(dict.fromkeys((*draft.relation.spans, (path, by)))))
 
 
 def _said(top: WindowBlock) -> str:

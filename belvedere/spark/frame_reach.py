@@ -102,7 +102,7 @@ class _Stored:
                 change.key, None, None
             )  # another partition has the same hash, so places may be nearer than they look
             low = high = None
-        at = placed(rows[f.order])
+        at = placed(rows[f.order], descending=False)
         touched = pa.array(
             (at >= (at.min(initial=0) if low is None else low)) & (at <= (at.max(initial=0) if high is None else high))
         )
