@@ -5,26 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from belvedere.incremental.pipeline import Rule
+from belvedere.spark.by_key import run_by_key
 from belvedere.spark.emit import run_emit
 from belvedere.spark.emit_order import run_in_order
 from belvedere.spark.events import run_events
 from belvedere.spark.exchange import Rows
 from belvedere.spark.first import run_first
-from belvedere.spark.frame_reach import run_frames
 from belvedere.spark.history import run_history
 from belvedere.spark.merge import run_merge
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.stages import Context, run_clock, run_constant, run_join, run_linear, run_whole
 from belvedere.spark.top import run_top
-from belvedere.spark.window_reach import run_reach
 from belvedere.spark.window_stage import run_windows
-
-
-def run_by_key(prepared: PreparedStage, context: Context) -> Rows | None:
-    """KEYED, by less than all rows of a key where the stage knows how."""
-    frames = prepared.stage.frames
-    return run_reach(prepared, context) if frames is None else run_frames(prepared, context, frames)
-
 
 RUNNERS: Mapping[Rule, Callable[[PreparedStage, Context], Rows | None]] = {
     Rule.LINEAR: run_linear,

@@ -225,11 +225,16 @@ def run_keyed(prepared: PreparedStage, context: Context) -> Rows | None:
     keys = keys_of(found, *more)
     put_rows(prepared, context, keys)
     rows = collect_rows(prepared, context, prepared.sql[0])
-    limits = {n: b for n, b in context.standing.get(stage.output, {}).items() if b > NEVER}
+    limits = limits_of(context, stage.output)
     if not limits or stage.output in context.fresh:
         return context.replace(stage.output, stage.path, keys, rows.reader())
     stored = context.look_up(stage.output, stage.path, keys)
     return context.replace(stage.output, stage.path, keys, beside_standing(rows, stored, limits))
+
+
+def limits_of(context: Context, output: str) -> dict[str, int]:
+    """The columns of a relation and the bounds below which its rows stand."""
+    return {n: b for n, b in context.standing.get(output, {}).items() if b > NEVER}
 
 
 def run_whole(prepared: PreparedStage, context: Context) -> Rows | None:

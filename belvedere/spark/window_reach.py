@@ -1,14 +1,14 @@
-"""Find again only those windows of a changed partition that the change can reach.
+"""Which windows of a changed partition are found again: those that the change can reach.
 
-In: the changes of the rows that WINDOW BY reads, and the stored rows. Out: the change of the windows. Of each changed partition a stretch
-of rows around the change is read, and made longer until it is proven that no window outside depends on the change; in the end it is the
-whole partition.
+In: the changes of the rows that WINDOW BY reads, and the stored rows. Out: rows to find windows in, and where these start. Of each changed
+partition a stretch of rows around the change is read, and made longer until it is proven that no window outside depends on the change; in
+the end it is the whole partition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,15 +19,14 @@ from belvedere.plan.window_by import Ranges
 from belvedere.schema import KEY
 from belvedere.spark.exchange import Rows, combined
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.stages import Context, collect_rows, prefers_whole, put_windows, run_keyed, run_whole
+from belvedere.spark.spans import Spans, changes_of, is_mixed
+from belvedere.spark.stages import Context
 from belvedere.spark.window_by.maintain import window_reach
-from belvedere.spark.window_by.stretch import Stretch, Windows, mirrored, numbers, placed, sliding, tumbling, windows_of
+from belvedere.spark.window_by.stretch import Stretch, Windows, mirrored, placed, sliding, tumbling, windows_of
 
 FIRST_ROWS = 4_096
 """So many rows, over all changed partitions, are read before and behind the changes at first."""
 LEAST_ROWS = 64
-MOST_PARTITIONS = 1_000
-"""With more changed partitions one look-up of all their rows is cheaper than one for each."""
 
 
 class Source(Protocol):
@@ -43,49 +42,28 @@ class Source(Protocol):
         """Those of the keys that a window had before the change."""
 
 
-class TooMuch(Exception):
-    """The stretches are more than the driver should hold."""
+def windows_around(
+    prepared: PreparedStage, context: Context, delta: pa.Table, reach: Reach
+) -> tuple[pa.Table, list[pa.Array]] | None:
+    """Rows that are enough to find the windows that may have changed, and the keys of the rows where such can start.
 
-
-def run_reach(prepared: PreparedStage, context: Context) -> Rows | None:
-    """KEYED, by less than all rows of a key where the stage knows how."""
-    reach, slot = prepared.stage.reach, prepared.slots[0][0]
-    if reach is None or prepared.stage.output in context.fresh:
-        return run_keyed(prepared, context)
-    if prefers_whole(prepared, context):
-        return run_whole(prepared, context)
-    (delta,) = context.deltas_of(prepared)
-    if delta is None:
-        return None
-    assert slot.path is not None
-    few = delta.is_collected and delta.num_rows <= context.exchange.small
-    stretches = first_stretches(delta.table, slot.path, reach.order, reach.ranges) if few else None
-    if stretches is None:
-        return run_keyed(prepared, context)
-    try:
-        rows, keys = reached_rows(_Stored(prepared, context, reach), reach.ranges, reach.order, stretches)
-    except TooMuch:
-        return run_keyed(prepared, context)
-    context.exchange.put(prepared.view(slot, "rows"), Rows(rows))
-    put_windows(prepared, context, rows.num_rows)
-    found = collect_rows(prepared, context, prepared.sql[0])
-    wanted = combined(pc.unique(pa.chunked_array([*keys, combined(delta.table[KEY])], pa.string())))
-    again = found.where(lambda b: pc.is_in(b.column(KEY), value_set=wanted))
-    return context.replace(prepared.stage.output, KEY, wanted, again)
+    None where all rows of the changed partitions are to be read. Raises TooMuch.
+    """
+    path = prepared.slots[0][0].path
+    assert path is not None
+    stretches = first_stretches(delta, path, reach.order, reach.ranges)
+    return None if stretches is None else reached_rows(_Stored(prepared, context, reach), reach.ranges, reach.order, stretches)
 
 
 def first_stretches(delta: pa.Table, path: str, order: str, ranges: Ranges) -> list[Stretch] | None:
     """The changed partitions; None where all of their rows are to be read."""
-    if delta[order].null_count:
+    changes = changes_of(delta, path, order)
+    if changes is None:
         return None
-    places = pa.table({"key": delta[path], "at": numbers(delta[order])})
-    found = places.group_by("key").aggregate([("at", "min"), ("at", "max")])
-    if found.num_rows > MOST_PARTITIONS:
-        return None
-    rows = max(LEAST_ROWS, FIRST_ROWS // max(1, found.num_rows))
+    rows = max(LEAST_ROWS, FIRST_ROWS // max(1, len(changes)))
     # the tuple after a start may be a changed one; the last start but one before the change has the last one after it
     back = (2 if ranges.ahead else 1) if ranges.tumbling else rows
-    edges = [(r["key"], *sorted(mirrored(r[n], ranges.descending) for n in ("at_min", "at_max"))) for r in found.to_pylist()]
+    edges = [(c.key, *sorted(mirrored(n, ranges.descending) for n in (c.low, c.high))) for c in changes]
     return [Stretch(key, low, high, back, rows) for key, low, high in edges]
 
 
@@ -119,44 +97,31 @@ class _Stored:
         self.prepared, self.context, self.reach = prepared, context, reach
         self.slot, relation = prepared.slots[0]
         assert self.slot.path is not None
-        assert prepared.stage.path is not None
-        self.path, self.out = self.slot.path, prepared.stage.path
-        self.type = relation.schema[reach.order].type
-        self.bytes = 0
+        self.spans = self.starts = Spans(context, relation, self.slot.path, reach.order)
+        if reach.start is not None:
+            assert prepared.stage.path is not None
+            self.starts = Spans(context, prepared.output, prepared.stage.path, reach.start)
 
     def read(self, stretch: Stretch) -> pa.Table:
         """The rows; all of the partition's where it cannot be told from another."""
-        relation, order, by = self.slot.relation, self.reach.order, list(self.reach.partition)
-        if self.reach.start is None:
-            stretch.begin = self._place(relation, self.path, order, stretch, after=False)
-        else:
-            stretch.begin = self._place(self.prepared.stage.output, self.out, self.reach.start, stretch, after=False)
-        stretch.end = self._place(relation, self.path, order, stretch, after=True)
+        stretch.begin = self._place(self.starts, stretch, after=False)
+        stretch.end = self._place(self.spans, stretch, after=True)
         rows = self._rows(stretch)
-        if by and not stretch.is_whole and rows.select(by).group_by(by).aggregate([]).num_rows > 1:
-            stretch.begin = stretch.end = None  # another partition has the same hash
+        if not stretch.is_whole and is_mixed(rows, self.reach.partition):
+            stretch.begin = stretch.end = None
             rows = self._rows(stretch)
         return rows
 
-    def _place(self, relation: str, path: str, column: str, stretch: Stretch, after: bool) -> int | None:
+    def _place(self, spans: Spans, stretch: Stretch, after: bool) -> int | None:
         number, count = (stretch.high, stretch.ahead) if after else (stretch.low, stretch.back)
         falls = self.reach.ranges.descending
-        found = self.context.transaction.place(relation, path, stretch.key, column, self._value(number), count, after != falls)
-        return None if found is None else mirrored(int(numbers(pa.array([found], self.type))[0].as_py()), falls)
-
-    def _value(self, number: int | None) -> Any:
-        """An order key as the store takes it."""
-        if number is None:
-            return None
-        type_ = pa.int32() if pa.types.is_date32(self.type) else pa.int64()
-        return pa.array([mirrored(number, self.reach.ranges.descending)], type_).cast(self.type)[0].as_py()
+        found = spans.place(stretch.key, mirrored(number, falls), count, after != falls)
+        return None if found is None else mirrored(found, falls)
 
     def _rows(self, stretch: Stretch) -> pa.Table:
-        begin, end = self._value(stretch.begin), self._value(stretch.end)
-        if self.reach.ranges.descending:
-            begin, end = end, begin
-        order = self.reach.order
-        return self.context.transaction.lookup_span(self.slot.relation, self.path, stretch.key, order, begin, end).read_all()
+        falls = self.reach.ranges.descending
+        begin, end = (None if n is None else mirrored(n, falls) for n in (stretch.begin, stretch.end))
+        return self.spans.rows(stretch.key, end, begin) if falls else self.spans.rows(stretch.key, begin, end)
 
     def windows(self, tables: Sequence[pa.Table]) -> list[Windows]:
         """By one query over all of the tables."""
