@@ -10,7 +10,7 @@ from belvedere.incremental.final_outer import times_to_carry
 from belvedere.incremental.pipeline import Relation, Rule, Stage
 from belvedere.incremental.rewrite import carry, replace_node
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Aggregate, Item, Join, Node, Scan, TopK
+from belvedere.plan.nodes import Aggregate, Item, Join, Node, Scan, TopK, Window
 from belvedere.plan.window_by import WindowBlock
 
 
@@ -45,7 +45,7 @@ def keep_whole(builder: Builder, plan: Node, top: Node, part: Part) -> Relation:
     clocked = needs_clock(top)
     why = "it reads now()" if clocked else _why_whole(top)
     rendered = replace_node(plan, top, operator)
-    stage = Stage(part.name, Rule.WHOLE, rendered, slots, None, part.owner, f"recomputed whole: {why}", clocked)
+    stage = Stage(part.name, Rule.WHOLE, rendered, slots, None, part.owner, why, clocked)
     return builder.emit(stage, False, part.view)
 
 
@@ -69,9 +69,11 @@ def _why_whole(node: Node) -> str:
         case TopK():
             return "a limit over rows that change or are few"
         case Join():
-            return f"a {node.kind} join without an equality between columns"
+            return f"no equality between columns in the {node.kind} join"
         case Aggregate():
             return "grouping sets share no key"
+        case Window():
+            return "window functions without PARTITION BY whose frames have no end"
         case WindowBlock() if len(node.relations) > 1:
             return f"it reads several tables: join them in a view of its own, and write WINDOW BY over that; {node.found}"
         case WindowBlock():

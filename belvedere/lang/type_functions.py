@@ -182,7 +182,26 @@ _ANONYMOUS_LAMBDAS: dict[str, Callable[[TypeScope, Any], Typed]] = {
 }
 
 
+_DATE_UNITS = frozenset("YEAR YYYY YY QUARTER MONTH MM MON WEEK".split())
+_UNITS = {
+    exp.DateTrunc: _DATE_UNITS,
+    exp.TimestampTrunc: _DATE_UNITS | frozenset("DAY DD HOUR MINUTE SECOND MILLISECOND MICROSECOND".split()),
+}
+
+
+def _truncated(scope: TypeScope, expr: Any) -> Typed:
+    """`date_trunc` and `trunc`: their unit is a name, and for any other Spark gives NULL."""
+    unit = expr.args["unit"].name
+    if unit.upper() not in _UNITS[type(expr)]:
+        message = f"`{unit}` is no unit to round down to" if unit else "the unit to round down to is no name"
+        raise scope.fail(
+            "B3048", message, expr, "write one as text: 'MONTH', 'WEEK', and for times 'DAY', 'HOUR', 'MINUTE', ..."
+        )
+    return function(scope, expr)
+
+
 RULES: dict[type[exp.Expr], Rule] = {
+    **dict.fromkeys(_UNITS, _truncated),
     **dict.fromkeys((exp.Transform, exp.Exists, exp.ArrayFilter), _lambda_function),
     exp.Reduce: _reduce,
 }
