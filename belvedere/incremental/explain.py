@@ -24,6 +24,7 @@ RULES = {
     Rule.KEYED: "keyed",
     Rule.WHOLE: "recomputed whole",
     Rule.JOIN: "delta join",
+    Rule.EXISTENCE: "delta existence",
     Rule.MERGE: "merged",
     Rule.TOP: "top rows",
     Rule.FIRST: "first rows",
@@ -100,7 +101,7 @@ def _stage(stage: Stage, pipeline: Pipeline) -> StageExplanation:
     reason = stage.reason
     relations = [pipeline.relations[n] for n in (stage.output, *(s.relation for s in stage.slots))]
     plain = not (relations[0].append_only or any(r.loses_rows for r in relations))
-    if pipeline.by_cost and stage.rule in (Rule.KEYED, Rule.JOIN) and plain:
+    if pipeline.by_cost and stage.rule in (Rule.KEYED, Rule.JOIN, Rule.EXISTENCE) and plain:
         reason += "; whole in epochs that change a third of the rows or more"
     return StageExplanation(stage.output, RULES[stage.rule], reason, tuple(s.relation for s in stage.slots))
 

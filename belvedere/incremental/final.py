@@ -133,7 +133,7 @@ def _needs(
 def _replaced(stage: Stage, relation: Relation, bounds: Mapping[str, Bounds]) -> Bounds:
     """Bounds below which the stage itself writes no row again: key by key it writes all rows of a key, but those that stand."""
     own = bounds[stage.output]
-    if stage.rule in (Rule.WHOLE, Rule.FIRST):
+    if stage.rule in (Rule.WHOLE, Rule.FIRST, Rule.EXISTENCE):
         return {}
     if stage.emission is not None:
         return {t: own[t] for t in stage.emission.times if t in own}

@@ -10,7 +10,7 @@ from belvedere.incremental.builder import Builder, Part
 from belvedere.incremental.facts import Partition, base_scan, needs_clock
 from belvedere.incremental.frames import Frames, frames_of
 from belvedere.incremental.pipeline import Relation, Rule, Stage
-from belvedere.incremental.rewrite import carry, push_down, replace_node
+from belvedere.incremental.rewrite import carry, passes_key, push_down, replace_node
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import carry_keys, keep_columns
 from belvedere.plan.nodes import Item, Node, Scan, Window
@@ -50,23 +50,20 @@ def _over(plan: Node, top: Window, below: Node) -> tuple[Node, Window]:
 
 
 def _keeps_rows(builder: Builder, plan: Node, top: Window, frames: Frames) -> bool:
-    """Whether a row of the output has the `_key` of the row of the stored relation that it comes from."""
-    base, key = base_scan(top.input), top.input.schema.key
-    if base is None or key is None or base_scan(replace_node(plan, top, Scan("top", top.schema))) is None:
+    """Whether rows of the output have the `_key` of the stored rows that they come from, and these their place and partition."""
+    base = base_scan(top.input)
+    if base is None:
         return False
     own = builder.drafts[builder.relation_of_scan(base)].relation.schema
-    wanted = (*key, frames.order, *frames.partition)
+    if not passes_key(plan, top, top.input, own):
+        return False
+    wanted = (frames.order, *frames.partition)
     below = push_down(top.input, tuple(column(n) for n in wanted))
-    if not all(isinstance(e, exp.Column) for e in below) or tuple(e.name for e in below[: len(key)]) != own.key:
-        return False
     given = top.input.schema
-    if any(
-        (own[e.name].type, own[e.name].nullable) != (given[n].type, given[n].nullable)
+    return all(
+        isinstance(e, exp.Column) and (own[e.name].type, own[e.name].nullable) == (given[n].type, given[n].nullable)
         for e, n in zip(below, wanted, strict=True)
-    ):
-        return False
-    outer = push_down(replace_node(plan, top, Scan("top", top.schema)), tuple(column(n) for n in plan.schema.key or ()))
-    return outer == tuple(column(n) for n in key)
+    )
 
 
 def _said(frames: Frames) -> str:

@@ -16,6 +16,7 @@ from belvedere.incremental.builder import Builder, Part
 from belvedere.incremental.clock_filter import split_clock_filter
 from belvedere.incremental.facts import is_linear, needs_clock, partition_of
 from belvedere.incremental.grouping_sets import as_aggregates, as_one_aggregate
+from belvedere.incremental.keep_existence import keep_existence
 from belvedere.incremental.keep_frames import keep_frames
 from belvedere.incremental.keep_groups import keep_first, keep_merge, keep_top, keeps_top
 from belvedere.incremental.keep_plain import keep_join, keep_keyed, keep_linear, keep_whole
@@ -103,8 +104,8 @@ def _choose(builder: Builder, plan: Node, part: Part) -> Relation:
         merged = keep_merge(builder, plan, top, partition, part)
         if merged is not None:
             return merged
-    if isinstance(top, Join) and top.kind is JoinKind.INNER and options.join and not needs_clock(top):
-        return keep_join(builder, plan, top, part)
+    if isinstance(top, Join) and options.join and (joined := _joined(builder, plan, top, part)) is not None:
+        return joined
     if isinstance(top, WindowBlock) and options.ranges and reaches_part(builder, plan, top):
         return keep_reach(builder, plan, top, part)
     if isinstance(top, Window) and options.ranges and (framed := keep_frames(builder, plan, top, part)) is not None:
@@ -112,6 +113,13 @@ def _choose(builder: Builder, plan: Node, part: Part) -> Relation:
     if partition is None:
         return keep_whole(builder, plan, top, part)
     return keep_keyed(builder, plan, top, partition, part)
+
+
+def _joined(builder: Builder, plan: Node, top: Join, part: Part) -> Relation | None:
+    """A join by the changes of its sides; None where it is kept key by key, or whole."""
+    if top.kind is JoinKind.INNER and not needs_clock(top):
+        return keep_join(builder, plan, top, part)
+    return keep_existence(builder, plan, top, part)
 
 
 def _rewritten(builder: Builder, top: Node, part: Part) -> Node | None:

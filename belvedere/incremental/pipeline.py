@@ -60,6 +60,7 @@ class Rule(StrEnum):
     KEYED = "keyed"
     WHOLE = "whole"
     JOIN = "join"
+    EXISTENCE = "existence"
     MERGE = "merge"
     TOP = "top"
     FIRST = "first"

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from belvedere.incremental.facts import needs_clock
+from sqlglot import exp
+
+from belvedere.incremental.facts import base_scan, needs_clock
 from belvedere.plan.expressions import column, replace_columns
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Expr, Filter, Item, Node, Project, Scan
-from belvedere.schema import Column
+from belvedere.schema import Column, Schema
 
 
 def inline(node: Node, definition: Callable[[str], Node | None]) -> Node:
@@ -100,6 +102,25 @@ def push_down(node: Node, exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
             raise AssertionError(f"not a chain: {type(node).__name__}")
         node = node.input
     return exprs
+
+
+def passes_key(plan: Node, top: Node, side: Node, own: Schema) -> bool:
+    """Whether a row of `plan`, a chain over the operator `top`, has the key of the row of a relation that it comes from.
+
+    The relation has the schema `own`, and `top` has its rows through `side`, a chain over it.
+    """
+    key, result = side.schema.key, Scan("top", top.schema)
+    if not key or own.key is None or base_scan(side) is None or base_scan(replace_node(plan, top, result)) is None:
+        return False
+    below = push_down(side, tuple(column(n) for n in key))
+    if tuple(e.name for e in below if isinstance(e, exp.Column)) != own.key:
+        return False
+    same = all(
+        (own[o].type, own[o].nullable) == (side.schema[n].type, side.schema[n].nullable)
+        for o, n in zip(own.key, key, strict=True)
+    )
+    outer = push_down(replace_node(plan, top, result), tuple(column(n) for n in plan.schema.key or ()))
+    return same and outer == tuple(column(n) for n in key)
 
 
 def replace_node(tree: Node, old: Node, new: Node) -> Node:

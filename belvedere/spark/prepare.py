@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.incremental.pipeline import OWN, Pipeline, Relation, Rule, Slot, Stage
@@ -17,7 +18,7 @@ from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Filter, Join, JoinKind, Node, Project, Scan, TopK, Union
 from belvedere.plan.ties import tie_order
-from belvedere.schema import WEIGHT
+from belvedere.schema import KEY, WEIGHT, Column
 from belvedere.spark.identity import identity_columns, path_hash
 from belvedere.spark.merge_sql import WEIGHT_COLUMN, merge_terms, view_name
 from belvedere.spark.render import order_text, quote, render
@@ -25,6 +26,7 @@ from belvedere.spark.windows import Windows, split_windows
 from belvedere.store.protocol import StoredTable
 
 NEW, PLACE = "_new", "_row"
+KEY_COLUMN = Column(KEY, pa.string(), nullable=False, hidden=True)
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ def _prepare(number: int, stage: Stage, relations: Mapping[str, Relation], quali
             sql = (text(stage.plan, {}, f", CAST(1 AS BIGINT) AS `{WEIGHT}`"),)
         case Rule.JOIN:
             sql = _join_terms(stage, text)
+        case Rule.EXISTENCE:
+            sql = (text(stage.plan, dict.fromkeys(names, "rows")), _matched(number, stage, qualify))
         case Rule.TOP:
             changed = stage.plan.inputs[0].inputs[0]
             sql = (
@@ -122,6 +126,18 @@ def _join_terms(stage: Stage, text: Callable[..., str]) -> tuple[str, ...]:
         text(stage.plan, {"s0": "delta", "s1": "delta"}, f", FALSE AS `{NEW}`"),
         text(stage.plan, {"s0": "rows", "s1": "rows"}),
     )
+
+
+def _matched(number: int, stage: Stage, qualify: Callable[[str], str]) -> str:
+    """The keys of the left rows that match a changed row of the right side (EXISTENCE)."""
+    join = stage.plan
+    while not isinstance(join, Join):
+        (join,) = join.inputs
+    own, other = stage.slots
+    left = with_column(join.left, KEY_COLUMN, frozenset({own.name}))
+    pairs = Project(Join(left, join.right, JoinKind.INNER, join.condition), (item_of(KEY_COLUMN),))
+    views = {own.name: view_name(number, own.name, "rows"), other.name: view_name(number, other.name, "delta")}
+    return f"SELECT DISTINCT `{KEY}` FROM ({render(pairs, lambda s: qualify(views[s]), qualify('clock'))}) AS p"
 
 
 def _first_terms(stage: Stage, text: Callable[..., str]) -> tuple[str, ...]:

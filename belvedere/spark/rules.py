@@ -10,6 +10,7 @@ from belvedere.spark.emit import run_emit
 from belvedere.spark.emit_order import run_in_order
 from belvedere.spark.events import run_events
 from belvedere.spark.exchange import Rows
+from belvedere.spark.existence import run_existence
 from belvedere.spark.first import run_first
 from belvedere.spark.history import run_history
 from belvedere.spark.merge import run_merge
@@ -24,6 +25,7 @@ RUNNERS: Mapping[Rule, Callable[[PreparedStage, Context], Rows | None]] = {
     Rule.KEYED: run_by_key,
     Rule.WHOLE: run_whole,
     Rule.JOIN: run_join,
+    Rule.EXISTENCE: run_existence,
     Rule.MERGE: run_merge,
     Rule.TOP: run_top,
     Rule.FIRST: run_first,

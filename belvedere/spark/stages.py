@@ -203,7 +203,7 @@ def prefers_whole(prepared: PreparedStage, context: Context) -> bool:
         return False
     changed = [0 if delta is None else delta.num_rows for delta in context.deltas_of(prepared)]
     relations = [s.relation for s in stage.slots]
-    crossed = stage.rule is Rule.JOIN and all(s.path is None for s in stage.slots)
+    crossed = stage.rule in (Rule.JOIN, Rule.EXISTENCE) and all(s.path is None for s in stage.slots)
     if not fresh and not context.costs.is_most(changed, relations, context.transaction.count, crossed):
         return False
     context.costs.whole.append(stage.output)

@@ -32,6 +32,9 @@ Near := SELECT s.id, v.id AS other, s.x FROM Sales s LEFT JOIN Sales v ON s.x < 
 Both := SELECT s.id, h.name FROM Sales s FULL JOIN Shops h ON s.a > h.a AND s.x > 1;
 Above := SELECT id, x FROM Sales WHERE x >= (SELECT avg(x) FROM Sales);
 Fit := SELECT h.name, s.id FROM Shops h RIGHT JOIN Sales s ON h.a <= s.x;
+Alone := SELECT s.id, s.x FROM Sales s WHERE NOT EXISTS (SELECT 1 FROM Sales v WHERE v.x > s.x AND v.a <> 1);
+Under := SELECT h.name FROM Shops h LEFT SEMI JOIN Sales s ON h.a < s.x OR s.b = 'y';
+Idle := SELECT s.id + 1 AS next, s.b FROM Sales s LEFT ANTI JOIN Visits v ON s.x < v.x AND v.a > s.a WHERE s.d IS NOT NULL;
 Alike := SELECT l.n, r.m FROM (SELECT b, count(*) AS n FROM Sales GROUP BY b) AS l
          FULL JOIN (SELECT b, sum(x) AS m FROM Sales GROUP BY b) AS r ON l.b = r.b;
 """
@@ -56,9 +59,13 @@ def test_grouping_sets_and_first_rows_are_not_recomputed_whole() -> None:
     assert found["Cheapest"] == [Rule.FIRST, Rule.WHOLE]
     assert found["Near"] == found["Fit"] == [Rule.JOIN, Rule.KEYED, Rule.LINEAR]
     assert found["Both"] == [Rule.JOIN, Rule.KEYED, Rule.KEYED, Rule.LINEAR]
+    assert found["Alone"] == found["Under"] == found["Idle"] == [Rule.EXISTENCE]
     assert found["Above"] == [Rule.MERGE, Rule.JOIN]
     plain = rules(PLAIN)
-    assert all(plain[v] == [Rule.WHOLE] for v in ("Rolled", "Cubed", "Some", "Parted", "Most", "Next", "Near", "Both", "Fit"))
+    assert all(
+        plain[v] == [Rule.WHOLE]
+        for v in ("Rolled", "Cubed", "Some", "Parted", "Most", "Next", "Near", "Both", "Fit", "Alone", "Under", "Idle")
+    )
 
 
 def change(wb: Workbench, random: Random) -> None:
