@@ -219,8 +219,9 @@ class RunLoop:
 
     def _run_batch(self, listed: Iterable[Row], number: int) -> None:
         now = max(datetime.now(UTC), self.last.clock if self.last else EARLIEST)
+        idles = self.sources.idles(now)  # before: what is taken is judged by bounds that have passed over the silent
         batch = self.sources.take(self.spark, listed, now, self.settings.once)
-        if not batch and not self._is_due(now) and not self.sources.idles(now):
+        if not batch and not self._is_due(now) and not idles:
             return
         started = time.perf_counter()
         epoch = self.last.epoch + 1 if self.last else 1

@@ -147,6 +147,18 @@ def test_pushes_become_epochs(spark: Any, tmp_path: Path) -> None:
     run.close()
 
 
+def test_time_alone_passes_over_a_silent_producer(spark: Any, tmp_path: Path) -> None:
+    run = Run(spark, tmp_path)
+    run.push("Bid", {"at": at(7), "price": 2, "item": "A"}, producer="p1")
+    run.start()
+    wait_for(lambda: run.progress)
+    run.act(Act.BOUND, "p1", 8)
+    run.act(Act.BOUND, "p2", 20)  # both have just spoken: nothing else comes, and the stream waits for p1 until it is idle
+    wait_for(lambda: run.progress[-1].streams[0].bound == microseconds(datetime.fromisoformat(at(20))), 60)
+    assert run.progress[-1].streams[0].assumed
+    run.stop()
+
+
 def test_an_input_that_changed_is_not_emptied(spark: Any, tmp_path: Path) -> None:
     from belvedere.errors import BelvedereError
 
