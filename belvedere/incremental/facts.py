@@ -16,6 +16,7 @@ from belvedere.plan.nodes import (
     Distinct,
     Expr,
     Filter,
+    Item,
     Join,
     JoinKind,
     Node,
@@ -41,6 +42,11 @@ class Partition:
     inputs: tuple[tuple[Expr, ...], ...]
     output: tuple[Expr, ...]
     types: tuple[pa.DataType, ...]
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """`output` as columns to carry to where the operator's rows are stored."""
+        return tuple(Item(f"_by{n}", e, t) for n, (e, t) in enumerate(zip(self.output, self.types, strict=True)))
 
 
 def expressions_of(node: Node) -> tuple[Expr, ...]:

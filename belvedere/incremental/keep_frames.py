@@ -13,7 +13,7 @@ from belvedere.incremental.pipeline import Relation, Rule, Stage
 from belvedere.incremental.rewrite import carry, passes_key, push_down, replace_node
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import carry_keys, keep_columns
-from belvedere.plan.nodes import Item, Node, Scan, Window
+from belvedere.plan.nodes import Node, Scan, Window
 
 
 def keep_frames(builder: Builder, plan: Node, top: Window, part: Part) -> Relation | None:
@@ -31,8 +31,7 @@ def keep_frames(builder: Builder, plan: Node, top: Window, part: Part) -> Relati
     exprs = tuple(column(n) for n in frames.partition)
     partition = Partition((exprs,), exprs, tuple(top.input.schema[n].type for n in frames.partition))
     slots, operator = builder.slots(top, partition, part.owner)
-    extra = tuple(Item(f"_by{n}", e, t) for n, (e, t) in enumerate(zip(exprs, partition.types, strict=True)))
-    whole, names = carry(replace_node(plan, top, operator), operator, extra)
+    whole, names = carry(replace_node(plan, top, operator), operator, partition.items)
     order, *own = (e.name for e in push_down(top.input, (column(frames.order), *exprs)))
     stage = Stage(part.name, Rule.KEYED, whole, slots, None, part.owner, _said(frames))
     relation = builder.emit(stage, False, part.view)

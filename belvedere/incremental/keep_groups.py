@@ -15,7 +15,7 @@ from belvedere.incremental.keep_plain import keep_whole
 from belvedere.incremental.pipeline import OWN, STATE, Relation, Rule, Stage
 from belvedere.incremental.rewrite import carry, replace_node
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Aggregate, Item, Node, Project, Scan, TopK, Union
+from belvedere.plan.nodes import Aggregate, Node, Project, Scan, TopK, Union
 from belvedere.plan.ties import tie_order
 from belvedere.schema import has_map
 
@@ -42,8 +42,9 @@ def keep_merge(builder: Builder, plan: Node, top: Aggregate, partition: Partitio
     builder.drafts[name] = Draft(relation)
     builder.drafts[name].path(tuple(column(i.name) for i in top.keys), partition.types)
     whole = replace_node(plan, top, Project(Scan("state", state.schema), state.results))
-    extra = tuple(Item(f"_by{n}", e, t) for n, (e, t) in enumerate(zip(partition.output, partition.types, strict=True)))
-    whole, names = carry(whole, next(n for n in whole.walk() if isinstance(n, Project) and n.items == state.results), extra)
+    whole, names = carry(
+        whole, next(n for n in whole.walk() if isinstance(n, Project) and n.items == state.results), partition.items
+    )
     by = ", ".join(i.name for i in top.keys) or "one group"
     reason = f"accumulators by {by}" + (", as rows only arrive" if grows else "")
     partial = Aggregate(source, top.keys, state.partials)

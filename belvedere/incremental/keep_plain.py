@@ -10,7 +10,7 @@ from belvedere.incremental.final_outer import times_to_carry
 from belvedere.incremental.pipeline import Relation, Rule, Stage
 from belvedere.incremental.rewrite import carry, replace_node
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Aggregate, Item, Join, Node, Scan, TopK, Window
+from belvedere.plan.nodes import Aggregate, Join, Node, Scan, TopK, Window
 from belvedere.plan.window_by import WindowBlock
 
 
@@ -27,15 +27,14 @@ def keep_linear(builder: Builder, plan: Node, part: Part) -> Relation:
 def keep_keyed(builder: Builder, plan: Node, top: Node, partition: Partition, part: Part) -> Relation:
     slots, operator = builder.slots(top, partition, part.owner)
     whole = replace_node(plan, top, operator)
-    extra = tuple(Item(f"_by{n}", e, t) for n, (e, t) in enumerate(zip(partition.output, partition.types, strict=True)))
     times = times_to_carry(whole, operator, builder.bounds_of(operator, slots)) if isinstance(operator, Join) else ()
-    whole, names = carry(whole, operator, (*extra, *times))
+    whole, names = carry(whole, operator, (*partition.items, *times))
     reason = "key by key: " + (", ".join(e.sql(dialect="spark") for e in partition.output) or "one group")
     if isinstance(top, WindowBlock):
         reason = f"all windows of the changed {', '.join(top.partition)}; {top.found}"
     stage = Stage(part.name, Rule.KEYED, whole, slots, None, part.owner, reason)
     relation = builder.emit(stage, False, part.view)
-    path = builder.drafts[part.name].path(tuple(column(n) for n in names[: len(extra)]), partition.types)
+    path = builder.drafts[part.name].path(tuple(column(n) for n in names[: len(partition.types)]), partition.types)
     builder.stages[-1] = replace(stage, path=path)
     return relation
 

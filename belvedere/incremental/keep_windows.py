@@ -89,7 +89,7 @@ def keep_reach(builder: Builder, plan: Node, top: WindowBlock, part: Part) -> Re
     partition = Partition((keys,), tuple(column(c.name) for c in outputs), tuple(c.type for c in outputs))
     slots, operator = builder.slots(top, partition, part.owner)
     assert isinstance(operator, WindowBlock)
-    extra = [Item(f"_by{n}", e, t) for n, (e, t) in enumerate(zip(partition.output, partition.types, strict=True))]
+    extra = [*partition.items]
     if ranges.tumbling:
         place = top.schema[top.place_of(ranges.column)]
         extra.append(Item("_start", column(place.name), place.type, place.nullable))

@@ -24,7 +24,8 @@ PLACE, VALUE = "_place", "_value"
 FIRST, LAST = (exp.First, exp.FirstValue, exp.AnyValue), (exp.Last, exp.LastValue)
 PEERS = (exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)
 BY_ROW = (exp.RowNumber, exp.Ntile, exp.Lag, exp.Lead)
-UNBOUNDED = "UNBOUNDED"
+BY_PLACE = (*FIRST, *LAST, exp.NthValue, exp.ArrayAgg)
+"""What a frame gives by the places of its rows."""
 
 
 def in_arrival_order(node: Node) -> Node:
@@ -60,10 +61,10 @@ def _over(expr: Expr, names: Sequence[str], type_: pa.DataType, places: dict[Exp
         window.set("order", _with_ties(order, names))
         if isinstance(call, BY_ROW):
             return window
-    if by_rows and isinstance(call, (*FIRST, *LAST, exp.NthValue, exp.ArrayAgg)):
+    if by_rows and isinstance(call, BY_PLACE):
         return window
     ties = [column(n) for n in names]
-    if order is not None and isinstance(call, (*FIRST, *LAST, exp.NthValue, exp.ArrayAgg)):
+    if order is not None and isinstance(call, BY_PLACE):
         ties = [column(_place(window, names, places, source))]
     return _settled(window, ties, type_)
 

@@ -23,6 +23,12 @@ class Costs:
     rows: dict[str, int] = field(default_factory=dict)
     whole: list[str] = field(default_factory=list)
 
+    def has_rows(self, relation: str, least: int, count: Callable[[str], int]) -> bool:
+        """Whether a relation has so many rows; one that had them once is not counted again."""
+        if relation not in self.rows or self.rows[relation] < least:
+            self.rows[relation] = count(relation)
+        return self.rows[relation] >= least
+
     def is_most(self, changed: Sequence[int], relations: Sequence[str], count: Callable[[str], int], crossed: bool) -> bool:
         """Whether a third of all rows of the relations changed, or more; where they are `crossed`, of all their pairs."""
         if not crossed and sum(changed) < self.least:

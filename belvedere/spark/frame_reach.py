@@ -27,7 +27,9 @@ def frames_around(
     slot, relation = prepared.slots[0]
     assert slot.path is not None
     changes = changes_of(delta, slot.path, frames.order)
-    if changes is None or len(changes) * LEAST_ROWS > context.transaction.count(relation.name):
+    if changes is None:
+        return None
+    if not context.costs.has_rows(relation.name, len(changes) * LEAST_ROWS, context.transaction.count):
         return None
     spans = Spans(context, relation, slot.path, frames.order)
     found = [around(spans, frames, c) for c in changes]
