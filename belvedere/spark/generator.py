@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from belvedere.sensors import (
@@ -21,8 +22,13 @@ from belvedere.sensors import (
     sensor_readings,
 )
 from belvedere.spark.arrived import Arrived
+from belvedere.spark.held import Rows
+from belvedere.spark.ordered import stream
 from belvedere.spark.records import SourceFile
+from belvedere.spark.scratch import scratch_rows
 
+FEW_ROWS = 100_000
+"""So many rows are made at once."""
 MOST_READINGS = 1_000_000
 """An epoch takes no more: after a long pause several epochs catch up."""
 
@@ -58,12 +64,20 @@ class SensorTable:
         if end <= self.rows and self.start is not None:
             return None
         first = self.options.start or started
-        rows = (
-            sensor_placements(self.options, self.rows, end)
-            if self.placements
-            else sensor_readings(self.options, first, self.rows, end)
-        )
-        return Arrived(rows, _offset(due, end, started))
+        return Arrived(self._rows(first, end), _offset(due, end, started))
+
+    def _rows(self, start: datetime, end: int) -> pa.Table | Rows:
+        """The rows up to number `end`; many of them in a scratch file."""
+
+        def made(first: int, last: int) -> pa.Table:
+            if self.placements:
+                return sensor_placements(self.options, first, last)
+            return sensor_readings(self.options, start, first, last)
+
+        if end - self.rows <= FEW_ROWS:
+            return made(self.rows, end)
+        pieces = (made(n, min(n + FEW_ROWS, end)) for n in range(self.rows, end, FEW_ROWS))
+        return scratch_rows(stream(made(0, 0).schema, pieces))
 
     def _due(self, elapsed: timedelta, once: bool) -> int:
         if not once:

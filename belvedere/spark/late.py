@@ -1,7 +1,8 @@
 """Judge what an epoch takes in by the bounds of its inputs, where nobody has done so at the intake.
 
 In: arrivals of inputs, the clocks. Out: the arrivals that are used, those of `LATE(T)` beside them, and the clocks after them. Many
-rows of an input that keeps late ones stay in Spark: only their greatest times are asked for. Rows in files are judged batch by batch.
+rows of an input that keeps late ones stay in Spark: only their greatest times are asked for. All others are judged batch by batch;
+many late ones go to a file of their own.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from belvedere.incremental.event_time import (
 from belvedere.incremental.intake import tell_late
 from belvedere.instants import microseconds
 from belvedere.schema import ROWTIME
+from belvedere.spark import held
 from belvedere.spark.arrived import Mark
 from belvedere.spark.held import Rows
 from belvedere.spark.ordered import stream
-from belvedere.spark.source_spool import scratch_rows
+from belvedere.spark.scratch import Scratch, scratch_frame, scratch_rows
 
 Arrivals = Mapping[str, pa.Table | Rows | DataFrame]
 
@@ -51,15 +53,15 @@ def judge(
             used[id_], clocks = given, _moved_by_frame(clocks, table, given, now)
             continue
         judging = _Judging(catalog, table, clocks, now)
-        if isinstance(given, Rows) and not among:
-            schema = with_rowtime(table, given.schema.empty_table(), now).schema
-            used[id_] = scratch_rows(stream(schema, judging.admitted((t, None) for t in given.tables())))
+        whole = scratch_frame(given) if isinstance(given, DataFrame) else given
+        parts = judging.admitted(_parts(whole, among))
+        if isinstance(whole, Rows):
+            used[id_] = scratch_rows(stream(with_rowtime(table, whole.schema.empty_table(), now).schema, parts))
         else:
-            whole = given.table if isinstance(given, Rows) else given.toArrow() if isinstance(given, DataFrame) else given
-            used[id_] = pa.concat_tables(judging.admitted(_parts(whole, among)))
+            used[id_] = pa.concat_tables(parts)
         clocks = judging.clocks
-        if judging.late and judging.late_table is not None:
-            used[judging.late_table.id] = pa.concat_tables(judging.late)
+        if judging.late is not None and judging.late_table is not None:
+            used[judging.late_table.id] = judging.late.rows()
     return used, clocks
 
 
@@ -69,7 +71,7 @@ class _Judging:
     def __init__(self, catalog: Catalog, table: Input, clocks: Clocks, now: int):
         self.catalog, self.table, self.clocks, self.now = catalog, table, clocks, now
         self.late_table = catalog.late_of(table.id)
-        self.late: list[pa.Table] = []
+        self.late: Scratch | None = None
 
     def admitted(self, parts: Iterable[tuple[pa.Table, ProducerAct | None]]) -> Iterator[pa.Table]:
         """What is used of each part; behind each there may be a bound."""
@@ -78,19 +80,33 @@ class _Judging:
             admission = admit(self.clocks, self.table, part, self.now)
             tell_late(self.table, self.clocks, admission)
             if admission.late and self.late_table is not None:
-                self.late.append(late_rows(self.table, self.late_table, part, admission.late))
+                late = late_rows(self.table, self.late_table, part, admission.late)
+                self.late = self.late or Scratch(late.schema)
+                self.late.add(late)
             moved = admission.clocks
             self.clocks = moved if act is None else replace(act, now=self.now).moved(moved, self.catalog)
             yield admission.taken
 
 
-def _parts(rows: pa.Table, marks: Sequence[Mark]) -> Iterator[tuple[pa.Table, ProducerAct | None]]:
-    """The rows up to each mark with what it says, then the rest."""
-    start = 0
-    for mark in marks:
-        yield rows.slice(start, mark.position - start), mark.act
-        start = mark.position
-    yield rows.slice(start), None
+def _parts(rows: pa.Table | Rows, marks: Iterable[Mark]) -> Iterator[tuple[pa.Table, ProducerAct | None]]:
+    """The rows up to each mark with what it says, then the rest; a few at a time."""
+    coming = iter(marks)
+    mark = next(coming, None)
+    place = 0
+    for batch in rows.batches() if isinstance(rows, Rows) else rows.to_batches(max_chunksize=held.BATCH_ROWS):
+        table = pa.Table.from_batches([batch], rows.schema)
+        end = place + table.num_rows
+        while mark is not None and mark.position < end:
+            size = mark.position - place
+            yield table.slice(0, size), mark.act
+            table, place, mark = table.slice(size), mark.position, next(coming, None)
+        yield table, None
+        place = end
+    rest = rows.schema.empty_table()
+    while mark is not None:
+        yield rest, mark.act
+        mark = next(coming, None)
+    yield rest, None
 
 
 def _moved_by_frame(clocks: Clocks, table: Input, frame: DataFrame, now: int) -> Clocks:

@@ -25,12 +25,13 @@ from belvedere.schema import Column
 from belvedere.spark.arrived import Mark
 from belvedere.spark.held import Rows, fits_parquet
 from belvedere.spark.records import RejectedRow, SourceFile
+from belvedere.spark.scratch import scratch_rows
 from belvedere.spark.source_formats import PlacedMark, Reading, by_format, first_line
 from belvedere.spark.source_large import LARGE_READERS, local_path
 from belvedere.spark.source_marks import has_marks
 from belvedere.spark.source_rows import FILE, LINE, NOT_JSON, REASON, TEXT, collectable, explain_json
 from belvedere.spark.source_small import SMALL_READERS
-from belvedere.spark.source_spool import scratch_rows, spool
+from belvedere.spark.source_spool import spool
 
 SMALL_BYTES = 32 << 20
 """Up to so many bytes on disk a table's new files are read in the driver."""

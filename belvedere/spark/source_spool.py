@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from belvedere.spark.held import Rows
 from belvedere.spark.render import quote
+from belvedere.spark.scratch import PREFIX, scratch_rows, write_frame, written_rows
 from belvedere.spark.source_formats import Reading
 from belvedere.spark.source_large import local_path
 from belvedere.spark.source_rows import FILE, LINE, REASON, TEXT, collectable
@@ -37,39 +36,20 @@ class Spooled:
     refused_rows: int
 
 
-def scratch_rows(rows: pa.RecordBatchReader) -> Rows:
-    """Rows that stream in, as a scratch file that lives as long as they do."""
-    folder = Path(tempfile.mkdtemp(prefix="belvedere-read-"))
-    path, count = folder / "rows.parquet", 0
-    numbered = pa.schema([f.with_name(f"c{n}").with_nullable(True) for n, f in enumerate(rows.schema)])
-    try:
-        # without statistics, as in `Exchange`: Arrow leaves NaN out of them
-        with pq.ParquetWriter(path, numbered, compression="lz4", write_statistics=False) as writer:
-            for batch in rows:
-                writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=numbered))
-                count += batch.num_rows
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    found = Rows(schema=rows.schema, files=(path,), count=count)
-    weakref.finalize(found, shutil.rmtree, folder, True)
-    return found
-
-
 def spool(frame: DataFrame, reading: Reading, wanted: pa.Schema, most_refused: int) -> Spooled:
     """Run the data frame once and part its rows. Raises what Spark raises."""
     schema = pa.schema([f.with_nullable(True) for f in wanted])
     for field in PLACES:
         schema = schema.append(field)
-    folder = Path(tempfile.mkdtemp(prefix="belvedere-read-", dir=reading.scratch))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=reading.scratch))
     # within a file this number grows with the lines; whole files Spark reads in the order of their lengths
     placed = collectable(frame).select("*", F.monotonically_increasing_id().alias(PLACE))
     names = [*schema.names, PLACE]
-    _write(placed.select(*[F.col(quote(n)).alias(f"c{k}") for k, n in enumerate(names)]), folder / "read")
-    found = _rows(folder / "read", schema)
+    write_frame(placed.select(*[F.col(quote(n)).alias(f"c{k}") for k, n in enumerate(names)]), folder / "read")
+    found = written_rows(folder / "read", schema)
     if found.num_rows and len({local_path(p) for b in found.batches([FILE]) for p in b.column(0).unique().to_pylist()}) > 1:
-        _write(_by_file(found, reading, names), folder / "ordered")
-        found = _rows(folder / "ordered", schema)
+        write_frame(_by_file(found, reading, names), folder / "ordered")
+        found = written_rows(folder / "ordered", schema)
     refused: list[pa.RecordBatch] = []
     counts = {"kept": 0, "all": 0}
 
@@ -100,12 +80,3 @@ def _by_file(found: Rows, reading: Reading, names: list[str]) -> DataFrame:
     rows = spark.read.parquet(*map(str, found.files or ()))
     joined = rows.join(F.broadcast(known), rows[file] == known[FILE], "left")
     return joined.orderBy(ORDER, place).select(*[f"c{n}" for n in range(len(names))])
-
-
-def _write(frame: DataFrame, folder: Path) -> None:
-    frame.write.option("compression", "lz4_raw").parquet(str(folder))
-
-
-def _rows(folder: Path, schema: pa.Schema) -> Rows:
-    files = tuple(sorted(folder.glob("*.parquet")))
-    return Rows(schema=schema, files=files, count=sum(pq.read_metadata(f).num_rows for f in files))

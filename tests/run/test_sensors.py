@@ -76,3 +76,23 @@ def test_what_is_due(spark: Any) -> None:
     assert take(again, 60) == 5
     once = SensorTable.open("R", "SensorReading", settings, {})
     assert [take(once, 0, True), take(once, 0, True)] == [35, None]
+
+
+@pytest.mark.spark
+def test_many_rows_are_made_piece_by_piece(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from belvedere.spark import generator
+    from belvedere.spark.held import Rows
+
+    settings = {"sensors": 3, "rows_per_second": 10, "rows": 35, "move_every": 2}
+    for name in ("SensorReading", "Sensors"):
+        at_once, apart = (generator.SensorTable.open("T", name, settings, {}) for _ in range(2))
+        whole = at_once.take(spark, [], START, True)
+        with monkeypatch.context() as small:
+            small.setattr(generator, "FEW_ROWS", 4)
+            found = apart.take(spark, [], START, True)
+        assert whole is not None
+        assert found is not None
+        assert isinstance(found.rows, Rows)
+        assert found.rows.files is not None
+        assert found.rows.table.equals(whole.rows)
+        assert found.offset == whole.offset

@@ -1,0 +1,126 @@
+"""Arrivals that are more than the driver may hold: read, judged and taken in piece by piece, with the same outcome as at once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from belvedere.catalog import Catalog
+from belvedere.compiler import compile_script
+from belvedere.incremental.entries import Act, ProducerAct
+from belvedere.incremental.event_time import Clocks, admit, late_rows
+from belvedere.instants import microseconds
+from belvedere.schema import TIMESTAMP
+from belvedere.spark import held, scratch
+from belvedere.spark.arrived import Mark
+from belvedere.spark.held import Rows
+from belvedere.spark.late import judge
+from belvedere.spark.scratch import Scratch, scratch_rows
+
+START = datetime(2024, 1, 1, 8, tzinfo=UTC)
+NOW = START + timedelta(days=1)
+
+
+@pytest.fixture
+def tiny_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of seven rows, and a file for whatever has more than a few."""
+    monkeypatch.setattr(held, "BATCH_ROWS", 7)
+    monkeypatch.setattr(scratch, "FEW_BYTES", 100)
+    monkeypatch.setattr(Scratch.__init__, "__defaults__", (100,))
+
+
+def catalog_of(late: str) -> Catalog:
+    return compile_script(
+        f"CREATE STREAM s (n INT, at TIMESTAMP, too TIMESTAMP, WATERMARK FOR at AS at - INTERVAL 1 MINUTE, WATERMARK FOR too) {late};"
+    ).catalog
+
+
+def random_rows(random: Random, size: int) -> pa.Table:
+    def time(n: int) -> datetime | None:
+        return random.choice([None, *[START + timedelta(seconds=n + random.randint(-90, 90)) for _ in range(9)]])
+
+    columns = {"at": [time(n) for n in range(size)], "too": [time(n) for n in range(size)]}
+    return pa.table({"n": pa.array(range(size), pa.int32()), **{n: pa.array(c, TIMESTAMP) for n, c in columns.items()}})
+
+
+def random_marks(random: Random, size: int) -> list[Mark]:
+    places = sorted(random.choice([0, size, random.randint(0, size)]) for _ in range(random.randint(0, 8)))
+
+    def act(place: int) -> ProducerAct:
+        time = microseconds(START) + (place + random.randint(-60, 30)) * 1_000_000
+        return ProducerAct(Act.BOUND, "s", 0, None, time, random.choice(["at", "too"]), random.random() < 0.5)
+
+    return [Mark(p, act(p)) for p in places]
+
+
+def judged_at_once(catalog: Catalog, rows: pa.Table, marks: list[Mark]) -> tuple[list[Any], list[Any], Clocks]:
+    """What is used and what is late by definition: whole stretches of rows between bounds."""
+    table, late_table = catalog.inputs["s"], catalog.late_of("s")
+    clocks, start = Clocks(), 0
+    used: list[Any] = []
+    late: list[Any] = []
+    for mark in [*marks, None]:
+        end = rows.num_rows if mark is None else mark.position
+        part = rows.slice(start, end - start)
+        admission = admit(clocks, table, part, microseconds(NOW))
+        used += admission.taken.to_pylist()
+        if late_table is not None and admission.late:
+            late += late_rows(table, late_table, part, admission.late).to_pylist()
+        clocks, start = admission.clocks, end
+        if mark is not None:
+            act = mark.act
+            clocks = ProducerAct(act.act, "s", microseconds(NOW), None, act.time, act.column, act.strict).moved(clocks, catalog)
+    return used, late, clocks
+
+
+@pytest.mark.usefixtures("tiny_files")
+@pytest.mark.parametrize("late", ["LATE DROP", "LATE REJECT", "LATE KEEP"])
+def test_rows_and_bounds_in_pieces_are_judged_as_at_once(late: str) -> None:
+    random, catalog, apart = Random(late), catalog_of(late), 0
+    for size in (0, 1, 6, 7, 8, 40, 200, 200, 200):
+        rows = random_rows(random, size)
+        marks = random_marks(random, size)
+        expected = judged_at_once(catalog, rows, marks)
+        for given in (rows, scratch_rows(rows.to_reader(max_chunksize=3))):
+            used, clocks = judge(catalog, Clocks(), {"s": given}, NOW, {"s": marks})
+            found = used.get("LATE(s)", pa.table({}))
+            apart += isinstance(found, Rows)
+            assert isinstance(used["s"], Rows) == isinstance(given, Rows)
+            assert (_list(used["s"]), _list(found), clocks) == expected
+    assert apart == 0 if late == "LATE KEEP" else apart > 3
+
+
+def _list(rows: Any) -> list[Any]:
+    found: list[Any] = (rows.table if isinstance(rows, Rows) else rows).to_pylist()
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("tiny_files")
+def test_late_rows_of_a_data_frame_are_judged_in_its_order(spark: Any) -> None:
+    catalog, rows = catalog_of("LATE DROP"), random_rows(Random(1), 300)
+    used, late, clocks = judged_at_once(catalog, rows, [])
+    frame = spark.createDataFrame(rows).repartitionByRange(4, "n").sortWithinPartitions("n")
+    found, moved = judge(catalog, Clocks(), {"s": frame}, NOW)
+    assert isinstance(found["s"], Rows)
+    assert isinstance(found["LATE(s)"], Rows)
+    assert (_list(found["s"]), _list(found["LATE(s)"]), moved) == (used, late, clocks)
+
+
+def test_scratch_files_go_with_their_rows() -> None:
+    rows = scratch_rows(pa.table({"x": [1, None, 3]}).to_reader(max_chunksize=1))
+    assert rows.files is not None
+    (path,) = rows.files
+    assert rows.table["x"].to_pylist() == [1, None, 3]
+    del rows
+    assert not path.parent.exists()
+    begun = Scratch(pa.schema([("x", pa.int64())]), few=0)
+    begun.add(pa.table({"x": list(range(held.BATCH_ROWS))}))
+    assert begun._folder is not None
+    folder = begun._folder
+    del begun
+    assert not folder.exists()
