@@ -13,7 +13,7 @@ from belvedere.incremental.pipeline import Relation, Rule, Stage
 from belvedere.incremental.rewrite import carry, passes_key, push_down, replace_node
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import carry_keys, keep_columns
-from belvedere.plan.nodes import Node, Scan, Window
+from belvedere.plan.nodes import Filter, Node, Scan, Window
 
 
 def keep_frames(builder: Builder, plan: Node, top: Window, part: Part) -> Relation | None:
@@ -21,8 +21,7 @@ def keep_frames(builder: Builder, plan: Node, top: Window, part: Part) -> Relati
     frames = frames_of(top)
     if frames is None or needs_clock(top):
         return None
-    base = base_scan(top.input)
-    if base is None or not builder.drafts[builder.relation_of_scan(base)].relation.is_state:
+    if not _counts_as_stored(builder, top.input, frames):
         state = builder.shared(carry_keys(top.input), part.owner)
         below = keep_columns(Scan(state.name, state.schema), top.input.schema.names)
         plan, top = _over(plan, top, below)
@@ -40,6 +39,18 @@ def keep_frames(builder: Builder, plan: Node, top: Window, part: Part) -> Relati
     builder.stages[-1] = replace(stage, path=path, frames=stored)
     builder.span(slots[0].relation, slots[0].path, order)
     return relation
+
+
+def _counts_as_stored(builder: Builder, below: Node, frames: Frames) -> bool:
+    """Whether the rows of a stored relation are found below, and so many of them in a row as the functions see.
+
+    Rows that a filter takes out are stored all the same: a frame of so many rows reaches beyond so many stored ones.
+    """
+    base = base_scan(below)
+    if base is None or not builder.drafts[builder.relation_of_scan(base)].relation.is_state:
+        return False
+    by_rows = frames.rows_below or frames.rows_above
+    return not (by_rows and any(isinstance(n, Filter) for n in below.walk()))
 
 
 def _over(plan: Node, top: Window, below: Node) -> tuple[Node, Window]:

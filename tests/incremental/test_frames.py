@@ -89,10 +89,12 @@ Near := SELECT k, sum(x) OVER (PARTITION BY g ORDER BY n RANGE BETWEEN 2 PRECEDI
 Times := SELECT k, count(x) OVER (ORDER BY t RANGE BETWEEN INTERVAL 3 MINUTES PRECEDING AND CURRENT ROW) AS c FROM T;
 Days := SELECT k, collect_list(x) OVER (PARTITION BY g ORDER BY d ROWS 1 PRECEDING) AS c FROM T;
 Kept := SELECT k, g, n, lag(x) OVER (PARTITION BY g ORDER BY n) AS a FROM T QUALIFY a IS NULL OR a > 2;
+Some := SELECT k, n, lag(x) OVER w AS a, sum(x) OVER (PARTITION BY g ORDER BY n ROWS 2 PRECEDING) AS s FROM T WHERE x > 2
+        WINDOW w AS (PARTITION BY g ORDER BY n);
 Stream := SELECT g, n, x, x - lag(x) OVER (PARTITION BY g ORDER BY n) AS step FROM _S;
 Joined := SELECT t.k, m.name, lag(t.x) OVER (PARTITION BY m.name ORDER BY t.n) AS a FROM T t JOIN Names m ON m.g = t.g;
 """
-VIEWS = ("Rows", "Alone", "Back", "Near", "Times", "Days", "Kept", "Stream", "Joined")
+VIEWS = ("Rows", "Alone", "Back", "Near", "Times", "Days", "Kept", "Some", "Stream", "Joined")
 
 
 def row(random: Random) -> dict[str, Any]:
