@@ -36,6 +36,11 @@ def all_common(args: Sequence[pa.DataType]) -> pa.DataType | None:
     return result
 
 
+def _greatest(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    """Unlike elsewhere, text beside other types is not read as theirs."""
+    return None if t.STRING in args and set(args) - {t.STRING, t.NULL} else all_common(args)
+
+
 def _round(args: Sequence[pa.DataType]) -> pa.DataType | None:
     # the number of places is a value, not a type: `infer` handles decimals where it is a literal
     return args[0] if args and (t.is_number(args[0]) or args[0] == t.NULL) else t.DOUBLE
@@ -132,7 +137,7 @@ _STRINGS = (
     "SHA SHA1 SHA2 ToBase64 Hex TimeToStr UnixToStr "
     "ArrayToString JSONFormat JSONExtractScalar Dayname Monthname ToChar Typeof Decode ParseUrl Insert "
     "bin conv format_number to_csv url_encode url_decode to_varchar quote mask btrim space printf "
-    "try_url_decode make_valid_utf8 ltrim rtrim CurrentTimezone"
+    "try_url_decode try_parse_url make_valid_utf8 ltrim rtrim CurrentTimezone"
 )
 _INTEGERS = (
     "Length ArraySize StrPosition Ascii BitLength Levenshtein Year Month Day DayOfMonth DayOfWeek DayOfYear WeekOfYear Week "
@@ -155,7 +160,7 @@ _BOOLEANS = (
 _TIMESTAMPS = (
     "TimestampTrunc AtTimeZone FromTimeZone StrToTime TimestampFromParts TimestampAdd CurrentTimestamp UnixToTime "
     "make_timestamp to_timestamp timestamp_seconds timestamp_millis timestamp_micros make_timestamp_ltz to_timestamp_ltz "
-    "try_to_timestamp try_make_timestamp date_trunc"
+    "try_to_timestamp try_make_timestamp try_make_timestamp_ltz date_trunc"
 )
 _DATES = (
     "TsOrDsToDate TsOrDsAdd AddMonths LastDay NextDay DateTrunc DateFromUnixDate Date make_date "
@@ -188,8 +193,8 @@ def _table() -> dict[str, Rule]:
 RULES: dict[str, Rule] = {
     **_table(),
     "Coalesce": all_common,
-    "Greatest": all_common,
-    "Least": all_common,
+    "Greatest": _greatest,
+    "Least": _greatest,
     "Nullif": nth(0),
     "Nvl2": _if_null,
     "Abs": _number,
@@ -228,6 +233,7 @@ RULES: dict[str, Rule] = {
     "make_ym_interval": always(t.MONTH_INTERVAL),
     "Localtimestamp": always(t.LOCAL_TIMESTAMP),
     "make_timestamp_ntz": always(t.LOCAL_TIMESTAMP),
+    "try_make_timestamp_ntz": always(t.LOCAL_TIMESTAMP),
     "to_timestamp_ntz": always(t.LOCAL_TIMESTAMP),
     "nullifzero": nth(0),
     "zeroifnull": lambda args: t.common_type(args[0], t.INT32) if args else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from belvedere.lang.aggregates import AGGREGATES, COUNTING, EMPTY_ARRAY, WINDOW_
 from belvedere.lang.functions import NEVER_NULL, NONDETERMINISTIC
 from belvedere.lang.functions import RULES as FUNCTIONS
 from belvedere.lang.names import did_you_mean
+from belvedere.lang.type_operators import tried
 from belvedere.lang.type_rounding import rounded
 from belvedere.lang.type_scope import Rule, TypeScope, children
 from belvedere.lang.types import Typed
@@ -26,8 +28,8 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     if name in NONDETERMINISTIC:
         message = f"`{expr.sql('spark')}` gives another answer each time: a view must follow from its input alone"
         raise scope.fail("B3006", message, expr, "use `now()` for the time, `_uid` for a number of its own per row")
-    if name in _ANONYMOUS_LAMBDAS:
-        return _ANONYMOUS_LAMBDAS[name](scope, expr)
+    if name in _BY_NAME:
+        return _BY_NAME[name](scope, expr)
     if name == "bround":
         return rounded(scope.typed(expr.expressions[0]), expr.expressions[1] if len(expr.expressions) > 1 else None)
     arguments = [scope.typed(a) for a in children(expr)]
@@ -77,6 +79,8 @@ def _unknown(scope: TypeScope, expr: exp.Expr) -> BelvedereError:
 def _shown(expr: exp.Expr) -> str:
     if isinstance(expr, exp.Anonymous):
         return expr.name
+    if isinstance(expr, exp.ParseJSON):  # printed as its argument alone
+        return "parse_json"
     text: str = expr.sql("spark")
     return text.partition("(")[0].lower()
 
@@ -84,7 +88,7 @@ def _shown(expr: exp.Expr) -> str:
 def is_unknown(scope: TypeScope, expr: exp.Expr) -> bool:
     """A function that only Spark knows: the CAST around it says its type."""
     name = function_name(expr)
-    known = (AGGREGATES, WINDOW_FUNCTIONS, FUNCTIONS, NONDETERMINISTIC, _ANONYMOUS_LAMBDAS)
+    known = (AGGREGATES, WINDOW_FUNCTIONS, FUNCTIONS, NONDETERMINISTIC, _BY_NAME)
     return isinstance(expr, exp.Func) and not scope.has_rule(expr) and not any(name in k for k in known)
 
 
@@ -168,7 +172,7 @@ def _zip_with(scope: TypeScope, expr: Any) -> Typed:
     return Typed(pa.list_(_lambda(scope, expr.expressions[2], elements).type), True)
 
 
-_ANONYMOUS_LAMBDAS: dict[str, Callable[[TypeScope, Any], Typed]] = {
+_BY_NAME: dict[str, Callable[[TypeScope, Any], Typed]] = {
     "forall": lambda scope, e: _array_lambda(scope, e, "boolean"),
     "exists": lambda scope, e: _array_lambda(scope, e, "boolean"),
     "map_filter": lambda scope, e: _array_lambda(scope, e, "same"),
@@ -179,6 +183,11 @@ _ANONYMOUS_LAMBDAS: dict[str, Callable[[TypeScope, Any], Typed]] = {
     "from_json": _from_json,
     "date_part": _date_part,
     "datepart": _date_part,
+    "SafeAdd": partial(tried, operator=exp.Add),
+    "SafeSubtract": partial(tried, operator=exp.Sub),
+    "SafeMultiply": partial(tried, operator=exp.Mul),
+    "SafeDivide": partial(tried, operator=exp.Div),
+    "try_mod": partial(tried, operator=exp.Mod),
 }
 
 

@@ -1,7 +1,7 @@
 """Rewrite: expressions that would fail give NULL instead (`on_error = "null"` in the project file).
 
-In: a plan. Out: the same plan with Spark's `try_` forms of arithmetic, casts, element access and sums. Interval arithmetic and
-comparisons with the clock stay as they are: they do not fail in practice, and other rewrites read them.
+In: a plan. Out: the same plan with Spark's `try_` forms of arithmetic, casts, element access, sums, and of functions that read text or
+make dates. Interval arithmetic and comparisons with the clock stay as they are: they do not fail in practice, and other rewrites read them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,28 @@ BINARY: dict[type[Expr], str] = {
     exp.Div: "try_divide",
     exp.Mod: "try_mod",
 }
-CALLS = {"to_timestamp": "try_to_timestamp", "to_date": "try_to_date"}
+CALLS = {
+    "to_timestamp": "try_to_timestamp",
+    "to_date": "try_to_date",
+    "make_timestamp_ltz": "try_make_timestamp_ltz",
+    "make_timestamp_ntz": "try_make_timestamp_ntz",
+    "url_decode": "try_url_decode",
+}
+CLASSES: dict[type[Expr], str] = {
+    exp.TimestampFromParts: "try_make_timestamp",
+    exp.ParseUrl: "try_parse_url",
+    exp.ToBinary: "try_to_binary",
+}
+"""Calls that have a forgiving form with the same arguments."""
+COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+OF_TIMES: dict[type[Expr], str] = {
+    **dict.fromkeys((exp.Quarter, exp.LastDay), "DATE"),
+    **dict.fromkeys(
+        (exp.TimestampTrunc, exp.TimeStrToTime, exp.TsOrDsToTimestamp, exp.Extract, exp.MonthsBetween), "TIMESTAMP"
+    ),
+}
+"""Functions of a date or time that also take text, and what they read it as."""
+UNIX_FORMAT = "yyyy-MM-dd HH:mm:ss"
 
 
 def forgive(node: Node, views: Mapping[str, Schema] | None = None) -> Node:
@@ -99,16 +120,72 @@ def _forgive(node: Expr, source: Schema) -> Expr:
         name = "try_to_timestamp" if isinstance(node, exp.StrToTime) else "try_to_date"
         written = node.args.get("format")
         return exp.Anonymous(this=name, expressions=[node.this, *([] if written is None else [_format(node)])])
-    if isinstance(node, exp.Anonymous) and node.name.lower() in CALLS:
-        return exp.Anonymous(this=CALLS[node.name.lower()], expressions=node.expressions)
+    if isinstance(node, (*COMPARISONS, exp.In, exp.Between, *OF_TIMES)):
+        return _reading_text(node, source)
+    return _call(node)
+
+
+def _call(node: Expr) -> Expr:
+    """A function by its forgiving form, or kept from the arguments that it fails for."""
+    if type(node) in CLASSES:
+        return exp.Anonymous(this=CLASSES[type(node)], expressions=[a for a in node.args.values() if isinstance(a, exp.Expr)])
+    if isinstance(node, exp.StrToUnix) and not isinstance(node.this, exp.CurrentTimestamp):
+        written = _format(node) if node.args.get("format") is not None else exp.Literal.string(UNIX_FORMAT)
+        return exp.StrToUnix(this=exp.Anonymous(this="try_to_timestamp", expressions=[node.this, written]))
+    if isinstance(node, exp.Abs | exp.Negative):  # the least integer has no opposite
+        opposite = exp.Anonymous(this="try_multiply", expressions=[node.this.copy(), exp.Literal.number(-1)])
+        return exp.If(this=exp.Is(this=opposite, expression=exp.Null()), true=exp.Null(), false=node.copy())
+    if isinstance(node, exp.Elt):
+        place = exp.Anonymous(this="try_subtract", expressions=[node.this, exp.Literal.number(1)])
+        return exp.Anonymous(this="get", expressions=[exp.Array(expressions=node.expressions), place])
+    if not isinstance(node, exp.Anonymous):
+        return node
+    name, arguments = node.name.lower(), node.expressions
+    if name == "pmod":
+        return exp.Anonymous(
+            this="pmod", expressions=[arguments[0], exp.Nullif(this=arguments[1], expression=exp.Literal.number(0))]
+        )
+    if name == "make_date":
+        midnight = exp.Anonymous(
+            this="try_make_timestamp_ntz", expressions=[*arguments, *(exp.Literal.number(0) for _ in range(3))]
+        )
+        return exp.TryCast(this=midnight, to=exp.DataType.build("DATE"), safe=True)
+    return exp.Anonymous(this=CALLS[name], expressions=arguments) if name in CALLS else node
+
+
+def _reading_text(node: Expr, source: Schema) -> Expr:
+    """A comparison or function that reads text as a number or time: NULL where the text is none."""
+    children = list(node.iter_expressions())
+    types = [_type(c, source) for c in children]
+    to = OF_TIMES.get(type(node))
+    if to is None:
+        others = [t for t in types if t is not None and t != pa.string()]
+        to = _read_as(others[0]) if others else None
+    for child, type_ in zip(children, types, strict=True):
+        if to is not None and type_ == pa.string() and not isinstance(child, exp.Literal):
+            child.replace(exp.TryCast(this=child.copy(), to=exp.DataType.build(to, dialect="spark"), safe=True))
     return node
+
+
+def _read_as(other: pa.DataType) -> str | None:
+    """What text is read as beside a value of another type (Spark's ANSI rules)."""
+    if pa.types.is_integer(other):
+        return "BIGINT"
+    if pa.types.is_floating(other) or pa.types.is_decimal(other):
+        return "DOUBLE"
+    if pa.types.is_boolean(other) or pa.types.is_date(other):
+        return "BOOLEAN" if pa.types.is_boolean(other) else "DATE"
+    return "TIMESTAMP" if pa.types.is_timestamp(other) else None
 
 
 def _element(node: exp.Bracket, source: Schema) -> Expr:
     """Element access that gives NULL beside the array; of a map it always does."""
-    if node.args.get("offset"):
-        return exp.Bracket(this=node.this, expressions=node.expressions, offset=1, safe=True)  # try_element_at
     found = _type(node.this, source)
+    if node.args.get("offset"):  # try_element_at, which still fails for the place 0
+        index = node.expressions[0]
+        if found is not None and pa.types.is_list(found):
+            index = exp.Nullif(this=index.copy(), expression=exp.Literal.number(0))
+        return exp.Bracket(this=node.this, expressions=[index], offset=1, safe=True)
     if found is not None and pa.types.is_list(found):
         return exp.Anonymous(this="get", expressions=[node.this, node.expressions[0]])
     return node
@@ -120,6 +197,10 @@ def _type(expr: Expr, source: Schema) -> pa.DataType | None:
     if isinstance(expr, exp.Column):
         column = source.find(expr.name)
         return None if column is None else column.type
+    if isinstance(expr, exp.Cast) and expr.to.this in exp.DataType.TEXT_TYPES:
+        return pa.string()
+    if isinstance(expr, exp.Literal):
+        return pa.string() if expr.is_string else pa.int64() if expr.is_int else pa.float64()
     if isinstance(expr, exp.Array):
         return pa.list_(pa.null())
     if isinstance(expr, exp.Dot):

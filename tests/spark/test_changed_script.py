@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -101,4 +102,53 @@ def test_expressions_that_fail_give_null_where_the_project_says_so(spark: Any, t
     assert (second["rest"], second["product"], second["total"], second["n"]) == (1, None, None, 7)
     assert wb.rows("Q") == wb.batch("Q")
     assert wb.rows("Sums") == [{"most": 0}]
+    wb.close()
+
+
+MAY_FAIL = {
+    "made": ("make_date(2024, a, 3)", None, date(2024, 2, 3)),
+    "made_time": ("CAST(make_timestamp(2024, a, 3, 0, 0, 0) AS DATE)", None, date(2024, 2, 3)),
+    "seconds": ("unix_timestamp(s)", None, None),
+    "years": ("unix_timestamp(s, 'y')", None, 63072000),
+    "last": ("last_day(s)", None, date(1972, 1, 31)),
+    "hours": ("extract(hour FROM s)", None, 0),
+    "text": ("date_format(s, 'yy')", None, "72"),
+    "host": ("parse_url(concat('http://x', s), 'HOST')", None, "x1972"),
+    "plain": ("url_decode(concat('%4', a, s))", None, "B1972"),
+    "rest": ("pmod(7, a - 13)", None, 7),
+    "size": ("abs(-2147483635 - a)", None, 2147483637),
+    "chosen": ("elt(a, 'x', 'y')", None, "y"),
+    "first": ("element_at(array(a), a - 13)", None, None),
+    "equal": ("s = 1972", None, True),
+    "among": ("s IN (3, 4)", None, False),
+    "between": ("s BETWEEN 3 AND 2000", None, True),
+}
+"""Expressions, and what they give for the row that they fail on (a = 13, s = '^ %') and for another (a = 2, s = '1972')."""
+
+
+@pytest.mark.spark
+def test_functions_that_fail_give_null_where_the_project_says_so(spark: Any, tmp_path: Path) -> None:
+    items = ", ".join(f"{e} AS `{n}`" for n, (e, _, _) in MAY_FAIL.items())
+    script = f"CREATE TABLE T (k INT, a INT, s STRING, PRIMARY KEY (k)); V := SELECT k, {items} FROM T;"
+    wb = Workbench(script, spark=spark, project=Project(tmp_path, on_error="null"))
+    wb.insert("T", [{"k": 1, "a": 13, "s": "^ %"}, {"k": 2, "a": 2, "s": "1972"}])
+    wb.step()
+    bad, good = sorted(wb.rows("V"), key=lambda r: r["k"])
+    assert bad == {"k": 1} | {n: b for n, (_, b, _) in MAY_FAIL.items()}
+    assert good == {"k": 2} | {n: g for n, (_, _, g) in MAY_FAIL.items()}
+    assert sorted(wb.rows("V"), key=lambda r: r["k"]) == sorted(wb.batch("V"), key=lambda r: r["k"])
+    wb.close()
+
+
+@pytest.mark.spark
+def test_one_expression_may_give_null_by_itself(spark: Any) -> None:
+    items = "try_divide(a, 0) AS d, try_add(a, 2147483647) AS p, try_subtract(a, -2147483647) AS m, try_multiply(a, 2147483647) AS x"
+    wb = Workbench(
+        f"CREATE TABLE T (k INT, a INT, PRIMARY KEY (k)); V := SELECT k, {items}, try_mod(a, 0) AS r FROM T;", spark=spark
+    )
+    wb.insert("T", [{"k": 1, "a": 3}, {"k": 2, "a": 0}])
+    wb.step()
+    rows = sorted(wb.rows("V"), key=lambda r: r["k"])
+    assert rows[0] == {"k": 1, "d": None, "p": None, "m": None, "x": None, "r": None}
+    assert rows[1] == {"k": 2, "d": None, "p": 2147483647, "m": 2147483647, "x": 0, "r": None}
     wb.close()
