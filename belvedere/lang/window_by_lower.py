@@ -18,7 +18,7 @@ from belvedere.lang.window_by_check import check_query, row_type
 from belvedere.lang.window_by_explain import explain_query
 from belvedere.lang.window_by_expressions import Scope
 from belvedere.lang.window_by_functions import DURATION, Type
-from belvedere.lang.window_by_names import after_window, before_window, names_in, variables_in
+from belvedere.lang.window_by_names import after_window, before_window, free_in, free_names
 from belvedere.lang.window_by_parser import parse_window_query
 from belvedere.lang.window_by_ranges import ranges_of
 from belvedere.lang.window_by_resume import resume_of
@@ -40,7 +40,7 @@ def lower_window_query(
     found = check_query(query, rows, file)
     errors = tuple(d for d in found if d.severity == Severity.ERROR)
     if errors:
-        raise BelvedereError(() if broken & {n.casefold() for n in names_in(query)} else errors)
+        raise BelvedereError(() if broken & {n.casefold() for n in free_names(query)} else errors)
     output = Typing(file).query(query, Scope(tables=rows))
     relations = tuple((name, sources[name]) for name in _used(query, rows))
     columns = tuple(_columns(output, query, file))
@@ -89,7 +89,7 @@ def _path(expr: Expr) -> Iterator[exp.Identifier]:
 
 def _used(query: Query, rows: Mapping[str, Type]) -> tuple[str, ...]:
     """The tables that the query may name, in the order of the mapping."""
-    wanted = {n.casefold() for n in names_in(query)}
+    wanted = {n.casefold() for n in free_names(query)}
     return tuple(n for n in rows if n.casefold() in wanted)
 
 
@@ -179,7 +179,7 @@ def _reads_again(block: Block, table: str) -> bool:
 
 
 def _mentions(expr: Expr, table: str, hidden: set[str]) -> bool:
-    return any(n.casefold() == table.casefold() and n not in hidden for n in variables_in(expr))
+    return any(n.casefold() == table.casefold() for n in free_in(expr, hidden))
 
 
 def _plain_columns(window: WindowBy, variable: str, source: Node) -> Iterator[str]:

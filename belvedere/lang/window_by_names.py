@@ -5,7 +5,7 @@ In: syntax trees. Out: names. Nothing is typed or reported here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any
 
 from sqlglot import exp
@@ -24,6 +24,40 @@ def variables_in(expr: Expr) -> set[str]:
 def names_in(query: Query) -> set[str]:
     """The names that a query may use."""
     return {n for e in expressions_of(query) for n in variables_in(e)}
+
+
+def free_names(query: Query, known: Set[str] = frozenset()) -> set[str]:
+    """The names that a query may use beside `known` ones and those that it declares itself: those of tables."""
+    found: set[str] = set()
+    for let in query.bindings:
+        found |= free_in(let.value, known)
+        known = known | {let.name.text}
+    for block in query.blocks:
+        found |= _free_of(block, known)
+    rest = [*(k.expr for k in query.order), query.limit, query.offset]
+    return found.union(*(free_in(e, known) for e in rest if e is not None))
+
+
+def free_in(expr: Expr, known: Set[str]) -> set[str]:
+    """The same of an expression."""
+    found = {c.name for c in expr.find_all(exp.Column)} - known
+    return found.union(*(free_names(node.query, known) for node in expr.find_all(QueryExpression)))
+
+
+def _free_of(block: Block, outer: Set[str]) -> set[str]:
+    found: set[str] = set()
+    own = outer
+    for source in block.sources:
+        found |= free_in(source.expr, own)
+        own = own | {n.text for n in (source.variable, source.position) if n is not None}
+    own = own | {let.name.text for let in (*block.lets, *block.group_lets)}
+    if block.group is not None:
+        own = own | {n.text for n in (*(k.name for k in block.group.keys), block.group.group) if n is not None}
+    found = found.union(*(free_in(e, own) for e in before_window(block)))
+    if block.window is not None:
+        own = outer | {block.window.name.text, *block.window.variables}
+    own = own | {let.name.text for let in block.window_lets}
+    return found.union(*(free_in(e, own) for e in after_window(block)))
 
 
 def expressions_of(query: Query) -> Iterator[Expr]:

@@ -62,6 +62,8 @@ def test_columns_and_key() -> None:
         (HEAD + FRAME + "SELECT DISTINCT s.station AS st", (), ("st", "_copy")),
         (HEAD + FRAME + "SELECT (FROM Ghcn AS x SELECT VALUE x.val)[0] AS st", (), None),
         (LISTED + FRAME + SELECT, (), ("st", "a", "vs", "_copy")),
+        (HEAD.replace("g", "other") + FRAME.replace("g.", "other.") + SELECT, ("station",), None),
+        (HEAD + FRAME + "SELECT (FROM w AS ghcn LET other = ghcn.val SELECT VALUE other)[0] AS st", ("station",), None),
         (
             "FROM Ghcn AS g GROUP BY g.station WINDOW BY w ORDER BY station TYPE TUMBLING START AS s SELECT s AS st",
             (),
