@@ -43,6 +43,7 @@ API_KEYS = (
     "max_depth",
     "max_cost",
     "max_push_bytes",
+    "max_push_rows",
     "timeout_seconds",
     "cors_origins",
     "introspection",

@@ -16,8 +16,8 @@ from belvedere.store.query import LIMIT_DEFAULT, LIMIT_MOST
 class Limits:
     """`size`: bytes of a request; `tokens` of its text; `depth`: levels of lists and objects; `fields` in all, fragments
     spread; `aliases` in all; `cost`: rows times fields that it may read, where a list without `limit` counts as
-    `assumed_rows`; `answer`: bytes; `seconds` of database time; `push`: bytes of a request of `/streams`;
-    `rows` of a list without `limit`, `most_rows` of any list.
+    `assumed_rows`; `answer`: bytes; `seconds` of database time; `push`: bytes of a request of `/streams`,
+    `push_rows`: its rows; `rows` of a list without `limit`, `most_rows` of any list.
     """
 
     rows: int = LIMIT_DEFAULT
@@ -34,6 +34,7 @@ class Limits:
     answer: int = 32_000_000
     seconds: float = 5.0
     push: int = 16_000_000
+    push_rows: int = 500_000
 
 
 SETTINGS = {
@@ -44,6 +45,7 @@ SETTINGS = {
     "timeout_seconds": "seconds",
     "introspection": "introspection",
     "max_push_bytes": "push",
+    "max_push_rows": "push_rows",
 }
 """The project file's names in `[api]`."""
 

@@ -44,14 +44,14 @@ class Refusal(Exception):
         self.answer = Answer(status, problem(status, code, message, hint))
 
 
-def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int) -> list[Route]:
-    """The routes below `/streams`. A body has `most_bytes` at most."""
+def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: int) -> list[Route]:
+    """The routes below `/streams`. A body has `most_bytes` and `most_rows` at most."""
 
     async def rows(request: Request) -> Response:
         async def work() -> Answer:
             table = _input(catalog, request)
             body = await _body(request, most_bytes, (*JSON_TYPES, *LINES_TYPES))
-            pushed = await asyncio.to_thread(_read, table, body, _media(request))
+            pushed = await asyncio.to_thread(_read, table, body, _media(request), most_rows)
             producer = _name(request.query_params.get("producer"), "producer")
             return await desk.ask(Push(table.id, pushed, producer, _key(request), _digest(request, body)))
 
@@ -117,7 +117,7 @@ def _media(request: Request) -> str:
     return request.headers.get("content-type", "").split(";")[0].strip().lower()
 
 
-def _read(table: Input, body: bytes, media: str) -> Pushed:
+def _read(table: Input, body: bytes, media: str, most_rows: int) -> Pushed:
     """The rows of a body: a JSON array, one object, or a JSON value a line."""
     try:
         text = body.decode("utf-8")
@@ -130,8 +130,15 @@ def _read(table: Input, body: bytes, media: str) -> Pushed:
             if "\n" not in text.strip():
                 raise Refusal(400, BAD_REQUEST, "the body is not JSON", f"send rows of {table.name}: [{{...}}, ...]") from None
         else:
-            return read_rows(table, found if isinstance(found, list) else [found])
-    return read_rows(table, [_line(line) for line in text.split("\n") if line.strip()])
+            return read_rows(table, _not_too_many(found if isinstance(found, list) else [found], most_rows))
+    lines = _not_too_many([line for line in text.split("\n") if line.strip()], most_rows)
+    return read_rows(table, [_line(line) for line in lines])
+
+
+def _not_too_many(rows: list[Any], most: int) -> list[Any]:
+    if len(rows) > most:
+        raise Refusal(413, LIMIT_EXCEEDED, f"the body has more than {most} rows", "send the rows in several requests")
+    return rows
 
 
 def _line(line: str) -> Any:

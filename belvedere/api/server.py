@@ -295,6 +295,7 @@ def _host(header: bytes) -> str:
 
 def _routes(application: Application, catalog: Catalog) -> Starlette:
     folder = belvedere.console.__path__[0]
+    limits = application.settings.limits
 
     async def health(request: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -317,7 +318,7 @@ def _routes(application: Application, catalog: Catalog) -> Starlette:
         return JSONResponse(status_of(catalog, row, application.desk.is_open))
 
     async def schema(request: Request) -> Response:
-        if not application.settings.limits.introspection:
+        if not limits.introspection:
             return PlainTextResponse("this API does not describe itself\n", 403)
         return PlainTextResponse(print_schema(application.api.schema) + "\n")
 
@@ -332,7 +333,7 @@ def _routes(application: Application, catalog: Catalog) -> Starlette:
             Route("/metrics", metrics),
             Route("/schema.graphql", schema),
             Route("/status", status),
-            *push_routes(catalog, application.desk, application.settings.limits.push),
+            *push_routes(catalog, application.desk, limits.push, limits.push_rows),
             Mount("/console", StaticFiles(directory=folder)),
         ]
     )

@@ -15,6 +15,9 @@ from belvedere.catalog import Catalog
 from belvedere.incremental import event_time
 from belvedere.incremental.event_time import Clocks
 
+MALFORMED_BYTES = 200
+"""What a malformed row takes besides its text and the reason."""
+
 
 @dataclass(frozen=True)
 class Malformed:
@@ -52,7 +55,8 @@ class TakenRows:
     @property
     def nbytes(self) -> int:
         """About the memory that it holds."""
-        return int(self.rows.nbytes) + (0 if self.late is None else int(self.late.nbytes))
+        texts = sum(len(m.text) + len(m.reason) + MALFORMED_BYTES for m in self.malformed)
+        return int(self.rows.nbytes) + (0 if self.late is None else int(self.late.nbytes)) + texts
 
     def moved(self, clocks: Clocks, catalog: Catalog) -> Clocks:
         """The clocks after it."""

@@ -35,7 +35,7 @@ class Waiting:
     """The number of the last entry, where they are numbered (`belvedere.intake`)."""
 
     def arrivals(self, catalog: Catalog) -> dict[str, pa.Table]:
-        """The rows by input id."""
+        """The rows by input id, without copies."""
         found: dict[str, list[pa.Table]] = {}
         for entry in self.entries:
             if isinstance(entry, TakenRows):
@@ -44,7 +44,7 @@ class Waiting:
                 late = catalog.late_of(entry.table) if entry.late is not None else None
                 if late is not None:
                     found.setdefault(late.id, []).append(entry.late)
-        return {i: pa.concat_tables(t, promote_options="default").combine_chunks() for i, t in found.items()}
+        return {i: pa.concat_tables(t, promote_options="default") for i, t in found.items()}
 
     @property
     def malformed(self) -> dict[str, list[Malformed]]:

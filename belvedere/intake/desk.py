@@ -141,7 +141,6 @@ class Desk:
                     return [Answer(500, problem(500, "B8009", f"the push failed inside the server: {type(error).__name__}"))]
             else:
                 if records:
-                    self._bytes += sum(r.entry.nbytes for r in records)
                     self._arrived.set()
                 return [a for a, _ in decided]
             finally:
@@ -150,11 +149,11 @@ class Desk:
 
     def _undo(self, keyed: bool) -> Callable[[], None]:
         """A function that puts the state back as it is now."""
-        clocks, count = self.intake.clocks, len(self.intake.entries)
+        clocks, count, size = self.intake.clocks, len(self.intake.entries), self._bytes
         known = OrderedDict(self._keys.known) if keyed else self._keys.known
 
         def undo() -> None:
-            self.intake.clocks, self._keys.known = clocks, known
+            self.intake.clocks, self._keys.known, self._bytes = clocks, known, size
             del self.intake.entries[count:]
 
         return undo
@@ -216,6 +215,7 @@ class Desk:
         except BelvedereError as error:
             return Answer.of_error(409 if error.diagnostics[0].code == "B5022" else 422, error.diagnostics[0]), None
         self.intake.keep(entry)
+        self._bytes += entry.nbytes
         if request.key is not None:
             self._keys.add(request.table, request.key, now, request.digest, answer)
             self._unwritten.add((request.table, request.key))
@@ -319,10 +319,11 @@ def position_in(last: EpochRow | None) -> Position:
     return Position(known.get("journal", ""), known.get("sequence", 0))
 
 
-def open_desk(catalog: Catalog, directory: Path, last: EpochRow | None) -> Desk:
-    """The desk of a run whose store is at epoch `last`."""
+def open_desk(catalog: Catalog, directory: Path, last: EpochRow | None, waiting_bytes: int = WAITING_BYTES) -> Desk:
+    """The desk of a run whose store is at epoch `last`; about `waiting_bytes` of rows wait for an epoch at most."""
     clocks = Clocks.of_document(last.bounds) if last is not None else Clocks()
-    return Desk(catalog, directory, clocks, position_in(last), last.clock if last is not None else None)
+    since = last.clock if last is not None else None
+    return Desk(catalog, directory, clocks, position_in(last), since, waiting_bytes=waiting_bytes)
 
 
 __all__ = ["OFFSET", "Answer", "Desk", "Request", "open_desk", "problem"]

@@ -24,6 +24,8 @@ from belvedere.intake.records import decode_rows, encode_rows, pack, unpack
 FRAME = struct.Struct("<IQ")
 TOGETHER = 512
 """So many requests are written with one sync at most."""
+IN_FLIGHT_BYTES = 32 << 20
+"""So many bytes of requests are read before they are answered; a larger one comes alone."""
 SECONDS = 30.0
 """So long a serving process waits for an answer."""
 
@@ -72,12 +74,39 @@ def decode_request(data: bytes) -> Request:
     return Request(table, content, producer, header["key"], header["digest"])
 
 
+class _Room:
+    """How many bytes of requests are under way; who brings more waits."""
+
+    def __init__(self, most: int):
+        self._most, self._held, self._ended = most, 0, False
+        self._changed = threading.Condition()
+
+    def take(self, size: int) -> None:
+        """Wait until there is room for so many bytes, or for nothing else."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or not self._held or self._held + size <= self._most)
+            self._held += size
+
+    def give(self, size: int) -> None:
+        """So many bytes are done with."""
+        with self._changed:
+            self._held -= size
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """Nobody waits any more."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+
 class DeskServer:
     """Serves a desk to other processes. `connect` gives the other end of a new connection."""
 
-    def __init__(self, desk: Desk):
+    def __init__(self, desk: Desk, in_flight: int = IN_FLIGHT_BYTES):
         self.desk = desk
-        self._requests: queue.SimpleQueue[tuple[Request, Callable[[Answer], None]] | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[tuple[Request, Callable[[Answer], None], int] | None] = queue.SimpleQueue()
+        self._room = _Room(in_flight)
         self._sockets: list[socket.socket] = []
         self._clerk = threading.Thread(target=self._answer, name="intake", daemon=True)
         self._clerk.start()
@@ -93,6 +122,7 @@ class DeskServer:
         """Answer what has come, and no more."""
         self._requests.put(None)
         self._clerk.join(10)
+        self._room.end()
         for end in self._sockets:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -103,10 +133,18 @@ class DeskServer:
         with contextlib.suppress(OSError), end.makefile("rb") as stream:
             while len(head := stream.read(FRAME.size)) == FRAME.size:
                 length, number = FRAME.unpack(head)
-                data = stream.read(length)
-                if len(data) < length:
-                    return
-                self._requests.put((decode_request(data), partial(_reply, end, lock, number)))
+                self._room.take(length)
+                try:
+                    data = stream.read(length)
+                    if len(data) < length:
+                        raise EOFError
+                    request = decode_request(data)
+                except BaseException as error:
+                    self._room.give(length)
+                    if isinstance(error, EOFError | OSError):
+                        return
+                    raise
+                self._requests.put((request, partial(_reply, end, lock, number), length))
 
     def _answer(self) -> None:
         """Take what has come together, until the end is asked for."""
@@ -118,8 +156,9 @@ class DeskServer:
                     found.append(self._requests.get_nowait())
             together = [f for f in found if f is not None]
             ended = len(together) < len(found)
-            answers = self.desk.take([request for request, _ in together])
-            for (_, reply), answer in zip(together, answers, strict=True):
+            answers = self.desk.take([request for request, _, _ in together])
+            for (_, reply, size), answer in zip(together, answers, strict=True):
+                self._room.give(size)
                 reply(answer)
 
 

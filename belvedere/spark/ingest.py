@@ -24,6 +24,7 @@ from belvedere.spark.ordered import stream
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.render import spark_type
 from belvedere.spark.stages import WEIGHT_FIELD, Context, coming, first_of_each_key, stored_schema, without
+from belvedere.store.pieces import in_pieces
 
 UID_BITS = 33
 """Spark's `monotonically_increasing_id` numbers the rows of a partition in this many bits."""
@@ -52,18 +53,19 @@ def receive(
         given = given.toArrow()
     if not given.num_rows:
         return None
-    if isinstance(given, Rows):
-        schema = stamp(given.schema.empty_table(), table, first_uid, context.clock).schema
-        stamped = context.exchange.keep(stream(schema, _stamped(given, table, first_uid, context)))
-        return Arrived(stamped, given.num_rows, first_uid + given.num_rows)
-    stamped = Rows(stamp(given, table, first_uid, context.clock))
-    greatest = int(pc.max(stamped.table[UID]).as_py())
-    return Arrived(stamped, given.num_rows, max(first_uid + given.num_rows, greatest + 1))
+    schema = stamp(given.schema.empty_table(), table, first_uid, context.clock).schema
+    stamped = context.exchange.keep(stream(schema, _stamped(given, table, first_uid, context)))
+    next_uid = first_uid + given.num_rows
+    if UID in given.schema.names:
+        next_uid = max(next_uid, 1 + max(pc.max(b.column(0)).as_py() for b in stamped.batches([UID]) if b.num_rows))
+    return Arrived(stamped, given.num_rows, next_uid)
 
 
-def _stamped(given: Rows, table: Input, first_uid: int, context: Context) -> Iterator[pa.Table]:
-    for rows in given.tables():
-        yield stamp(rows, table, first_uid, context.clock)
+def _stamped(given: pa.Table | Rows, table: Input, first_uid: int, context: Context) -> Iterator[pa.Table]:
+    """The rows stamped, a piece of the many parts at a time in which they may have come."""
+    batches = given.batches() if isinstance(given, Rows) else given.to_batches()
+    for rows in in_pieces(batches, context.exchange.memory.chunk, given.schema):
+        yield stamp(rows.combine_chunks(), table, first_uid, context.clock)
         first_uid += rows.num_rows
 
 

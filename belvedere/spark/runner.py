@@ -37,6 +37,8 @@ from belvedere.store import open_store
 from belvedere.store.faults import is_transient
 
 UNITS = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "second": 1.0, "m": 60.0, "minute": 60.0}
+WAITING_SHARE = 4
+"""So much of the driver's memory, a quarter, may be rows that were pushed and wait for an epoch."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 """Seconds between two attempts to reach a store that is away."""
 
@@ -185,7 +187,8 @@ class Runner:
         """The desk for pushes, where the script has an input that takes them."""
         if not pushed_inputs(self.catalog):
             return None
-        return open_desk(self.catalog, self._beside(".intake"), self.store.last_epoch())
+        waiting = self.project.driver_memory // WAITING_SHARE
+        return open_desk(self.catalog, self._beside(".intake"), self.store.last_epoch(), waiting)
 
     def close(self) -> None:
         """Take no more pushes, give the lease back, close the store, end Spark."""

@@ -113,7 +113,9 @@ def client() -> TestClient:
         raise fail("B7001", "there is no store")
 
     project_free = compile_script(SCRIPT).catalog
-    return TestClient(Application(project_free, no_store, ServerSettings(limits=Limits(push=1000), token="secret")))
+    return TestClient(
+        Application(project_free, no_store, ServerSettings(limits=Limits(push=1000, push_rows=3), token="secret"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,6 +126,9 @@ def client() -> TestClient:
         ("/streams/Bid", b"[]", "text/plain", 415, "B8007"),
         ("/streams/Bid", b"a=1", "application/x-www-form-urlencoded", 415, "B8007"),
         ("/streams/Bid", b" " * 1001, "application/json", 413, "B8004"),
+        ("/streams/Bid", b"[1, 1, 1, 1]", "application/json", 413, "B8004"),
+        ("/streams/Bid", b"1\n" * 4, "application/x-ndjson", 413, "B8004"),
+        ("/streams/Bid", b"1\n" * 3, "application/x-ndjson", 503, "B8030"),
         ("/streams/Bid", b"[1", "application/json", 400, "B8007"),
         ("/streams/Bid", b"\xff", "application/json", 400, "B8007"),
         ("/streams/Bid", b"[" * 900, "application/json", 400, "B8007"),

@@ -294,6 +294,31 @@ def test_what_epochs_cannot_keep_up_with_is_refused(counter: Counter, monkeypatc
     assert counter.take(push("Orders", {"ticker": "b"}))[0].status == 200
 
 
+def test_requests_of_one_sync_count_as_they_are_decided(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else many that come together would all be taken; what is malformed takes memory as well."""
+    counter.take(push("Orders", {"ticker": "a"}))
+    monkeypatch.setattr(counter.desk, "_most", 2 * counter.desk._bytes)
+    counter.epoch()
+    answers = counter.take(*(push("Orders", {"ticker": "a"}) for _ in range(5)))
+    assert [a.status for a in answers] == [200, 200, 200, 503, 503]
+    counter.epoch()
+    assert counter.take(push("Orders", 1, 2))[0].status == 202
+    assert counter.desk._bytes > 400
+    assert counter.take(push("Orders", {"ticker": "b"}))[0].status == 503
+    counter.crash()
+    assert counter.desk._bytes > 400
+
+
+def test_a_failed_write_leaves_no_bytes_waiting(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: Any) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(counter.desk.journal, "append", full)
+        assert counter.take(push("Orders", {"ticker": "b"}))[0].status == 507
+    assert counter.desk._bytes == 0
+
+
 def test_rows_of_an_input_that_is_gone_are_told(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
     counter.take(push("Orders", {"ticker": "a"}))
     counter.desk.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -14,14 +16,24 @@ from belvedere.compiler import compile_script
 from belvedere.incremental.entries import Act, ProducerAct
 from belvedere.incremental.event_time import Clocks, admit, late_rows
 from belvedere.instants import microseconds
+from belvedere.intake.desk import Answer, Request
+from belvedere.intake.wire import FRAME, DeskServer, encode_request
 from belvedere.schema import TIMESTAMP
-from belvedere.spark import held, scratch
+from belvedere.spark import engine, held, scratch
 from belvedere.spark.arrived import Mark
 from belvedere.spark.held import Rows
+from belvedere.spark.ingest import receive
 from belvedere.spark.late import judge
 from belvedere.spark.scratch import Scratch, scratch_rows
+from belvedere.workbench import Workbench
+from tests.incremental.test_recomputation import same_rows
 
 START = datetime(2024, 1, 1, 8, tzinfo=UTC)
+PUSHED = """
+CREATE TABLE Keyed (id INT PRIMARY KEY, name STRING);
+CREATE STREAM Log (id INT, name STRING);
+Both := SELECT k.id, l.name FROM Keyed k JOIN Log l ON k.id = l.id AND k.name = l.name;
+"""
 NOW = START + timedelta(days=1)
 
 
@@ -109,6 +121,69 @@ def test_late_rows_of_a_data_frame_are_judged_in_its_order(spark: Any) -> None:
     assert isinstance(found["s"], Rows)
     assert isinstance(found["LATE(s)"], Rows)
     assert (_list(found["s"]), _list(found["LATE(s)"]), moved) == (used, late, clocks)
+
+
+@pytest.mark.spark
+def test_an_epoch_of_many_pushes_is_stamped_piece_by_piece(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[tuple[bool, int]] = []
+
+    def watched(*given: Any) -> Any:
+        arrived = receive(*given)
+        assert arrived is not None
+        taken.append((arrived.stamped.is_collected, arrived.next_uid))
+        return arrived
+
+    monkeypatch.setattr(engine, "receive", watched)
+    answers = []
+    for memory in (1 << 30, 4096):
+        random = Random(2)
+        wb = Workbench.of_catalog(compile_script(PUSHED).catalog, spark=spark, driver_memory=memory)
+        try:
+            wb.clock(START)
+            for epoch in range(2):
+                for _ in range(60):
+                    rows = [{"id": random.randint(0, 90), "name": random.choice([None, "a", "b"])} for _ in range(3)]
+                    wb.insert("Keyed", rows)
+                    wb.insert("Log", rows)
+                wb.delete("Keyed", [{"id": epoch}])
+                wb.step()
+            assert same_rows(wb.rows("Both"), wb.batch("Both"))
+            answers.append([sorted(map(repr, wb.rows(name))) for name in ("Keyed", "Log", "Both")])
+        finally:
+            wb.close()
+    assert answers[0] == answers[1]
+    assert [is_whole for is_whole, _ in taken] == [True] * 4 + [False] * 4
+    assert [uid for _, uid in taken[:4]] == [uid for _, uid in taken[4:]]
+
+
+def test_what_is_under_way_to_the_desk_is_bounded() -> None:
+    asked, go = threading.Event(), threading.Event()
+    seen: list[int] = []
+
+    class SlowDesk:
+        def take(self, requests: Any) -> list[Answer]:
+            seen.append(len(requests))
+            asked.set()
+            assert go.wait(60)
+            return [Answer(200, {})] * len(requests)
+
+    server = DeskServer(SlowDesk(), in_flight=1)  # type: ignore[arg-type]
+    ends = [server.connect() for _ in range(3)]
+    try:
+        data = encode_request(Request("s", ProducerAct(Act.CLOSE, "s", 0, "p")))
+        for number, end in enumerate(ends):
+            end.sendall(FRAME.pack(len(data), number) + data)
+        assert asked.wait(60)
+        time.sleep(0.2)
+        assert server._requests.empty()  # the others wait in their sockets
+        go.set()
+        assert all(end.recv(FRAME.size) for end in ends)
+        assert seen == [1, 1, 1]
+    finally:
+        go.set()
+        server.close()
+        for end in ends:
+            end.close()
 
 
 def test_scratch_files_go_with_their_rows() -> None:
