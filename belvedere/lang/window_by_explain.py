@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Severity
 from belvedere.lang.window_by import Block, Boundary, Query, QueryExpression, WindowBy
-from belvedere.lang.window_by_blocks import BLOCKS, one_task_because
+from belvedere.lang.window_by_blocks import long_partition
 from belvedere.lang.window_by_check import check_query, row_type
 from belvedere.lang.window_by_classes import COST, Item, WindowClass, classify, item_expression
 from belvedere.lang.window_by_expressions import Scope
@@ -70,8 +70,7 @@ def _window_lines(block: Block, window: WindowBy, typing: Typing, scope: Scope) 
         lines.append("  END: before the next start, one pass, O(n)")
     elif window.only:
         lines.append("  only windows whose END is found")
-    reason = one_task_because(window, item)
-    lines.append(f"  a partition with most of the rows: {BLOCKS if reason is None else f'by one task, {reason}'}")
+    lines.append(f"  a partition with most of the rows: {long_partition(block, item)}")
     for name in _aggregates(block):
         lines.append(
             f"  {name}: {AGGREGATE_COST.get(name.split('_', 1)[1], 'folds over aligned blocks')}, independent of window length"

@@ -12,7 +12,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from belvedere.spark.window_by.cuts import Cuts, Lead, block_of
+from belvedere.spark.window_by.cuts import Cuts, Lead, in_order_of_blocks
+from belvedere.spark.window_by.exchange import Exchange
+from belvedere.spark.window_by.exchange_jobs import block_of_cuts
 from belvedere.spark.window_by.kernel import block_windows
 from belvedere.spark.window_by.relation import fresh, spark_schema
 from belvedere.spark.window_by.specs import KernelSpec
@@ -21,24 +23,26 @@ OUTPUT_ROWS = 200_000
 
 
 def windows_by_blocks(
-    frame: DataFrame, spec: KernelSpec, lead: Lead, sort: Sequence[Any], schema: pa.Schema, cuts: Cuts
+    frame: DataFrame, spec: KernelSpec, lead: Lead, sort: Sequence[Any], schema: pa.Schema, cuts: Cuts, told: Exchange | None
 ) -> DataFrame:
-    """The windows of the partition; `schema` is the kernels' output."""
+    """The windows of the partition; `schema` is the kernels' output. `told`: what the blocks know of each other beyond their margins."""
     block = fresh("block")
-    placed = frame.withColumn(block, block_of(lead, cuts.marks)).repartitionById(len(cuts.marks) + 1, block)
-    sorted_rows = placed.sortWithinPartitions(*sort)
-    return sorted_rows.mapInArrow(_worker(cuts, spec, block, schema), spark_schema(schema))
+    rows = in_order_of_blocks(frame, lead, sort, cuts, block)
+    return rows.mapInArrow(_worker(cuts, told, spec, block, schema), spark_schema(schema))
 
 
 def _worker(
-    cuts: Cuts, spec: KernelSpec, block: str, schema: pa.Schema
+    cuts: Cuts, told: Exchange | None, spec: KernelSpec, block: str, schema: pa.Schema
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         taken = [b for b in batches if b.num_rows]
         if taken:
             number = taken[0].column(block)[0].as_py()
             own = pa.Table.from_batches(taken).drop_columns([block])
-            found = windows_of_block(own, number, cuts, spec)
+            if told is None:
+                found = windows_of_block(own, number, cuts, spec)
+            else:
+                found = block_of_cuts(own, number, cuts, spec).windows(told.entries[number], told.tails[number])
             yield from found.select(schema.names).cast(schema).combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
 
     return run

@@ -8,7 +8,7 @@ So only rows that are cheap to read again are looked at.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
@@ -20,9 +20,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
-from belvedere.spark.window_by.margins import Ends, Margin, begin_of, counts_rows
+from belvedere.spark.window_by.margins import Margin
 from belvedere.spark.window_by.relation import arrow_schema, fresh
-from belvedere.spark.window_by.specs import KernelSpec
 
 LEAST_ROWS = 2_000_000
 """Shorter partitions are done in one task: reading the rows again for the cuts takes as long as is won."""
@@ -199,14 +198,26 @@ def _may_be_long(frame: DataFrame) -> bool:
 
 
 def cut(
-    frame: DataFrame, spec: KernelSpec, lead: Lead, sort: Sequence[Any], giant: Giant, blocks: int, ends: Ends, free: bool
+    frame: DataFrame,
+    lead: Lead,
+    sort: Sequence[Any],
+    giant: Giant,
+    blocks: int,
+    enough: Callable[[Margin], int | None],
+    *,
+    counted: bool,
+    free: bool,
 ) -> Cuts | None:
-    """The cuts of one sequence into about `blocks` blocks; None where margins would be too wide, unless `free` to grow."""
+    """The cuts of one sequence into about `blocks` blocks; None where margins would be too wide, unless `free` to grow.
+
+    `enough`: in which row of a margin the search for the block behind it begins; None where the margin must be longer. `counted`: the
+    rows' positions are asked for.
+    """
     places = sorted({n * len(giant.marks) // blocks for n in range(1, blocks)} - {0})
     if not places:
         return None
     marks = tuple(giant.marks[n] for n in places)
-    begins = _begins(frame, lead, marks) if counts_rows(spec, ends) else (0,) * (len(marks) + 2)
+    begins = _begins(frame, lead, marks) if counted else (0,) * (len(marks) + 2)
     widest = len(giant.marks) if free else max(2 * NEAR, len(giant.marks) // len(marks) // WIDEST)
     wanted = dict.fromkeys(range(len(places)), (2, NEAR))
     margins: dict[int, Margin] = {}
@@ -214,7 +225,7 @@ def cut(
     while wanted:
         zones = {n: _zone(giant.marks, places[n], *width) for n, width in wanted.items()}
         for n, margin in _margins(frame, lead, sort, marks, zones, begins).items():
-            begin = begin_of(margin, spec, ends)
+            begin = enough(margin)
             if begin is None:
                 wanted[n] = (wanted[n][0] * (1 if margin.first else GROWTH), wanted[n][1] * (1 if margin.last else GROWTH))
                 continue
@@ -237,6 +248,12 @@ def _begins(frame: DataFrame, lead: Lead, marks: Sequence[Any]) -> tuple[int, ..
 def block_of(lead: Lead, marks: Sequence[Any]) -> Any:
     """The number of a row's block."""
     return reduce(lambda a, b: a + b, (lead.reached(m).cast("int") for m in marks), F.lit(0))
+
+
+def in_order_of_blocks(frame: DataFrame, lead: Lead, sort: Sequence[Any], cuts: Cuts, block: str) -> DataFrame:
+    """The sorted rows, each block in one partition of the DataFrame and with its number in a column."""
+    placed = frame.withColumn(block, block_of(lead, cuts.marks)).repartitionById(len(cuts.marks) + 1, block)
+    return placed.sortWithinPartitions(*sort)
 
 
 def _zone(marks: Sequence[Any], place: int, back: int, ahead: int) -> tuple[Any, Any]:

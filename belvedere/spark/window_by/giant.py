@@ -7,6 +7,7 @@ block by block and that is no slower; None for one task per partition. Spark job
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -24,7 +25,9 @@ from belvedere.spark.window_by.cuts import (
     lead_of,
     sampled,
 )
-from belvedere.spark.window_by.margins import Ends, can_cut
+from belvedere.spark.window_by.exchange import Exchange, can_exchange, neighbours
+from belvedere.spark.window_by.exchange_jobs import exchanged
+from belvedere.spark.window_by.margins import Ends, Margin, begin_of, can_cut, counts_rows
 from belvedere.spark.window_by.native_windows import distance
 from belvedere.spark.window_by.plan import WindowPlan
 from belvedere.spark.window_by.relation import arrow_schema, sort_columns
@@ -32,15 +35,18 @@ from belvedere.spark.window_by.specs import KernelSpec
 
 NATIVE_CORES = 4
 """With fewer cores Spark's own operators in one task are as fast as the kernels in blocks."""
+EXCHANGE_CORES = 6
+"""With fewer cores blocks tell each other of windows for their memory alone: rows are sorted twice, and windows found three times."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """The partition that is cut, by which key and where."""
+    """The partition that is cut, by which key and where; and what the blocks know of each other, if windows are longer than margins."""
 
     giant: Giant
     lead: Lead
     cuts: Cuts
+    told: Exchange | None = None
 
 
 def cut_giant(
@@ -52,7 +58,8 @@ def cut_giant(
     """
     lead = lead_of(plan.sort, arrow_schema(frame))
     ends = Ends(plan.closing(nullable=False), window_length(spec))
-    if lead is None or not can_cut(spec, ends) or not can_read_again(frame):
+    exchanges = can_exchange(spec)
+    if lead is None or not (can_cut(spec, ends) or exchanges) or not can_read_again(frame):
         return None
     forced = blocks is not None
     if blocks is not None:
@@ -64,15 +71,53 @@ def cut_giant(
         cores = spark.sparkContext.defaultParallelism
         giant = None if cores < NATIVE_CORES and native else find_giant(frame, spec.keys, lead, cores)
         blocks = cores if giant is None else cores * -(-giant.rows // (cores * BLOCK_ROWS))
+        exchanges &= giant is not None and (cores >= EXCHANGE_CORES or giant.rows > BLOCK_ROWS)
     if giant is None:
         return None
     own = frame.where(is_in(spec.keys, giant)) if spec.keys else frame
     if plan.closing(nullable=True) != ends.closing and own.where(lead.column.isNull()).limit(1).count():
         ends = Ends(plan.closing(nullable=True), ends.length)  # tuples without an order key have no end by it
-        if not can_cut(spec, ends):
-            return None
-    cuts = cut(own, spec, lead, sort_columns(plan.sort), giant, blocks, ends, free=forced)
+    found = None
+    if can_cut(spec, ends):
+        found = _with_margins(own, plan, spec, Division(giant, lead, blocks), ends, free=forced and not exchanges)
+    return _with_exchange(own, plan, spec, Division(giant, lead, blocks)) if found is None and exchanges else found
+
+
+class Division(NamedTuple):
+    """What is cut, by which key, into how many blocks."""
+
+    giant: Giant
+    lead: Lead
+    blocks: int
+
+
+def _with_margins(
+    own: DataFrame, plan: WindowPlan, spec: KernelSpec, division: Division, ends: Ends, *, free: bool
+) -> Cut | None:
+    """Cuts whose margins hold the ends of all windows that start before them."""
+
+    def enough(margin: Margin) -> int | None:
+        return begin_of(margin, spec, ends)
+
+    giant, lead, blocks = division
+    sort = sort_columns(plan.sort)
+    cuts = cut(own, lead, sort, giant, blocks, enough, counted=counts_rows(spec, ends), free=free)
     return None if cuts is None else Cut(giant, lead, cuts)
+
+
+def _with_exchange(own: DataFrame, plan: WindowPlan, spec: KernelSpec, division: Division) -> Cut | None:
+    """Cuts with the nearest neighbours alone; the blocks are asked where windows end beyond them."""
+    near = neighbours(spec)
+
+    def enough(margin: Margin) -> int | None:
+        before = margin.first or margin.cut >= near
+        return 0 if before and (margin.last or margin.table.num_rows - margin.cut >= near) else None
+
+    giant, lead, blocks = division
+    sort = sort_columns(plan.sort)
+    cuts = cut(own, lead, sort, giant, blocks, enough, counted=True, free=True)
+    told = None if cuts is None else exchanged(own, spec, lead, sort, cuts)
+    return None if cuts is None or told is None else Cut(giant, lead, cuts, told)
 
 
 def window_length(spec: KernelSpec) -> int | None:

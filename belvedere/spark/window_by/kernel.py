@@ -268,10 +268,16 @@ def window_tables(table: pa.Table, spec: KernelSpec) -> Iterator[pa.Table]:
 def written(rows: Rows, found: Windows, spec: KernelSpec) -> pa.Table:
     """The output table of some windows."""
     writer = Writer(rows, found)
-    columns: dict[str, Any] = {}
-    if spec.ordered or not spec.outputs:
-        columns = {k: rows.column(k).take(pa.array(found.label)) for k in spec.keys}
-        columns[spec.position] = pa.array(found.label - rows.origin[found.label], pa.int64())
+    columns = label_columns(rows, found, spec)
     for output in spec.outputs:
         columns.update(writer.write(output))
     return pa.table(columns)
+
+
+def label_columns(rows: Rows, found: Windows, spec: KernelSpec) -> dict[str, Any]:
+    """The partition's keys and the position of label or start, where these are asked for."""
+    if not spec.ordered and spec.outputs:
+        return {}
+    columns: dict[str, Any] = {k: rows.column(k).take(pa.array(found.label)) for k in spec.keys}
+    columns[spec.position] = pa.array(found.label - rows.origin[found.label], pa.int64())
+    return columns

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.spark.window_by import ranges, search
+from belvedere.spark.window_by import ranges, states
 from belvedere.spark.window_by.ranges import Bools, Ints
 from belvedere.spark.window_by.rows import Rows, Windows, numeric, ordered_codes
 from belvedere.spark.window_by.specs import Aggregate, Flag, Gather, Length, Members, Nth, Output, Place
@@ -82,73 +82,15 @@ class Writer:
     def aggregate(self, output: Aggregate) -> pa.Array:
         """One aggregate of all windows; NULL where nothing remains, or for STRICT where something unknown is in it."""
         first, last = self.found.start, self.found.end
-        included = self.rows.booleans(output.included) if output.included else np.ones(self.rows.count, np.bool_)
         extra = (~self.found.started).astype(np.int64) + ~self.found.closed if output.extra else np.zeros(len(first), np.int64)
-        if output.column is None:
-            members = ranges.count_in(included, first, last) + extra
-            return pa.array(members, pa.int64())
-        column = self.rows.column(output.column)
+        if output.function not in states.WHOLE:
+            return states.finished(output, states.state_of(output, self.rows, first, last), extra)
+        included = states.included_rows(output, self.rows)
+        column = self.rows.column(str(output.column))
         valid = np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), np.bool_) & included
-        count = ranges.count_in(valid, first, last)
-        if output.function == "COUNT":
-            if not output.strict:
-                return pa.array(count, pa.int64())
-            return pa.array(ranges.count_in(included, first, last) + extra, pa.int64())
-        blank = count == 0
-        if output.strict:
-            blank |= (ranges.count_in(included, first, last) > count) | (extra > 0)
-        return self.computed(output, column, valid, count, blank)
-
-    def computed(self, output: Aggregate, column: pa.Array, valid: Bools, count: Ints, blank: Bools) -> pa.Array:
-        first, last, function = self.found.start, self.found.end, output.function
-        if function in ("MIN", "MAX"):
-            return self.extreme(column, valid, function == "MAX", blank)
-        if function == "DISTINCT":
-            codes = ordered_codes(numeric(column)[0])
-            return pa.array(ranges.distinct_count(codes, valid, first, last), pa.int64())
-        if function == "SUM" and pa.types.is_decimal(column.type):
-            exact = ranges.decimal_sum(column, valid, first, last)
-            return pc.if_else(pa.array(blank), pa.scalar(None, exact.type), exact)
         values, _ = numeric(column)
-        if function in ("SUM", "AVG"):
-            whole = values.dtype == np.int64
-            total: Any = ranges.whole_sum(values, valid, first, last) if whole else ranges.real_sum(values, valid, first, last)
-            if function == "AVG":
-                total = total / np.maximum(count, 1)
-            return pa.array(total, mask=blank)
-        reals = values.astype(np.float64)
-        if function == "PERCENTILE":
-            return pa.array(ranges.percentile(reals, valid, first, last, output.fraction), mask=blank)
-        result, undefined = moment(function, ranges.moments(reals, valid, first, last))
-        return pa.array(result, pa.float64(), mask=blank | undefined)
-
-    def extreme(self, column: pa.Array, valid: Bools, greatest: bool, blank: Bools) -> pa.Array:
-        values, _ = numeric(column)
-        codes = ordered_codes(values)
-        codes = np.where(valid, codes, search.LEAST if greatest else search.GREATEST)
-        best = ranges.extreme(codes, self.found.start, self.found.end, greatest)
-        if values.dtype == np.int64 and pa.types.is_integer(column.type):
-            return pa.array(np.where(blank, 0, best), pa.int64(), mask=blank).cast(column.type)
-        known = np.flatnonzero(valid)
-        distinct, place = np.unique(codes[known], return_index=True)
-        if not len(distinct):
-            return pa.nulls(len(best), column.type)
-        row = known[place[np.minimum(np.searchsorted(distinct, best), len(distinct) - 1)]]
-        return column.take(pa.array(row, mask=blank))
-
-
-def moment(function: str, state: ranges.State) -> tuple[Any, Bools]:
-    """A moment's value and where it has none."""
-    n, _, second, third, fourth = state
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if function in ("VAR_SAMP", "STDDEV_SAMP"):
-            value, undefined = second / (n - 1), n < 2
-        elif function in ("VAR_POP", "STDDEV_POP"):
-            value, undefined = second / n, n < 1
-        elif function == "SKEWNESS":
-            value, undefined = np.sqrt(n) * third / second**1.5, second == 0
-        else:
-            value, undefined = n * fourth / (second * second) - 3, second == 0
-        if function.startswith("STDDEV"):
-            value = np.sqrt(value)
-    return np.where(undefined, 0.0, value), undefined
+        if output.function == "DISTINCT":
+            return pa.array(ranges.distinct_count(ordered_codes(values), valid, first, last), pa.int64())
+        members, known = ranges.count_in(included, first, last), ranges.count_in(valid, first, last)
+        found = ranges.percentile(values.astype(np.float64), valid, first, last, output.fraction)
+        return pa.array(found, mask=states.blanks(output, members, known, extra))

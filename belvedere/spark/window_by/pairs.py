@@ -68,8 +68,10 @@ class Evaluation:
         if isinstance(term, Constant):
             return abs(term.value) if isinstance(term.value, int) else 0
         if isinstance(term, Read):
-            if term.column is None or not self.rows.count:
-                return int(self.rows.count)
+            if not self.rows.count:
+                return 0
+            if term.column is None:
+                return int(self.rows.count - self.rows.origin.min())
             values = self.rows.values(term.column)[0]
             greatest: int = max(abs(int(values.max())), abs(int(values.min()))) if values.dtype == np.int64 else 0
             return greatest

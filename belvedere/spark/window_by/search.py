@@ -146,9 +146,9 @@ def chain(is_start: Bools, end_of: Callable[[Ints], Ints]) -> Ints:
     return starts[follow(following.astype(np.int64))]
 
 
-def follow(following: Ints) -> Ints:
-    """The places 0, following[0], following[following[0]], ... within the array."""
-    steps, place, n = [], 0, len(following)
+def follow(following: Ints, first: int = 0) -> Ints:
+    """The places `first`, following[first], following[following[first]], ... within the array."""
+    steps, place, n = [], first, len(following)
     jumps: Any = following.tolist()
     while place < n:
         steps.append(place)

@@ -99,7 +99,7 @@ def in_blocks(tuples: Tuples, frame: DataFrame, plan: WindowPlan, spec: KernelSp
     if cut is None:
         return None
     rows = frame.where(is_in(spec.keys, cut.giant)) if spec.keys else frame
-    found = windows_by_blocks(rows, spec, cut.lead, sort, schema, cut.cuts)
+    found = windows_by_blocks(rows, spec, cut.lead, sort, schema, cut.cuts, cut.told)
     if not spec.keys:
         return found
     if tuples.spread is Spread.HASHED or tuples.limits:
