@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,5 +31,5 @@ class Arrived:
     refused: int = 0
     """How many were refused; `rejected` may hold the first of them only."""
     files: tuple[SourceFile, ...] = ()
-    marks: tuple[Mark, ...] = ()
-    """The bounds that the source carries, in order."""
+    marks: Iterable[Mark] = ()
+    """The bounds that the source carries, in order; true where there is any."""

@@ -7,7 +7,7 @@ many late ones go to a file of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -35,7 +35,7 @@ Arrivals = Mapping[str, pa.Table | Rows | DataFrame]
 
 
 def judge(
-    catalog: Catalog, clocks: Clocks, arrivals: Arrivals, clock: datetime, marks: Mapping[str, Sequence[Mark]] | None = None
+    catalog: Catalog, clocks: Clocks, arrivals: Arrivals, clock: datetime, marks: Mapping[str, Iterable[Mark]] | None = None
 ) -> tuple[dict[str, pa.Table | Rows | DataFrame], Clocks]:
     """The arrivals without late rows, with `LATE(T)` for those, and the clocks that follow.
 

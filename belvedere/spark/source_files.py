@@ -1,14 +1,14 @@
 """Read the new files of one table: JSON lines, CSV and Parquet, plain or compressed.
 
 In: files in order of arrival, the table's columns, the source's options. Out: the accepted rows as Arrow, and the rejected
-ones. Small amounts are read in the driver (`source_small`), large ones by Spark (`source_large`). Which files are new is not
-decided here.
+ones. Small amounts, and files with bounds among their rows, are read in the driver (`source_small`), large ones by Spark
+(`source_large`). Which files are new is not decided here.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,19 +25,15 @@ from belvedere.schema import Column
 from belvedere.spark.arrived import Mark
 from belvedere.spark.held import Rows, fits_parquet
 from belvedere.spark.records import RejectedRow, SourceFile
-from belvedere.spark.scratch import scratch_rows
-from belvedere.spark.source_formats import PlacedMark, Reading, by_format, first_line
+from belvedere.spark.scratch import Scratch, scratch_rows
+from belvedere.spark.source_formats import CHUNK_BYTES, KEPT_REJECTED, PlacedMark, Reading, by_format, first_line
 from belvedere.spark.source_large import LARGE_READERS, local_path
-from belvedere.spark.source_marks import has_marks
+from belvedere.spark.source_marks import MarkScratch, has_marks
 from belvedere.spark.source_rows import FILE, LINE, NOT_JSON, REASON, TEXT, collectable, explain_json
 from belvedere.spark.source_small import SMALL_READERS
 from belvedere.spark.source_spool import spool
 
-SMALL_BYTES = 32 << 20
-"""Up to so many bytes on disk a table's new files are read in the driver."""
 MOST_LINES = 1 << 40
-KEPT_REJECTED = 10_000
-"""So many rejected rows of a data frame are kept with their text; all are counted."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +46,14 @@ class Taken:
     rows: pa.Table
     rejected: tuple[RejectedRow, ...] = ()
     refused: int = 0
-    marks: tuple[Mark, ...] = ()
+    marks: Iterable[Mark] = ()
     apart: Rows | None = None
     """Instead of `rows`: many rows, in scratch files."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are, wherever."""
+        return int(self.rows.num_rows) if self.apart is None else self.apart.num_rows
 
 
 def read_files(
@@ -61,25 +62,28 @@ def read_files(
     files: Sequence[SourceFile],
     columns: Sequence[Column],
     options: Mapping[str, Any],
-    small_bytes: int = SMALL_BYTES,
+    small_bytes: int = CHUNK_BYTES,
     bounds_of: Input | None = None,
     apart: bool = False,
+    chunk: int = CHUNK_BYTES,
 ) -> Taken:
     """Read all rows of `files` for `table`; control rows are bounds on the input `bounds_of`.
 
-    `apart`: many rows stay in scratch files, in the order of their files.
+    Up to `small_bytes` on disk are read in the driver, and those with control rows; `chunk` bytes of rows are held at once.
+    `apart`: more rows than that stay in scratch files, in the order of their files.
     Raises a diagnostic B6022 where Spark fails on files that looked whole.
     """
     wanted = pa.schema([pa.field(c.name, c.type) for c in columns])
-    rows: list[pa.Table | Rows] = []
-    rejected: list[RejectedRow] = []
-    refused = 0
-    marks: list[Mark] = []
+    rows: list[pa.Table | Rows | Scratch] = []
+    count = 0
+    marks = MarkScratch(table)
+    apart = apart and fits_parquet(wanted)
     with tempfile.TemporaryDirectory(prefix="belvedere-read-") as scratch:
-        reading = Reading(spark, table, columns, options, Path(scratch), bounds_of=bounds_of)
+        reading = Reading(spark, table, columns, options, Path(scratch), chunk, bounds_of=bounds_of)
         # bounds count for the rows behind them, so their files are read in order
         is_marked = has_marks(reading, files)
-        readers = SMALL_READERS if is_marked or sum(f.length for f in files) <= small_bytes else LARGE_READERS
+        is_small = sum(f.length for f in files) <= min(small_bytes, chunk)
+        readers = SMALL_READERS if is_marked or is_small else LARGE_READERS
         for format_, group in by_format(files, options, in_order=is_marked):
             if format_ not in readers:
                 for file in group:
@@ -87,18 +91,29 @@ def read_files(
                 continue
             reading.order[:] = [f.path for f in group]
             for frame in readers[format_](reading, group):
-                if apart and readers is LARGE_READERS and fits_parquet(wanted):
-                    taken = _spool(frame, reading, wanted)
-                else:
-                    taken = _collect(frame, reading, wanted, reading.marks[len(marks) :])
-                marks += [Mark(m.position + sum(r.num_rows for r in rows), m.act) for m in taken.marks]
-                rows.append(taken.rows if taken.apart is None else taken.apart)
-                rejected += taken.rejected
-                refused += taken.refused
-    marks += [Mark(sum(r.num_rows for r in rows), m.act) for m in reading.marks[len(marks) :]]  # of files without any row
-    whole = len(reading.rejected)
-    found, many = _together(rows, wanted)
-    return Taken(found, (*reading.rejected, *rejected), whole + refused, tuple(marks), many)
+                take = _spool if apart and readers is LARGE_READERS else _collect
+                taken = take(frame, reading, wanted)
+                for mark in taken.marks:
+                    marks.add(Mark(mark.position + count, mark.act))
+                count += taken.num_rows
+                _put(rows, taken, wanted, chunk if apart else None)
+            for placed in reading.marks:  # of files without any row, or behind the last one
+                marks.add(Mark(count, placed.act))
+            reading.marks.clear()
+    found, many = _together([r.rows() if isinstance(r, Scratch) else r for r in rows], wanted)
+    return Taken(found, (*reading.rejected_files, *reading.rejected), reading.refused, marks.marks(), many)
+
+
+def _put(parts: list[pa.Table | Rows | Scratch], taken: Taken, wanted: pa.Schema, few: int | None) -> None:
+    """More rows; `few` bytes of tables are held at most."""
+    if taken.apart is not None or few is None:
+        parts.append(taken.rows if taken.apart is None else taken.apart)
+        return
+    last = parts[-1] if parts else None
+    if not isinstance(last, Scratch):
+        last = Scratch(wanted, few)
+        parts.append(last)
+    last.add(taken.rows)
 
 
 def _together(parts: Sequence[pa.Table | Rows], wanted: pa.Schema) -> tuple[pa.Table, Rows | None]:
@@ -117,8 +132,8 @@ def _spool(frame: DataFrame, reading: Reading, wanted: pa.Schema) -> Taken:
         found = spool(frame, reading, wanted, KEPT_REJECTED)
     except PySparkException as error:
         raise _unreadable(reading, error) from error
-    refused = tuple(_refused(r, reading) for r in found.refused.to_pylist())
-    return Taken(wanted.empty_table(), refused, found.refused_rows, apart=found.rows)
+    reading.refuse(*(_refused(r, reading) for r in found.refused.to_pylist()), more=found.refused_rows - found.refused.num_rows)
+    return Taken(wanted.empty_table(), apart=found.rows)
 
 
 def _unreadable(reading: Reading, error: PySparkException) -> BelvedereError:
@@ -130,17 +145,20 @@ def _unreadable(reading: Reading, error: PySparkException) -> BelvedereError:
     )
 
 
-def _collect(frame: DataFrame, reading: Reading, wanted: pa.Schema, marks: Sequence[PlacedMark]) -> Taken:
-    """Run the data frame once and part its rows."""
+def _collect(frame: DataFrame, reading: Reading, wanted: pa.Schema) -> Taken:
+    """Run the data frame once and part its rows; the control rows found with them are placed."""
     try:
         found = collectable(frame).toArrow()
     except PySparkException as error:
         raise _unreadable(reading, error) from error
     fits = pc.is_null(found[REASON])
     bad = found.filter(pc.invert(fits)).select([FILE, LINE, TEXT, REASON])
-    kept = tuple(_refused(row, reading) for row in bad.slice(0, KEPT_REJECTED).to_pylist())
+    kept = bad.slice(0, max(0, KEPT_REJECTED - len(reading.rejected)))
+    reading.refuse(*(_refused(row, reading) for row in kept.to_pylist()), more=bad.num_rows - kept.num_rows)
     good = found.filter(fits)
-    return Taken(good.select(wanted.names).cast(wanted), kept, bad.num_rows, _placed(good, reading, marks))
+    marks = _placed(good, reading, reading.marks)
+    reading.marks.clear()
+    return Taken(good.select(wanted.names).cast(wanted), marks=marks)
 
 
 def _placed(good: pa.Table, reading: Reading, marks: Sequence[PlacedMark]) -> tuple[Mark, ...]:

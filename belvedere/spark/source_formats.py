@@ -39,7 +39,13 @@ class PlacedMark:
     act: ProducerAct
 
 
-@dataclass(frozen=True)
+CHUNK_BYTES = 32 << 20
+"""So many bytes of rows are read in the driver at once."""
+KEPT_REJECTED = 10_000
+"""So many rejected rows are kept with their text; all are counted."""
+
+
+@dataclass
 class Reading:
     """New files of one table on their way to rows; what cannot be read is put to `rejected`."""
 
@@ -48,19 +54,30 @@ class Reading:
     columns: Sequence[Column]
     options: Mapping[str, Any]
     scratch: Path
+    chunk: int = CHUNK_BYTES
+    """So many bytes of rows are held at once."""
     rejected: list[RejectedRow] = field(default_factory=list)
+    """The first rows of those refused; of these and of files there are `refused`."""
+    rejected_files: list[RejectedRow] = field(default_factory=list)
+    refused: int = 0
     origins: dict[str, str] = field(default_factory=dict)
     """Which file each scratch file was decompressed from."""
     bounds_of: Input | None = None
     """The input whose control rows are bounds."""
     marks: list[PlacedMark] = field(default_factory=list)
-    """The control rows found so far, in order."""
+    """The control rows that were found and not yet placed among the rows, in order."""
     order: list[str] = field(default_factory=list)
     """The paths that are read now, in order."""
 
     def reject(self, file: SourceFile, reason: str) -> None:
         """The whole file cannot be read."""
-        self.rejected.append(RejectedRow(self.table, file.path, None, None, reason))
+        self.refused += 1
+        self.rejected_files.append(RejectedRow(self.table, file.path, None, None, reason))
+
+    def refuse(self, *rows: RejectedRow, more: int = 0) -> None:
+        """Rows, and so many more, are refused."""
+        self.refused += len(rows) + more
+        self.rejected += rows[: max(0, KEPT_REJECTED - len(self.rejected))]
 
 
 def by_format(

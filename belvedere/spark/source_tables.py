@@ -18,12 +18,15 @@ from pyspark.sql import functions as F
 from belvedere.catalog import Input
 from belvedere.schema import CONTROL, Column
 from belvedere.spark.arrived import Arrived
+from belvedere.spark.exchange import DRIVER_MEMORY
 from belvedere.spark.records import SourceFile
 from belvedere.spark.source_files import read_files
+from belvedere.spark.source_formats import CHUNK_BYTES
 from belvedere.spark.source_large import escape_glob
 
 BINARY_FILE = "path string, modificationTime timestamp, length bigint, content binary"
 BEYOND_HISTORY = "36500d"
+LEAST_CHUNK = 64 << 10
 
 
 class FileTable:
@@ -38,6 +41,7 @@ class FileTable:
         columns: Sequence[Column],
         options: Mapping[str, Any],
         known: set[str],
+        driver_memory: int = DRIVER_MEMORY,
     ):
         assert table.source is not None
         self.id = table.id
@@ -47,6 +51,7 @@ class FileTable:
         self.columns = [replace(c, nullable=c.nullable and c.name not in table.primary_key) for c in columns]
         self.options = options
         self.known = known
+        self.chunk = min(CHUNK_BYTES, max(LEAST_CHUNK, driver_memory // 16))
 
     def listing(self, spark: SparkSession) -> DataFrame:
         """New files by name: Spark's file source keeps track, and the content is not touched here."""
@@ -64,7 +69,9 @@ class FileTable:
         new = sorted((f for f in files if self._counts(f.path)), key=lambda f: (f.modified, f.path))
         if not new:
             return None
-        taken = read_files(spark, self.id, new, self.columns, self.options, bounds_of=self.bounded, apart=True)
+        taken = read_files(
+            spark, self.id, new, self.columns, self.options, bounds_of=self.bounded, apart=True, chunk=self.chunk
+        )
         read = {"files": len(self.known) + len(new)}
         rows = taken.rows if taken.apart is None else taken.apart
         return Arrived(rows, read, taken.rejected, taken.refused, tuple(new), taken.marks)

@@ -1,4 +1,4 @@
-"""Read small text files in the driver: JSON lines and CSV as numbered records, whatever compression and byte order mark.
+"""Read text files in the driver, as they stream: JSON lines and CSV as numbered records, whatever compression and byte order mark.
 
 In: a file's path. Out: records (line number, text, and for CSV the fields), with bytes that are no UTF-8 told apart. What
 the records mean is decided in `source_rows`; files too large for the driver are read by Spark (`source_files`).
@@ -6,6 +6,7 @@ the records mean is decided in `source_rows`; files too large for the driver are
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -13,8 +14,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+
+from belvedere.spark.source_array import read_elements
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
@@ -42,47 +46,97 @@ def open_bytes(path: str) -> pa.NativeFile:
     return pa.input_stream(path, compression=compression_of(path))
 
 
-def read_bytes(path: str) -> bytes:
-    """All decompressed bytes without a byte order mark. Raises OSError where the file is truncated or not what it says."""
+def _chunks(path: str) -> Iterator[bytes]:
+    """The decompressed bytes without a byte order mark. Raises OSError where the file is truncated or not what it says."""
     with open_bytes(path) as stream:
-        data: bytes = stream.read()
-    return data.removeprefix(BYTE_ORDER_MARK)
+        head = b""
+        while len(head) < len(BYTE_ORDER_MARK) and (more := stream.read(CHUNK)):
+            head += more
+        yield head.removeprefix(BYTE_ORDER_MARK)
+        while chunk := stream.read(CHUNK):
+            yield chunk
 
 
 def read_json_records(path: str) -> Iterator[TextRecord]:
-    """The non-empty lines; the elements where the file is one JSON array."""
-    data = read_bytes(path)
-    if data.lstrip()[:1] == b"[":
-        elements = _array_elements(data)
-        if elements is not None:
-            yield from elements
-            return
-    for number, line in enumerate(data.split(b"\n"), start=1):
+    """The non-empty lines, as they are read; the elements where the file is one JSON array."""
+    if _is_array(path):
+        for number, element in enumerate(read_elements(_chunks(path)), start=1):
+            yield TextRecord(number, json.dumps(element, ensure_ascii=False))
+        return
+    for number, line in enumerate(_lines(path), start=1):
         stripped = line.strip()
         if stripped:
             text, bad = _decode(stripped)
             yield TextRecord(number, text, bad=bad)
 
 
-def _array_elements(data: bytes) -> list[TextRecord] | None:
+def _lines(path: str) -> Iterator[bytes]:
+    begun: list[bytes] = []
+    for chunk in _chunks(path):
+        first, *others = chunk.split(b"\n")
+        begun.append(first)
+        if others:
+            yield b"".join(begun)
+            yield from others[:-1]
+            begun = others[-1:]
+    yield b"".join(begun)
+
+
+def _is_array(path: str) -> bool:
+    first = next((text for chunk in _chunks(path) if (text := chunk.lstrip())), b"")
+    if first[:1] != b"[":
+        return False
     try:
-        elements = json.loads(data)
+        for _ in read_elements(_chunks(path)):
+            pass
     except ValueError:
-        return None
-    return [TextRecord(n, json.dumps(e, ensure_ascii=False)) for n, e in enumerate(elements, start=1)]
+        return False
+    return True
 
 
 def read_csv_records(path: str, delimiter: str = ",") -> Iterator[TextRecord]:
-    """The records of a CSV file (RFC 4180: quoted fields may hold line breaks), the header's among them."""
+    """The records of a CSV file (RFC 4180: quoted fields may hold line breaks), the header's among them, as they are read."""
     csv.field_size_limit(sys.maxsize)
-    text, bad = _decode(read_bytes(path))
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    bad = not _is_utf8(path)
+    text = io.TextIOWrapper(io.BufferedReader(_Bytes(_chunks(path)), CHUNK), "utf-8", "replace", newline="")
+    reader = csv.reader(text, delimiter=delimiter)
     start = 1
     for fields in reader:
         if fields:
             record = delimiter.join(fields)
             yield TextRecord(start, record, fields, bad=bad and REPLACEMENT in record)
         start = reader.line_num + 1
+
+
+def _is_utf8(path: str) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for chunk in _chunks(path):
+            decoder.decode(chunk)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class _Bytes(io.RawIOBase):
+    """Chunks of bytes as a file."""
+
+    def __init__(self, chunks: Iterator[bytes]):
+        self._chunks, self._rest = chunks, memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = memoryview(chunk)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
 
 
 def first_csv_record(path: str, delimiter: str = ",") -> list[str]:

@@ -234,7 +234,7 @@ def _open(table: Input, project: Project, offset: Mapping[str, Any], known: set[
         return SensorTable.open(table.id, table.source.table, source.options, offset)
     if source.connector == "files" and source.path is not None:
         options = {**source.options, **table.source.options, **({"format": source.format} if source.format else {})}
-        return FileTable(table, source.path, columns, options, known)
+        return FileTable(table, source.path, columns, options, known, project.driver_memory)
     raise fail("B6020", f'source "{source.name}" has the connector "{source.connector}", which cannot be read')
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -207,8 +208,8 @@ def test_many_bad_rows_are_counted_and_some_are_kept(spark: Any, tmp_path: Path,
     assert (taken.rows.num_rows, len(taken.rejected), taken.refused) == (1, 6, 41)
 
 
-@pytest.mark.parametrize("small", [SMALL, LARGE, APART])
-def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, small: int) -> None:
+@pytest.mark.parametrize(("small", "chunk"), [(SMALL, 1 << 25), (LARGE, 1 << 25), (APART, 500), (SMALL, 1)])
+def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, small: int, chunk: int) -> None:
     from belvedere.catalog import Input, InputKind, Watermark
     from belvedere.instants import microseconds
     from belvedere.schema import Schema
@@ -228,10 +229,12 @@ def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, sm
     for name, text in texts.items():
         (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
     files = [file_of(tmp_path / name) for name in texts]
-    taken = read_files(spark, "T", files, COLUMNS, {}, small_bytes=small, bounds_of=table)
+    how = {"small_bytes": small, "bounds_of": table, "apart": small == APART, "chunk": chunk}
+    taken = read_files(spark, "T", files, COLUMNS, {}, **how)
     found = [(m.position, m.act.time, m.act.strict) for m in taken.marks]
     at = [microseconds(datetime(2020, 1, day, tzinfo=UTC)) for day in range(1, 6)]
-    assert taken.rows["id"].to_pylist() == [1, 2, 3, 4]
+    rows = taken.rows if taken.apart is None else taken.apart.table
+    assert rows["id"].to_pylist() == [1, 2, 3, 4]
     assert found == [(0, at[0], False), (1, at[1], True), (3, at[3], False), (4, at[4], False)]
     assert sorted((Path(r.file or "").name, r.line) for r in taken.rejected) == [
         ("1.json", 3),
@@ -240,8 +243,56 @@ def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, sm
         ("2.json", 3),
     ]
     assert taken.refused == 4
-    only_marks = read_files(spark, "T", files[-1:], COLUMNS, {}, small_bytes=small, bounds_of=table)
+    only_marks = read_files(spark, "T", files[-1:], COLUMNS, {}, **how)
     assert (only_marks.rows.num_rows, [m.position for m in only_marks.marks]) == (0, [0])
+
+
+def test_files_with_bounds_are_read_in_chunks_as_at_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows, bounds, refusals and files that are cut: a chunk ends anywhere."""
+    from belvedere.catalog import Input, InputKind, Watermark
+    from belvedere.schema import Schema
+    from belvedere.spark import source_marks, source_text
+    from belvedere.spark.source_files import read_files
+
+    monkeypatch.setattr(source_text, "CHUNK", 50)
+    monkeypatch.setattr(source_marks, "GATHERED", 3)
+    random = Random(3)
+    table = Input("T", "T", InputKind.IMPORT, Schema(COLUMNS), watermarks=(Watermark("at"),))
+
+    def item(n: int) -> str:
+        kind = random.randint(0, 9)
+        if kind < 6:
+            return json.dumps({"id": n, "name": random.choice(["a", "é" * 30, None])})
+        return json.dumps(
+            {"_bound": f"2020-01-{1 + n // 10:02d}"} if kind < 8 else {"_bound": "soon"} if kind < 9 else {"id": "x"}
+        )
+
+    items = [[item(20 * k + n) for n in range(20)] for k in range(5)]
+    texts = {
+        "1.json": "\ufeff" + "\n".join(items[0]),
+        "2.json": "[" + ",\n".join(items[1]) + "]",
+        "3.json": "\n\r\n".join(items[2]),
+        "4.csv": "id,name\n" + "".join(f'{n},"{n}\r\n{n}"\n' for n in range(100, 120)) + "x,y\n",
+        "5.json.gz": "\n".join(items[3]),
+        "6.json.gz": "\n".join(items[4]),
+    }
+    files = []
+    for name, text in texts.items():
+        data = gzip.compress(text.encode()) if name.endswith(".gz") else text.encode()
+        (tmp_path / name).write_bytes(data[:-10] if name.startswith("6") else data)
+        files.append(file_of(tmp_path / name))
+    pq.write_table(pa.table({"id": list(range(200, 260))}), tmp_path / "7.parquet", row_group_size=7)
+    files.append(file_of(tmp_path / "7.parquet"))
+    found = []
+    for chunk in (1 << 25, 3000, 400):
+        taken = read_files(spark, "T", files, COLUMNS, {}, bounds_of=table, apart=True, chunk=chunk)
+        assert (taken.apart is not None) == (chunk < 1 << 25)
+        rows = taken.rows if taken.apart is None else taken.apart.table
+        refused = [(r.file, r.line, r.text, r.reason) for r in taken.rejected]
+        found.append((rows.to_pylist(), list(taken.marks), sorted(map(repr, refused)), taken.refused))
+    assert found[0] == found[1] == found[2]
+    assert len(found[0][1]) > 5
+    assert any("6.json.gz" in r for r in found[0][2])
 
 
 def test_many_rows_come_in_the_order_of_their_files(spark: Any, tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""The elements of one JSON array, as its bytes stream: no more of it is held than an element.
+
+In: chunks of UTF-8. Out: Python values as `json` reads them. Raises ValueError where the bytes are no JSON array.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterator
+from typing import Any
+
+SPACE = " \t\n\r"
+LONGEST = 1 << 25
+"""So many characters of what may be one element are looked at."""
+
+
+class _Text:
+    """The text from a place on, as far as it was needed."""
+
+    def __init__(self, chunks: Iterator[bytes]):
+        self._chunks = chunks
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._ended = False
+        self.text, self.place = "", 0
+
+    def more(self) -> bool:
+        """Read on, at least as much again as there is; whether there was more."""
+        self.text, self.place = self.text[self.place :], 0
+        if len(self.text) > LONGEST:
+            raise ValueError("an element is too long")
+        parts, wanted = [self.text], max(1, len(self.text))
+        while wanted > 0 and not self._ended:
+            chunk = next(self._chunks, None)
+            self._ended = chunk is None
+            parts.append(self._decoder.decode(chunk or b"", final=chunk is None))
+            wanted -= len(parts[-1])
+        self.text = "".join(parts)
+        return any(parts[1:])
+
+    def next(self) -> str:
+        """The next character that is no space, which stays; empty at the end."""
+        while True:
+            while self.place < len(self.text) and self.text[self.place] in SPACE:
+                self.place += 1
+            if self.place < len(self.text):
+                return self.text[self.place]
+            if not self.more():
+                return ""
+
+    def value(self) -> Any:
+        """The next value."""
+        while True:
+            try:
+                found, end = _DECODER.raw_decode(self.text, self.place)
+            except RecursionError:
+                raise ValueError("an element is nested too deep") from None
+            except ValueError:
+                if not self.more():
+                    raise
+                continue
+            left = len(self.text) - end
+            if left <= len("e+") and self.more():
+                continue  # a number may go on
+            self.place = len(self.text) - left
+            return found
+
+
+_DECODER = json.JSONDecoder()
+
+
+def read_elements(chunks: Iterator[bytes]) -> Iterator[Any]:
+    """The elements, one after the other."""
+    text = _Text(chunks)
+    _expect(text, "[")
+    if text.next() == "]":
+        text.place += 1
+    else:
+        while True:
+            text.next()
+            yield text.value()
+            if _expect(text, ",]") == "]":
+                break
+    if text.next():
+        raise ValueError("something follows the array")
+
+
+def _expect(text: _Text, wanted: str) -> str:
+    found = text.next()
+    if not found or found not in wanted:
+        raise ValueError(f"{found!r} is none of {wanted!r}")
+    text.place += 1
+    return found
