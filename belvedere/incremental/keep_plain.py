@@ -31,7 +31,8 @@ def keep_keyed(builder: Builder, plan: Node, top: Node, partition: Partition, pa
     whole, names = carry(whole, operator, (*partition.items, *times))
     reason = "key by key: " + (", ".join(e.sql(dialect="spark") for e in partition.output) or "one group")
     if isinstance(top, WindowBlock):
-        reason = f"all windows of the changed {', '.join(top.partition)}; {top.found}"
+        why = f" ({top.why_all})" if top.why_all else ""
+        reason = f"all windows of the changed {', '.join(top.partition)}{why}; {top.found}"
     stage = Stage(part.name, Rule.KEYED, whole, slots, None, part.owner, reason)
     relation = builder.emit(stage, False, part.view)
     path = builder.drafts[part.name].path(tuple(column(n) for n in names[: len(partition.types)]), partition.types)
@@ -76,6 +77,7 @@ def _why_whole(node: Node) -> str:
         case WindowBlock() if len(node.relations) > 1:
             return f"it reads several tables: join them in a view of its own, and write WINDOW BY over that; {node.found}"
         case WindowBlock():
-            return f"no column of the table in PARTITION BY, so any row may change any window; {node.found}"
+            why = node.why_all or "no column of the table in PARTITION BY"
+            return f"any row may change any window: {why}; {node.found}"
         case _:
             return "no key to split by"

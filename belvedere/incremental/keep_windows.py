@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.incremental.builder import Builder, Part
 from belvedere.incremental.event_time import Clocks, bounds_by_input
 from belvedere.incremental.facts import Partition, base_scan
-from belvedere.incremental.pipeline import Relation, Rule, Slot, Stage
+from belvedere.incremental.pipeline import STATE, Relation, Rule, Slot, Stage
 from belvedere.incremental.rewrite import carry, inline, push_down, replace_node
-from belvedere.incremental.settling import Reach, Settling
+from belvedere.incremental.settling import ROW, SINCE, SIZE, UNTIL, Reach, Settling
 from belvedere.plan.bounds import event_time_columns
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import carry_keys
-from belvedere.plan.nodes import Item, Node, Scan
+from belvedere.plan.nodes import Filter, Item, Node, Scan
 from belvedere.plan.window_by import WindowBlock
+from belvedere.schema import Column, Schema
 
 
 def settling_of(builder: Builder, block: WindowBlock) -> Settling | None:
@@ -82,8 +84,8 @@ def reaches_part(builder: Builder, plan: Node, top: WindowBlock) -> bool:
 
 def keep_reach(builder: Builder, plan: Node, top: WindowBlock, part: Part) -> Relation:
     """The windows that a change can reach, among those of its partition: key by key with less than all rows of a key."""
-    ranges = top.ranges
-    assert ranges is not None
+    assert top.ranges is not None
+    ranges = replace(top.ranges, filtered=top.ranges.filtered or any(isinstance(n, Filter) for n in top.inputs[0].walk()))
     outputs = top.partition_columns
     keys = tuple(column(n) for n in top.partition)
     partition = Partition((keys,), tuple(column(c.name) for c in outputs), tuple(c.type for c in outputs))
@@ -97,9 +99,9 @@ def keep_reach(builder: Builder, plan: Node, top: WindowBlock, part: Part) -> Re
     start = names[-1] if ranges.tumbling else None
     order, *own = push_down(top.inputs[0], (column(ranges.column), *keys))
     reach = Reach(ranges, order.name, tuple(e.name for e in own), start)
-    relation = builder.emit(
-        Stage(part.name, Rule.KEYED, whole, slots, None, part.owner, _said(top), reach=reach), False, part.view
-    )
+    state = _state_of_ends(builder, top, partition, part) if ranges.by_ends else None
+    stage = Stage(part.name, Rule.KEYED, whole, slots, None, part.owner, _said(top), state=state, reach=reach)
+    relation = builder.emit(stage, False, part.view)
     path = builder.drafts[part.name].path(tuple(column(n) for n in names[: len(keys)]), partition.types)
     builder.stages[-1] = replace(builder.stages[-1], path=path)
     builder.span(slots[0].relation, slots[0].path, reach.order)
@@ -108,9 +110,23 @@ def keep_reach(builder: Builder, plan: Node, top: WindowBlock, part: Part) -> Re
     return relation
 
 
+def _state_of_ends(builder: Builder, top: WindowBlock, partition: Partition, part: Part) -> str:
+    """The relation that keeps where the windows end: a row for each, those that ONLY or HAVING drop too."""
+    assert top.ranges is not None
+    order = top.inputs[0].schema[top.ranges.column].type
+    by = tuple(Column(f"by{n}", t) for n, t in enumerate(partition.types))
+    own = (Column(ROW, pa.string(), nullable=False), *by, Column(SIZE, pa.int64(), nullable=False))
+    draft = builder.state_of(part, STATE, Schema((*own, Column(SINCE, order), Column(UNTIL, order)), (ROW,)), ())
+    path = draft.path(tuple(column(c.name) for c in by), partition.types)
+    builder.span(draft.relation.name, path, SIZE, SINCE)
+    return draft.relation.name
+
+
 def _said(top: WindowBlock) -> str:
     assert top.ranges is not None
     by = f"the changed {', '.join(top.partition)}" if top.partition else "the sequence"
-    since = "stored start" if top.ranges.tumbling else "end"
+    since = "the last end before it"
     until = "the next start that stays one" if top.ranges.tumbling else "the end of the windows around it"
-    return f"of {by} the windows around the change: from the last {since} before it to {until}; {top.found}"
+    if not top.ranges.closing:
+        since = "the last stored start before it" if top.ranges.tumbling else "the first window that did not end before it"
+    return f"of {by} the windows around the change: from {since} to {until}; {top.found}"

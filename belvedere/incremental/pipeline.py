@@ -24,7 +24,7 @@ WAITING = "$waiting"
 
 
 STATE = "$state"
-"""Suffix of the relation that holds the accumulators of a MERGE stage."""
+"""Suffix of the relation that holds the accumulators of a MERGE stage, or where the windows of WINDOW BY end."""
 
 
 OWN = "own"
@@ -102,8 +102,8 @@ class Relation:
     """The id of the input or view that this relation is; None for an operator's own state."""
     serves: str = ""
     """The one plan that the state is good for, as text, where rows leave that another plan would need (WINDOWS)."""
-    spans: tuple[tuple[str, str], ...] = ()
-    """Access paths with a column by which the rows of a key are looked up in part, in its order."""
+    spans: tuple[tuple[str, ...], ...] = ()
+    """Access paths with a column (or two, for the values of the first) by which the rows of a key are looked up in part, in its order."""
 
     @property
     def is_state(self) -> bool:
@@ -164,7 +164,7 @@ class Stage:
     reads_clock: bool = False
     """Whether time alone changes the output: the stage runs in every epoch."""
     state: str | None = None
-    """The relation that holds the accumulators (MERGE): `plan` is then over `Scan("state")` alone."""
+    """The relation that holds the accumulators (MERGE: `plan` is then over `Scan("state")` alone), or where windows end (KEYED)."""
     partial: Aggregate | None = None
     """What an epoch adds to the accumulators, over the slots' changes with `_weight` (MERGE)."""
     merge: tuple[Expr, ...] = ()

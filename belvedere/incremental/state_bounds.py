@@ -50,7 +50,9 @@ def _rows(relation: Relation, stage: Stage, pipeline: Pipeline) -> str:
     if stage.rule is Rule.INGEST:
         return "the view's own rows"
     operator = operator_of(stage)
-    if relation.name == stage.state:
+    if relation.name == stage.state and stage.reach is not None:
+        kept = "a row for each window: where it ends"
+    elif relation.name == stage.state:
         groups = relation.schema.key or ()
         kept = f"a row for each group by {', '.join(groups)}" if groups else "one row"
     elif isinstance(operator, TopK) and operator.limit is not None and relation.view is None:

@@ -49,13 +49,14 @@ def lower_window_query(
         span, hint = _placed(query.order[0].expr.meta.get("span"), file), "order it where it is read, or add LIMIT"
         message = "a view has no order: ORDER BY without LIMIT is left out"
         found = (*found, Diagnostic("B3060", message, Severity.NOTICE, span, hint=hint))
-    notes, resume, ranges = explain_query(query, rows), None, None
+    notes, resume, ranges, why = explain_query(query, rows), None, None, ""
     block = _single(query, relations, identity)
     if block is not None:
         source = relations[0][1]
         resume = resume_of(block, source, row_type(source.schema))
-        ranges = ranges_of(block, source, row_type(source.schema), partition)
-    return WindowBlock(relations, text, columns, partition, identity, resume, ranges, notes), found
+        reached = ranges_of(block, source, row_type(source.schema), partition)
+        ranges, why = (None, reached) if isinstance(reached, str) else (reached, "")
+    return WindowBlock(relations, text, columns, partition, identity, resume, ranges, why, notes), found
 
 
 def _parsed(text: str, sources: Mapping[str, Node], file: str, start: int) -> tuple[str, Query]:

@@ -1,12 +1,13 @@
 """Which windows of a partition a change can reach: those that a query must find again after it.
 
-In: a query's one block and its table. Out: `Ranges`, or None where any window of the partition may change. And the query by whose
-windows the cut is made.
+In: a query's one block and its table. Out: `Ranges`, or why any window of the partition may change. And the query by whose windows the
+cut is made.
 
 A window is a function of the tuples from its start (the one before it, with PREV) to its end (the one after it, with NEXT), unless it
 counts from the partition's first tuple (AT) or lies at its edge (UNBOUNDED). So a change reaches the windows around it. How far back these
-begin is known in two cases. TUMBLING: the search begins anew at each window's start, and the stored windows before the change are still
-right. SLIDING: where END never moves back as the start moves on, then what is closed for one tuple is closed for all tuples before it.
+begin is known. TUMBLING: the search begins anew at each window's start, and the stored windows before the change are still right. SLIDING:
+where END never moves back as the start moves on, then what is closed for one tuple is closed for all tuples before it; with any other END
+a window changes where it did not end before the change, and where all windows end is kept (`belvedere.spark.window_ends`).
 """
 
 from __future__ import annotations
@@ -27,24 +28,46 @@ from belvedere.plan.window_by import Ranges
 from belvedere.schema import Column
 
 
-def ranges_of(block: Block, source: Node, row: Type, partition: tuple[str, ...]) -> Ranges | None:
-    """How to tell the windows that a change can reach; `partition` are the columns of the table that PARTITION BY names."""
+def ranges_of(block: Block, source: Node, row: Type, partition: tuple[str, ...]) -> Ranges | str:
+    """How to tell the windows that a change can reach, or why any of the partition may change.
+
+    `partition` are the columns of the table that PARTITION BY names.
+    """
     window = block.window
-    if window is None or window.label is not None or window.start.unbounded or len(partition) != len(window.partition):
-        return None
-    if window.end is not None and window.end.unbounded:
-        return None
+    assert window is not None
+    far = _reaches_far(window)
+    if far:
+        return far
+    if len(partition) != len(window.partition):
+        return "PARTITION BY has an expression that is no column"
     roles = {role for _, role in window.variables.values()}
     column, key = leading_column(block, window, source), window.order[0]
-    if column is None or not _is_counted(column.type) or (column.nullable and key.nulls_come_first == key.descending):
-        return None
+    if column is None or not _is_counted(column.type):
+        return "ORDER BY's first key is no column of whole numbers, dates or times"
+    if column.nullable and key.nulls_come_first == key.descending:
+        return "rows whose order key is NULL stand where the greatest key would (write NOT NULL, or NULLS the other way)"
     if "position" in roles and not only_distances(block, window, row):
-        return None
-    found = Ranges(column.name, "previous" in roles, "next" in roles, window.tumbling, descending=key.descending)
+        return "positions count from the partition's first row, and are used for more than END's distance from START"
+    beside = "previous" in roles, "next" in roles
+    found = Ranges(column.name, *beside, window.tumbling, descending=key.descending, filtered=block.where is not None)
     if window.tumbling:
-        return None if found.before else found
-    closing = tuple(_closing(window, item_of(block, window, row), column))
-    return replace(found, closing=closing) if closing else None
+        return (
+            "PREV may look into the TUMBLING window before, so its search cannot begin anew at a start"
+            if found.before
+            else found
+        )
+    return replace(found, closing=tuple(_closing(window, item_of(block, window, row), column)))
+
+
+def _reaches_far(window: WindowBy) -> str:
+    """Why windows depend on rows at the partition's edge; nothing where they do not."""
+    if window.label is not None:
+        return "START is looked for from the partition's first row, so any row before a label may begin its window"
+    if window.start.unbounded:
+        return "START UNBOUNDED: the window has the partition's rows from the first one on"
+    if window.end is not None and window.end.unbounded:
+        return "END UNBOUNDED: all windows have the partition's last row"
+    return ""
 
 
 def _is_counted(type_: pa.DataType) -> bool:
@@ -113,8 +136,8 @@ def _moves(parts: tuple[Part, ...], item: Item, way: int, key: int) -> bool:
 
 
 def reaches(query: Query, ranges: Ranges) -> Query:
-    """The query for the reach (`extents`) of the TUMBLING windows, or of one from each tuple to where END's closing alternatives end it."""
-    if ranges.tumbling:
+    """The query for the reach (`extents`) of the windows, or of one from each tuple to where END's closing alternatives end it."""
+    if not ranges.closing:
         return extents(query, ranges.column)
     block = query.blocks[0]
     window = block.window

@@ -8,10 +8,11 @@ changes, unless it looks back (PREV), counts from the partition's first tuple (A
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from sqlglot import exp
 
-from belvedere.lang.window_by import Block, Boundary, Name, Query, Select, Selected, WindowBy
+from belvedere.lang.window_by import Block, Boundary, Expr, Name, Query, Select, Selected, WindowBy
 from belvedere.lang.window_by_classes import Item, classify, item_expression
 from belvedere.lang.window_by_expressions import Scope
 from belvedere.lang.window_by_functions import Type
@@ -49,12 +50,16 @@ def leading_column(block: Block, window: WindowBy, source: Node) -> Column | Non
 
 
 def only_distances(block: Block, window: WindowBy, row: Type) -> bool:
-    """Whether positions are only subtracted from each other, in END."""
+    """Whether positions are only subtracted from each other."""
     places = {name for name, (_, role) in window.variables.items() if role == "position"}
     others = [e for e in after_window(block) if window.end is None or e is not window.end.when]
-    if any(places & variables_in(e) for e in others):
+    if any(places & variables_in(_without_differences(e, places)) for e in others):
         return False
-    if window.end is None:
+    if (
+        window.end is None
+        or window.end.when is None
+        or not places & variables_in(_without_differences(window.end.when, places))
+    ):
         return True
     found = classify(window, "end", item_of(block, window, row))
     if found is None:
@@ -67,6 +72,20 @@ def only_distances(block: Block, window: WindowBy, row: Type) -> bool:
             if sum(way * p.sign for parts, way in sides for p in parts if p.role == "position"):
                 return False
     return True
+
+
+def _without_differences(expr: Expr, places: set[str]) -> Expr:
+    """The expression with a number for each difference of two positions."""
+
+    def is_place(node: Expr) -> bool:
+        return isinstance(node, exp.Column) and node.name in places
+
+    def change(node: Any) -> Any:
+        apart = isinstance(node, exp.Sub) and is_place(node.this.unnest()) and is_place(node.expression.unnest())
+        return exp.Literal.number(0) if apart else node
+
+    changed: Expr = expr.transform(change)
+    return changed
 
 
 def item_of(block: Block, window: WindowBy, row: Type) -> Item:

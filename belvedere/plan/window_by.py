@@ -35,7 +35,8 @@ class Ranges:
     """Windows that no change between two values of `column`, ORDER BY's first key, can reach can be told from the others.
 
     `before`, `ahead`: some condition reads the tuple before or after its own. SLIDING: `closing` are the places of the alternatives of END
-    whose nearest tuple never moves back as the start moves on. TUMBLING windows are told by the stored ones, so `closing` is empty.
+    whose nearest tuple never moves back as the start moves on; where there are none, windows are told by where they ended before
+    (`by_ends`). TUMBLING windows are told by the stored ones, so `closing` is empty.
     """
 
     column: str
@@ -45,6 +46,13 @@ class Ranges:
     closing: tuple[int, ...] = ()
     descending: bool = False
     """Whether ORDER BY's first key falls from tuple to tuple."""
+    filtered: bool = False
+    """Whether WHERE leaves rows out, so that the row beside a tuple is not the tuple beside it."""
+
+    @property
+    def by_ends(self) -> bool:
+        """Whether the end of every window has to be known from before."""
+        return not self.tumbling and not self.closing
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,8 @@ class WindowBlock(Node):
     """Whether old rows may go once their windows are final; None where any window may need them."""
     ranges: Ranges | None = None
     """How the windows that a change can reach are told from the others; None where any window of the partition may change."""
+    why_all: str = ""
+    """Why any window of the partition may change, in words."""
     notes: tuple[str, ...] = ()
     """How the windows are found and what that costs, in words."""
 

@@ -129,8 +129,8 @@ def meanings(pipeline: Pipeline) -> dict[str, str]:
             found[stage.output + WAITING] = digest
         if stage.rule is Rule.EMIT:
             found |= dict.fromkeys((stage.output + GROUPS, stage.output + EMITTED), digest)
-        if stage.rule is Rule.MERGE:
-            found[stage.output + STATE] = digest
+        if stage.state is not None:
+            found[stage.state] = digest
     return found
 
 

@@ -54,20 +54,20 @@ class Spans:
 
     def place(self, key: int, start: int, count: int, after: bool) -> int | None:
         """The place of the row so many rows before or after a place; None = there are not so many."""
-        found = self.context.transaction.place(self.relation, self.path, key, self.column, self._value(start), count, after)
+        found = self.context.transaction.place(self.relation, self.path, key, self.column, self.value(start), count, after)
         return None if found is None else int(numbers(pa.array([found], self.type))[0].as_py())
 
     def has(self, place: int) -> bool:
         """Whether the column's type has a value for the place."""
         try:
-            self._value(place)
+            self.value(place)
         except (pa.ArrowInvalid, OverflowError, ValueError):
             return False
         return True
 
     def rows(self, key: int, begin: int | None, end: int | None) -> pa.Table:
         """The rows from one place to another; None = to the edge, where NULLs stand below. Raises TooMuch."""
-        low, high = (None if n is None else self._value(n) for n in (begin, end))
+        low, high = (None if n is None else self.value(n) for n in (begin, end))
         reader = self.context.transaction.lookup_span(self.relation, self.path, key, self.column, low, high)
         batches: list[pa.RecordBatch] = []
         self.sizes[key] = 0
@@ -78,7 +78,8 @@ class Spans:
             batches.append(batch)
         return pa.Table.from_batches(batches, reader.schema)
 
-    def _value(self, place: int) -> Any:
+    def value(self, place: int) -> Any:
+        """The column's value for a place. Raises where the type has none."""
         type_ = pa.int32() if pa.types.is_date32(self.type) else pa.int64()
         return pa.array([place], pa.int64()).cast(type_).cast(self.type)[0].as_py()
 

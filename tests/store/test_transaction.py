@@ -260,16 +260,20 @@ def test_looking_up_by_time_does_not_end_the_transaction(store: Store) -> None:
 
 
 def test_spans_are_closed_and_places_are_counted_within_a_key(store: Store) -> None:
-    filled(store, [row(str(i), 3, at=minute(i)) for i in range(5)] + [row("never", 3), row("other", 9, at=minute(2))])
+    rows = [row(str(i), 3, at=minute(i), number=min(i, 1)) for i in range(5)] + [row("never", 3), row("other", 9, at=minute(2))]
+    filled(store, [*rows, row("numbered", 3, number=2)])
     transaction = store.begin()
 
     def keys(low: Any, high: Any) -> list[str]:
         return sorted(transaction.lookup_span("Counts", "_by_word", 3, "at", low, high).read_all()["_key"].to_pylist())
 
     assert keys(minute(1), minute(3)) == ["1", "2", "3"]
-    assert keys(None, minute(1)) == ["0", "1", "never"]
+    assert keys(None, minute(1)) == ["0", "1", "never", "numbered"]
     assert keys(minute(3), None) == ["3", "4"]
-    assert keys(None, None) == ["0", "1", "2", "3", "4", "never"]
+    assert keys(None, None) == ["0", "1", "2", "3", "4", "never", "numbered"]
+    spans = [(None, minute(1), None), (0, None, minute(0)), (1, minute(2), minute(3)), (2, None, None), (4, minute(5), None)]
+    numbered = transaction.lookup_spans("Counts", "_by_word", 3, "number", "at", spans)
+    assert sorted(numbered.read_all()["_key"].to_pylist()) == ["0", "2", "3", "numbered"]
     assert transaction.place("Counts", "_by_word", 3, "at", minute(2), 1, after=False) == minute(1)
     assert transaction.place("Counts", "_by_word", 3, "at", minute(2), 2, after=True) == minute(4)
     assert transaction.place("Counts", "_by_word", 3, "at", minute(2), 3, after=False) is None

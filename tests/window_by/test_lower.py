@@ -139,8 +139,14 @@ def test_explain_names_class_and_cost() -> None:
     catalog = compile_script(SCRIPT + "V := " + HEAD + FRAME + SELECT + ";").catalog
     (view,) = [e for e in explain(catalog, maintain(catalog)) if e.name == "V"]
     reason = view.stages[-1].reason
-    assert reason.startswith("all windows of the changed station; window w: sliding")
+    found = (
+        "of the changed station the windows around the change: from the first window that did not end before it to the end of"
+    )
+    assert reason.startswith(found + " the windows around it; window w: sliding")
     assert "END: class c1: descent in a tree of extremes, O(n log n)" in reason
+
+
+NOT_ENDED = "from the first window that did not end before it"
 
 
 @pytest.mark.parametrize(
@@ -152,25 +158,39 @@ def test_explain_names_class_and_cost() -> None:
         ("", "SLIDING START AS s END AS e WHEN e.val > s.val OR e.val IS NULL", "from the last end before it"),
         ("", "TUMBLING START AS s END AS e WHEN e.val * s.val > 19", "from the last stored start before it"),
         ("", "TUMBLING START AS s WHEN s.val < 3", "from the last stored start before it"),
-        ("", "SLIDING START AS s END AS e WHEN e.val > s.val", None),
-        ("", "SLIDING START AS s END AS e WHEN s.val < 3 AND e.val > 3", None),
-        ("", "SLIDING START AS s AT sp END AT ep WHEN ep = 19", None),
-        ("", "SLIDING START AS s END UNBOUNDED", None),
-        ("", "TUMBLING START AS s PREV AS p WHEN p.val < 3", None),
-        ("", "SLIDING LABEL AS s START UNBOUNDED END AS e WHEN e.val > 3", None),
+        ("", "SLIDING START AS s END AS e WHEN e.val > s.val", NOT_ENDED),
+        ("", "SLIDING START AS s END AS e WHEN s.val < 3 AND e.val > 3", NOT_ENDED),
+        ("", "SLIDING START AS s AT sp END AS e AT ep WHEN e.val * s.val > (ep - sp) * 2", NOT_ENDED),
+        (
+            "",
+            "SLIDING START AS s AT sp END AS e AT ep WHEN e.val * s.val > ep * 2",
+            "!positions count from the partition's first row",
+        ),
+        ("", "SLIDING START AS s AT sp END AT ep WHEN ep = 19", "!positions count from the partition's first row"),
+        ("", "SLIDING START AS s END UNBOUNDED", "!END UNBOUNDED: all windows have the partition's last row"),
+        ("", "SLIDING START UNBOUNDED END NEXT AS s WHEN s.val < 3", "!START UNBOUNDED: the window has the partition's rows"),
+        ("", "TUMBLING START AS s PREV AS p WHEN p.val < 3", "!PREV may look into the TUMBLING window before"),
+        (
+            "",
+            "SLIDING LABEL AS s START UNBOUNDED END AS e WHEN e.val > 3",
+            "!START is looked for from the partition's first row",
+        ),
         (" DESC", "SLIDING START AS s END AS e WHEN e.val > 3", "from the last end before it"),
         (" DESC", "SLIDING START AS s END NEXT AS n WHEN s.day - n.day > duration('P7D')", "from the last end before it"),
-        (" DESC", "SLIDING START AS s END NEXT AS n WHEN n.day - s.day > duration('P7D')", None),
+        (" DESC", "SLIDING START AS s END NEXT AS n WHEN n.day - s.day > duration('P7D')", NOT_ENDED),
         (" NULLS LAST", "SLIDING START AS s END AS e WHEN e.val > 3", "from the last end before it"),
     ],
 )
-def test_explain_says_what_a_change_reaches(order: str, windows: str, part: str | None) -> None:
+def test_explain_says_what_a_change_reaches(order: str, windows: str, part: str) -> None:
+    """Or why it may reach all windows (!)."""
     table = "CREATE TABLE Ghcn (station STRING, day DATE NOT NULL, val INT, PRIMARY KEY (station, day));\n"
     text = f"V := FROM Ghcn AS g WINDOW BY w PARTITION BY g.station ORDER BY g.day{order} TYPE {windows} SELECT s.day, LEN(w) AS n;"
     compiled = compile_script(table + text)
     assert [d.message for d in compiled.diagnostics if d.severity == "error"] == []
     (view,) = [e for e in explain(compiled.catalog, maintain(compiled.catalog)) if e.name == "V"]
-    wanted = f"of the changed station the windows around the change: {part}" if part else "all windows of the changed station; "
+    wanted = f"of the changed station the windows around the change: {part}"
+    if part.startswith("!"):
+        wanted = f"all windows of the changed station ({part[1:]}"
     assert view.stages[-1].reason.startswith(wanted)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -13,66 +14,109 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
+from belvedere.incremental.pipeline import Path, Relation
+from belvedere.incremental.settling import ROW, SINCE, SIZE, UNTIL, Reach
 from belvedere.lang.window_by import Selected
 from belvedere.lang.window_by_lower import lower_window_query
 from belvedere.lang.window_by_parser import parse_window_query
 from belvedere.lang.window_by_ranges import reaches
+from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import Ranges
 from belvedere.schema import KEY, Column, Schema
+from belvedere.spark.held import Memory
 from belvedere.spark.window_by.interpret_query import compile_query
 from tests.window_by.oracle import Framing, Tree
 from tests.window_by.random_queries import conditions
 from tests.window_by.test_resume import TYPES, query_of
 
 REACH = pytest.importorskip("belvedere.spark.window_reach")
+ENDS = pytest.importorskip("belvedere.spark.window_ends")
+SPARK = pytest.importorskip("belvedere.spark.stages")
 STRETCH = pytest.importorskip("belvedere.spark.window_by.stretch")
 Row = dict[str, Any]
 
 
-class Kept:
+class Rows:
+    """Rows of one partition by their order keys, as `Spans` has them."""
+
+    def __init__(self, rows: list[Row]):
+        self.kept = rows
+
+    def place(self, _: int, start: int, count: int, after: bool) -> int | None:
+        found = sorted(r["o"] for r in self.kept if r["o"] is not None and (r["o"] > start if after else r["o"] < start))
+        return None if len(found) < count else found[count - 1] if after else found[-count]
+
+    def rows(self, _: int, begin: int | None, end: int | None) -> pa.Table:
+        def inside(order: int | None) -> bool:
+            if order is None:
+                return begin is None
+            return (begin is None or order >= begin) and (end is None or order <= end)
+
+        found = [{**r, KEY: str(r["id"])} for r in self.kept if inside(r["o"])]
+        return pa.Table.from_pylist(found, pa.schema([*TYPES.items(), (KEY, pa.string())]))
+
+
+class State:
+    """Where windows end, in place of a store."""
+
+    def __init__(self) -> None:
+        own = (Column(ROW, pa.string(), False), Column("by0", pa.int64()), Column(SIZE, pa.int64(), False))
+        schema = Schema((*own, Column(SINCE, pa.int64()), Column(UNTIL, pa.int64())), (ROW,))
+        self.relation = Relation("v$state", schema, stored=True, paths=(Path("_h0", (column("by0"),), (pa.int64(),)),))
+        self.transaction, self.exchange = self, SimpleNamespace(memory=Memory(1 << 30))
+        self.kept: dict[str, Row] = {}
+
+    def lookup_spans(self, _: str, by: str, key: int, group: str, at: str, spans: Sequence[Any]) -> pa.RecordBatchReader:
+        def holds(row: Row, value: Any, low: Any, high: Any) -> bool:
+            if row[group] != value or (row[at] is None and (low, high) != (None, None)):
+                return False
+            return (low is None or row[at] >= low) and (high is None or row[at] <= high)
+
+        found = [r for r in self.kept.values() if r[by] == key and any(holds(r, *span) for span in spans)]
+        return pa.Table.from_pylist(found, SPARK.stored_schema(self.relation)).to_reader()
+
+    def overwrite(self, _: str, by: str, keys: pa.Array, rows: pa.RecordBatchReader) -> None:
+        gone = set(keys.to_pylist())
+        self.kept = {n: r for n, r in self.kept.items() if r[by] not in gone}
+        for row in rows.read_all().to_pylist():
+            assert row[by] in gone
+            assert row[KEY] not in self.kept
+            self.kept[row[KEY]] = row
+
+
+class Kept(REACH._Stored):  # type: ignore[misc, name-defined]
     """The rows of one partition and the windows that were stored, in place of a store and Spark."""
 
-    def __init__(self, rows: list[Row], starts: dict[int, int | None], text: str, ranges: Ranges):
-        self.rows, self.starts, self.ranges = rows, starts, ranges
-        query = reaches(parse_window_query(text), ranges)
+    def __init__(self, rows: list[Row], starts: dict[int, int | None], text: str, ranges: Ranges, state: State):
+        self.reach = Reach(ranges, "o", ("k",), None)
+        self.kept, self.begun = rows, starts
+        self.spans = self.starts = Rows(rows)
+        if ranges.tumbling:
+            self.starts = Rows([{"o": o} for o in starts.values()])
+        ended = ENDS.Ends(SimpleNamespace(state=state.relation), state, self.reach) if ranges.by_ends else None
+        self.ends, self.around, self.whole = ended, [], {}
+        self.text, query = text, reaches(parse_window_query(text), ranges)
         block = query.blocks[0]
         start = block.window.start.variables.item  # type: ignore[union-attr]
         own = Selected(exp.Dot(this=exp.column(start.text), expression=exp.to_identifier("id")), KEY)  # type: ignore[union-attr]
         block = replace(block, select=replace(block.select, items=(*block.select.items, own)))
         self.names = [i.name for i in block.select.items]
-        self.reach = compile_query(replace(query, blocks=(block,)))
-        self.largest = 0
-
-    def read(self, stretch: Any) -> pa.Table:
-        falls, none = self.ranges.descending, 1000 if self.ranges.descending else -1000
-
-        def at(order: int | None) -> int:
-            return none if order is None else int(STRETCH.mirrored(order, falls))
-
-        places = sorted(at(r["o"]) for r in self.rows if r["o"] is not None)
-        before = sorted(at(o) for o in self.starts.values() if o is not None) if self.ranges.tumbling else places
-        before = [o for o in before if o < stretch.low]
-        behind = [o for o in places if o > stretch.high]
-        stretch.begin = before[-stretch.back] if len(before) >= stretch.back else None
-        stretch.end = behind[stretch.ahead - 1] if len(behind) >= stretch.ahead else None
-        low, high = (-1000 if stretch.begin is None else stretch.begin), (1000 if stretch.end is None else stretch.end)
-        found = [r for r in self.rows if low <= at(r["o"]) <= high]
-        self.largest = max(self.largest, len(found))
-        schema = pa.schema([*TYPES.items(), (KEY, pa.string())])
-        return pa.Table.from_pylist([{**r, KEY: str(r["id"])} for r in found], schema)
+        self.found = compile_query(replace(query, blocks=(block,)))
 
     def windows(self, tables: Sequence[pa.Table]) -> list[Any]:
         schema = pa.schema([(n, pa.string() if n == KEY else pa.int64()) for n in self.names])
         results = []
         for table in tables:
-            found = self.reach({"rows": table.select(list(TYPES)).to_pylist()})
-            rows = [{n: str(f[n]) if n == KEY else f.get(n) for n in self.names} for f in found]
-            results.append(STRETCH.windows_of(pa.Table.from_pylist(rows, schema), self.ranges))
+            rows = table.select(list(TYPES)).to_pylist()
+            found = [{n: str(f[n]) if n == KEY else f.get(n) for n in self.names} for f in self.found({"rows": rows})]
+            windows = STRETCH.windows_of(pa.Table.from_pylist(found, schema), self.reach.ranges)
+            own = [r["o"] for r in rows if "WHERE" not in self.text or (r["v"] is not None and r["v"] != 5)]
+            results.append(replace(windows, tuples=STRETCH.placed(pa.array(own, pa.int64()), self.reach.ranges.descending)))
         return results
 
     def stored(self, keys: pa.Array) -> pa.Array:
-        return pa.array([k for k in keys.to_pylist() if int(k) in self.starts], pa.string())
+        return pa.array([k for k in keys.to_pylist() if int(k) in self.begun], pa.string())
 
 
 def answer(text: str, rows: list[Row]) -> dict[int, Row]:
@@ -82,7 +126,7 @@ def answer(text: str, rows: list[Row]) -> dict[int, Row]:
 
 def follow(text: str, ranges: Ranges, epochs: list[dict[int, Row | None]], rows: dict[int, Row]) -> int:
     """Change the rows epoch by epoch; how many windows stayed untouched in all."""
-    kept, stored = 0, answer(text, list(rows.values()))
+    kept, stored, state = 0, answer(text, list(rows.values())), State()
     for epoch in epochs:
         versions = [v for n, new in epoch.items() for v in (rows.get(n), new) if v is not None]
         starts = {n: rows[n]["o"] for n in stored}
@@ -96,12 +140,14 @@ def follow(text: str, ranges: Ranges, epochs: list[dict[int, Row | None]], rows:
         stretches = REACH.first_stretches(delta, "by", "o", ranges) if versions else None
         if stretches is None:
             stored = wanted
+            state.kept.clear()
             continue
         for stretch in stretches:
             stretch.ahead = 1
-            stretch.back = stretch.back if ranges.tumbling else 1
-        source = Kept(list(rows.values()), starts, text, ranges)
+            stretch.back = 1 if ranges.closing else stretch.back
+        source = Kept(list(rows.values()), starts, text, ranges, state)
         read, keys = REACH.reached_rows(source, ranges, "o", stretches)
+        source.write([*keys, pa.array([str(n) for n in epoch])])
         again = {int(k) for found in keys for k in found.to_pylist()} | set(epoch)
         found = answer(text, read.select(list(TYPES)).to_pylist())
         stored = {n: f for n, f in stored.items() if n not in again} | {n: f for n, f in found.items() if n in again}
@@ -133,6 +179,7 @@ def changes(draw: st.DrawFn, nullable: bool) -> tuple[dict[int, Row], list[dict[
 
 
 def lowered(text: str, nullable: bool) -> Ranges | None:
+    """How the windows are told that a change can reach."""
     scan = Scan(
         "rows~1", Schema(tuple(Column(n, t, nullable=n != "id" and (nullable or n != "o")) for n, t in TYPES.items()), ("id",))
     )
@@ -182,18 +229,41 @@ def text_of(framing: Framing) -> str:
     return text
 
 
-@given(st.data(), unlabelled(), st.booleans(), st.booleans())
+@st.composite
+def paired(draw: st.DrawFn) -> Framing:
+    """SLIDING framings whose END compares both tuples (classes c and d), so that a later start may end before an earlier one."""
+
+    def field(side: str, name: str) -> Tree:
+        return ("field", side, draw(st.sampled_from(["item", "item", "next", "previous"])), name)
+
+    later = ("compare", ">", ("sub", ("pos", "end"), ("pos", "start")), ("const", draw(st.integers(0, 1))))
+    one: Tree = ("compare", draw(st.sampled_from(["=", "<>", ">", "<="])), field("end", "v"), field("start", "v"))
+    if draw(st.booleans()):
+        one = ("compare", draw(st.sampled_from(["=", ">"])), ("add", field("end", "v"), field("start", "v")), ("const", 5))
+    if draw(st.booleans()):
+        one = ("and", one, later)
+    if draw(st.integers(0, 2)) == 0:
+        one = (draw(st.sampled_from(["and", "or"])), one, draw(conditions("end", ("start",))))
+    return Framing(False, None, draw(conditions("start", ())), one, draw(st.booleans()))
+
+
+@given(st.data(), unlabelled() | paired(), st.booleans(), st.booleans())
 @settings(max_examples=500, deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
 def test_what_a_change_reaches_is_enough(data: st.DataObject, framing: Framing, nullable: bool, falls: bool) -> None:
     text = text_of(framing).replace("ORDER BY r.o,", "ORDER BY r.o DESC," if falls else "ORDER BY r.o,")
+    if data.draw(st.integers(0, 2)) == 0:
+        text = text.replace(" WINDOW BY", " WHERE r.v <> 5 WINDOW BY")
     ranges = lowered(text, nullable)
     if ranges is None:
         event("the whole partition")
         return
     rows, epochs = data.draw(changes(nullable))
+    if ranges.by_ends:
+        epochs = [{0: rows[0]}, *epochs]  # the windows' ends are not known before the first change
     kept = follow(text, ranges, epochs, rows)
     event(
-        f"{'falling ' * falls}{'tumbling' if ranges.tumbling else 'sliding'}: {'windows stayed' if kept else 'all found again'}"
+        f"{'falling ' * falls}{'tumbling' if ranges.tumbling else 'by ends' if ranges.by_ends else 'sliding'}: "
+        f"{'windows stayed' if kept else 'all found again'}"
     )
 
 
@@ -212,6 +282,10 @@ CLOSE = {
     "blocks": "TUMBLING START AS s AT sp END AT ep WHEN ep - sp = 2",
     "falls apart": "SLIDING START AS s END NEXT AS n WHEN s.o - n.o > 2",
     "falls in spells": "TUMBLING START AS s WHEN s.v < 3 END NEXT AS n WHEN n.v >= 3",
+    "higher": "SLIDING START AS s WHEN s.v < 3 END AS e WHEN e.v > s.v",
+    "the same again": "SLIDING START AS s AT sp ONLY END AS e AT ep WHEN e.v = s.v AND ep - sp > 0",
+    "both": "SLIDING START AS s NEXT AS t WHEN t.v < 4 END AS e PREV AS p WHEN e.v + s.v > 5 AND p.v <> s.v",
+    "falls higher": "SLIDING START AS s PREV AS b WHEN b.v > 0 END NEXT AS n WHEN n.v * s.v > 4",
 }
 
 
@@ -223,13 +297,16 @@ def test_each_change_of_one_row(name: str) -> None:
     values = [1, 2, 4, 0, 3, 5, 2, 1, 0, 4, 2, 2, 5, 1, 3, 0, 1, 4]
     rows = {n: {"id": n, "k": 0, "o": n - n % 5 // 4, "v": v, "x": None, "s": ""} for n, v in enumerate(values)}
     kept = 0
+    first: dict[int, Row | None] = {0: rows[0]}  # the windows' ends are not known before
     for number, row in rows.items():
         new = {**row, "id": 100}
         for change in ({number: None}, {number: {**row, "v": 5 - row["v"]}}, {100: {**new, "v": 0}}, {100: {**new, "v": 5}}):
-            kept += follow(text, ranges, [change], dict(rows))  # type: ignore[list-item]
+            kept += follow(text, ranges, [first, change] if ranges.by_ends else [change], dict(rows))  # type: ignore[list-item]
     assert kept > 0
 
 
 def test_starts_without_an_order_key_have_no_end_by_it() -> None:
-    assert lowered(HEAD + CLOSE["apart"] + TAIL, nullable=True) is None
-    assert lowered(HEAD + CLOSE["ends"] + TAIL, nullable=True) is not None
+    for nullable, name, by_ends in ((True, "apart", True), (False, "apart", False), (True, "ends", False)):
+        ranges = lowered(HEAD + CLOSE[name] + TAIL, nullable)
+        assert ranges is not None
+        assert ranges.by_ends is by_ends

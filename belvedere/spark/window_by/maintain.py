@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from sqlglot import exp
 
-from belvedere.lang.window_by import Query
+from belvedere.lang.window_by import Block, Query, Select, Selected
 from belvedere.lang.window_by_parser import parse_window_query
 from belvedere.lang.window_by_ranges import reaches
 from belvedere.lang.window_by_resume import AFTER, FROM, TO, extents
@@ -48,7 +49,8 @@ def window_rows(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFram
 
 def window_extents(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], resume: Resume) -> DataFrame:
     """How far each window reaches, those that the query drops too: the times FROM, TO and AFTER, and its partition `$by0`, ..."""
-    result = _run(spark, block, rows, extents(parse_window_query(block.text), resume.column), True)
+    query = parse_window_query(block.text)
+    result = _run(spark, block, rows, extents(query, resume.column), True, query.blocks[0])
     named = [c.alias(n) for c, n in zip(output_columns(result.value), (FROM, TO, AFTER), strict=True)]
     by = zip(result.identity, block.partition, strict=False)  # the identity begins with the partition
     return result.frame.select(*named, *(F.expr(quote(c)).alias(f"$by{place}") for place, (c, _) in enumerate(by)))
@@ -56,15 +58,36 @@ def window_extents(spark: SparkSession, block: WindowBlock, rows: Sequence[DataF
 
 def window_reach(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], ranges: Ranges, small: bool) -> DataFrame:
     """How far windows reach (`reaches`): the order keys FROM, TO and AFTER, and the `_key` of the row at the start."""
-    result = _run(spark, block, rows, reaches(parse_window_query(block.text), ranges), small)
-    hidden = block.schema.columns[len(block.columns) :]
+    query = parse_window_query(block.text)
+    result = _run(spark, block, rows, reaches(query, ranges), small, query.blocks[0])
     found = [c.alias(n) for c, n in zip(output_columns(result.value), (FROM, TO, AFTER), strict=False)]
+    return _with_key(block, result, found)
+
+
+def window_tuples(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], small: bool) -> DataFrame:
+    """The `_key`s of the rows that WHERE keeps."""
+    query = parse_window_query(block.text)
+    plain = replace(
+        query.blocks[0],
+        window=None,
+        window_lets=(),
+        window_having=None,
+        select=Select(items=(Selected(exp.Literal.number(1), "one"),)),
+    )
+    return _with_key(block, _run(spark, block, rows, Query((plain,)), small), [])
+
+
+def _with_key(block: WindowBlock, result: Result, found: list[Column]) -> DataFrame:
+    """These columns of a result, and the `_key` of the row that it stands at."""
+    hidden = block.schema.columns[len(block.columns) :]
     own = [F.expr(quote(c)).alias(wanted.name) for c, wanted in zip(result.identity, hidden, strict=True)]
     frame = result.frame.select(*found, *own)
     return frame.select(*frame.columns[: len(found)], F.expr(key_text(block.schema)).alias(KEY))
 
 
-def _run(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], query: Query, small: bool) -> Result:
+def _run(
+    spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], query: Query, small: bool, like: Block | None = None
+) -> Result:
     hidden = block.carried if block.identity is not None else ()
     names = tuple(f"$at{place}" for place in range(len(hidden)))
     tables = {}
@@ -72,4 +95,4 @@ def _run(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], que
         visible = [F.col(quote(c.name)) for c in node.schema.visible]
         beside = [F.col(quote(n)).alias(inner) for n, inner in zip(hidden, names, strict=True)]
         tables[relation] = Table(frame.select(*visible, *beside), names)
-    return Runner(spark, tables, spread=Spread.SINGLE if small else Spread.HASHED).run(query)
+    return Runner(spark, tables, spread=Spread.SINGLE if small else Spread.HASHED, like=like).run(query)

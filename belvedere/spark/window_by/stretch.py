@@ -8,7 +8,7 @@ reach of the windows in it. Out: between which order keys windows may have chang
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,8 @@ class Stretch:
     """The rows of one partition that are read: `back` rows before the change in [`low`, `high`] and `ahead` rows behind it.
 
     `begin` and `end` are the (mirrored) order keys of the first and the last row; None = the partition's edge. TUMBLING: `back` counts
-    windows.
+    windows. Where the windows' ends tell, `first` is the place from which windows may have changed, once it was looked up, and `closed`
+    says whether all of these had an end.
     """
 
     key: int
@@ -42,6 +43,8 @@ class Stretch:
     ahead: int
     begin: int | None = None
     end: int | None = None
+    first: int | None = None
+    closed: bool = True
 
     @property
     def is_whole(self) -> bool:
@@ -52,7 +55,8 @@ class Stretch:
 class Windows:
     """The windows in one stretch in the order of their starts: order keys of start, end and the tuple after it, LEAST where there is none.
 
-    `complete`: no row behind the stretch can change the window. `keys` are the `_key`s of the rows at the starts.
+    `complete`: no row behind the stretch can change the window. `keys` are the `_key`s of the rows at the starts. `tuples` are the order
+    keys of all rows of the stretch that WHERE keeps, where the windows' ends tell.
     """
 
     since: Ints
@@ -60,6 +64,7 @@ class Windows:
     after: Ints
     complete: Bools
     keys: pa.Array
+    tuples: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 def numbers(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -119,6 +124,26 @@ def sliding(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
             stretch.ahead *= LONGER
             proven = False
     return (begin, last) if proven else None
+
+
+def ended(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
+    """From the first window that did not end before the change up to the change, where all windows in between end in the stretch."""
+    assert stretch.first is not None
+    at, first, last = windows.tuples, stretch.first, stretch.high
+    above, behind = at[at < stretch.low], np.unique(at[at > stretch.high])
+    if ranges.ahead:  # START at the last tuple before the change sees a changed one
+        first = min(first, int(above.max(initial=LEAST)))
+    if ranges.before and len(behind):  # and that at the first tuple behind it
+        last = int(behind[0])
+    proven = True
+    if stretch.begin is not None and (ranges.ahead > len(above) or (ranges.before and not (at < first).any())):
+        stretch.back *= LONGER
+        proven = False
+    inside = (windows.since >= first) & (windows.since <= last)
+    if stretch.end is not None and (len(behind) < ranges.before + ranges.ahead or not windows.complete[inside].all()):
+        stretch.ahead *= LONGER
+        proven = False
+    return (first, last) if proven else None
 
 
 def tumbling(stretch: Stretch, at: Ints, windows: Windows, stays: Callable[[pa.Array], pa.Array]) -> Span | None:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from belvedere.errors import fail
-from belvedere.lang.window_by import Expr, Let, Select
+from belvedere.lang.window_by import Block, Expr, Let, Select
 from belvedere.lang.window_by_check import row_type
 from belvedere.lang.window_by_expressions import Scope
 from belvedere.lang.window_by_functions import Type
@@ -69,8 +69,13 @@ class Tuples:
         kernels: bool = True,
         blocks: int | None = None,
         spread: Spread = Spread.ORDERED,
+        like: Block | None = None,
     ):
-        """`kernels` False leaves all to the interpreter; `blocks` as in `run_window_query`."""
+        """`kernels` False leaves all to the interpreter; `blocks` as in `run_window_query`.
+
+        `like`: rows that tie in ORDER BY are put in the order that they have in this block, over the same rows with the same clause.
+        """
+        self.like = like
         self.spark, self.known, self.kernels, self.blocks, self.spread = spark, known, kernels, blocks, spread
         self.limits = False  # whether some LIMIT needs the order of rule 10 as columns
 

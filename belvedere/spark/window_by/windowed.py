@@ -54,11 +54,21 @@ def windowed(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> 
     bindings = replace(bindings, frame=frame, variables=variables)
     if tuples.kernels:
         try:
-            plan = Planner(block, variables, keys, names.constants, bindings.identity).plan()
+            plan = planned(tuples, bindings, keys, block, names)
         except Untranslatable:
             return by_interpreter(tuples, bindings, keys, block, names)
         return by_kernel(tuples, bindings, keys, plan, names)
     return by_interpreter(tuples, bindings, keys, block, names)
+
+
+def planned(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], block: Block, names: Names) -> WindowPlan:
+    """The plan for the kernels. Raises Untranslatable where it, or that of the block that ties are to be like, has none."""
+    planner = Planner(block, bindings.variables, keys, names.constants, bindings.identity)
+    if tuples.like is not None:
+        other = Planner(tuples.like, bindings.variables, keys, names.constants, bindings.identity)
+        other.plan()
+        planner.columns, planner.texts = dict(other.columns), dict(other.texts)
+    return planner.plan()
 
 
 def by_kernel(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], plan: WindowPlan, names: Names) -> Result:
