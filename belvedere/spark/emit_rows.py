@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from belvedere.incremental.emission import Emission, orderable
 from belvedere.schema import KEY, WEIGHT
-from belvedere.spark.exchange import Exchange, Rows
+from belvedere.spark.exchange import Exchange, Rows, combined
 from belvedere.spark.ordered import in_order, stream, whole_runs
 from belvedere.spark.render import quote
 
@@ -24,6 +25,8 @@ KIND = "_kind"
 """0: the row goes for good, 1: it changes, 2: it is new."""
 CHANGE = "_change"
 """Which of several changes of an epoch a row belongs to."""
+COMPARED = 1_000
+"""So many rows are Python values at once: these take some ten times the memory."""
 
 
 def timed(changes: Rows, path: str, at: Mapping[int, int], exchange: Exchange) -> Rows:
@@ -66,20 +69,23 @@ def net_change(changes: Sequence[Rows], view: str, exchange: Exchange) -> Rows:
 
 def _net(table: pa.Table) -> pa.Table:
     """Per `_key` the first row that went and the last that came; none where both are equal."""
-    rows = table.drop_columns([WEIGHT]).to_pylist()
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    for index, (key, weight) in enumerate(zip(table[KEY].to_pylist(), table[WEIGHT].to_pylist(), strict=True)):
-        if weight > 0:
-            last[key] = index
-            first.setdefault(key, -1)  # it came before anything of it went: it was not there
-        else:
-            first.setdefault(key, index)
-            last.pop(key, None)
-    going = {k: i for k, i in first.items() if i >= 0}
-    same = {k for k, i in going.items() if k in last and repr(rows[i]) == repr(rows[last[k]])}
-    kept = [i for part in (going, last) for k, i in part.items() if k not in same]
-    return table.take(pa.array(sorted(kept), pa.int64()))
+    codes = combined(table[KEY]).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    comes = combined(table[WEIGHT]).to_numpy(zero_copy_only=False) > 0
+    _, first = np.unique(codes, return_index=True)
+    _, behind = np.unique(codes[::-1], return_index=True)
+    last = table.num_rows - 1 - behind
+    # what came before anything of it went was not there; what went last is not there
+    goes, stays = ~comes[first], comes[last]
+    both = np.flatnonzero(goes & stays)
+    same = [n for part in np.split(both, range(COMPARED, len(both), COMPARED)) for n in _equal(table, first, last, part)]
+    goes[same] = stays[same] = False
+    return table.take(pa.array(np.sort(np.concatenate([first[goes], last[stays]])), pa.int64()))
+
+
+def _equal(table: pa.Table, first: Any, last: Any, keys: Any) -> list[int]:
+    """Those of these keys whose two rows are equal."""
+    old, new = (table.drop_columns([WEIGHT]).take(pa.array(rows[keys], pa.int64())).to_pylist() for rows in (first, last))
+    return [int(n) for n, a, b in zip(keys, old, new, strict=True) if repr(a) == repr(b)]
 
 
 def emission_order(changes: Sequence[Rows], emission: Emission, key: tuple[str, ...], view: str, exchange: Exchange) -> Rows:

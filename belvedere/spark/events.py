@@ -20,6 +20,8 @@ from belvedere.spark.ordered import changes_by_key, stream
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.stages import Context, stored_schema, weighted_stream
 
+TEXT_ROWS = 1_000
+
 
 def run_events(prepared: PreparedStage, context: Context) -> Rows | None:
     """The events of this epoch, appended to the subscription's relation in the order of `matching`."""
@@ -78,4 +80,6 @@ def _old_rows(old: pa.Table, type_: pa.DataType) -> pa.Array:
         fields = [combined(old[f.name]).cast(f.type) for f in type_]
         return pa.StructArray.from_arrays(fields, fields=list(type_))
     names = [n for n in old.schema.names if not n.startswith("_")]
-    return pa.array([json.dumps(row, default=str) for row in old.select(names).to_pylist()], pa.string())
+    batches = old.select(names).to_batches(max_chunksize=TEXT_ROWS)  # rows as Python values take some ten times the memory
+    texts = [pa.array([json.dumps(row, default=str) for row in b.to_pylist()], pa.string()) for b in batches]
+    return pa.concat_arrays(texts) if texts else pa.array([], pa.string())

@@ -1,12 +1,11 @@
 """Take in an epoch's rows of a table without a key: deletions take out equal rows, one for one, the oldest first.
 
 In: rows with their hash and `_weight`. Out: the table's delta. However many rows come and go, and however many rows are equal, what
-is looked at in the driver is a piece of the deletions, and one batch of the stored rows at a time.
+is looked at in the driver are the different rows of a piece of the deletions, and one batch of the stored rows at a time.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from itertools import chain
@@ -24,6 +23,12 @@ from belvedere.spark.ordered import in_order, stream, whole_runs
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.render import quote
 from belvedere.spark.stages import Context, coming, weighted_stream, without
+
+LOOKED_AT = 1_000
+"""So many rows are Python values at once."""
+LEAST_BYTES = 4_096
+PYTHON = 16
+"""What is looked at as Python values takes about so many times the memory."""
 
 
 def ingest_bag(prepared: PreparedStage, table: Input, rows: Rows, context: Context) -> Rows:
@@ -49,43 +54,53 @@ def ingest_bag(prepared: PreparedStage, table: Input, rows: Rows, context: Conte
 
 def _found(prepared: PreparedStage, table: Input, going: Rows, context: Context) -> Iterator[pa.Table]:
     """The stored rows that are taken out."""
-    path = prepared.output.paths[0].name
-    pieces: Iterator[pa.Table] = iter((going.table,)) if going.is_collected else iter(())
-    if not going.is_collected:
-        ordered = in_order(going, [quote(path)], view_name(prepared.number, "s0", "going"), context.exchange)
-        pieces = whole_runs(ordered.batches(), path, context.exchange.memory.chunk)
-    for piece in pieces:
+    path, exchange = prepared.output.paths[0].name, context.exchange
+    view = view_name(prepared.number, "s0", "going")
+    few = going.is_collected and going.num_rows <= LOOKED_AT
+    ordered = going if few else in_order(going, [quote(path)], view, exchange)
+    size = max(LEAST_BYTES, exchange.memory.chunk // PYTHON)
+    for piece in [going.table] if few else whole_runs(ordered.batches(), path, size):
         stored = context.look_up(table.id, path, combined(pc.unique(piece[path])))
-        keys = _matches(table, stored, piece)
-        for found in stored.tables():
-            yield found.filter(pc.is_in(found[KEY], value_set=keys))
+        if stored.is_collected:
+            oldest = Rows(stored.table.sort_by(UID))
+        else:
+            oldest = in_order(stored, [quote(UID)], view_name(prepared.number, "s0", "stored"), exchange)
+        yield from _taken(table, oldest, piece)
 
 
-def _matches(table: Input, stored: Rows, going: pa.Table) -> pa.Array:
-    """For each row to take out the key of one equal stored row, the oldest first."""
+def _taken(table: Input, stored: Rows, going: pa.Table) -> Iterator[pa.Table]:
+    """For each row to take out one equal stored row, the oldest first. Raises B6010 where there are too few."""
     names = [c.name for c in table.schema if not c.hidden]
-    rows = going.select(names).to_pylist()
-    wanted = Counter(map(_content, rows))
-    oldest: dict[Hashable, list[tuple[int, str]]] = {}
-    for batch in stored.tables():
-        numbers, keys = batch[UID].to_pylist(), batch[KEY].to_pylist()
-        for row, number, key in zip(batch.select(names).to_pylist(), numbers, keys, strict=True):
+    wanted: Counter[Hashable] = Counter()
+    shown: dict[Hashable, dict[str, Any]] = {}
+    for rows in _looked_at(going):
+        for row in rows.select(names).to_pylist():
             content = _content(row)
-            if not wanted[content]:
-                continue  # the hash alone is the same
-            heap = oldest.setdefault(content, [])
-            if len(heap) < wanted[content]:
-                heapq.heappush(heap, (-number, key))
-            else:
-                heapq.heappushpop(heap, (-number, key))
-    for row in rows:
-        if len(oldest.get(_content(row), ())) < wanted[_content(row)]:
-            raise fail(
-                "B6010",
-                f'table "{table.name}" has no row {row} to delete',
-                hint="a row of a table without a primary key is deleted by giving all its columns",
-            )
-    return pa.array([key for heap in oldest.values() for _, key in heap], pa.string())
+            wanted[content] += 1
+            shown.setdefault(content, row)
+    missing = going.num_rows
+    for batch in (b for t in stored.tables() for b in _looked_at(t)):
+        found = []
+        for place, row in enumerate(batch.select(names).to_pylist()):
+            content = _content(row)
+            if wanted.get(content):  # else it has the hash alone, or there are enough
+                wanted[content] -= 1
+                found.append(place)
+        yield batch.take(pa.array(found, pa.int64()))
+        missing -= len(found)
+        if not missing:
+            return
+    row = next(shown[c] for c, count in wanted.items() if count)
+    raise fail(
+        "B6010",
+        f'table "{table.name}" has no row {row} to delete',
+        hint="a row of a table without a primary key is deleted by giving all its columns",
+    )
+
+
+def _looked_at(rows: pa.Table) -> Iterator[pa.Table]:
+    """As many rows at a time as are Python values at once."""
+    return (rows.slice(n, LOOKED_AT) for n in range(0, rows.num_rows, LOOKED_AT))
 
 
 def _without_keys(rows: Rows, brief: Rows, prepared: PreparedStage, context: Context) -> Rows:

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from belvedere.incremental.pipeline import SEQUENCE
+from belvedere.schema import KEY, WEIGHT
 from belvedere.settings import Project, Sink
-from belvedere.spark import emit_parts, exports, held
+from belvedere.spark import emit_parts, emit_rows, events, exports, held, ingest_bag
 from belvedere.spark.held import Memory, Rows
 from belvedere.workbench import Workbench
 from tests.incremental.test_recomputation import same_rows
@@ -82,6 +83,10 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     monkeypatch.setattr(held, "BATCH_ROWS", PIECE)
     monkeypatch.setattr(emit_parts, "LEAST_GROUPS", 100)
     monkeypatch.setattr(exports, "PIECE", PIECE)
+    monkeypatch.setattr(emit_rows, "COMPARED", 7)
+    monkeypatch.setattr(events, "TEXT_ROWS", 7)
+    monkeypatch.setattr(ingest_bag, "LOOKED_AT", 7)
+    monkeypatch.setattr(ingest_bag, "LEAST_BYTES", 1_000)
     return found
 
 
@@ -141,6 +146,29 @@ def test_an_epoch_beyond_the_limit_gives_the_same_rows(spark: Any, tmp_path: Pat
     assert found[0] == found[1]
     assert files[0] == files[1]
     assert spied["held"] <= BOUND // 4
+
+
+def test_the_net_change_of_a_key_is_its_first_row_that_went_and_its_last_that_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emit_rows, "COMPARED", 2)
+    random, kinds = Random(1), set()
+    for _ in range(200):
+        changes, there = [], dict.fromkeys("abcd", 0.5)
+        before = dict(there)
+        for _ in range(random.randint(0, 12)):
+            key = random.choice("abcdef")
+            if key in there:
+                changes.append((key, there.pop(key), -1))
+            else:
+                there[key] = random.choice([0.5, 1.5, float("nan"), None])  # type: ignore[assignment]
+                changes.append((key, there[key], 1))
+        table = pa.table({KEY: [k for k, _, _ in changes], "x": [x for _, x, _ in changes], WEIGHT: [w for _, _, w in changes]})
+        table = table.cast(pa.schema([(KEY, pa.string()), ("x", pa.float64()), (WEIGHT, pa.int64())]))
+        moved = {k for k in "abcdef" if repr(before.get(k, "-")) != repr(there.get(k, "-"))}
+        expected = [(k, repr(r[k]), w) for r, w in ((before, -1), (there, 1)) for k in moved if k in r]
+        found = [(r[KEY], repr(r["x"]), r[WEIGHT]) for r in emit_rows._net(table).to_pylist()]
+        assert sorted(found) == sorted(expected)
+        kinds.add(len(found))
+    assert len(kinds) > 3
 
 
 def _answer(wb: Workbench, name: str) -> list[str]:

@@ -23,7 +23,7 @@ from tests.window_by.random_queries import boundary_text, framings
 
 TYPES = {"id": pa.int64(), "k": pa.int64(), "o": pa.int64(), "v": pa.int64(), "x": pa.float64(), "s": pa.string()}
 ROWS = Scan("rows~1", Schema(tuple(Column(n, t, nullable=n != "o") for n, t in TYPES.items()), ("id",)))
-SPARK = pytest.importorskip("belvedere.spark.window_stage")
+SPARK = pytest.importorskip("belvedere.spark.window_forget")
 
 
 def query_of(framing: Framing) -> str:

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from belvedere import workbench
+from belvedere.spark import window_forget
 from belvedere.workbench import Workbench
 from tests.window_by.oracle import Framing, answer
 from tests.window_by.random_queries import framings, ignored, text_of
@@ -163,8 +165,9 @@ ENDLESS = {"Rises", "Odd"}
 """Some of their windows never end, so the rows in these stay."""
 
 
-def streamed(seed: int, epochs: int, views: list[str]) -> None:
-    """Rows in time with some that are late: final windows stay, open ones go on, and old rows leave."""
+def streamed(seed: int, epochs: int, views: list[str]) -> list[dict[str, int]]:
+    """Rows in time with some that are late: final windows stay, open ones go on, and old rows leave. How many rows each epoch keeps."""
+    found: list[dict[str, int]] = []
     select = " SELECT s.k, s.ts AS first, LEN(w) AS n, w[*].val AS vals"
     framed = {n: f"FROM _Raw AS g WINDOW BY w PARTITION BY g.k ORDER BY g.ts, g.val TYPE {OPEN[n]}{select};\n" for n in views}
     random, now, total = Random(seed), 0, 0
@@ -187,19 +190,39 @@ def streamed(seed: int, epochs: int, views: list[str]) -> None:
             bench.insert("_Raw", rows)
             bench.step()
             for view in (*views, "Late"):
-                found, expected = bench.rows(view), bench.batch(view)
-                assert sorted(map(str, found)) == sorted(map(str, expected)), (view, epoch)
+                there, expected = bench.rows(view), bench.batch(view)
+                assert sorted(map(str, there)) == sorted(map(str, expected)), (view, epoch)
+            sizes = bench.store.size()
+            found.append({n: sizes[f"{n}$1"][0] for n in views})
             if epoch == 1:
                 bench.restart()
-        sizes = bench.store.size()
-        kept = {n: sizes[f"{n}$1"][0] for n in views if n not in ENDLESS}
+        kept = {n: rows for n, rows in found[-1].items() if n not in ENDLESS}
         assert all(rows < total * 2 // 3 for rows in kept.values()), (kept, total)
+        return found
     finally:
         bench.close()
 
 
 def test_rows_of_final_windows_leave() -> None:
     streamed(0, 4, ["Cold", "Blocks", "Sessions"])
+
+
+@pytest.mark.parametrize("views", [["Blocks"], pytest.param(list(OPEN), marks=pytest.mark.nightly)])
+def test_the_same_rows_leave_where_they_are_many(views: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without memory all rows go through files, and Spark sorts their windows."""
+    few = streamed(2, 3, views)
+    used: list[int] = []
+    many = window_forget._many
+
+    def counted(*given: Any) -> Any:
+        gone = many(*given)
+        used.append(gone.num_rows)
+        return gone
+
+    monkeypatch.setattr(window_forget, "_many", counted)
+    monkeypatch.setattr(workbench, "DRIVER_MEMORY", 0)
+    assert streamed(2, 3, views) == few
+    assert sum(used) > 10
 
 
 @pytest.mark.nightly
