@@ -130,9 +130,16 @@ def _moves(parts: tuple[Part, ...], item: Item, way: int, key: int) -> bool:
     return all(
         p.side == ""
         or (p.role == "position" and p.sign == way)
-        or (p.role == "item" and p.expr == item.order and p.sign * key == way)
+        or (p.role == "item" and _keyed(p.expr) == item.order and p.sign * key == way)
         for p in parts
     )
+
+
+def _keyed(expr: Expr) -> Expr:
+    """What an expression adds literals to, or takes them from."""
+    while isinstance(expr, (exp.Add, exp.Sub)) and isinstance(expr.expression, exp.Literal) and not expr.expression.is_string:
+        expr = expr.this
+    return expr
 
 
 def reaches(query: Query, ranges: Ranges) -> Query:

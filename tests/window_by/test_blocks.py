@@ -70,6 +70,38 @@ def unlabelled(draw: st.DrawFn) -> Framing:
     return Framing(tumbling, None, start, None if without else end, not without and draw(st.booleans()))
 
 
+@st.composite
+def labelled(draw: st.DrawFn) -> Framing:
+    """Frames around labels: START at a distance before the label, END at one behind it, or before it with ONLY."""
+    back, ahead = draw(st.integers(0, 6)), draw(st.integers(-4, 5))
+    apart: Tree = ("sub", ("field", "label", "item", "o"), ("field", "start", "item", "o"))
+    start: Tree = draw(
+        st.sampled_from(
+            [
+                ("compare", "=", ("sub", ("pos", "label"), ("pos", "start")), ("const", back)),
+                ("compare", "<=", ("sub", ("pos", "label"), ("pos", "start")), ("const", back)),
+                ("compare", "<=", apart, ("const", back)),
+                ("compare", ">=", ("field", "start", "item", "o"), ("sub", ("field", "label", "item", "o"), ("const", back))),
+            ]
+        )
+    )
+    other = draw(conditions("end", ("label", "start")))
+    further: Tree = ("sub", ("field", "end", draw(st.sampled_from(["item", "next"])), "o"), ("field", "label", "item", "o"))
+    end: Tree = draw(
+        st.sampled_from(
+            [
+                ("compare", "=", ("sub", ("pos", "end"), ("pos", "label")), ("const", max(ahead, 0))),
+                ("compare", "=", ("sub", ("pos", "label"), ("pos", "end")), ("const", max(-ahead, 0))),
+                ("compare", ">=", further, ("const", ahead)),
+                ("compare", ">", further, ("const", max(ahead, 0))),
+                ("compare", ">", ("field", "end", "item", "v"), ("const", 3)),
+            ]
+        )
+    )
+    end = draw(st.sampled_from([end, end, ("or", end, other), ("or", other, end)]))
+    return Framing(draw(st.integers(0, 9)) == 0, draw(conditions("label", ())), start, end, draw(st.booleans()))
+
+
 def ends_of(plan: WindowPlan, nullable: bool) -> Ends:
     return Ends(plan.closing(nullable), giant.window_length(plan.spec))
 
@@ -100,7 +132,7 @@ def by_blocks(table: pa.Table, plan: WindowPlan, ends: Ends, places: list[int], 
     return pa.concat_tables(parts)
 
 
-@given(sequences(), unlabelled(), st.booleans(), st.data())
+@given(sequences(), unlabelled() | labelled(), st.booleans(), st.data())
 @settings(max_examples=400, deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
 def test_blocks_give_the_windows_of_the_whole(rows: list[Row], framing: Framing, descending: bool, data: st.DataObject) -> None:
     text = re.sub("ORDER BY r.o ", "ORDER BY r.o DESC, r.id " if descending else "ORDER BY r.o, r.id ", text_of(framing))
@@ -116,7 +148,7 @@ def test_blocks_give_the_windows_of_the_whole(rows: list[Row], framing: Framing,
     table = prepared(plan, rows)
     places = sorted(data.draw(st.lists(st.integers(0, len(rows)), min_size=1, max_size=5)))
     found = by_blocks(table, plan, ends, places, data.draw(st.integers(1, 3)))
-    event(f"{'tumbling' if framing.tumbling else 'sliding'} {'without END' if framing.end is None else ''}")
+    event(f"{'tumbling' if framing.tumbling else 'sliding'} {framing.end is None} {framing.label is None}")
     whole = compute_windows(table, replace(plan.spec, ordered=False))
     assert same(found, whole)
 

@@ -17,6 +17,10 @@ FRAMED = {
     "never": "ORDER BY r.name, r.o TYPE SLIDING START AS s WHEN s.v = 7 END AS e WHEN e.v > 100",
     "tumbling": "ORDER BY r.o TYPE TUMBLING START AS s AT sp WHEN s.v < 60 END NEXT AS n WHEN n.v >= 90 OR n.o < s.o",
     "pieces": "ORDER BY r.o NULLS LAST TYPE TUMBLING START AS s AT sp END AT ep WHEN ep - sp = 6",
+    "around": "ORDER BY r.o TYPE SLIDING LABEL AS l AT lp WHEN l.v > 50 START AS s AT sp WHEN lp - sp = 7 END AT ep WHEN ep - lp = 5",
+    "before": "ORDER BY r.name TYPE SLIDING LABEL AS l AT lp START AS s AT sp WHEN lp - sp = 9 ONLY END AT ep WHEN lp - ep = 3",
+    "days": "ORDER BY r.day, r.name TYPE SLIDING LABEL AS l WHEN l.v < 9 START AS s WHEN l.day - s.day <= duration('P3D') END NEXT AS n "
+    "WHEN n.day > l.day",
     "until the next": "ORDER BY r.day, r.o TYPE TUMBLING START AS s AT sp WHEN s.v > 80",
 }
 KEYS = ("", "PARTITION BY r.k ", "PARTITION BY r.k, r.word ")
@@ -36,14 +40,19 @@ def rows(spark: Any) -> Any:
 
 
 @pytest.mark.parametrize(("number", "name"), list(enumerate(FRAMED)))
-def test_one_partition_in_blocks_as_by_one_task(spark: Any, number: int, name: str) -> None:
+def test_one_partition_in_blocks_as_by_one_task(spark: Any, monkeypatch: pytest.MonkeyPatch, number: int, name: str) -> None:
+    from belvedere.spark.window_by import windowed
     from belvedere.spark.window_by.run import run_window_query
 
+    found: list[Any] = []
+    cut_giant = windowed.cut_giant
+    monkeypatch.setattr(windowed, "cut_giant", lambda *given: found.append(cut_giant(*given)) or found[-1])
     place = "sp" if " sp" in FRAMED[name] else "0"
     text = f"FROM t AS r WINDOW BY w {KEYS[number % 3]}{FRAMED[name]}{SELECT}{place} AS place"
     whole = run_window_query(spark, text, {"t": rows(spark)}, blocks=1).collect()
     assert run_window_query(spark, text, {"t": rows(spark)}, blocks=4).collect() == whole, text
     assert len(whole) > 20
+    assert found[-1] is not None
 
 
 def test_long_partitions_are_cut_without_being_asked(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -238,14 +238,16 @@ def compute_windows(table: pa.Table, spec: KernelSpec) -> pa.Table:
 
 
 def block_windows(table: pa.Table, spec: KernelSpec, own: tuple[int, int], before: int, last: bool, skipped: int) -> pa.Table:
-    """The windows that start in rows [own[0], own[1]) of a piece of one sorted partition.
+    """The windows that start, or have their labels, in rows [own[0], own[1]) of a piece of one sorted partition.
 
     `before` rows of the partition lie before the piece, and none after it if `last`. The first `skipped` rows are there as neighbours:
     the search begins behind them. Raises `ValueError` where a window may end behind the piece.
     """
     rows = Rows(table, (), before)
     found = Finder(rows, replace(spec, only=False), skipped).windows()
-    found = found.take((found.start >= own[0]) & (found.start < own[1]))
+    found = found.take((found.label >= own[0]) & (found.label < own[1]))
+    if spec.label is not None and spec.only:
+        found = found.take(found.closed)  # what ends a window is at a known distance: it is not there
     if not last and not (found.closed & (found.end < rows.count - 1)).all():
         raise ValueError("a window ends behind the rows that its block knows")
     return written(rows, found.take(found.closed) if spec.only else found, spec)

@@ -6,7 +6,8 @@ on the block behind the cut must look, or None where more rows are needed. Nothi
 Behind the cut: a window that starts before it ends no later than the one that starts at the last row before the cut, by an alternative
 that never moves back. So that one's end, with the row after it (NEXT), is enough for all of them. Before the cut: SLIDING windows and
 those without END depend on no other; TUMBLING ones on where the last one ended. That is known after a row at which every open window
-ends (an alternative of END on this row alone), at the partition's first row, and where all windows have one length.
+ends (an alternative of END on this row alone), at the partition's first row, and where all windows have one length. Windows with LABEL
+belong to the block of their label; where START counts from the label, that of the row behind the cut is the first of all in its block.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Ends:
 
 def can_cut(spec: KernelSpec, ends: Ends) -> bool:
     """Whether blocks can find their windows alone, given the rows around them."""
-    if spec.label is not None or spec.start.unbounded:
+    if spec.label is not None:
+        return bool(ends.closing)
+    if spec.start.unbounded:
         return False
     if spec.end is None:
         return True
@@ -57,7 +60,7 @@ def can_cut(spec: KernelSpec, ends: Ends) -> bool:
 
 def counts_rows(spec: KernelSpec, ends: Ends) -> bool:
     """Whether the rows' positions in the partition matter: for a condition (differences too) or in the output."""
-    boundaries = [b for b in (spec.start, spec.end) if b is not None]
+    boundaries = [b for b in (spec.label, spec.start, spec.end) if b is not None]
     parts = [p for b in boundaries for c in b.search or () for x in c.compares for p in (*x.searched, *x.known)]
     masks: list[Mask] = [
         m for b in boundaries for m in (*b.local, *(m for c in b.search or () for m in (*c.local, *(k for _, k in c.known))))
@@ -85,6 +88,8 @@ def begin_of(margin: Margin, spec: KernelSpec, ends: Ends) -> int | None:
     rows = Rows(margin.table, (), margin.position)
     if not margin.last and margin.cut and not _settled(margin, rows, spec, ends):
         return None
+    if spec.label is not None:
+        return _labelled(margin, rows, spec)
     if not spec.tumbling or spec.end is None:
         return margin.cut
     return _resumed(margin, rows, spec, ends)
@@ -98,8 +103,27 @@ def _settled(margin: Margin, rows: Rows, spec: KernelSpec, ends: Ends) -> bool:
     alternatives = tuple((spec.end.search or ())[n] for n in ends.closing)
     every = replace(spec, tumbling=False, only=False, start=BoundarySpec(), end=BoundarySpec(search=alternatives))
     one, yes = np.array([margin.cut - 1], np.int64), np.ones(1, np.bool_)
-    end, closed = Finder(rows, every).ends(Windows(one, one, one, yes, yes))
+    first = one
+    if spec.label is not None and len(alternatives) == 1 and [c.operator for c in alternatives[0].compares] == ["="]:
+        first = np.zeros(1, np.int64)  # the one row at this distance, which may lie before the label
+    end, closed = Finder(rows, every).ends(Windows(one, first, one, yes, yes))
     return bool(closed[0] and end[0] < rows.count - 1)
+
+
+def _labelled(margin: Margin, rows: Rows, spec: KernelSpec) -> int | None:
+    """The first row of the windows whose labels lie behind the cut: START moves on with the labels, and lies at or before them."""
+    if (margin.first and margin.last) or margin.cut == rows.count:
+        return 0 if margin.first else margin.cut
+    label, yes = np.array([margin.cut], np.int64), np.ones(1, np.bool_)
+    start = int(Finder(rows, spec).found(spec.start, "start", Windows(label, label, label, yes, yes), np.zeros(1, np.int64))[0])
+    if start > margin.cut or (start < 0 and not counted_from(spec.start)):
+        return None
+    return max(start, 0) if margin.first or start > 0 else None
+
+
+def counted_from(boundary: BoundarySpec) -> bool:
+    """Whether a boundary is looked for by positions alone."""
+    return all(p.role == "position" for c in boundary.search or () for x in c.compares for p in x.searched)
 
 
 def _resumed(margin: Margin, rows: Rows, spec: KernelSpec, ends: Ends) -> int | None:

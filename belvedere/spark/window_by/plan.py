@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.lang.window_by import Block, Expr
-from belvedere.lang.window_by_blocks import closing_of
+from belvedere.lang.window_by_blocks import closing_of, frame_closing
 from belvedere.lang.window_by_classes import Item, Search, item_expression
 from belvedere.spark.window_by import specs
 from belvedere.spark.window_by.native import translate
@@ -47,6 +47,8 @@ class WindowPlan:
         """The places of END's alternatives that never move back as the start moves on; `nullable` as in `moves_on`."""
         window = self.block.window
         assert window is not None
+        if window.label is not None:
+            return frame_closing(window, self.item, self.start, self.end, nullable)
         return () if self.end is None else closing_of(self.end, window, self.item, nullable)
 
 
