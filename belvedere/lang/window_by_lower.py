@@ -18,6 +18,7 @@ from belvedere.lang.window_by_check import check_query, row_type
 from belvedere.lang.window_by_explain import explain_query
 from belvedere.lang.window_by_expressions import Scope
 from belvedere.lang.window_by_functions import DURATION, Type
+from belvedere.lang.window_by_joins import JOINED, column_at, join_of, over_join
 from belvedere.lang.window_by_names import after_window, before_window, free_in, free_names
 from belvedere.lang.window_by_parser import parse_window_query
 from belvedere.lang.window_by_ranges import ranges_of
@@ -42,21 +43,24 @@ def lower_window_query(
     if errors:
         raise BelvedereError(() if broken & {n.casefold() for n in free_names(query)} else errors)
     output = Typing(file).query(query, Scope(tables=rows))
+    notes, columns = explain_query(query, rows), tuple(_columns(output, query, file))
     relations = tuple((name, sources[name]) for name in _used(query, rows))
-    columns = tuple(_columns(output, query, file))
+    join = join_of(query, sources)
+    if join is not None:
+        query, relations = over_join(query), ((JOINED, join),)
     partition, identity = _splits(query, relations)
     if query.order and query.limit is None and query.offset is None:
         span, hint = _placed(query.order[0].expr.meta.get("span"), file), "order it where it is read, or add LIMIT"
         message = "a view has no order: ORDER BY without LIMIT is left out"
         found = (*found, Diagnostic("B3060", message, Severity.NOTICE, span, hint=hint))
-    notes, resume, ranges, why = explain_query(query, rows), None, None, ""
+    resume, ranges, why = None, None, ""
     block = _single(query, relations, identity)
     if block is not None:
         source = relations[0][1]
         resume = resume_of(block, source, row_type(source.schema))
         reached = ranges_of(block, source, row_type(source.schema), partition)
         ranges, why = (None, reached) if isinstance(reached, str) else (reached, "")
-    return WindowBlock(relations, text, columns, partition, identity, resume, ranges, why, notes), found
+    return WindowBlock(relations, text, columns, partition, identity, resume, ranges, why, notes, join is not None), found
 
 
 def _parsed(text: str, sources: Mapping[str, Node], file: str, start: int) -> tuple[str, Query]:
@@ -186,7 +190,6 @@ def _mentions(expr: Expr, table: str, hidden: set[str]) -> bool:
 def _plain_columns(window: WindowBy, variable: str, source: Node) -> Iterator[str]:
     """The columns among the keys of PARTITION BY: rows that differ in one of them share no window."""
     for key in window.partition:
-        if isinstance(key, exp.Dot) and isinstance(key.this, exp.Column) and key.this.name == variable:
-            column = source.schema.find(key.expression.name)
-            if column is not None and not column.hidden:
-                yield column.name
+        column = column_at(key, variable, source.schema)
+        if column is not None:
+            yield column.name

@@ -16,6 +16,7 @@ from belvedere.lang.window_by import Block, Boundary, Expr, Name, Query, Select,
 from belvedere.lang.window_by_classes import Item, classify, item_expression
 from belvedere.lang.window_by_expressions import Scope
 from belvedere.lang.window_by_functions import Type
+from belvedere.lang.window_by_joins import column_at, path_to
 from belvedere.lang.window_by_names import after_window, variables_in
 from belvedere.lang.window_by_types import Typing
 from belvedere.plan.bounds import is_time
@@ -42,11 +43,7 @@ def resume_of(block: Block, source: Node, row: Type) -> Resume | None:
 
 def leading_column(block: Block, window: WindowBy, source: Node) -> Column | None:
     """ORDER BY's first key where it is a column of the table."""
-    key = window.order[0]
-    if not isinstance(key.expr, exp.Dot) or not isinstance(key.expr.this, exp.Column):
-        return None
-    column = source.schema.find(key.expr.expression.name)
-    return column if column is not None and key.expr.this.name == block.sources[0].variable.text else None
+    return column_at(window.order[0].expr, block.sources[0].variable.text, source.schema)
 
 
 def only_distances(block: Block, window: WindowBy, row: Type) -> bool:
@@ -104,9 +101,7 @@ def extents(query: Query, column: str) -> Query:
     last = (end.variables.item, end.variables.next) if end is not None else (None, None)
     places = ((FROM, start.variables.item), (TO, last[0]), (AFTER, last[1]))
     items = tuple(
-        Selected(exp.Dot(this=exp.Column(this=exp.to_identifier(v.text)), expression=exp.to_identifier(column)), label)
-        for label, v in places
-        if v is not None
+        Selected(path_to(column, v.text, block.sources[0].variable.text), label) for label, v in places if v is not None
     )
     reach = replace(window, start=start, end=end, only=False)
     whole = replace(block, window=reach, window_lets=(), window_having=None, select=Select(items=items))

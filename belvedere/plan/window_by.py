@@ -77,6 +77,8 @@ class WindowBlock(Node):
     """Why any window of the partition may change, in words."""
     notes: tuple[str, ...] = ()
     """How the windows are found and what that costs, in words."""
+    joined: bool = False
+    """Whether the one relation is the join of all tables of FROM."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from belvedere.lang.window_by import Block, Query, Select, Selected
+from belvedere.lang.window_by_joins import over_join
 from belvedere.lang.window_by_parser import parse_window_query
 from belvedere.lang.window_by_ranges import reaches
 from belvedere.lang.window_by_resume import AFTER, FROM, TO, extents
@@ -32,7 +33,7 @@ def window_rows(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFram
     Where `block.partition` is not empty, all rows of some partitions are enough for the windows of these. `small` where a single task
     is enough.
     """
-    query = parse_window_query(block.text)
+    query = _query(block)
     if query.limit is None and query.offset is None:
         query = replace(query, order=())  # a view has no order
     result = _run(spark, block, rows, query, small)
@@ -49,7 +50,7 @@ def window_rows(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFram
 
 def window_extents(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], resume: Resume) -> DataFrame:
     """How far each window reaches, those that the query drops too: the times FROM, TO and AFTER, and its partition `$by0`, ..."""
-    query = parse_window_query(block.text)
+    query = _query(block)
     result = _run(spark, block, rows, extents(query, resume.column), True, query.blocks[0])
     named = [c.alias(n) for c, n in zip(output_columns(result.value), (FROM, TO, AFTER), strict=True)]
     by = zip(result.identity, block.partition, strict=False)  # the identity begins with the partition
@@ -58,7 +59,7 @@ def window_extents(spark: SparkSession, block: WindowBlock, rows: Sequence[DataF
 
 def window_reach(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], ranges: Ranges, small: bool) -> DataFrame:
     """How far windows reach (`reaches`): the order keys FROM, TO and AFTER, and the `_key` of the row at the start."""
-    query = parse_window_query(block.text)
+    query = _query(block)
     result = _run(spark, block, rows, reaches(query, ranges), small, query.blocks[0])
     found = [c.alias(n) for c, n in zip(output_columns(result.value), (FROM, TO, AFTER), strict=False)]
     return _with_key(block, result, found)
@@ -66,7 +67,7 @@ def window_reach(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFra
 
 def window_tuples(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], small: bool) -> DataFrame:
     """The `_key`s of the rows that WHERE keeps."""
-    query = parse_window_query(block.text)
+    query = _query(block)
     plain = replace(
         query.blocks[0],
         window=None,
@@ -83,6 +84,11 @@ def _with_key(block: WindowBlock, result: Result, found: list[Column]) -> DataFr
     own = [F.expr(quote(c)).alias(wanted.name) for c, wanted in zip(result.identity, hidden, strict=True)]
     frame = result.frame.select(*found, *own)
     return frame.select(*frame.columns[: len(found)], F.expr(key_text(block.schema)).alias(KEY))
+
+
+def _query(block: WindowBlock) -> Query:
+    query = parse_window_query(block.text)
+    return over_join(query) if block.joined else query
 
 
 def _run(

@@ -1,0 +1,104 @@
+"""WINDOW BY over several tables of FROM: their join is kept as one relation, and the windows are those of the query as written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+
+import belvedere
+from belvedere.compiler import compile_script
+from belvedere.incremental import maintain
+from belvedere.incremental.pipeline import Rule
+from belvedere.plan.window_by import WindowBlock
+from belvedere.workbench import Workbench
+
+TABLES = """
+CREATE TABLE R (sid INT, n INT, v INT, PRIMARY KEY (sid, n));
+CREATE TABLE S (sid INT PRIMARY KEY, g STRING);
+CREATE TABLE G (g STRING PRIMARY KEY, low INT);
+"""
+BOTH = "FROM R r JOIN S AS s ON s.sid = r.sid WINDOW BY w PARTITION BY s.g ORDER BY r.n, r.sid "
+QUERIES = {
+    "Three": BOTH
+    + "TYPE SLIDING START AS q AT i END AT j WHEN j - i = 2 SELECT q.s.g, q.r.n, q.r.sid, ARRAY_SUM(w[*].r[*].v) AS total",
+    "Falls": "FROM R AS r, S AS s WHERE r.v <> 3 AND r.sid = s.sid WINDOW BY w PARTITION BY r.sid ORDER BY r.n TYPE TUMBLING "
+    "START AS q END NEXT AS z WHEN z.r.v < q.r.v OR z IS MISSING SELECT q AS item, LEN(w) AS n, z.s.g AS later",
+    "Limits": "FROM R AS r JOIN S AS s ON s.sid = r.sid AND r.n > 2 JOIN G AS g ON g.g = s.g WINDOW BY w PARTITION BY g.g, r.sid "
+    "ORDER BY r.n TYPE SLIDING START AS q WHEN q.r.v > q.g.low ONLY END AS z WHEN z.r.v <= z.g.low "
+    "SELECT q.r.sid, q.r.n, w[*].r[*].v AS vs",
+    "Twice": "FROM R AS a, R AS b WHERE a.n = b.n AND a.sid < b.sid WINDOW BY w PARTITION BY a.sid, b.sid ORDER BY a.n "
+    "TYPE SLIDING START AS q END UNBOUNDED SELECT q.a.sid AS one, q.b.sid AS two, q.a.n, ARRAY_MAX(w[*].b[*].v) AS most",
+}
+SCRIPT = TABLES + "".join(f"{name} := {text};\n" for name, text in QUERIES.items())
+
+
+def plan_of(text: str) -> WindowBlock:
+    found = compile_script(f"{TABLES}V := {text};")
+    assert found.ok, found.diagnostics
+    plan = found.catalog.views["V"].plan
+    return next(n for n in plan.walk() if isinstance(n, WindowBlock))
+
+
+def test_a_join_is_one_relation_that_changes_are_followed_in() -> None:
+    stages = {s.output: s for s in maintain(compile_script(SCRIPT).catalog).stages}
+    assert all(stages[name].rule is Rule.KEYED for name in QUERIES)
+    assert {s.rule for s in stages.values()} == {Rule.INGEST, Rule.JOIN, Rule.KEYED}
+    assert stages["Three"].reach is not None
+    assert plan_of(QUERIES["Three"]).partition == ("s$g",)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "R AS r LEFT JOIN S AS s ON s.sid = r.sid",
+        "R AS r, S AS s WHERE r.sid < s.sid",
+        "R AS r, S AS s WHERE r.sid = s.g",
+        "R AS r, S AS s WHERE r.sid = s.sid OR r.v = 1",
+        "R AS r, S AS s LET z = 1 WHERE r.sid = s.sid",
+        "R AS r, (FROM S AS x SELECT VALUE x) AS s WHERE r.sid = s.sid",
+        "R AS r, S AS s WHERE r.sid = s.sid AND r.v IN (FROM G AS g SELECT VALUE g.low)",
+    ],
+)
+def test_other_ways_to_combine_tables_are_left_as_they_are(source: str) -> None:
+    block = plan_of(f"FROM {source} WINDOW BY w ORDER BY r.n TYPE TUMBLING START AS q SELECT q.r.n AS n")
+    assert not block.joined
+
+
+def test_a_query_that_reads_a_table_again_is_left_as_it_is() -> None:
+    assert not plan_of(BOTH + "TYPE TUMBLING START AS q SELECT (FROM G AS x SELECT VALUE x.low) AS lows").joined
+    assert plan_of(BOTH + "TYPE TUMBLING START AS q SELECT (FROM w AS g SELECT VALUE g.r.v) AS lows").joined
+
+
+def counted(rows: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(map(str, rows))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, 6))])
+def test_views_are_the_query_over_the_tables(spark: Any, seed: int) -> None:
+    random = Random(seed)
+    wb = Workbench(SCRIPT, spark=spark)
+    some = [None, 1, 2, 3, 4, 5]
+    for epoch in range(3):
+        wb.insert("G", [{"g": random.choice("xyz"), "low": random.randint(0, 6)} for _ in range(2)])
+        wb.insert("S", [{"sid": random.randint(1, 5), "g": random.choice(["x", "y", None])} for _ in range(3 - epoch // 2)])
+        made = {(random.randint(1, 5), random.randint(1, 12)): random.choice(some) for _ in range(25 if epoch == 0 else 4)}
+        wb.insert("R", [{"sid": s, "n": n, "v": v} for (s, n), v in made.items()])
+        if epoch:
+            wb.delete("R", [{"sid": random.randint(1, 5), "n": random.randint(1, 12)} for _ in range(2)])
+            wb.delete("S", [{"sid": random.randint(1, 5)} for _ in range(epoch % 2)])
+        wb.step()
+        tables = {t: spark.createDataFrame(wb.rows(t), schema) for t, schema in SCHEMAS.items()}
+        for name, text in QUERIES.items():
+            assert counted(wb.rows(name)) == counted(wb.batch(name)), (name, epoch)
+            written = belvedere.sql(spark, text, **tables).toArrow().to_pylist()
+            assert counted(wb.rows(name)) == counted(written), (name, epoch)
+        if random.random() < 0.4:
+            wb.restart()
+    wb.close()
+
+
+SCHEMAS = {"R": "sid INT, n INT, v INT", "S": "sid INT, g STRING", "G": "g STRING, low INT"}
