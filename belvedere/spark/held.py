@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 BATCH_ROWS = 16_384
+BATCH_BYTES = 4 << 20
+"""Of wide rows a batch has fewer: about so many bytes."""
 
 
 class Memory:
@@ -119,7 +121,7 @@ class Rows:
         for path in self.files:
             # without memory map and read-ahead a file is read column by column, a few pages at a time
             with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
-                for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=places, use_threads=False):
+                for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), columns=places, use_threads=False):
                     found = pa.Table.from_batches([batch]).select(places).rename_columns(names).cast(wanted)
                     yield from found.to_batches()
 
@@ -145,6 +147,11 @@ class Rows:
         schema = pa.schema([self.schema.field(n) for n in kept])
         found = (b.filter(test(b)).select(kept) for b in self.batches())
         return pa.RecordBatchReader.from_batches(schema, (b for b in found if b.num_rows))
+
+
+def _batch_rows(file: pq.FileMetaData) -> int:
+    size = sum(file.row_group(n).total_byte_size for n in range(file.num_row_groups))
+    return max(1, min(BATCH_ROWS, int(BATCH_BYTES * file.num_rows // max(1, size))))
 
 
 @dataclass(frozen=True)

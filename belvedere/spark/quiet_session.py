@@ -24,6 +24,8 @@ from belvedere.spark.session import SETTINGS, local_session
 
 OWN_SETTINGS = ("cores", "memory", "trigger", "clock", "retry")
 """Settings of `[spark]` that are not Spark's own."""
+LEAST_RESULT = 16 << 20
+"""Bytes that a result may have however little memory there is: what is not rows, as a listing of files, has no other way."""
 LAST_WORDS = 2000
 ENDING = 0.4
 """Seconds that the JVM has to end by itself: a run ends within two of its last epoch."""
@@ -35,10 +37,10 @@ _folder: str | None = None
 def quiet_session(settings: Mapping[str, str], driver_memory: int | None = None) -> SparkSession:
     """A session with the settings of the project file: `cores`, `memory`, and Spark's own by their names.
 
-    Results of more bytes than `driver_memory` do not come to the driver: Spark gives up, and executors write them to files instead.
+    Results of more bytes than a quarter of `driver_memory` do not come to the driver: Spark gives up, and executors write them to files.
     """
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark warns of the host's name
-    largest = {"spark.driver.maxResultSize": str(driver_memory)} if driver_memory is not None else {}
+    largest = {} if driver_memory is None else {"spark.driver.maxResultSize": str(max(LEAST_RESULT, driver_memory // 4))}
     extra = {"spark.log.level": "OFF", **_own_folder()} | largest | {k: v for k, v in settings.items() if k not in OWN_SETTINGS}
     cores = settings.get("cores")
     with _stderr_aside(), _own_interrupts():

@@ -199,3 +199,25 @@ def test_scratch_files_go_with_their_rows() -> None:
     folder = begun._folder
     del begun
     assert not folder.exists()
+
+
+def test_batches_of_wide_rows_have_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held, "BATCH_BYTES", 100_000)
+    random = Random(5)
+    texts = [random.randbytes(5_000).hex() for _ in range(100)]
+    rows = scratch_rows(pa.table({"n": list(range(100)), "text": texts}).to_reader())
+    sizes = [b.num_rows for b in rows.batches()]
+    assert sum(sizes) == 100
+    assert 5 <= max(sizes) <= 20
+    assert rows.table["text"].to_pylist() == texts
+
+
+def test_a_result_is_a_part_of_what_the_driver_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    from belvedere.spark import quiet_session
+
+    given: list[dict[str, str]] = []
+    monkeypatch.setattr(quiet_session, "local_session", lambda cores, memory, extra: given.append(extra))
+    monkeypatch.setattr(quiet_session, "_own_folder", dict)
+    for memory in (None, 1 << 20, 1 << 30):
+        quiet_session.quiet_session({}, memory)
+    assert [g.get("spark.driver.maxResultSize") for g in given] == [None, str(16 << 20), str(256 << 20)]
