@@ -54,8 +54,8 @@ class State:
 
 def state_of(node: Aggregate, accumulators: tuple[Accumulator, ...]) -> State:
     """Lay the accumulators of an aggregate out as columns after its keys; the first counts the group's rows."""
-    partials = [Item(ROWS, _template("coalesce(sum(_weight), 0)"), BIGINT, nullable=False, hidden=True)]
-    merge = [_template(f"coalesce(old.{ROWS}, 0) + coalesce(new.{ROWS}, 0)")]
+    partials = [Item(ROWS, template("coalesce(sum(_weight), 0)"), BIGINT, nullable=False, hidden=True)]
+    merge = [template(f"coalesce(old.{ROWS}, 0) + coalesce(new.{ROWS}, 0)")]
     results = [Item(i.name, column(i.name), i.type, i.nullable, i.hidden, i.doc) for i in node.keys]
     for n, (item, kept) in enumerate(zip(node.aggregates, accumulators, strict=True)):
         own = {name: f"_a{n}_{name}" for name, _ in kept.columns}
@@ -86,7 +86,7 @@ def accumulate(item: Item, source: Schema, append_only: bool) -> Accumulator | N
     if isinstance(call, exp.Count):
         return _count(call, condition)
     value = call.this if isinstance(call, exp.Func) else None
-    if not isinstance(value, exp.Expr) or isinstance(value, exp.Distinct | exp.Star) or _modified(call):
+    if not isinstance(value, exp.Expr) or isinstance(value, exp.Distinct | exp.Star) or is_modified(call):
         return None
     if condition is not None:
         value = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
@@ -99,7 +99,7 @@ def _unfiltered(expr: Expr) -> tuple[Expr, Expr | None]:
     return expr, None
 
 
-def _modified(call: Expr) -> bool:
+def is_modified(call: Expr) -> bool:
     """DISTINCT, ORDER BY, IGNORE NULLS and further arguments change the meaning: such calls are recomputed."""
     return any(v for k, v in call.args.items() if k != "this" and v not in (None, False, []))
 
@@ -114,17 +114,17 @@ def _count(call: exp.Count, condition: Expr | None) -> Accumulator | None:
     if condition is not None:
         tests.append(condition.copy())
     counted: Expr = exp.and_(*tests) if tests else exp.true()
-    partial = _template("coalesce(sum(CASE WHEN x THEN _weight ELSE 0 END), 0)", x=counted)
-    return Accumulator((("c", BIGINT),), (partial,), (_template("coalesce(old.c, 0) + coalesce(new.c, 0)"),), _template("c"))
+    partial = template("coalesce(sum(CASE WHEN x THEN _weight ELSE 0 END), 0)", x=counted)
+    return Accumulator((("c", BIGINT),), (partial,), (template("coalesce(old.c, 0) + coalesce(new.c, 0)"),), template("c"))
 
 
 def _of_value(call: Expr, value: Expr, result: pa.DataType, source: Schema, append_only: bool) -> Accumulator | None:
     exact = pa.types.is_integer(result) or pa.types.is_decimal(result)
     match call:
-        case exp.Sum() if pa.types.is_integer(result) and not _is_small_integer(value, source):
+        case exp.Sum() if pa.types.is_integer(result) and not is_small_integer(value, source):
             return _whole_sum(value)
         case exp.Sum() if exact or append_only:
-            return _sum(value, result) if _adds_exactly(result) else None
+            return _sum(value, result) if adds_exactly(result) else None
         case exp.Avg():
             return _average(value, result, source, append_only)
         case exp.Min() if append_only:
@@ -148,9 +148,9 @@ _PLUS_SUM = "coalesce(old.s, 0) + coalesce(new.s, 0)"
 def _sum(value: Expr, result: pa.DataType) -> Accumulator:
     if pa.types.is_integer(result):
         value = _wide(value)
-    partials = (_template(_SUM, x=value), _template(_COUNT, x=value))
-    merge = (_template(_PLUS_SUM), _template(_PLUS_COUNT))
-    return Accumulator((("s", result), ("c", BIGINT)), partials, merge, _template("CASE WHEN c > 0 THEN s END"))
+    partials = (template(_SUM, x=value), template(_COUNT, x=value))
+    merge = (template(_PLUS_SUM), template(_PLUS_COUNT))
+    return Accumulator((("s", result), ("c", BIGINT)), partials, merge, template("CASE WHEN c > 0 THEN s END"))
 
 
 def _whole_sum(value: Expr) -> Accumulator:
@@ -160,37 +160,37 @@ def _whole_sum(value: Expr) -> Accumulator:
     """
     value = _wide(value)
     partials = (
-        _template(_SUM, x=_template("shiftright(x, 32)", x=value)),
-        _template(_SUM, x=_template("x & 4294967295", x=value)),
-        _template(_COUNT, x=value),
+        template(_SUM, x=template("shiftright(x, 32)", x=value)),
+        template(_SUM, x=template("x & 4294967295", x=value)),
+        template(_COUNT, x=value),
     )
-    merge = tuple(_template(f"coalesce(old.{n}, 0) + coalesce(new.{n}, 0)") for n in ("h", "l", "c"))
-    total = _template("CASE WHEN c > 0 THEN (h + shiftright(l, 32)) * 4294967296 + (l & 4294967295) END")
+    merge = tuple(template(f"coalesce(old.{n}, 0) + coalesce(new.{n}, 0)") for n in ("h", "l", "c"))
+    total = template("CASE WHEN c > 0 THEN (h + shiftright(l, 32)) * 4294967296 + (l & 4294967295) END")
     return Accumulator((("h", BIGINT), ("l", BIGINT), ("c", BIGINT)), partials, merge, total)
 
 
 def _average(value: Expr, result: pa.DataType, source: Schema, append_only: bool) -> Accumulator | None:
-    partials = [_template(_SUM, x=value), _template(_COUNT, x=value)]
-    merge = (_template(_PLUS_SUM), _template(_PLUS_COUNT))
+    partials = [template(_SUM, x=value), template(_COUNT, x=value)]
+    merge = (template(_PLUS_SUM), template(_PLUS_COUNT))
     if pa.types.is_decimal(result):
         # Spark: avg(DECIMAL(p, s)) is DECIMAL(p + 4, s + 4), its sum DECIMAL(p + 10, s)
         total: pa.DataType = pa.decimal128(min(38, result.precision + 6), max(0, result.scale - 4))
         if result.scale == 38 or _quotient_scale(total) < result.scale + GUARD:
             return None
-        final = _template("CASE WHEN c > 0 THEN s / CAST(c AS DECIMAL(20, 0)) END")
+        final = template("CASE WHEN c > 0 THEN s / CAST(c AS DECIMAL(20, 0)) END")
         return Accumulator((("s", total), ("c", BIGINT)), tuple(partials), merge, final)
-    if _is_small_integer(value, source):
-        partials[0] = _template(_SUM, x=_wide(value))
-        final = _template("CASE WHEN c > 0 THEN CAST(s AS DOUBLE) / c END")
+    if is_small_integer(value, source):
+        partials[0] = template(_SUM, x=_wide(value))
+        final = template("CASE WHEN c > 0 THEN CAST(s AS DOUBLE) / c END")
         return Accumulator((("s", BIGINT), ("c", BIGINT)), tuple(partials), merge, final)
     if not append_only:
         return None
-    partials[0] = _template(_SUM, x=_template("CAST(x AS DOUBLE)", x=value))
-    final = _template("CASE WHEN c > 0 THEN s / c END")
+    partials[0] = template(_SUM, x=template("CAST(x AS DOUBLE)", x=value))
+    final = template("CASE WHEN c > 0 THEN s / c END")
     return Accumulator((("s", DOUBLE), ("c", BIGINT)), tuple(partials), merge, final)
 
 
-def _adds_exactly(type_: pa.DataType) -> bool:
+def adds_exactly(type_: pa.DataType) -> bool:
     """Whether `+` keeps all digits of two numbers of this type: Spark takes those beyond 38 from the end, down to six after the point."""
     return not (pa.types.is_decimal(type_) and type_.precision == 38 and type_.scale > 6)
 
@@ -203,26 +203,26 @@ def _quotient_scale(total: pa.Decimal128Type) -> int:
 
 def _wide(value: Expr) -> Expr:
     """As a BIGINT: the least INT has no negative of its own type."""
-    return _template("CAST(x AS BIGINT)", x=value)
+    return template("CAST(x AS BIGINT)", x=value)
 
 
-def _is_small_integer(value: Expr, source: Schema) -> bool:
+def is_small_integer(value: Expr, source: Schema) -> bool:
     """A column of at most 32 bits: its sums cannot overflow a BIGINT in practice."""
     found = source.find(value.name) if isinstance(value, exp.Column) else None
     return found is not None and pa.types.is_integer(found.type) and found.type.bit_width <= 32
 
 
 def _extreme(value: Expr, result: pa.DataType, function: str, choice: str) -> Accumulator:
-    merge = _template(f"{choice}(old.m, new.m)")  # least and greatest skip NULLs, and take NaN for the greatest
-    return Accumulator((("m", result),), (_template(f"{function}(x)", x=value),), (merge,), _template("m"))
+    merge = template(f"{choice}(old.m, new.m)")  # least and greatest skip NULLs, and take NaN for the greatest
+    return Accumulator((("m", result),), (template(f"{function}(x)", x=value),), (merge,), template("m"))
 
 
 def _variance(value: Expr, result: str) -> Accumulator:
-    x = _template("CAST(x AS DOUBLE)", x=value)
+    x = template("CAST(x AS DOUBLE)", x=value)
     partials = (
-        _template("count(x)", x=x),
-        _template("coalesce(avg(x), 0)", x=x),
-        _template("coalesce(var_pop(x) * count(x), 0)", x=x),
+        template("count(x)", x=x),
+        template("coalesce(avg(x), 0)", x=x),
+        template("coalesce(var_pop(x) * count(x), 0)", x=x),
     )
     count = "(coalesce(old.n, 0) + coalesce(new.n, 0))"
     apart = "(coalesce(new.mu, 0) - coalesce(old.mu, 0))"
@@ -232,18 +232,18 @@ def _variance(value: Expr, result: str) -> Accumulator:
         f" + {apart} * {apart} * coalesce(old.n, 0) * coalesce(new.n, 0) / {count} END"
     )
     columns = (("n", BIGINT), ("mu", DOUBLE), ("m2", DOUBLE))
-    merge = tuple(_template(t) for t in (f"{count}", mean, square))
-    return Accumulator(columns, partials, merge, _template(result))
+    merge = tuple(template(t) for t in (f"{count}", mean, square))
+    return Accumulator(columns, partials, merge, template(result))
 
 
 def _median(value: Expr) -> Accumulator:
     """All values of a group packed into one, so that a group is one row of state however many values it has."""
-    packed = _template("collect_list(CAST(x AS DOUBLE))", x=value)
-    merge = _template("concat(coalesce(old.v, array()), coalesce(new.v, array()))")
+    packed = template("collect_list(CAST(x AS DOUBLE))", x=value)
+    merge = template("concat(coalesce(old.v, array()), coalesce(new.v, array()))")
     lower, upper = "element_at(_s, CAST((size(_s) + 1) DIV 2 AS INT))", "element_at(_s, CAST(size(_s) DIV 2 + 1 AS INT))"
     middle = f"CASE WHEN {lower} = {upper} THEN {lower} ELSE 0.5D * {lower} + 0.5D * {upper} END"
     result = f"CASE WHEN size(v) > 0 THEN element_at(transform(array(array_sort(v)), _s -> {middle}), 1) END"
-    return Accumulator((("v", PACKED),), (packed,), (merge,), _template(result))
+    return Accumulator((("v", PACKED),), (packed,), (merge,), template(result))
 
 
 @cache
@@ -251,7 +251,7 @@ def _parsed(text: str) -> Expr:
     return parse_one(text, dialect="spark")
 
 
-def _template(text: str, **parts: Expr) -> Expr:
+def template(text: str, **parts: Expr) -> Expr:
     """A Spark expression with its column names replaced by other expressions."""
     expr = _parsed(text)
     return replace_columns(expr, {k: exp.paren(v, copy=True) for k, v in parts.items()}) if parts else expr.copy()

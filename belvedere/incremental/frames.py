@@ -1,6 +1,6 @@
 """How far the frames of window functions reach: which rows of a partition a change can touch.
 
-In: a `Window` node. Out: its `Frames`, or None where some function sees all rows before or behind its own (a rank, a growing frame).
+In: a `Window` node. Out: its `Frames`, or why there are none: some function sees rows behind its own without end, or is found by all rows.
 """
 
 from __future__ import annotations
@@ -11,11 +11,28 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.plan.arrival import unwrapped
 from belvedere.plan.monotone import interval_length
 from belvedere.plan.nodes import Expr, Window
 from belvedere.schema import Column
 
 DAY = 86_400_000_000
+
+RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
+GROWING = (
+    *RANKS,
+    exp.Count,
+    exp.CountIf,
+    exp.Sum,
+    exp.Avg,
+    exp.Min,
+    exp.Max,
+    exp.First,
+    exp.FirstValue,
+    exp.Last,
+    exp.LastValue,
+)
+"""Functions that go on from row to row where their frames begin with the partition."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +48,27 @@ class Frames:
     rows_above: int = 0
     least_below: int = 0
     least_above: int = 0
+    grows: int = 0
+    """1: a change touches all rows above it, -1: all rows below it, as frames grow that way; 0: they end both ways."""
 
 
-def frames_of(node: Window) -> Frames | None:
-    """What all functions of the node have in common, the widest reach each way."""
-    found = [_frame(i.expr, node) for i in node.items]
-    first = found[0] if found else None
-    if first is None:
-        return None
-    for other in found[1:]:
-        if other is None or (other.partition, other.order) != (first.partition, first.order):
-            return None
+def frames_of(node: Window, growing: bool = True) -> Frames | str:
+    """What all functions of the node have in common, the widest reach each way; why there is nothing in common.
+
+    `growing`: whether frames may begin with their partition.
+    """
+    found = [_frame(i.expr, node, growing) for i in node.items]
+    if not found:
+        return "no window function"
+    first = found[0]
+    for other in found:
+        if isinstance(first, str) or isinstance(other, str):
+            return other if isinstance(other, str) else str(first)
+        if (other.partition, other.order) != (first.partition, first.order) or other.grows * first.grows < 0:
+            return "its functions differ in PARTITION BY or ORDER BY"
         first = replace(
             first,
+            grows=first.grows or other.grows,
             rows_below=max(first.rows_below, other.rows_below),
             rows_above=max(first.rows_above, other.rows_above),
             least_below=max(first.least_below, other.least_below),
@@ -52,21 +77,52 @@ def frames_of(node: Window) -> Frames | None:
     return first
 
 
-def _frame(window: Expr, node: Window) -> Frames | None:
-    order = window.args.get("order") if isinstance(window, exp.Window) else None
-    partition = window.args.get("partition_by") or []
+def _frame(window: Expr, node: Window, growing: bool) -> Frames | str:
+    if not isinstance(window, exp.Window):
+        return "a function is made of several"
+    order, partition = window.args.get("order"), window.args.get("partition_by") or []
+    name = name_of(unwrapped(window.this)[0])
     first = order.expressions[0] if order is not None else None
-    if not isinstance(first, exp.Ordered) or not all(isinstance(e, exp.Column) for e in (first.this, *partition)):
-        return None
+    if not isinstance(first, exp.Ordered):
+        return f"{name} has no ORDER BY"
+    if not all(isinstance(e, exp.Column) for e in (first.this, *partition)):
+        return "PARTITION BY or ORDER BY are no columns"
     by = node.input.schema[first.this.name]
     descends = bool(first.args.get("desc"))
-    if not _is_placed(by.type) or (by.nullable and bool(first.args.get("nulls_first")) == descends):
-        return None
-    reach = _reach(window, by, len(order.expressions) if order is not None else 0)
+    if not _is_placed(by.type):
+        return "the order is not by a whole number, a date or a time"
+    if by.nullable and bool(first.args.get("nulls_first")) == descends:
+        return "NULLs stand where the greatest values stand"
+    end = end_of_growth(window) if growing else None
+    reach = (
+        (_span([end]), (0, 0)) if end is not None else _reach(window, by, len(order.expressions) if order is not None else 0)
+    )
     if reach is None:
-        return None
+        return f"the frame of {name} has no end" if not growing else f"{name} is found by all rows of its frame"
     rows, least = (r[::-1] if descends else r for r in reach)
-    return Frames(tuple(e.name for e in partition), by.name, *rows, *least)
+    grows = 0 if end is None else -1 if descends else 1
+    return Frames(tuple(e.name for e in partition), by.name, *rows, *least, grows)
+
+
+def name_of(call: Expr) -> str:
+    """What a function is called in messages."""
+    made: dict[type[Expr], str] = {exp.ArgMax: "max_by", exp.ArgMin: "min_by"}
+    return made.get(type(call)) or (call.sql_name() if isinstance(call, exp.Func) else call.key).lower()
+
+
+def end_of_growth(window: exp.Window) -> int | None:
+    """How many rows behind its own row a frame ends that begins with the partition; None for another frame or function."""
+    spec = window.args.get("spec")
+    if not isinstance(unwrapped(window.this)[0], GROWING) or window.args.get("order") is None:
+        return None
+    if spec is None or isinstance(unwrapped(window.this)[0], RANKS):
+        return 0
+    start, end = (_end(spec, n) for n in ("start", "end"))
+    if str(start[0]).upper() != "UNBOUNDED" or start[1] != "PRECEDING" or spec.args.get("exclude"):
+        return None
+    if isinstance(end[0], str) and end[0].upper() == "CURRENT ROW":
+        return 0
+    return _distance(*end, None, 1) if spec.args["kind"].upper() == "ROWS" else None
 
 
 def _is_placed(type_: pa.DataType) -> bool:

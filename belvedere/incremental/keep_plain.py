@@ -24,12 +24,14 @@ def keep_linear(builder: Builder, plan: Node, part: Part) -> Relation:
     return builder.emit(Stage(part.name, rule, rendered, slots, None, part.owner, reason), grows, part.view)
 
 
-def keep_keyed(builder: Builder, plan: Node, top: Node, partition: Partition, part: Part) -> Relation:
+def keep_keyed(builder: Builder, plan: Node, top: Node, partition: Partition, part: Part, why: str = "") -> Relation:
+    """All rows of the changed keys; `why` not less."""
     slots, operator = builder.slots(top, partition, part.owner)
     whole = replace_node(plan, top, operator)
     times = times_to_carry(whole, operator, builder.bounds_of(operator, slots)) if isinstance(operator, Join) else ()
     whole, names = carry(whole, operator, (*partition.items, *times))
     reason = "key by key: " + (", ".join(e.sql(dialect="spark") for e in partition.output) or "one group")
+    reason += f"; {why}" if why else ""
     if isinstance(top, WindowBlock):
         why = f" ({top.why_all})" if top.why_all else ""
         reason = f"all windows of the changed {', '.join(top.partition)}{why}; {top.found}"
@@ -40,10 +42,12 @@ def keep_keyed(builder: Builder, plan: Node, top: Node, partition: Partition, pa
     return relation
 
 
-def keep_whole(builder: Builder, plan: Node, top: Node, part: Part) -> Relation:
+def keep_whole(builder: Builder, plan: Node, top: Node, part: Part, more: str = "") -> Relation:
+    """All rows; `more` says why, where not every operator of the kind is kept so."""
     slots, operator = builder.slots(top, None, part.owner)
     clocked = needs_clock(top)
     why = "it reads now()" if clocked else _why_whole(top)
+    why += f"; {more}" if more and not clocked else ""
     rendered = replace_node(plan, top, operator)
     stage = Stage(part.name, Rule.WHOLE, rendered, slots, None, part.owner, why, clocked)
     return builder.emit(stage, False, part.view)
@@ -73,7 +77,7 @@ def _why_whole(node: Node) -> str:
         case Aggregate():
             return "grouping sets share no key"
         case Window():
-            return "window functions without PARTITION BY whose frames have no end"
+            return "window functions without PARTITION BY"
         case WindowBlock() if len(node.relations) > 1:
             return f"it reads several tables, not by inner joins on equal columns alone: join them in a view of its own; {node.found}"
         case WindowBlock():

@@ -108,11 +108,22 @@ def _choose(builder: Builder, plan: Node, part: Part) -> Relation:
         return joined
     if isinstance(top, WindowBlock) and options.ranges and reaches_part(builder, plan, top):
         return keep_reach(builder, plan, top, part)
-    if isinstance(top, Window) and options.ranges and (framed := keep_frames(builder, plan, top, part)) is not None:
-        return framed
+    if isinstance(top, Window):
+        return _framed(builder, plan, top, part)
     if partition is None:
         return keep_whole(builder, plan, top, part)
     return keep_keyed(builder, plan, top, partition, part)
+
+
+def _framed(builder: Builder, plan: Node, top: Window, part: Part) -> Relation:
+    """Window functions by the rows that a change reaches, else key by key, or whole."""
+    framed = keep_frames(builder, plan, top, part) if builder.options.ranges else ""
+    if isinstance(framed, Relation):
+        return framed
+    partition = partition_of(top)
+    if partition is None:
+        return keep_whole(builder, plan, top, part, framed)
+    return keep_keyed(builder, plan, top, partition, part, framed)
 
 
 def _joined(builder: Builder, plan: Node, top: Join, part: Part) -> Relation | None:

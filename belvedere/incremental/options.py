@@ -24,3 +24,5 @@ class Options:
     """Whether the rows of a private stream leave the state of WINDOW BY once their windows are final."""
     ranges: bool = True
     """Whether a change finds only those windows, and results of window functions, of a partition again that it can reach."""
+    grow: bool = True
+    """Whether window functions whose frames begin with their partition are continued behind the row before a change (with `ranges`)."""

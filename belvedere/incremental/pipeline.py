@@ -102,6 +102,8 @@ class Relation:
     """The id of the input or view that this relation is; None for an operator's own state."""
     serves: str = ""
     """The one plan that the state is good for, as text, where rows leave that another plan would need (WINDOWS)."""
+    silent: tuple[str, ...] = ()
+    """Columns for the engine alone: a row in which only these differ has not changed for anybody."""
     spans: tuple[tuple[str, ...], ...] = ()
     """Access paths with a column (or two, for the values of the first) by which the rows of a key are looked up in part, in its order."""
 
@@ -149,6 +151,21 @@ class Accumulator:
 
 
 @dataclass(frozen=True)
+class Following:
+    """How a stage goes on behind a stored row of its output, for window functions whose frames grow.
+
+    `plan` computes the output for rows that have the columns of `last` beside them; each of these is a column of the output at the row
+    before, which is the one of its `partition` with the greatest `number` among those of the nearest `order`.
+    """
+
+    plan: Node
+    order: str
+    number: str
+    partition: tuple[str, ...]
+    last: tuple[tuple[str, Column], ...]
+
+
+@dataclass(frozen=True)
 class Stage:
     """One step of an epoch: computes the change of `output` from the changes of its slots' relations."""
 
@@ -181,6 +198,8 @@ class Stage:
     """When rows leave the state of windows (WINDOWS)."""
     frames: Frames | None = None
     """Which rows of a key a change can reach (KEYED, for window functions)."""
+    following: Following | None = None
+    """How rows from a change on are computed from the row before them (with `frames`)."""
     reach: Reach | None = None
     """Which rows of a key a change can reach (KEYED, for WINDOW BY); None where all of them are computed again."""
 

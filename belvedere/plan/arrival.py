@@ -53,12 +53,16 @@ def _over(expr: Expr, names: Sequence[str], type_: pa.DataType, places: dict[Exp
     window = expr.copy()
     if not isinstance(window, exp.Window):
         return window
-    call, order, spec = _unwrapped(window.this)[0], window.args.get("order"), window.args.get("spec")
+    (call, _, skips), order, spec = unwrapped(window.this), window.args.get("order"), window.args.get("spec")
     if isinstance(call, PEERS):
         return window
+    if window.this is call and isinstance(call, FIRST) and not skips and order is not None and spec is None:
+        # its frame begins with the partition, so it is the first row's in every frame that does
+        spec = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
+        window.set("spec", spec)
     by_rows = spec is not None and spec.args["kind"].upper() == "ROWS"
     if isinstance(call, BY_ROW) or by_rows:
-        window.set("order", _with_ties(order, names))
+        window.set("order", with_ties(order, names))
         if isinstance(call, BY_ROW):
             return window
     if by_rows and isinstance(call, BY_PLACE):
@@ -74,7 +78,7 @@ def _place(window: exp.Window, names: Sequence[str], places: dict[Expr, Item], s
     number = exp.Window(
         this=exp.RowNumber(),
         partition_by=[e.copy() for e in window.args.get("partition_by") or ()],
-        order=_with_ties(window.args["order"], names),
+        order=with_ties(window.args["order"], names),
         over="OVER",
     )
     if number not in places:
@@ -83,7 +87,7 @@ def _place(window: exp.Window, names: Sequence[str], places: dict[Expr, Item], s
     return places[number].name
 
 
-def _with_ties(order: exp.Order | None, names: Sequence[str]) -> exp.Order:
+def with_ties(order: exp.Order | None, names: Sequence[str]) -> exp.Order:
     """The order and the tie columns, in the direction of its last key."""
     keys = [] if order is None else [k.copy() for k in order.expressions]
     descends = bool(keys) and bool(keys[-1].args.get("desc"))
@@ -95,7 +99,7 @@ def _with_ties(order: exp.Order | None, names: Sequence[str]) -> exp.Order:
 def _settled(expr: Expr, ties: Sequence[Expr], type_: pa.DataType) -> Expr:
     """An aggregate, perhaps with FILTER, IGNORE NULLS and OVER, that gives one answer however its rows come."""
     window = expr if isinstance(expr, exp.Window) else None
-    call, condition, skips = _unwrapped(expr.this if window is not None else expr)
+    call, condition, skips = unwrapped(expr.this if window is not None else expr)
     value = call.this
     made = call.copy()
 
@@ -153,7 +157,7 @@ def _joined(call: exp.GroupConcat, ties: Sequence[Expr], asked: Callable[..., Ex
     return exp.Case(ifs=[exp.If(this=some, true=joined)])
 
 
-def _unwrapped(expr: Expr) -> tuple[Expr, Expr | None, bool]:
+def unwrapped(expr: Expr) -> tuple[Expr, Expr | None, bool]:
     """The call itself, the condition of its FILTER, and whether it skips NULLs."""
     condition, skips = None, False
     while isinstance(expr, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):

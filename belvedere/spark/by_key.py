@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from belvedere.schema import KEY
 from belvedere.spark.exchange import Rows, combined, keys_of
 from belvedere.spark.frame_reach import frames_around
-from belvedere.spark.prepare import PreparedStage
+from belvedere.spark.prepare import FOLLOWING, PreparedStage
 from belvedere.spark.spans import TooMuch
 from belvedere.spark.stages import Context, collect_rows, limits_of, prefers_whole, put_windows, run_keyed, run_whole
 from belvedere.spark.window_ends import forget_ends
@@ -38,9 +38,10 @@ def run_by_key(prepared: PreparedStage, context: Context) -> Rows | None:
         forget_ends(prepared, context, None if path is None else keys_of([(delta, path)]))
         return run_keyed(prepared, context)
     rows, keys = found
-    context.exchange.put(prepared.view(prepared.slots[0][0], "rows"), Rows(rows))
+    goes_on = stage.following is not None
+    context.exchange.put(prepared.view(prepared.slots[0][0], FOLLOWING if goes_on else "rows"), Rows(rows))
     put_windows(prepared, context, rows.num_rows)
-    results = collect_rows(prepared, context, prepared.sql[0])
+    results = collect_rows(prepared, context, prepared.sql[int(goes_on)])
     wanted = combined(pc.unique(pa.chunked_array([*keys, combined(delta.table[KEY])], pa.string())))
     again = results.where(lambda b: pc.is_in(b.column(KEY), value_set=wanted))
     return context.replace(stage.output, KEY, wanted, again)
@@ -51,7 +52,7 @@ def _around(prepared: PreparedStage, context: Context, delta: pa.Table) -> tuple
     stage = prepared.stage
     try:
         if stage.frames is not None:
-            return frames_around(prepared, context, delta, stage.frames)
+            return frames_around(prepared, context, delta)
         return None if stage.reach is None else windows_around(prepared, context, delta, stage.reach)
     except TooMuch:
         return None

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from belvedere.incremental.pipeline import Relation
 from belvedere.schema import WEIGHT
 from belvedere.spark.exchange import Exchange, Rows
-from belvedere.spark.prepare import PreparedStage
+from belvedere.spark.prepare import FOLLOWING, PreparedStage
 
 MOST = 100_000
 """Among more rows than these none is looked for."""
@@ -40,7 +40,7 @@ def describe_failing_row(prepared: PreparedStage, exchange: Exchange) -> str | N
 
 def _views(prepared: PreparedStage, exchange: Exchange, sql: str) -> Iterator[tuple[Relation, str]]:
     """The views of slots in the query, those of changes first."""
-    for kind in ("delta", "rows"):
+    for kind in ("delta", "rows", FOLLOWING):
         for slot, relation in prepared.slots:
             name = prepared.view(slot, kind)
             if f"`{exchange.view_name(name)}`" in sql:

@@ -26,6 +26,8 @@ from belvedere.spark.windows import Windows, split_windows
 from belvedere.store.protocol import StoredTable
 
 NEW, PLACE = "_new", "_row"
+FOLLOWING = "following"
+"""The kind of view with rows that go on behind a stored result, which has its accumulators beside them."""
 KEY_COLUMN = Column(KEY, pa.string(), nullable=False, hidden=True)
 
 
@@ -50,7 +52,9 @@ class PreparedStage:
 def stored_table(relation: Relation, indexes: tuple[tuple[str, ...], ...] = (), meaning: str = "") -> StoredTable:
     """How a relation is stored."""
     indexes = (*indexes, *relation.spans)
-    return StoredTable(relation.name, relation.schema, relation.stored_paths, relation.ranges, indexes, meaning)
+    return StoredTable(
+        relation.name, relation.schema, relation.stored_paths, relation.ranges, indexes, meaning, relation.silent
+    )
 
 
 def prepare(pipeline: Pipeline, qualify: Callable[[str], str]) -> tuple[PreparedStage, ...]:
@@ -111,6 +115,8 @@ def _prepare(number: int, stage: Stage, relations: Mapping[str, Relation], quali
         case _:
             plan, windows = split_windows(stage.plan, lambda scan: qualify(view_name(number, scan, "rows")), clock)
             sql = (text(plan, dict.fromkeys((*names, *(w.name for w in windows)), "rows")),)
+            if stage.following is not None:
+                sql = (*sql, text(stage.following.plan, dict.fromkeys(names, FOLLOWING)))
     state = relations[stage.state] if stage.state is not None else None
     return PreparedStage(number, stage, output, sql, slots, state, windows)
 

@@ -6,7 +6,8 @@ form: NULL equals NULL, NaN equals NaN, 0.0 equals -0.0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,18 +40,26 @@ def difference(old: pa.Table, new: pa.Table) -> Difference:
     there = places.filter(kept)
     gone = old.filter(pc.invert(pc.is_in(_one(old[KEY]), value_set=_one(new[KEY]))))
     before = old.take(there)
-    changed, columns = _differing(before, here)
+    changed, columns = _differing(before, here, before.column_names)
     return Difference(gone, before.filter(changed), here.filter(changed), fresh, columns)
+
+
+def heard(found: Difference, silent: frozenset[str]) -> Difference:
+    """Without the rows that differ in silent columns alone."""
+    if silent.isdisjoint(found.columns):
+        return found
+    changed, _ = _differing(found.before, found.after, [n for n in found.columns if n not in silent])
+    return replace(found, before=found.before.filter(changed), after=found.after.filter(changed))
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _differing(before: pa.Table, after: pa.Table) -> tuple[pa.Array, tuple[str, ...]]:
-    """Which rows differ, and in which columns any does."""
+def _differing(before: pa.Table, after: pa.Table, names: Sequence[str]) -> tuple[pa.Array, tuple[str, ...]]:
+    """Which rows differ in some of these columns, and in which any does."""
     result, columns = pa.repeat(pa.scalar(False), len(before)), []
-    for name in before.column_names:
+    for name in names:
         found = _differ(_one(before[name]), _one(after[name]))
         if pc.any(found).as_py():
             result = pc.or_(result, found)

@@ -48,6 +48,11 @@ class Layout:
         return tuple(stored_name(f.name) for f in self.arrow)
 
     @cached_property
+    def silent(self) -> frozenset[str]:
+        """The stored names of the columns for the engine alone."""
+        return frozenset(stored_name(n) for n in self.table.silent)
+
+    @cached_property
     def quoted(self) -> tuple[str, ...]:
         return tuple(quoted(c) for c in self.columns)
 

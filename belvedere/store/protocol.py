@@ -48,6 +48,8 @@ class StoredTable:
     indexes: tuple[tuple[str, ...], ...] = ()
     meaning: str = ""
     """A fingerprint of the plan behind the table: another meaning under the same name is another table. Part 3 names final times."""
+    silent: tuple[str, ...] = ()
+    """Columns for the engine alone: a row in which only these differ is written, and is no part of a delta."""
 
     @property
     def final(self) -> str:

@@ -33,6 +33,7 @@ def table_to_text(table: StoredTable) -> str:
         "ranges": table.ranges,
         "indexes": table.indexes,
         "meaning": table.meaning,
+        "silent": table.silent,
     }
     return json.dumps(content, ensure_ascii=True)
 
@@ -45,7 +46,9 @@ def table_from_text(text: str) -> StoredTable:
     key = None if content["key"] is None else tuple(content["key"])
     indexes = tuple(tuple(i) for i in content["indexes"])
     schema = Schema(columns, key)
-    return StoredTable(content["name"], schema, tuple(content["paths"]), tuple(content["ranges"]), indexes, content["meaning"])
+    silent = tuple(content.get("silent", ()))
+    ranges, paths = tuple(content["ranges"]), tuple(content["paths"])
+    return StoredTable(content["name"], schema, paths, ranges, indexes, content["meaning"], silent)
 
 
 def same_meaning(stored: StoredTable, wanted: StoredTable) -> bool:

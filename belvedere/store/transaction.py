@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from belvedere.errors import BelvedereError, fail
 from belvedere.schema import KEY, WEIGHT
 from belvedere.store.codec import scalar
-from belvedere.store.difference import Difference, difference
+from belvedere.store.difference import Difference, difference, heard
 from belvedere.store.identifiers import identifier
 from belvedere.store.layout import Layout, flat_batches
 from belvedere.store.pieces import in_pieces
@@ -137,7 +137,7 @@ class EpochTransaction:
                 self._require_distinct(layout, new)
                 found = difference(self._with_strangers(layout, by, old, new), new)
                 self._write(layout, found)
-                return self._weighted(layout, self._delta(found))
+                return self._weighted(layout, self._delta(found, layout))
         rest = pieces if following is None else chain((following,), pieces)
         self._reading = _Reading(self._replace_in_pieces(layout, by, keys, chain((new,), rest)), changes=True)
         return self._weighted(layout, self._reading)
@@ -230,7 +230,7 @@ class EpochTransaction:
             old = pa.Table.from_batches(self._session.select(layout, KEY, own), layout.flat) if len(own) else new
             found = difference(old, new)
             self._write(layout, found)
-            yield from self._delta(found)
+            yield from self._delta(found, layout)
         asked = by if keys is not None else None
         yield from ((batch, -1) for batch in self._session.select_unseen(layout, asked))
         self._session.delete_unseen(layout, asked)
@@ -251,7 +251,8 @@ class EpochTransaction:
         if found.fresh.num_rows:
             self._session.insert(layout, found.fresh.to_batches())
 
-    def _delta(self, found: Difference) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def _delta(self, found: Difference, layout: Layout) -> Iterator[tuple[pa.RecordBatch, int]]:
+        found = heard(found, layout.silent)
         parts = ((found.gone, -1), (found.before, -1), (found.after, 1), (found.fresh, 1))
         return ((b, weight) for rows, weight in parts for b in rows.to_batches(max_chunksize=CHUNK))
 

@@ -25,7 +25,8 @@ def frames(*functions: str) -> Any:
     compiled = compile_script(f"{TABLE}V := SELECT k, {items} FROM T;")
     assert compiled.ok, compiled.diagnostics
     found = next(n for n in compiled.catalog.views["V"].plan.walk() if isinstance(n, Window))
-    return frames_of(found)
+    reach = frames_of(found, growing=False)
+    return None if isinstance(reach, str) else reach
 
 
 @pytest.mark.parametrize(
