@@ -24,6 +24,7 @@ from belvedere.lang.window_by_ranges import moves_on
 BLOCKS = "in blocks, by as many tasks as there are cores"
 EXCHANGE = "in blocks that tell each other where their windows end"
 PLAIN = f"{EXCHANGE}, if END compares numbers, times and truth values; else by one task, by the interpreter"
+RUNNING = "in blocks that tell each other what their rows add up to"
 FAR = "its windows may reach from anywhere before their labels to anywhere behind them"
 WHOLE = frozenset({"MEDIAN", "PERCENTILE"})
 
@@ -35,10 +36,12 @@ def long_partition(block: Block, item: Item) -> str:
     reason = one_task_because(window, item)
     if reason is None:
         return BLOCKS
-    if window.label is not None:
+    if window.label is not None and not runs(window, item):
         return f"by one task, {reason}"
     if wants_whole_windows(block):
         return f"by one task, {reason}, and medians, distinct values and arrays need all of a window's rows at once"
+    if window.label is not None:
+        return RUNNING
     unknown = window.end is not None and not window.end.unbounded and classify(window, "end", item) is None
     return PLAIN if unknown else EXCHANGE
 
@@ -133,6 +136,23 @@ def frame_closing(
             for c in end.conjunctions[n].compares
         )
     )
+
+
+def runs(window: WindowBy, item: Item) -> bool:
+    """Whether windows run from the partition's first tuple to an END near their labels; tuples have order keys."""
+    if window.label is None or not window.start.unbounded or window.end is None or window.end.unbounded:
+        return False
+    return bool(running_end(window, item, classify(window, "end", item)))
+
+
+def running_end(window: WindowBy, item: Item, end: Search | None, nullable: bool = False) -> tuple[int, ...]:
+    """LABEL with START UNBOUNDED: as `closing_of`, where all alternatives of END count from the label and so move on with it."""
+    if window.tumbling or not window.start.unbounded or end is None:
+        return ()
+    found = closing_of(end, window, item, nullable)
+    every = [c.compares for c in end.conjunctions]
+    near = all(compares and all(x.operator != "=" or _constant(x) >= 0 for x in compares) for compares in every)
+    return found if len(found) == len(every) and near else ()
 
 
 def _constant(compare: Compare) -> float:

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from belvedere.lang.window_by_blocks import BLOCKS, EXCHANGE, PLAIN
+from belvedere.lang.window_by_blocks import BLOCKS, EXCHANGE, PLAIN, RUNNING
 from belvedere.spark.window_by.kernel import compute_windows
+from belvedere.spark.window_by.margins import Ends, Margin
 from belvedere.spark.window_by.plan import WindowPlan
 from belvedere.spark.window_by.specs import Length, Nth
 from belvedere.spark.window_by.sql_values import Untranslatable
@@ -24,6 +25,9 @@ from tests.window_by.test_blocks import said, same, sequences
 from tests.window_by.without_spark import plan_of, prepared
 
 exchange = pytest.importorskip("belvedere.spark.window_by.exchange")
+heads = pytest.importorskip("belvedere.spark.window_by.running")
+blocks = pytest.importorskip("belvedere.spark.window_by.blocks")
+cuts = pytest.importorskip("belvedere.spark.window_by.cuts")
 Row = dict[str, Any]
 SELECT = (
     "w[0].id AS head, LEN(w) AS n, ARRAY_COUNT(w[*].v) AS some, STRICT_COUNT(w[*].v) AS all_of, ARRAY_SUM(w[*].v) AS total, "
@@ -61,6 +65,94 @@ def framings(draw: st.DrawFn) -> Framing:
     return Framing(tumbling, None, start, end, only=draw(st.booleans()))
 
 
+@st.composite
+def running(draw: st.DrawFn) -> Framing:
+    """LABEL with START UNBOUNDED and an END that moves on with the label."""
+    ahead, operator = draw(st.integers(0, 5)), draw(st.sampled_from([">", ">="]))
+    apart: Tree = ("sub", ("field", "end", draw(st.sampled_from(["item", "next"])), "o"), ("field", "label", "item", "o"))
+    exact: Tree = ("compare", "=", ("sub", ("pos", "end"), ("pos", "label")), ("const", ahead))
+    end: Tree = draw(
+        st.sampled_from(
+            [
+                exact,
+                ("compare", operator, ("sub", ("pos", "end"), ("pos", "label")), ("const", ahead)),
+                ("compare", operator, apart, ("const", ahead)),
+                ("compare", operator, ("field", "label", "item", "o"), ("field", "end", "item", "o")),
+                (
+                    "compare",
+                    operator,
+                    ("field", "end", "item", "o"),
+                    ("sub", ("field", "label", "item", "o"), ("const", ahead)),
+                ),
+            ]
+        )
+    )
+    local: Tree = ("compare", ">", ("field", "end", "item", "v"), ("const", draw(st.integers(0, 3))))
+    end = draw(st.sampled_from([end, end, ("and", end, local), ("or", exact, end), draw(conditions("end", ("label",)))]))
+    return Framing(False, draw(conditions("label", ())), "unbounded", end, draw(st.booleans()))
+
+
+def by_heads(table: pa.Table, plan: WindowPlan, places: list[int], nullable: bool) -> pa.Table | None:
+    """The windows that run from the first row, by blocks cut at `places`; margins begin with one row and grow. None where a label behind
+    a cut has its END before it."""
+    spec, rows = replace(plan.spec, ordered=False), table.num_rows
+    near, ends = exchange.neighbours(spec), Ends(plan.running(nullable))
+    margins = []
+    for place in places:
+        width = 1
+        while True:
+            low, high = max(place - width, 0), min(place + width, rows)
+            margin = Margin(table.slice(low, high - low), place - low, low, low == 0, high == rows)
+            if heads.running_begin(margin, spec, ends, near) is not None:
+                break
+            if margin.first and margin.last:
+                return None
+            width *= 2
+        margins.append(margin)
+    begins = (0, *places, rows)
+    own = [table.slice(a, b - a) for a, b in pairwise(begins)]
+    told = pickle.loads(pickle.dumps(heads.heads_of(spec, [heads.head_of(o, spec) for o in own])))
+    found = cuts.Cuts((), begins, tuple(margins), tuple(m.cut for m in margins))
+    parts = [blocks.windows_of_block(o, n, found, spec, told) for n, o in enumerate(own)]
+    return pa.concat_tables(p.cast(parts[0].schema) for p in parts)
+
+
+@given(sequences(), running(), st.booleans(), st.data())
+@settings(max_examples=200, deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
+def test_running_windows_by_blocks_are_those_of_the_whole(
+    rows: list[Row], framing: Framing, descending: bool, data: st.DataObject
+) -> None:
+    try:
+        text = text_with(framing, descending)
+        plan = plan_of(text)
+    except Untranslatable:
+        return
+    nullable = any(r["o"] is None for r in rows)
+    assert (said(text) == RUNNING) == bool(plan.running(nullable=False))
+    if not plan.running(nullable):
+        event("not cut")
+        return
+    table = prepared(plan, rows)
+    whole = compute_windows(table, replace(plan.spec, ordered=False))
+    least = max(o.index for o in plan.spec.outputs if isinstance(o, Nth)) + 1  # rows of the first block
+    if len(rows) <= least:
+        return
+    places = sorted(data.draw(st.sets(st.integers(least, len(rows) - 1), max_size=5)))
+    found = by_heads(table, plan, places, nullable)
+    event("not cut there" if found is None else "cut")
+    if found is None:
+        return
+    assert same(found, whole)
+    assert said_bounds(found, plan) == naive(in_order(rows, descending), framing)
+
+
+def said_bounds(found: pa.Table, plan: WindowPlan) -> list[tuple[int, int]]:
+    """The first tuple's id and LEN of each window, from the kernels' output."""
+    head = next(o.output for o in plan.spec.outputs if isinstance(o, Nth) and o.index == 0)
+    length = next(o.output for o in plan.spec.outputs if isinstance(o, Length))
+    return list(zip(found[head].to_pylist(), found[length].to_pylist(), strict=True))
+
+
 def by_exchange(table: pa.Table, plan: WindowPlan, places: list[int]) -> pa.Table:
     """The windows of a sorted sequence cut at `places`; what is exchanged goes through bytes."""
     spec, rows = replace(plan.spec, ordered=False), table.num_rows
@@ -85,6 +177,8 @@ def text_with(framing: Framing, descending: bool) -> str:
     more = []
     if framing.start != "unbounded":
         more = ["s.id AS sid", "sat", "sp.v AS before", "sn.v AS behind"]
+    if framing.label is not None:
+        more += ["l.id AS lid", "lat", "ln.v AS lbehind"]
     if framing.end != "unbounded":
         more += ["e.id AS eid", "eat", "ep.v AS ebefore", "en.v AS ebehind", "en IS MISSING AS final", "e IS MISSING AS open"]
     return f"{head} SELECT {', '.join([SELECT, *more])}"
@@ -125,7 +219,4 @@ def test_blocks_that_exchange_give_the_windows_of_the_whole(
     found = by_exchange(table, plan, places)
     event(f"{'tumbling' if framing.tumbling else 'sliding'}")
     assert same(found, compute_windows(table, replace(plan.spec, ordered=False)))
-    head = next(o.output for o in plan.spec.outputs if isinstance(o, Nth) and o.index == 0)
-    length = next(o.output for o in plan.spec.outputs if isinstance(o, Length))
-    bounds = list(zip(found[head].to_pylist(), found[length].to_pylist(), strict=True))
-    assert bounds == naive(in_order(rows, descending), framing)
+    assert said_bounds(found, plan) == naive(in_order(rows, descending), framing)

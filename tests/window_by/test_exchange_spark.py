@@ -25,6 +25,28 @@ FRAMED = {
 }
 
 
+RUNNING = {
+    "growing": "ORDER BY r.o TYPE SLIDING LABEL AS s WHEN s.v < 60 START UNBOUNDED END AS e WHEN e.o >= s.o",
+    "further": "ORDER BY r.name DESC TYPE SLIDING LABEL AS s AT sp START UNBOUNDED ONLY END AT ep WHEN ep - sp = 3",
+    "days": "ORDER BY r.day, r.o TYPE SLIDING LABEL AS s WHEN s.v > 70 START UNBOUNDED END AS e WHEN e.day > s.day AND e.v > 10",
+}
+
+
+@pytest.mark.parametrize(("number", "name"), list(enumerate(RUNNING)))
+def test_running_values_of_one_partition_in_blocks(spark: Any, monkeypatch: pytest.MonkeyPatch, number: int, name: str) -> None:
+    from belvedere.spark.window_by import giant
+    from belvedere.spark.window_by.run import run_window_query
+
+    found: list[Any] = []
+    added_up = giant.added_up
+    monkeypatch.setattr(giant, "added_up", lambda *given: found.append(added_up(*given)) or found[-1])
+    text = f"FROM t AS r WHERE r.o IS NOT NULL WINDOW BY w {KEYS[number % 3]}{RUNNING[name]}{SELECT} 0 AS z"
+    whole = run_window_query(spark, text, {"t": rows(spark)}, blocks=1).collect()
+    assert run_window_query(spark, text, {"t": rows(spark)}, blocks=4).collect() == whole, text
+    assert len(whole) > 500
+    assert found[0] is not None
+
+
 @pytest.mark.parametrize(("number", "name"), list(enumerate(FRAMED)))
 def test_one_partition_in_blocks_that_exchange(spark: Any, monkeypatch: pytest.MonkeyPatch, number: int, name: str) -> None:
     from belvedere.spark.window_by import giant

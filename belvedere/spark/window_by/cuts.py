@@ -227,6 +227,8 @@ def cut(
         for n, margin in _margins(frame, lead, sort, marks, zones, begins).items():
             begin = enough(margin)
             if begin is None:
+                if margin.first and margin.last:
+                    return None
                 wanted[n] = (wanted[n][0] * (1 if margin.first else GROWTH), wanted[n][1] * (1 if margin.last else GROWTH))
                 continue
             del wanted[n]

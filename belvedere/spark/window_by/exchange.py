@@ -58,11 +58,12 @@ class Exchange:
 
 def can_exchange(spec: KernelSpec) -> bool:
     """Whether blocks can find their windows with the others' answers."""
-    if spec.label is not None or spec.end is None:
-        return False
-    if any(isinstance(o, Members) or (isinstance(o, Aggregate) and o.function in WHOLE) for o in spec.outputs):
-        return False
-    return spec.end.unbounded or spec.end.search is not None or spec.end.scan is not None
+    return spec.label is None and spec.end is not None and in_parts(spec)
+
+
+def in_parts(spec: KernelSpec) -> bool:
+    """Whether all that is asked of a window can be computed of its parts."""
+    return not any(isinstance(o, Members) or (isinstance(o, Aggregate) and o.function in WHOLE) for o in spec.outputs)
 
 
 def neighbours(spec: KernelSpec) -> int:

@@ -17,7 +17,8 @@ from belvedere.spark.window_by.cuts import Cuts, Lead, in_order_of_blocks
 from belvedere.spark.window_by.exchange import Answer, Block, Exchange, exchange_plan, neighbours
 from belvedere.spark.window_by.pending import Pending
 from belvedere.spark.window_by.relation import fresh
-from belvedere.spark.window_by.specs import KernelSpec
+from belvedere.spark.window_by.running import Heads, head_of, heads_of
+from belvedere.spark.window_by.specs import KernelSpec, Nth
 
 MOST_PENDING = 100_000
 """Windows of a sequence that do not end in their block and that END can tell apart: with more, one task is as fast."""
@@ -39,6 +40,16 @@ def exchanged(frame: DataFrame, spec: KernelSpec, lead: Lead, sort: Sequence[Any
         return exchange_plan(spec, cuts.begins, pending, _asked(rows, column, count, answer))
     finally:
         rows.unpersist()
+
+
+def added_up(frame: DataFrame, spec: KernelSpec, lead: Lead, sort: Sequence[Any], cuts: Cuts) -> Heads | None:
+    """What the rows before each block add up to; None where `w[n]` lies behind the first block."""
+    column, count = fresh("block"), len(cuts.marks) + 1
+    if max((o.index for o in spec.outputs if isinstance(o, Nth)), default=-1) >= cuts.begins[1]:
+        return None
+    rows = in_order_of_blocks(frame, lead, sort, cuts, column)
+    found = _asked(rows, column, count, lambda own, number: head_of(own, spec))
+    return heads_of(spec, found) if len(found) == count else None
 
 
 def block_of_cuts(own: pa.Table, number: int, cuts: Cuts, spec: KernelSpec) -> Block:

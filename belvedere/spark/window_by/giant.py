@@ -25,12 +25,13 @@ from belvedere.spark.window_by.cuts import (
     lead_of,
     sampled,
 )
-from belvedere.spark.window_by.exchange import Exchange, can_exchange, neighbours
-from belvedere.spark.window_by.exchange_jobs import exchanged
+from belvedere.spark.window_by.exchange import Exchange, can_exchange, in_parts, neighbours
+from belvedere.spark.window_by.exchange_jobs import added_up, exchanged
 from belvedere.spark.window_by.margins import Ends, Margin, begin_of, can_cut, counts_rows
 from belvedere.spark.window_by.native_windows import distance
 from belvedere.spark.window_by.plan import WindowPlan
 from belvedere.spark.window_by.relation import arrow_schema, sort_columns
+from belvedere.spark.window_by.running import Heads, running_begin
 from belvedere.spark.window_by.specs import KernelSpec
 
 NATIVE_CORES = 4
@@ -46,7 +47,7 @@ class Cut:
     giant: Giant
     lead: Lead
     cuts: Cuts
-    told: Exchange | None = None
+    told: Exchange | Heads | None = None
 
 
 def cut_giant(
@@ -58,7 +59,7 @@ def cut_giant(
     """
     lead = lead_of(plan.sort, arrow_schema(frame))
     ends = Ends(plan.closing(nullable=False), window_length(spec))
-    exchanges = can_exchange(spec)
+    exchanges = can_exchange(spec) or (bool(plan.running(nullable=False)) and in_parts(spec))
     if lead is None or not (can_cut(spec, ends) or exchanges) or not can_read_again(frame):
         return None
     forced = blocks is not None
@@ -75,8 +76,10 @@ def cut_giant(
     if giant is None:
         return None
     own = frame.where(is_in(spec.keys, giant)) if spec.keys else frame
-    if plan.closing(nullable=True) != ends.closing and own.where(lead.column.isNull()).limit(1).count():
+    nullable = (plan.closing(nullable=True), plan.running(nullable=True)) != (ends.closing, plan.running(nullable=False))
+    if nullable and own.where(lead.column.isNull()).limit(1).count():
         ends = Ends(plan.closing(nullable=True), ends.length)  # tuples without an order key have no end by it
+        exchanges &= spec.label is None or bool(plan.running(nullable=True))
     found = None
     if can_cut(spec, ends):
         found = _with_margins(own, plan, spec, Division(giant, lead, blocks), ends, free=forced and not exchanges)
@@ -110,14 +113,18 @@ def _with_exchange(own: DataFrame, plan: WindowPlan, spec: KernelSpec, division:
     near = neighbours(spec)
 
     def enough(margin: Margin) -> int | None:
+        if spec.label is not None:
+            return running_begin(margin, spec, Ends(plan.running(nullable=False)), near)
         before = margin.first or margin.cut >= near
         return 0 if before and (margin.last or margin.table.num_rows - margin.cut >= near) else None
 
     giant, lead, blocks = division
     sort = sort_columns(plan.sort)
-    cuts = cut(own, lead, sort, giant, blocks, enough, counted=True, free=True)
-    told = None if cuts is None else exchanged(own, spec, lead, sort, cuts)
-    return None if cuts is None or told is None else Cut(giant, lead, cuts, told)
+    cuts = cut(own, lead, sort, giant, blocks, enough, counted=True, free=spec.label is None)
+    if cuts is None:
+        return None
+    told = exchanged(own, spec, lead, sort, cuts) if spec.label is None else added_up(own, spec, lead, sort, cuts)
+    return None if told is None else Cut(giant, lead, cuts, told)
 
 
 def window_length(spec: KernelSpec) -> int | None:

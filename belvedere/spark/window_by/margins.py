@@ -86,7 +86,7 @@ def begin_of(margin: Margin, spec: KernelSpec, ends: Ends) -> int | None:
     if not margin.first and margin.cut < 2:  # the last row before the cut, and the one before that
         return None
     rows = Rows(margin.table, (), margin.position)
-    if not margin.last and margin.cut and not _settled(margin, rows, spec, ends):
+    if not margin.last and margin.cut and not is_settled(margin, rows, spec, ends):
         return None
     if spec.label is not None:
         return _labelled(margin, rows, spec)
@@ -95,7 +95,7 @@ def begin_of(margin: Margin, spec: KernelSpec, ends: Ends) -> int | None:
     return _resumed(margin, rows, spec, ends)
 
 
-def _settled(margin: Margin, rows: Rows, spec: KernelSpec, ends: Ends) -> bool:
+def is_settled(margin: Margin, rows: Rows, spec: KernelSpec, ends: Ends) -> bool:
     """Whether all windows that start before the cut end within the margin."""
     if spec.end is None:
         following = rows.mask(spec.start.local)[margin.cut : rows.count - 1]
