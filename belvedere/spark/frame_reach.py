@@ -44,10 +44,16 @@ def frames_around(prepared: PreparedStage, context: Context, delta: pa.Table) ->
         assert prepared.stage.path is not None
         results = Spans(context, prepared.output, prepared.stage.path, following.order)
         behind = [_behind(spans, results, frames, following, c) for c in changes]
-        if not any(before is not None for _, _, before in behind):
+        if not any(before is not None for _, _, before in behind) or _is_most(context, relation.name, behind):
             return None
         found = [(beside(rows, before, following), keys) for rows, keys, before in behind]
     return pa.concat_tables([rows for rows, _ in found]), [keys for _, keys in found]
+
+
+def _is_most(context: Context, relation: str, behind: Sequence[tuple[pa.Table, pa.Array, pa.Table | None]]) -> bool:
+    """Whether so many rows follow the changes that to replace whole partitions is cheaper than so many rows by their keys."""
+    costs, rows = context.costs, sum(r.num_rows for r, _, _ in behind)
+    return costs.counted and costs.is_most([rows], [relation], context.transaction.count, crossed=False)
 
 
 def around(spans: Spans, f: Frames, change: Change) -> tuple[pa.Table, pa.Array]:

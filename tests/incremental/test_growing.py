@@ -12,8 +12,11 @@ from belvedere import Workbench
 from belvedere.compiler import compile_script
 from belvedere.incremental import Options, maintain
 from belvedere.incremental.pipeline import Stage
-from belvedere.spark import frame_reach
+from belvedere.spark import by_key, frame_reach
+from belvedere.spark.exchange import Rows
+from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.spans import Spans
+from belvedere.spark.stages import Context, run_keyed
 from tests.incremental.batch_answers import are_batch_answers
 
 TABLE = """CREATE TABLE T (k INT, g INT, n INT, t TIMESTAMP, s STRING, x INT, b BIGINT, d DOUBLE, c DECIMAL(12, 2), y DECIMAL(38, 10),
@@ -198,6 +201,20 @@ def test_rows_at_the_end_read_few_rows(spark: Any, monkeypatch: pytest.MonkeyPat
     assert read == [1, 11]
     assert sum(w for _, w in wb.changes("V")) == -1
     are_batch_answers(wb, ["V"], 2)
+    keyed: list[str] = []
+
+    def key_by_key(prepared: PreparedStage, context: Context) -> Rows | None:
+        keyed.append(prepared.stage.owner)
+        return run_keyed(prepared, context)
+
+    monkeypatch.setattr(by_key, "run_keyed", key_by_key)
+    wb.insert("T", [{"k": 1_900, "x": 7}])
+    wb.step()
+    assert keyed == []
+    wb.insert("T", [{"k": 5, "x": 7}])  # nearly all rows follow it
+    wb.step()
+    assert keyed == ["V"]
+    are_batch_answers(wb, ["V"], 4)
     wb.close()
 
 
