@@ -56,7 +56,9 @@ def ranges_of(block: Block, source: Node, row: Type, partition: tuple[str, ...])
             if found.before
             else found
         )
-    return replace(found, closing=tuple(_closing(window, item_of(block, window, row), column)))
+    closing = tuple(_closing(window, item_of(block, window, row), column))
+    # an end whose order key is NULL looks like none
+    return replace(found, closing=closing, pairs=not closing and window.only and roles <= {"item"} and not column.nullable)
 
 
 def _reaches_far(window: WindowBy) -> str:

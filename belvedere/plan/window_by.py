@@ -48,6 +48,8 @@ class Ranges:
     """Whether ORDER BY's first key falls from tuple to tuple."""
     filtered: bool = False
     """Whether WHERE leaves rows out, so that the row beside a tuple is not the tuple beside it."""
+    pairs: bool = False
+    """Whether windows without an end are dropped, and whether one ends at a tuple depends on the two tuples alone (`by_ends`)."""
 
     @property
     def by_ends(self) -> bool:

@@ -25,16 +25,22 @@ from belvedere.spark.window_by.stretch import GREATEST, LEAST, Bools, Ints, Wind
 
 KNOWN, OPEN, NOWHERE = -1, -2, -3
 """In place of a size: the partition is known; the window has no end; its start has no order key."""
+MOST_OPEN = 10_000
+"""With more windows without an end in a partition all rows from the first of them on are read."""
 STEP, SIZES = 4, 17
 """Bits from one size to the next, and how many sizes there are: the lengths are differences of 64-bit numbers."""
 
 
 @dataclass(frozen=True)
 class Touched:
-    """The least (mirrored) order key of windows that did not end before a change, or the change's own; whether one of them has no end."""
+    """The least (mirrored) order key of windows that did not end before a change, or the change's own; whether all of them had an end.
+
+    `open` are the keys of the rows where windows without an end start before the change, where these are apart from the others.
+    """
 
     first: int
-    open: bool
+    closed: bool
+    open: pa.Array
 
 
 class Ends:
@@ -57,7 +63,12 @@ class Ends:
             return None
         since, until = placed(rows[SINCE], self.falls), placed(rows[UNTIL], self.falls, LEAST)
         found = (size != KNOWN) & (since <= high) & ((until == LEAST) | (until >= low))
-        return Touched(int(since[found].min(initial=low)), bool((until[found] == LEAST).any()))
+        apart = found & (size == OPEN) & (since < low)
+        if not self.reach.ranges.pairs or np.count_nonzero(apart) > MOST_OPEN:
+            apart = np.zeros(len(size), np.bool_)
+        found &= ~apart
+        keys = rows[ROW].combine_chunks().filter(pa.array(apart))
+        return Touched(int(since[found].min(initial=low)), not (until[found] == LEAST).any(), keys)
 
     def _between(self, low: int | None, high: int) -> tuple[object, object]:
         """The values of the column between two (mirrored) places; None where there is no such value."""

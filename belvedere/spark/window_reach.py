@@ -97,7 +97,8 @@ def reached_rows(source: Source, ranges: Ranges, order: str, stretches: list[Str
     keys: list[pa.Array] = []
     while stretches:
         tables = [source.read(s) for s in stretches]
-        found = iter(source.windows([t for s, t in zip(stretches, tables, strict=True) if ranges.by_ends or not s.is_whole]))
+        told = [(s, t) for s, t in zip(stretches, tables, strict=True) if ranges.by_ends or not s.is_whole]
+        found = iter(source.windows([_with_open(s, t, order, ranges) for s, t in told]))
         longer = []
         for stretch, table in zip(stretches, tables, strict=True):
             at = placed(table[order], ranges.descending)
@@ -121,6 +122,14 @@ def _span(source: Source, ranges: Ranges, stretch: Stretch, at: Ints, windows: W
     if ranges.tumbling:
         return tumbling(stretch, at, windows, source.stored)
     return ended(ranges, stretch, windows) if ranges.by_ends else sliding(ranges, stretch, windows)
+
+
+def _with_open(stretch: Stretch, rows: pa.Table, order: str, ranges: Ranges) -> pa.Table:
+    """The rows, behind those where windows without an end start before them."""
+    if stretch.is_whole or stretch.open is None or stretch.first is None:
+        return rows
+    before = placed(stretch.open[order], ranges.descending) < stretch.first
+    return pa.concat_tables([stretch.open.filter(pa.array(before)), rows])
 
 
 def _within(places: Ints, span: Span) -> Bools:
@@ -168,11 +177,17 @@ class _Stored:
             touched = ends.touched(stretch.key, stretch.low, stretch.high)
             if touched is None:
                 return  # from edge to edge
-            stretch.first, stretch.closed = touched.first, not touched.open
+            stretch.first, stretch.closed = touched.first, touched.closed
+            if ranges.pairs:
+                stretch.open = self.rows_of(touched.open)
         stretch.begin = stretch.first if stretch.first > LEAST else None
         if stretch.begin is not None and (ranges.before or ranges.ahead):
             stretch.begin = self._moved(self.spans, stretch.key, stretch.begin, stretch.back, after=False)
         stretch.end = self._place(self.spans, stretch, after=True) if stretch.closed else None
+
+    def rows_of(self, keys: pa.Array) -> pa.Table:
+        """The rows with these keys."""
+        return self.context.look_up(self.slot.relation, KEY, keys).table
 
     def _place(self, spans: Spans, stretch: Stretch, after: bool) -> int | None:
         number, count = (stretch.high, stretch.ahead) if after else (stretch.low, stretch.back)

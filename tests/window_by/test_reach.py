@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
@@ -114,6 +115,10 @@ class Kept(REACH._Stored):  # type: ignore[misc, name-defined]
             own = [r["o"] for r in rows if "WHERE" not in self.text or (r["v"] is not None and r["v"] != 5)]
             results.append(replace(windows, tuples=STRETCH.placed(pa.array(own, pa.int64()), self.reach.ranges.descending)))
         return results
+
+    def rows_of(self, keys: pa.Array) -> pa.Table:
+        rows = self.spans.rows(0, None, None)
+        return rows.filter(pc.is_in(rows[KEY].combine_chunks(), value_set=keys))
 
     def stored(self, keys: pa.Array) -> pa.Array:
         return pa.array([k for k in keys.to_pylist() if int(k) in self.begun], pa.string())
@@ -233,6 +238,21 @@ def text_of(framing: Framing) -> str:
 def paired(draw: st.DrawFn) -> Framing:
     """SLIDING framings whose END compares both tuples (classes c and d), so that a later start may end before an earlier one."""
 
+    if draw(st.booleans()):  # pairs of rows, of which many have no other
+        atoms = [
+            ("compare", "=", ("field", "end", "item", "v"), ("add", ("field", "start", "item", "v"), ("const", n)))
+            for n in (1, 2)
+        ]
+        value = (
+            "compare",
+            draw(st.sampled_from(["<", ">"])),
+            ("field", "start", "item", "v"),
+            ("const", draw(st.integers(0, 4))),
+        )
+        kind = ("compare", "=", ("field", "end", "item", "s"), ("const", "a"))
+        end = draw(st.sampled_from([atoms[0], ("and", atoms[0], kind), ("or", *atoms)]))
+        return Framing(False, None, value, end, only=True)
+
     def field(side: str, name: str) -> Tree:
         return ("field", side, draw(st.sampled_from(["item", "item", "next", "previous"])), name)
 
@@ -285,6 +305,8 @@ CLOSE = {
     "higher": "SLIDING START AS s WHEN s.v < 3 END AS e WHEN e.v > s.v",
     "the same again": "SLIDING START AS s AT sp ONLY END AS e AT ep WHEN e.v = s.v AND ep - sp > 0",
     "both": "SLIDING START AS s NEXT AS t WHEN t.v < 4 END AS e PREV AS p WHEN e.v + s.v > 5 AND p.v <> s.v",
+    "one that answers": "SLIDING START AS s WHEN s.v < 4 ONLY END AS e WHEN e.v = s.v + 1",
+    "falls to one that answers": "SLIDING START AS s WHEN s.v > 1 ONLY END AS e WHEN e.v * 2 = s.v + 3",
     "falls higher": "SLIDING START AS s PREV AS b WHEN b.v > 0 END NEXT AS n WHEN n.v * s.v > 4",
 }
 
@@ -303,6 +325,14 @@ def test_each_change_of_one_row(name: str) -> None:
         for change in ({number: None}, {number: {**row, "v": 5 - row["v"]}}, {100: {**new, "v": 0}}, {100: {**new, "v": 5}}):
             kept += follow(text, ranges, [first, change] if ranges.by_ends else [change], dict(rows))  # type: ignore[list-item]
     assert kept > 0
+
+
+def test_an_end_without_an_order_key_is_not_taken_for_none() -> None:
+    text = HEAD + CLOSE["one that answers"] + TAIL
+    for nullable in (False, True):
+        ranges = lowered(text, nullable)
+        assert ranges is not None
+        assert ranges.pairs is not nullable
 
 
 def test_starts_without_an_order_key_have_no_end_by_it() -> None:

@@ -33,7 +33,8 @@ class Stretch:
 
     `begin` and `end` are the (mirrored) order keys of the first and the last row; None = the partition's edge. TUMBLING: `back` counts
     windows. Where the windows' ends tell, `first` is the place from which windows may have changed, once it was looked up, and `closed`
-    says whether all of these had an end.
+    says whether all of these had an end. `open` are the rows where windows without an end start before the change: none but a changed row
+    can end these (`Ranges.pairs`).
     """
 
     key: int
@@ -45,6 +46,7 @@ class Stretch:
     end: int | None = None
     first: int | None = None
     closed: bool = True
+    open: pa.Table | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -129,6 +131,11 @@ def sliding(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
 def ended(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
     """From the first window that did not end before the change up to the change, where all windows in between end in the stretch."""
     assert stretch.first is not None
+    if stretch.open is not None:
+        ends_now = windows.complete & (windows.since < stretch.first)
+        if ends_now.any():
+            stretch.first = int(windows.since[ends_now].min())
+            return None
     at, first, last = windows.tuples, stretch.first, stretch.high
     above, behind = at[at < stretch.low], np.unique(at[at > stretch.high])
     if ranges.ahead:  # START at the last tuple before the change sees a changed one
@@ -140,6 +147,8 @@ def ended(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
         stretch.back *= LONGER
         proven = False
     inside = (windows.since >= first) & (windows.since <= last)
+    if stretch.open is not None:
+        inside &= ~np.asarray(pc.is_in(windows.keys, value_set=stretch.open[KEY].combine_chunks().cast(pa.string())))
     if stretch.end is not None and (len(behind) < ranges.before + ranges.ahead or not windows.complete[inside].all()):
         stretch.ahead *= LONGER
         proven = False
