@@ -113,7 +113,10 @@ def _zip(args: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def _sequence(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    return pa.list_(reduce(lambda a, b: t.common_type(a, b) or a, args[:2])) if args else None
+    if len(args) < 2:
+        return None
+    common = reduce(lambda a, b: t.common_type(a, b) or a, args[:2])
+    return pa.list_(t.INT64 if common == t.STRING else common)
 
 
 def _modulo(args: Sequence[pa.DataType]) -> pa.DataType | None:
@@ -142,8 +145,7 @@ _STRINGS = (
 _INTEGERS = (
     "Length ArraySize StrPosition Ascii BitLength Levenshtein Year Month Day DayOfMonth DayOfWeek DayOfYear WeekOfYear Week "
     "Quarter Hour Minute DateDiff RegexpCount RegexpInstr UnixDate BitwiseCount Extract "
-    "weekday octet_length find_in_set cardinality hash json_array_length date_part datepart size year month day hour minute Second "
-    "days months years"
+    "weekday octet_length find_in_set cardinality hash json_array_length date_part datepart size year month day hour minute Second"
 )
 _LONGS = (
     "UnixSeconds UnixMillis UnixMicros StrToUnix ArrayPosition Factorial TimestampDiff WidthBucket "
@@ -151,11 +153,11 @@ _LONGS = (
 )
 _DOUBLES = (
     "Sqrt Cbrt Exp Ln Log Sin Cos Tan Asin Acos Atan Atan2 Sinh Cosh Tanh Asinh Acosh Atanh Cot Csc Sec Degrees Radians Pow Pi "
-    "MonthsBetween Rint Sign Nanvl expm1 log1p hypot log10 log2 toDegrees toRadians e cosh"
+    "MonthsBetween Rint Sign Nanvl expm1 log1p hypot log10 log2 e cosh"
 )
 _BOOLEANS = (
     "Contains StartsWith EndsWith ArrayContains MapContainsKey IsNan RegexpLike EqualNull Exists ILike Like SimilarTo LikeAny "
-    "isnull isnotnull arrays_overlap forall array_any is_valid_utf8 regexp"
+    "isnull isnotnull arrays_overlap forall is_valid_utf8 regexp"
 )
 _TIMESTAMPS = (
     "TimestampTrunc AtTimeZone FromTimeZone StrToTime TimestampFromParts TimestampAdd CurrentTimestamp UnixToTime "
@@ -168,7 +170,7 @@ _DATES = (
 )
 _BINARIES = "Unhex FromBase64 Encode ToBinary aes_encrypt try_to_binary"
 _SAME = (
-    "Reverse ArrayDistinct ArrayCompact ArrayExcept ArrayIntersect ArrayRemove ArrayAppend ArrayPrepend ArrayInsert ArraySlice ArraySort "
+    "ArrayDistinct ArrayCompact ArrayExcept ArrayIntersect ArrayRemove ArrayAppend ArrayPrepend ArrayInsert ArraySlice ArraySort "
     "BitwiseNot array_union slice Shuffle Collate"
 )
 
@@ -226,7 +228,8 @@ RULES: dict[str, Rule] = {
     "Getbit": always(t.INT8),
     "BitwiseLeftShift": nth(0),
     "BitwiseRightShift": nth(0),
-    "shiftrightunsigned": nth(0),
+    "shiftrightunsigned": lambda args: t.INT64 if args and args[0] == t.INT64 else t.INT32,
+    "Reverse": lambda args: args[0] if args and t.is_array(args[0]) else t.STRING,
     "pmod": _modulo,
     "MakeInterval": always(t.MONTH_INTERVAL),
     "make_dt_interval": always(t.DAY_INTERVAL),

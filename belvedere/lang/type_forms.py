@@ -90,6 +90,10 @@ def _struct(scope: TypeScope, expr: Any) -> Typed:
 
 def _map(scope: TypeScope, expr: Any) -> Typed:
     keys, values = expr.args.get("keys"), expr.args.get("values")
+    if isinstance(keys, exp.Array) and not keys.expressions:
+        raise scope.fail(
+            "B3002", "a map without keys has no type", expr, "give it one, or write CAST(NULL AS MAP<STRING, INT>)"
+        )
     if isinstance(keys, exp.Array) and isinstance(values, exp.Array):
         key = scope.common([(e, scope.typed(e)) for e in keys.expressions])
         value = scope.common([(e, scope.typed(e)) for e in values.expressions])

@@ -13,6 +13,7 @@ from sqlglot.errors import ErrorLevel, ParseError, UnsupportedError
 from belvedere.errors import BelvedereError
 from belvedere.lang import types as t
 from belvedere.lang.aggregates import AGGREGATES, COUNTING, EMPTY_ARRAY, WINDOW_FUNCTIONS, function_name
+from belvedere.lang.arguments import ARITY, fits, said
 from belvedere.lang.functions import NEVER_NULL, NONDETERMINISTIC
 from belvedere.lang.functions import RULES as FUNCTIONS
 from belvedere.lang.names import did_you_mean
@@ -28,6 +29,9 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     if name in NONDETERMINISTIC:
         message = f"`{expr.sql('spark')}` gives another answer each time: a view must follow from its input alone"
         raise scope.fail("B3006", message, expr, "use `now()` for the time, `_uid` for a number of its own per row")
+    counts, given = ARITY.get(name), len(children(expr))
+    if counts is not None and not counts[0] <= given <= counts[1]:
+        raise scope.fail("B3002", f"`{_shown(expr)}` does not take {said((given, given))}", expr, f"it takes {said(counts)}")
     if name in _BY_NAME:
         return _BY_NAME[name](scope, expr)
     if name == "bround":
@@ -41,7 +45,7 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     if rule is None:
         raise _unknown(scope, expr)
     found = rule([a.type for a in arguments])
-    if found is None:
+    if found is None or (arguments and not fits(name, arguments[0].type)):
         types = ", ".join(t.type_text(a.type) for a in arguments)
         raise scope.fail("B3002", f"`{_shown(expr)}` does not take ({types})", expr, "CAST the arguments")
     if name in AGGREGATES:
@@ -81,6 +85,8 @@ def _shown(expr: exp.Expr) -> str:
         return expr.name
     if isinstance(expr, exp.ParseJSON):  # printed as its argument alone
         return "parse_json"
+    if isinstance(expr, exp.RegexpReplace):  # cannot be printed with too few
+        return "regexp_replace"
     text: str = expr.sql("spark")
     return text.partition("(")[0].lower()
 

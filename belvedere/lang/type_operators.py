@@ -83,9 +83,6 @@ def _arithmetic(scope: TypeScope, expr: Any) -> Typed:
 def tried(scope: TypeScope, expr: Any, operator: type[exp.Expr]) -> Typed:
     """`try_add(a, b)` and the like: the operator, but NULL where it fails."""
     sides = children(expr)
-    if len(sides) != 2:
-        name = expr.sql("spark").partition("(")[0].lower()
-        raise scope.fail("B3002", f"`{name}` takes two arguments", expr, f"write {name}(a, b)")
     same = operator(this=sides[0].copy(), expression=sides[1].copy())
     return Typed(_arithmetic(scope, same).type, True)
 

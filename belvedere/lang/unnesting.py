@@ -34,7 +34,8 @@ def generator_call(call: exp.Expr | None) -> tuple[str, exp.Expr, bool] | None:
     """(explode | posexplode | inline, its argument, outer) of a generator function's call."""
     if isinstance(call, exp.Unnest):
         return "explode", call.expressions[0], False
-    if isinstance(call, exp.Anonymous) and call.name.lower() in ("inline_outer", "explode_outer", "posexplode_outer", "unnest"):
+    known = ("inline_outer", "explode_outer", "posexplode_outer", "unnest")
+    if isinstance(call, exp.Anonymous) and call.name.lower() in known and call.expressions:
         name = call.name.lower()
         return ("explode" if name == "unnest" else name.removesuffix("_outer")), call.expressions[0], name.endswith("outer")
     kinds: tuple[tuple[type[exp.Expr], str], ...] = (

@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 
 from belvedere.compiler import compile_script
+from belvedere.lang.arguments import ARITY
 from belvedere.lang.types import type_text
 from belvedere.schema import Schema
 
@@ -120,3 +122,29 @@ def test_plan_answers_like_spark(tables: Any, query: str) -> None:
     assert rows_of(mine, len(names)) == rows_of(theirs.collect(), len(names))
     keys = [tuple(map(str, row[len(names) :])) for row in mine]
     assert len(set(keys)) == len(keys), "the key is not unique"
+
+
+VALUES = ("CAST(1 AS INT)", "'1'", "true", "date'2020-01-01'", "timestamp'2020-01-01'", "array(1)", "map('a', 1)", "X'00'")
+
+
+def test_spark_refuses_what_is_refused_for_its_arguments(spark: Any) -> None:
+    """One argument of each type for functions that take one, and too few or many arguments."""
+    lower = [n for n in ARITY if n.islower() and n not in ("any", "hash", "date_trunc", "from_json")]
+    calls = [f"{n}({', '.join(['NULL'] * k)})" for n in lower for k in (ARITY[n][0] - 1, ARITY[n][1] + 1) if 0 <= k < 20]
+    calls += [f"{n}({v})" for n in ONE_ARGUMENT for v in VALUES]
+    answered = []
+    for call in calls:
+        if compile_script(f"CREATE TABLE T (k INT PRIMARY KEY); SELECT {call} AS x FROM T;").ok:
+            continue
+        try:
+            spark.sql(f"SELECT {call}").schema  # noqa: B018
+        except AnalysisException:
+            continue
+        answered.append(call)
+    assert answered == []
+
+
+ONE_ARGUMENT = (
+    "abs sqrt median stddev bin upper trim hex length last_day weekday array_max bit_or timestamp_millis bool_and md5 crc32 soundex "
+    "unix_micros max hash dayname isnan url_decode".split()
+)
