@@ -23,6 +23,7 @@ from belvedere.incremental.keep_plain import keep_join, keep_keyed, keep_linear,
 from belvedere.incremental.keep_sessions import keep_sessions, sessions_end
 from belvedere.incremental.keep_timed import keep_clock, keep_emission
 from belvedere.incremental.keep_windows import keep_reach, keep_windows, reaches_part, settling_of
+from belvedere.incremental.offsets import without_first
 from belvedere.incremental.options import Options
 from belvedere.incremental.outer_joins import (
     OUTER,
@@ -138,6 +139,8 @@ def _rewritten(builder: Builder, top: Node, part: Part) -> Node | None:
     options = builder.options
     if isinstance(top, Distinct) and options.merge:
         return Aggregate(top.input, tuple(item_of(c) for c in top.schema), ())
+    if isinstance(top, TopK) and options.top and options.join:
+        return without_first(builder, top)
     if isinstance(top, Aggregate) and top.grouping_id and options.sets and not needs_clock(top):
         grows = builder.grows(top.input)
         mergeable = options.merge and all(accumulate(i, top.input.schema, grows) for i in top.aggregates)

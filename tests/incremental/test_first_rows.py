@@ -27,6 +27,7 @@ Beyond := SELECT id FROM Sales WHERE b = 'x' ORDER BY id LIMIT 50;
 Counted := SELECT count(*) AS n, sum(a) AS a FROM (SELECT a FROM Sales ORDER BY id DESC LIMIT 4) AS l;
 Rest := SELECT id FROM Sales ORDER BY id OFFSET 3;
 Many := SELECT id FROM Sales ORDER BY id LIMIT 9999 OFFSET 2;
+After := SELECT d, b FROM Sales WHERE a > 0 ORDER BY d DESC, b OFFSET 1;
 """
 OFF = Options(top=False)
 
@@ -36,7 +37,9 @@ def test_first_rows_are_chosen_and_explained() -> None:
     for options, expected in ((Options(), True), (OFF, False)):
         pipeline = maintain(catalog, options)
         chosen = {s.owner for s in pipeline.stages if s.rule is Rule.FIRST}
-        assert chosen == ({"Least", "Middle", "One", "Joined", "Ranked", "Beyond", "Counted"} if expected else set())
+        assert chosen == (
+            {"Least", "Middle", "One", "Joined", "Ranked", "Beyond", "Counted", "Rest", "Many", "After"} if expected else set()
+        )
     told = next(e for e in explain(catalog, maintain(catalog)) if e.name == "Middle")
     (stage,) = (s for s in told.stages if s.rule == "first rows")
     assert stage.reason == "the first 4 and up to 1000 that follow: all rows are read when fewer than 4 are left"
