@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -252,3 +253,32 @@ def test_a_sum_overflows_where_it_does_in_batch(spark: Any, monkeypatch: pytest.
     wb.step()
     are_batch_answers(wb, ["V"], 2)
     wb.close()
+
+
+@pytest.mark.spark
+def test_a_store_goes_on_under_other_rules_and_another_script(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hidden columns come and go with the rule, and with the functions."""
+    monkeypatch.setattr(frame_reach, "LEAST_ROWS", 0)
+    url = f"sqlite:///{tmp_path}/store.db"
+    table = "CREATE TABLE T (k INT PRIMARY KEY, n INT, x INT);"
+    total = "V := SELECT k, avg(x) OVER (ORDER BY n) AS a FROM T; Top := SELECT k FROM V WHERE a > 2;"
+    given: list[int] = []
+    for number, (script, options) in enumerate(
+        [
+            (total, Options(grow=False)),
+            (total, Options()),
+            (total.replace("avg", "max"), Options()),
+            (total, Options()),
+            (total, Options(grow=False)),
+        ]
+    ):
+        wb = Workbench(table + script, url, spark=spark, options=options)
+        for epoch in range(2):
+            given.append(2 * number + epoch + 1)
+            wb.insert("T", [{"k": given[-1], "n": given[-1], "x": given[-1]}])
+            wb.step()
+        found = {r["k"]: r["a"] for r in wb.rows("V")}
+        wanted = {k: max(given[:k]) if "max" in script else sum(given[:k]) / k for k in given}
+        assert found == wanted, number
+        assert {r["k"] for r in wb.rows("Top")} == {k for k, a in wanted.items() if a > 2}
+        wb.close()
