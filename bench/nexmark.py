@@ -193,11 +193,13 @@ def show(*values: object) -> None:
     print("  ".join(f"{v:>13,.2f}" if isinstance(v, float) else f"{v:>13}" for v in values), flush=True)
 
 
-def measure(queries: Sequence[str], size: int, large: int, epochs: int, states: Sequence[int], changes: int) -> None:
-    """Print the tables and write the results."""
+def measure(
+    queries: Sequence[str], sizes: Sequence[tuple[str, int, int]], epochs: int, states: Sequence[int], changes: int
+) -> None:
+    """Print the tables and write the results; `sizes` are queries with events per epoch and a number of epochs."""
     results: list[Speed | SmallEpoch] = []
     show("query", "events/epoch", "epochs", "events/s", "epoch s", "Spark batch s", "DuckDB s")
-    for query, count, number in [(q, size, epochs) for q in queries] + [(q, large, 2) for q in LARGE if q in queries and large]:
+    for query, count, number in sizes:
         speed = measure_speed(query, count, number)
         show(query, count, number, f"{speed.events_per_second:,.0f}", speed.epoch_p50, speed.spark_batch, speed.duckdb_batch)
         results.append(speed)
@@ -219,14 +221,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.nexmark", description="measure the NEXMark queries on this machine")
     parser.add_argument("--queries", nargs="+", default=QUERIES, choices=QUERIES, metavar="Q")
     parser.add_argument("--size", type=int, default=10_000, help="events per epoch")
-    parser.add_argument("--large", type=int, default=1_000_000, help=f"events per epoch for {', '.join(LARGE)}; 0: not at all")
+    parser.add_argument("--large", type=int, default=1_000_000, help="events per large epoch; 0: none")
+    parser.add_argument(
+        "--large-queries", nargs="*", default=LARGE, choices=QUERIES, metavar="Q", help=f"by default {' '.join(LARGE)}"
+    )
+    parser.add_argument("--large-epochs", type=int, default=2, help="large epochs that count, after one to warm up")
     parser.add_argument("--epochs", type=int, default=5, help="epochs that count, after one to warm up")
     parser.add_argument(
         "--states", type=int, nargs="*", default=[10_000, 100_000, 1_000_000], help="events behind small epochs"
     )
     parser.add_argument("--changes", type=int, default=1_000, help="events in a small epoch")
     given = parser.parse_args()
-    measure(given.queries, given.size, given.large, given.epochs, given.states, given.changes)
+    sizes = [(q, given.size, given.epochs) for q in given.queries]
+    sizes += [(q, given.large, given.large_epochs) for q in given.large_queries if q in given.queries and given.large]
+    measure(given.queries, sizes, given.epochs, given.states, given.changes)
 
 
 if __name__ == "__main__":
