@@ -18,7 +18,7 @@ from belvedere.spark.exchange import combined
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.spans import Change, Spans, changes_of, is_mixed
 from belvedere.spark.stages import Context
-from belvedere.spark.window_by.stretch import placed
+from belvedere.spark.stretch import placed
 
 LEAST_ROWS = 200
 """Partitions of fewer rows, on the average, are computed again as a whole."""

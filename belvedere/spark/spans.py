@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from belvedere.incremental.pipeline import Relation
 from belvedere.spark.stages import Context
-from belvedere.spark.window_by.stretch import numbers
+from belvedere.spark.stretch import numbers
 
 MOST_KEYS = 1_000
 """With more changed keys one look-up of all their rows is cheaper than one for each."""

@@ -21,7 +21,7 @@ from belvedere.spark.exchange import Keys
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.spans import Spans, TooMuch
 from belvedere.spark.stages import Context, stored_schema
-from belvedere.spark.window_by.stretch import GREATEST, LEAST, Bools, Ints, Windows, mirrored, placed
+from belvedere.spark.stretch import GREATEST, LEAST, Bools, Ints, Windows, mirrored, placed
 
 KNOWN, OPEN, NOWHERE = -1, -2, -3
 """In place of a size: the partition is known; the window has no end; its start has no order key."""

@@ -22,8 +22,7 @@ from belvedere.spark.exchange import Rows, combined
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.spans import Spans, changes_of, is_mixed
 from belvedere.spark.stages import Context
-from belvedere.spark.window_by.maintain import window_reach, window_tuples
-from belvedere.spark.window_by.stretch import (
+from belvedere.spark.stretch import (
     GREATEST,
     LEAST,
     Bools,
@@ -38,6 +37,7 @@ from belvedere.spark.window_by.stretch import (
     tumbling,
     windows_of,
 )
+from belvedere.spark.window_by.maintain import window_reach, window_tuples
 from belvedere.spark.window_ends import Ends
 
 FIRST_ROWS = 4_096

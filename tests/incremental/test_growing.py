@@ -256,7 +256,9 @@ def test_a_sum_overflows_where_it_does_in_batch(spark: Any, monkeypatch: pytest.
 
 
 @pytest.mark.spark
-def test_a_store_goes_on_under_other_rules_and_another_script(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_goes_on_under_other_rules_and_another_script(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The hidden columns come and go with the rule, and with the functions."""
     monkeypatch.setattr(frame_reach, "LEAST_ROWS", 0)
     url = f"sqlite:///{tmp_path}/store.db"

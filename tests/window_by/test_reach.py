@@ -34,7 +34,7 @@ from tests.window_by.test_resume import TYPES, query_of
 REACH = pytest.importorskip("belvedere.spark.window_reach")
 ENDS = pytest.importorskip("belvedere.spark.window_ends")
 SPARK = pytest.importorskip("belvedere.spark.stages")
-STRETCH = pytest.importorskip("belvedere.spark.window_by.stretch")
+STRETCH = pytest.importorskip("belvedere.spark.stretch")
 Row = dict[str, Any]
 
 
