@@ -44,7 +44,9 @@ def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[Source]]:
         if isinstance(item.this, WindowCall):
             node, source = _window_call(frame, item)
         elif isinstance(item.this, (exp.Func, exp.Anonymous)):
-            raise frame.context.fail("B3023", f"table function `{item.this.name or item.this.sql()}` is not known", item, None)
+            name = item.this.name or item.this.sql()
+            hint = "explode, posexplode, inline, Tumble, Hop, Cumulate and Session of something can stand in FROM"
+            raise frame.context.fail("B3023", f"table function `{name}` is not known", item, hint)
         else:
             refuse_options(frame, item)
             node, source = _table(frame, item)

@@ -124,9 +124,8 @@ SELECT auction, strftime(date_time, '%Y-%m-%d') AS bid_day,
 FROM Bid GROUP BY ALL;
 
 -- view: Q18
-SELECT auction, bidder, price, channel, url, date_time, extra FROM Bid b
-WHERE NOT EXISTS (FROM Bid o WHERE o.auction = b.auction AND o.bidder = b.bidder
-    AND (o.date_time, o.price, o.url) > (b.date_time, b.price, b.url));
+SELECT auction, bidder, price, channel, url, date_time, extra
+FROM Bid QUALIFY row_number() OVER (PARTITION BY bidder, auction ORDER BY date_time DESC, price DESC, url DESC) = 1;
 
 -- view: Q19
 SELECT auction, bidder, price, channel, url, date_time, extra,

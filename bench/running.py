@@ -1,0 +1,74 @@
+"""`python -m bench.running`: what an epoch of few rows at the end of a long order costs a running total.
+
+In: how many rows came before. Out: a table on stdout. Measured are whole epochs of the engine, the median of some; "continued" is the rule
+by default, "whole" is `Options(grow=False)`, DuckDB computes the view anew over all rows, in memory. One run holds all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import duckdb
+import pyarrow as pa
+
+from belvedere import Workbench
+from belvedere.incremental import Options
+
+TABLE = "CREATE TABLE T (k INT, n INT, x INT, PRIMARY KEY (k));\n"
+QUERY = "SELECT k, sum(x) OVER (ORDER BY n) AS total FROM T"
+
+
+def rows(first: int, last: int) -> pa.Table:
+    """Rows `first` to `last` of the table, in the order of n."""
+    numbers = pa.array(range(first, last), pa.int32())
+    return pa.table({"k": numbers, "n": numbers, "x": pa.array([n % 7 for n in range(first, last)], pa.int32())})
+
+
+def epochs(before: int, added: int, count: int, options: Options) -> list[float]:
+    """Seconds of `count` epochs of `added` rows behind `before` others."""
+    wb, clock, times = Workbench(f"{TABLE}V := {QUERY};", options=options), datetime(2024, 3, 1, tzinfo=UTC), []
+    (table,) = wb.catalog.inputs.values()
+    try:
+        for number in range(count + 2):  # the first loads, the second warms up
+            first = 0 if number == 0 else before + added * (number - 1)
+            arrived = rows(first, before + added * number)
+            started = time.perf_counter()
+            wb.engine.run_epoch({table.id: arrived}, clock + timedelta(seconds=number))
+            times.append(time.perf_counter() - started)
+    finally:
+        wb.close()
+    return times[2:]
+
+
+def in_duckdb(count: int) -> float:
+    """Seconds to compute the view anew."""
+    connection, all_rows = duckdb.connect(), rows(0, count)
+    connection.register("arrived", all_rows)
+    connection.execute("CREATE TABLE T AS SELECT * FROM arrived")
+    started = time.perf_counter()
+    connection.execute(f"CREATE TABLE answer AS {QUERY}")
+    return time.perf_counter() - started
+
+
+def median(times: Sequence[float]) -> float:
+    return sorted(times)[len(times) // 2]
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.running", description="measure running totals on this machine")
+    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000], help="rows before the epochs")
+    parser.add_argument("--added", type=int, default=1_000, help="rows an epoch")
+    parser.add_argument("--epochs", type=int, default=5)
+    given = parser.parse_args()
+    print(("{:>12}" * 4).format("rows before", "continued", "whole", "DuckDB"))
+    for before in given.rows:
+        continued, whole = (median(epochs(before, given.added, given.epochs, o)) for o in (Options(), Options(grow=False)))
+        print(f"{before:>12,}{continued:>12.2f}{whole:>12.2f}{in_duckdb(before):>12.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
