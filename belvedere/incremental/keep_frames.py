@@ -32,10 +32,13 @@ def keep_frames(builder: Builder, plan: Node, top: Window, part: Part) -> Relati
         return "its rows are not told apart by the key of the rows below"
     if not frames.grows:
         return _keep(builder, plan, top, part, frames, None)
+    filtered = any(isinstance(n, Filter) for n in _above(plan, top))
+    if filtered and frames.partition:  # the first rows of many partitions: all results would be stored for few
+        return "a condition on its results leaves rows out"
     growth = growth_of(top)
     if isinstance(growth, str):
         return growth
-    if any(isinstance(n, Filter) for n in _above(plan, top)):  # the row before a change might not pass
+    if filtered:  # the row before a change might not pass
         all_rows = builder.shared(top, part.owner)
         return builder.maintain(replace_node(plan, top, Scan(all_rows.name, all_rows.schema)), part)
     return _keep(builder, plan, top, part, frames, growth)
