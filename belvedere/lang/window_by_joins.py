@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from belvedere.lang.window_by import Block, Expr, Name, Query, QueryExpression, Source, SourceKind
 from belvedere.lang.window_by_names import before_window, free_names
-from belvedere.plan.expressions import column
+from belvedere.plan.expressions import column, conjunction, conjuncts
 from belvedere.plan.nodes import Item, Join, JoinKind, Node, Project
 from belvedere.schema import Column, Schema
 
@@ -38,13 +38,13 @@ def join_of(query: Query, tables: Mapping[str, Node]) -> Node | None:
         return None
     if any(e.find(QueryExpression) for e in before_window(block)):
         return None
-    conditions = [part for e in _conditions(block) for part in _conjuncts(e)]
+    conditions = [part for e in _conditions(block) for part in conjuncts(e)]
     found, *rest = sides
     for side in rest:
         pairs = [pair for c in conditions if (pair := _equal(c, found.schema, side.schema)) is not None]
         if not pairs:
             return None
-        found = Join(found, side, JoinKind.INNER, reduce(_both, pairs))
+        found = Join(found, side, JoinKind.INNER, conjunction(pairs))
     return Project(found, (*_objects(block, tables), *(_hidden(c) for c in found.schema)))
 
 
@@ -114,15 +114,6 @@ def _conditions(block: Block) -> list[Expr]:
 
 def _both(left: Expr, right: Expr) -> Expr:
     return exp.And(this=left, expression=right)  # trees of queries have no brackets
-
-
-def _conjuncts(expr: Expr) -> Iterator[Expr]:
-    inner = expr.unnest()
-    if isinstance(inner, exp.And):
-        yield from _conjuncts(inner.left)
-        yield from _conjuncts(inner.right)
-    else:
-        yield inner
 
 
 def _equal(condition: Expr, left: Schema, right: Schema) -> Expr | None:
