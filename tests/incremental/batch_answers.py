@@ -1,10 +1,20 @@
-"""The headline promise as one assertion."""
+"""The headline promise as one assertion, and the runs that it is tested in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
 from belvedere import Workbench
+
+STORES_AND_SEEDS = [
+    ("sqlite", 1),
+    pytest.param("postgres", 2, marks=pytest.mark.postgres),
+    *(pytest.param("sqlite", s, marks=pytest.mark.nightly) for s in range(3, 12)),
+    *(pytest.param("postgres", s, marks=[pytest.mark.postgres, pytest.mark.nightly]) for s in range(12, 16)),
+]
+"""Of random changes: one run on each store, and more at night."""
 
 
 def are_batch_answers(wb: Workbench, views: Iterable[str], epoch: int) -> None:

@@ -14,7 +14,7 @@ from belvedere.incremental import Options, maintain
 from belvedere.incremental.frames import frames_of
 from belvedere.plan.nodes import Window
 from belvedere.spark import frame_reach
-from tests.incremental.batch_answers import are_batch_answers
+from tests.incremental.batch_answers import STORES_AND_SEEDS, are_batch_answers
 
 TABLE = "CREATE TABLE T (k INT, g INT, n INT, t TIMESTAMP, d DATE, s STRING, x INT, PRIMARY KEY (k));\n"
 MINUTE, DAY = 60_000_000, 86_400_000_000
@@ -117,16 +117,7 @@ def test_the_views_are_kept_by_their_frames_where_that_is_asked_for() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("each_store", "seed"),
-    [
-        ("sqlite", 1),
-        pytest.param("postgres", 2, marks=pytest.mark.postgres),
-        *(pytest.param("sqlite", s, marks=pytest.mark.nightly) for s in range(3, 12)),
-        *(pytest.param("postgres", s, marks=[pytest.mark.postgres, pytest.mark.nightly]) for s in range(12, 16)),
-    ],
-    indirect=["each_store"],
-)
+@pytest.mark.parametrize(("each_store", "seed"), STORES_AND_SEEDS, indirect=["each_store"])
 def test_views_equal_their_batch_answer(spark: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_reach, "LEAST_ROWS", 0)
     random = Random(seed)

@@ -18,7 +18,7 @@ from belvedere.spark.exchange import Rows
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.spans import Spans
 from belvedere.spark.stages import Context, run_keyed
-from tests.incremental.batch_answers import are_batch_answers
+from tests.incremental.batch_answers import STORES_AND_SEEDS, are_batch_answers
 
 TABLE = """CREATE TABLE T (k INT, g INT, n INT, t TIMESTAMP, s STRING, x INT, b BIGINT, d DOUBLE, c DECIMAL(12, 2), y DECIMAL(38, 10),
   PRIMARY KEY (k));
@@ -149,16 +149,7 @@ def test_the_views_are_continued_where_that_is_asked_for() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("each_store", "seed"),
-    [
-        ("sqlite", 1),
-        pytest.param("postgres", 2, marks=pytest.mark.postgres),
-        *(pytest.param("sqlite", s, marks=pytest.mark.nightly) for s in range(3, 12)),
-        *(pytest.param("postgres", s, marks=[pytest.mark.postgres, pytest.mark.nightly]) for s in range(12, 16)),
-    ],
-    indirect=["each_store"],
-)
+@pytest.mark.parametrize(("each_store", "seed"), STORES_AND_SEEDS, indirect=["each_store"])
 def test_views_equal_their_batch_answer(spark: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_reach, "LEAST_ROWS", 0)
     random = Random(seed)
