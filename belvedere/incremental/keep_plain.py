@@ -34,7 +34,7 @@ def keep_keyed(builder: Builder, plan: Node, top: Node, partition: Partition, pa
     reason += f"; {why}" if why else ""
     if isinstance(top, WindowBlock):
         why = f" ({top.why_all})" if top.why_all else ""
-        reason = f"all windows of the changed {', '.join(top.partition)}{why}; {top.found}"
+        reason = f"all windows of the changed {', '.join(top.by)}{why}; {top.found}"
     stage = Stage(part.name, Rule.KEYED, whole, slots, None, part.owner, reason)
     relation = builder.emit(stage, False, part.view)
     path = builder.drafts[part.name].path(tuple(column(n) for n in names[: len(partition.types)]), partition.types)

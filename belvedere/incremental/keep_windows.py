@@ -55,10 +55,26 @@ def keep_windows(builder: Builder, plan: Node, top: WindowBlock, settling: Settl
     types = tuple(state.schema[n].type for n in top.partition)
     slot = Slot("s0", name, draft.path(tuple(column(n) for n in top.partition), types))
     operator = top.with_inputs((Scan(slot.name, state.schema),))
-    by = f"the changed {', '.join(top.partition)}" if top.partition else "the sequence"
+    by = f"the changed {', '.join(top.by)}" if top.partition else "the sequence"
     reason = f"the open windows of {by}; rows leave once their windows end below the bound on {settling.resume.column}"
     stage = Stage(part.name, Rule.WINDOWS, operator, (slot,), None, part.owner, f"{reason}; {top.found}", settling=settling)
     return builder.emit(stage, False, part.view)
+
+
+def with_stored_keys(builder: Builder, top: WindowBlock, part: Part) -> WindowBlock | None:
+    """The operator over rows that are stored with its keys, where these are computed from those of a table; None where nothing is computed.
+
+    What a change reaches is looked up among the rows of a key: the store has to tell its rows from those of another key of equal hash.
+    """
+    if top.ranges is None or top.identity is None or base_scan(top.inputs[0]) is None:
+        return None
+    below = push_down(top.inputs[0], tuple(column(n) for n in top.partition))
+    if all(isinstance(e, exp.Column) for e in below):
+        return None
+    state = builder.shared(carry_keys(top.inputs[0]), part.owner)
+    found = top.with_inputs((Scan(state.name, state.schema),))
+    assert isinstance(found, WindowBlock)
+    return found
 
 
 def reaches_part(builder: Builder, plan: Node, top: WindowBlock) -> bool:
@@ -124,7 +140,7 @@ def _state_of_ends(builder: Builder, top: WindowBlock, partition: Partition, par
 
 def _said(top: WindowBlock) -> str:
     assert top.ranges is not None
-    by = f"the changed {', '.join(top.partition)}" if top.partition else "the sequence"
+    by = f"the changed {', '.join(top.by)}" if top.partition else "the sequence"
     since = "the last end before it"
     until = "the next start that stays one" if top.ranges.tumbling else "the end of the windows around it"
     if not top.ranges.closing:

@@ -22,7 +22,7 @@ from belvedere.incremental.keep_groups import keep_first, keep_merge, keep_top, 
 from belvedere.incremental.keep_plain import keep_join, keep_keyed, keep_linear, keep_whole
 from belvedere.incremental.keep_sessions import keep_sessions, sessions_end
 from belvedere.incremental.keep_timed import keep_clock, keep_emission
-from belvedere.incremental.keep_windows import keep_reach, keep_windows, reaches_part, settling_of
+from belvedere.incremental.keep_windows import keep_reach, keep_windows, reaches_part, settling_of, with_stored_keys
 from belvedere.incremental.offsets import without_first
 from belvedere.incremental.options import Options
 from belvedere.incremental.outer_joins import (
@@ -107,13 +107,21 @@ def _choose(builder: Builder, plan: Node, part: Part) -> Relation:
             return merged
     if isinstance(top, Join) and options.join and (joined := _joined(builder, plan, top, part)) is not None:
         return joined
-    if isinstance(top, WindowBlock) and options.ranges and reaches_part(builder, plan, top):
-        return keep_reach(builder, plan, top, part)
+    if isinstance(top, WindowBlock) and options.ranges and (reached := _reached(builder, plan, top, part)) is not None:
+        return reached
     if isinstance(top, Window):
         return _framed(builder, plan, top, part)
     if partition is None:
         return keep_whole(builder, plan, top, part)
     return keep_keyed(builder, plan, top, partition, part)
+
+
+def _reached(builder: Builder, plan: Node, top: WindowBlock, part: Part) -> Relation | None:
+    """WINDOW BY by the windows that a change can reach; None where these are not told from the others."""
+    stored = with_stored_keys(builder, top, part)
+    if stored is not None:
+        return builder.maintain(replace_node(plan, top, stored), part)
+    return keep_reach(builder, plan, top, part) if reaches_part(builder, plan, top) else None
 
 
 def _framed(builder: Builder, plan: Node, top: Window, part: Part) -> Relation:

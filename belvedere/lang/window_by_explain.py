@@ -17,6 +17,7 @@ from belvedere.lang.window_by_classes import COST, Item, WindowClass, classify, 
 from belvedere.lang.window_by_expressions import Scope
 from belvedere.lang.window_by_functions import WINDOW_AGGREGATES, Type, canonical
 from belvedere.lang.window_by_parser import parse_window_query
+from belvedere.lang.window_by_relational import in_words
 from belvedere.lang.window_by_types import Typing
 from belvedere.schema import Schema
 
@@ -62,7 +63,7 @@ def _window_lines(block: Block, window: WindowBy, typing: Typing, scope: Scope) 
     order = item_expression(window.order[0].expr, tuple(types.before))
     item = Item(types.item, order, {})
     kind = "tumbling" if window.tumbling else "sliding"
-    keys = ", ".join(p.sql("spark") for p in window.partition) or "nothing: one partition"
+    keys = ", ".join(in_words(p) for p in window.partition) or "nothing: one partition"
     lines = [f"window {window.name.text}: {kind}, partitioned by {keys}"]
     for role, boundary in window.boundaries:
         lines.append(f"  {role.upper()}: {_boundary(window, role, boundary, item)}")

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from belvedere.lang.window_by import Block, Expr, Name, Query, QueryExpression, Source, SourceKind
 from belvedere.lang.window_by_names import before_window, free_names
+from belvedere.lang.window_by_relational import Record, Said, is_exact
 from belvedere.plan.expressions import column, conjunction, conjuncts
 from belvedere.plan.nodes import Item, Join, JoinKind, Node, Project
 from belvedere.schema import Column, Schema
@@ -75,6 +76,18 @@ def column_at(path: Expr, variable: str, schema: Schema) -> Column | None:
     return found if found is not None and found.hidden == (variable == ITEM) else None
 
 
+def variables_of(variable: str, schema: Schema) -> Record:
+    """What the variable of FROM is: the row of a table, or `@row` of a join, by the columns of the relation."""
+    if variable != ITEM:
+        return _record(schema, "")
+    return Record({c.name: _record(schema, f"{c.name}{SEPARATOR}") for c in schema.visible})
+
+
+def _record(schema: Schema, prefix: str) -> Record:
+    columns = (c for c in schema if c.hidden == bool(prefix) and c.name.startswith(prefix))
+    return Record({c.name[len(prefix) :]: Said(column(c.name), c.type) for c in columns})
+
+
 def path_to(column: str, item: str, variable: str) -> Expr:
     """The path by which the item called `item` has a column of the table (`column_at`); `variable` is that of FROM."""
     names = column.split(SEPARATOR, 1) if variable == ITEM else [column]
@@ -122,7 +135,7 @@ def _equal(condition: Expr, left: Schema, right: Schema) -> Expr | None:
         return None
     for sides in ((condition.left, condition.right), (condition.right, condition.left)):
         a, b = (_flat(e, schema) for e, schema in zip(sides, (left, right), strict=True))
-        if a is not None and b is not None and a.type == b.type and _is_exact(a.type):
+        if a is not None and b is not None and a.type == b.type and is_exact(a.type):
             return exp.EQ(this=column(a.name), expression=column(b.name))
     return None
 
@@ -134,17 +147,6 @@ def _flat(path: Expr, schema: Schema) -> Column | None:
         return None
     found = schema.find(f"{path.this.name}{SEPARATOR}{path.expression.name}")
     return None if found is None or found.hidden else found
-
-
-def _is_exact(type_: pa.DataType) -> bool:
-    """Types whose equality is the same everywhere."""
-    return bool(
-        pa.types.is_integer(type_)
-        or pa.types.is_string(type_)
-        or pa.types.is_boolean(type_)
-        or pa.types.is_date(type_)
-        or pa.types.is_timestamp(type_)
-    )
 
 
 def _objects(block: Block, tables: Mapping[str, Node]) -> Iterator[Item]:

@@ -7,21 +7,24 @@ columns by which its windows are independent, and what tells its rows apart. Rai
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
-from belvedere.lang.window_by import Block, Expr, Query, QueryExpression, WindowBy
+from belvedere.lang.window_by import Block, Expr, Query, QueryExpression
 from belvedere.lang.window_by_check import check_query, row_type
 from belvedere.lang.window_by_explain import explain_query
 from belvedere.lang.window_by_expressions import Scope
 from belvedere.lang.window_by_functions import DURATION, Type
-from belvedere.lang.window_by_joins import JOINED, column_at, join_of, over_join
+from belvedere.lang.window_by_joins import JOINED, column_at, join_of, over_join, variables_of
+from belvedere.lang.window_by_keys import Keys, keys_of
 from belvedere.lang.window_by_names import after_window, before_window, free_in, free_names
 from belvedere.lang.window_by_parser import parse_window_query
 from belvedere.lang.window_by_ranges import ranges_of
+from belvedere.lang.window_by_relational import Unsaid, Value, said
 from belvedere.lang.window_by_resume import resume_of
 from belvedere.lang.window_by_types import Typing
 from belvedere.plan.nodes import Node
@@ -48,19 +51,22 @@ def lower_window_query(
     join = join_of(query, sources)
     if join is not None:
         query, relations = over_join(query), ((JOINED, join),)
-    partition, identity = _splits(query, relations)
+    keys, identity = _splits(query, relations)
+    relations = relations if keys.node is None else ((relations[0][0], keys.node),)
     if query.order and query.limit is None and query.offset is None:
         span, hint = _placed(query.order[0].expr.meta.get("span"), file), "order it where it is read, or add LIMIT"
         message = "a view has no order: ORDER BY without LIMIT is left out"
         found = (*found, Diagnostic("B3060", message, Severity.NOTICE, span, hint=hint))
-    resume, ranges, why = None, None, ""
+    resume, ranges, why = None, None, keys.unsaid
     block = _single(query, relations, identity)
     if block is not None:
         source = relations[0][1]
         resume = resume_of(block, source, row_type(source.schema))
-        reached = ranges_of(block, source, row_type(source.schema), partition)
+        reached = keys.unsaid or ranges_of(block, source, row_type(source.schema), keys.columns)
         ranges, why = (None, reached) if isinstance(reached, str) else (reached, "")
-    return WindowBlock(relations, text, columns, partition, identity, resume, ranges, why, notes, join is not None), found
+    return WindowBlock(
+        relations, text, columns, keys.columns, identity, resume, ranges, why, notes, join is not None, keys.words
+    ), found
 
 
 def _parsed(text: str, sources: Mapping[str, Node], file: str, start: int) -> tuple[str, Query]:
@@ -120,26 +126,42 @@ def _holds_duration(type_: pa.DataType) -> bool:
 # -- by what results are independent, and told apart ------------------------------------------------------------------
 
 
-def _splits(query: Query, relations: tuple[tuple[str, Node], ...]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """`partition` and `identity` of the node. Both need that each result comes from one row of one table."""
+def _splits(query: Query, relations: tuple[tuple[str, Node], ...]) -> tuple[Keys, tuple[str, ...] | None]:
+    """The keys by which windows are independent, with the relation that has them; and `identity` of the node.
+
+    Both need that each result comes from one row of one table.
+    """
     chain = _chain(query)
     if chain is None or len(relations) != 1:
-        return (), None
+        return Keys(), None
     name, source = relations[0]
     innermost = chain[-1].sources[0].expr
     if not isinstance(innermost, exp.Column) or innermost.name.casefold() != name.casefold() or source.schema.key is None:
-        return (), None
+        return Keys(), None
     windows = [b for b in chain if b.window is not None]
     if len(windows) != 1 or windows[0] is not chain[-1]:
-        return (), source.schema.key
-    window, variable = windows[0].window, chain[-1].sources[0].variable.text
+        return Keys(), source.schema.key
+    keys = _keys(chain[-1], source)
+    window = chain[-1].window
     assert window is not None
-    columns = tuple(_plain_columns(window, variable, source))
-    one_each = window.label is None and window.start.unbounded and len(columns) == len(window.partition)
-    identity = columns if one_each else source.schema.key
+    one_each = window.label is None and window.start.unbounded and not keys.unsaid
     limited = any(q.limit is not None or q.offset is not None for q in _queries(query))
     again = any(_reads_again(b, name) for b in chain) or any(_mentions(k.expr, name, set()) for k in query.order)
-    return (() if limited or again else columns), identity
+    independent = Keys(keys.node) if limited or again else keys
+    return independent, keys.columns if one_each else source.schema.key
+
+
+def _keys(block: Block, source: Node) -> Keys:
+    """The keys of PARTITION BY of a block over a table."""
+    assert block.window is not None
+    variable = block.sources[0].variable.text
+    variables: dict[str, Value] = {variable: variables_of(variable, source.schema)}
+    for let in block.lets:
+        with suppress(Unsaid):
+            variables[let.name.text] = said(let.value, variables)
+    keys = block.window.partition
+    plain = {n: c for n, k in enumerate(keys) if (c := column_at(k, variable, source.schema)) is not None}
+    return keys_of(keys, plain, variables, source)
 
 
 def _single(query: Query, relations: tuple[tuple[str, Node], ...], identity: tuple[str, ...] | None) -> Block | None:
@@ -185,11 +207,3 @@ def _reads_again(block: Block, table: str) -> bool:
 
 def _mentions(expr: Expr, table: str, hidden: set[str]) -> bool:
     return any(n.casefold() == table.casefold() for n in free_in(expr, hidden))
-
-
-def _plain_columns(window: WindowBy, variable: str, source: Node) -> Iterator[str]:
-    """The columns among the keys of PARTITION BY: rows that differ in one of them share no window."""
-    for key in window.partition:
-        column = column_at(key, variable, source.schema)
-        if column is not None:
-            yield column.name

@@ -71,7 +71,7 @@ def _line(node: Node) -> str:
         case Emit():
             return _emit(node)
         case WindowBlock():
-            by = f" per [{', '.join(node.partition)}]" if node.partition else ""
+            by = f" per [{', '.join(node.by)}]" if node.by else ""
             return f"window by over {', '.join(n for n, _ in node.relations)}{by}"
         case InOrder():
             then = "".join(f", {name}{' desc' if down else ''}" for name, down, _ in node.then)

@@ -61,9 +61,10 @@ class Ranges:
 class WindowBlock(Node):
     """The results of the query `text`; `relations` are what its FROM names, their visible columns as objects.
 
-    `partition` are columns of the one relation by whose values windows are independent: those of PARTITION BY; none where any row may
-    change any window. `identity` are columns of it that tell the results apart, taken from the tuple of each window's label or start
-    (`partition` itself where a partition has one window); None where rows are told apart by their content alone.
+    `partition` are columns of the one relation by whose values windows are independent: those of PARTITION BY (hidden ones where it has
+    expressions that are no columns); none where any row may change any window. `identity` are columns of it that tell the results apart,
+    taken from the tuple of each window's label or start (`partition` itself where a partition has one window); None where rows are told
+    apart by their content alone.
     """
 
     relations: tuple[tuple[str, Node], ...]
@@ -81,6 +82,8 @@ class WindowBlock(Node):
     """How the windows are found and what that costs, in words."""
     joined: bool = False
     """Whether the one relation is the join of all tables of FROM."""
+    by: tuple[str, ...] = ()
+    """What each of `partition` is, in words."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:

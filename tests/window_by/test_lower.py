@@ -47,8 +47,22 @@ def test_columns_and_key() -> None:
     ("text", "partition", "key"),
     [
         (HEAD + FRAME + SELECT, ("station",), ("_at_station", "_at_date")),
-        ("FROM Ghcn AS g WINDOW BY w PARTITION BY g.station, LOWER(g.station) " + FRAME + SELECT, ("station",), None),
-        ("FROM Ghcn AS g WINDOW BY w PARTITION BY LOWER(g.station) " + FRAME + SELECT, (), None),
+        ("FROM Ghcn AS g WINDOW BY w PARTITION BY g.station, LOWER(g.station) " + FRAME + SELECT, ("station", "_by0"), None),
+        ("FROM Ghcn AS g WINDOW BY w PARTITION BY LOWER(g.station) " + FRAME + SELECT, ("_by0",), None),
+        (
+            "FROM Ghcn AS g LET y = YEAR(g.date) WINDOW BY w PARTITION BY y "
+            + FRAME.replace("e.", "e.g.").replace("s.val", "s.g.val")
+            + "SELECT s.y",
+            ("_by0",),
+            None,
+        ),
+        ("FROM Ghcn AS g WINDOW BY w PARTITION BY g.station, g.val / 2 " + FRAME + SELECT, ("station",), None),
+        (
+            "FROM Ghcn AS g WINDOW BY w PARTITION BY YEAR(g.date) ORDER BY g.date TYPE SLIDING START UNBOUNDED END UNBOUNDED "
+            "SELECT LEN(w) AS n",
+            ("_by0",),
+            ("_at__by0",),
+        ),
         ("FROM Ghcn AS g WINDOW BY w " + FRAME + SELECT, (), None),
         ("FROM Ghcn WINDOW BY w PARTITION BY Ghcn.station " + FRAME.replace("g.", "Ghcn.") + SELECT, ("station",), None),
         (
@@ -192,6 +206,11 @@ def test_explain_says_what_a_change_reaches(order: str, windows: str, part: str)
     if part.startswith("!"):
         wanted = f"all windows of the changed station ({part[1:]}"
     assert view.stages[-1].reason.startswith(wanted)
+
+
+@pytest.mark.parametrize("key", ["MISSING", "(FROM Other AS o SELECT VALUE o.id)"])
+def test_explain_has_words_for_what_sql_has_not(key: str) -> None:
+    assert "partitioned by" in lowered(HEAD.replace("g.station", f"g.station, {key}") + FRAME + SELECT).found
 
 
 STREAM = "CREATE STREAM _Raw (k STRING, ts TIMESTAMP NOT NULL, val INT, WATERMARK FOR ts AS ts - INTERVAL 10 SECONDS){};\n"

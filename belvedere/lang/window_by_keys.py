@@ -1,0 +1,56 @@
+"""The keys of PARTITION BY as columns of the relation that WINDOW BY reads: then its windows are kept partition by partition.
+
+In: the clause and the relation. Out: the relation, with a hidden column more for each key that is no column of it, and the columns of
+the keys. Where the relational plan cannot say a key with the same groups (GROUP BY equality: MISSING and NULL are two), that key is left
+out, with the reason: rows that differ in one of the others share no window either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from belvedere.lang.window_by import Expr
+from belvedere.lang.window_by_relational import Said, Unsaid, Variables, in_words, is_exact, said
+from belvedere.plan.keys import item_of, unused_name
+from belvedere.plan.nodes import Item, Node, Project
+from belvedere.schema import Column
+
+
+@dataclass(frozen=True)
+class Keys:
+    """`columns` of `node` hold the keys, `words` say these; `unsaid` is why one of the keys is not among them."""
+
+    node: Node | None = None
+    columns: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    unsaid: str = ""
+
+
+def keys_of(keys: tuple[Expr, ...], plain: Mapping[int, Column], variables: Variables, node: Node) -> Keys:
+    """The keys over a relation; `plain` are those (by their place) that are columns of it."""
+    columns, words, unsaid = [], [], ""
+    added: list[Item] = []
+    for place, key in enumerate(keys):
+        if place in plain:
+            columns.append(plain[place].name)
+            words.append(plain[place].name)
+            continue
+        try:
+            found = _comparable(said(key, variables), key)
+        except Unsaid as reason:
+            unsaid = unsaid or f"PARTITION BY {in_words(key)} is no column and cannot be made one: {reason}"
+            continue
+        name = unused_name(f"_by{len(added)}", {*node.schema.names, *(i.name for i in added)})
+        added.append(Item(name, found.expr, found.type, hidden=True))
+        columns.append(name)
+        words.append(in_words(key))
+    if added:
+        node = Project(node, (*(item_of(c) for c in node.schema), *added))
+    return Keys(node, tuple(columns), tuple(words), unsaid)
+
+
+def _comparable(found: Said, key: Expr) -> Said:
+    if not is_exact(found.type):
+        raise Unsaid(f"{in_words(key)} is a fraction, or an array or object")
+    return found
