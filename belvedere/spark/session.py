@@ -24,6 +24,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",  # timestamps are UTC instants throughout
     "spark.sql.ansi.enabled": "true",  # overflow and division by zero are errors, not silent NULLs
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # no call back to Python's stack for each column of a plan
     "spark.sql.adaptive.enabled": "false",  # costs more than it saves on tiny epochs
     "spark.sql.window.segmentTree.enabled": "true",  # sliding frames in O(n log n)
     "spark.sql.execution.arrow.pyspark.enabled": "true",

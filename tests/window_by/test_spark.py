@@ -110,6 +110,46 @@ def test_plans_of_spark_alone_give_what_the_rules_say(
     assert "MapInArrow" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", NATIVE)
+def test_plans_of_spark_alone_in_any_order_and_with_limits(spark: Any, frames: dict[str, Any], name: str) -> None:
+    from belvedere.spark.window_by.run import run_window_query
+    from belvedere.spark.window_by.tuples import Spread
+
+    text = NATIVE[name] + AGGREGATES + ", s AS whole" * (name not in ("grows", "all"))
+    wanted = [plain(r) for r in compile_query(parse_window_query(text))({"t": ROWS})]
+    for spread in (Spread.HASHED, Spread.SINGLE):
+        result = run_window_query(spark, text, frames, spread=spread)
+        found = sorted(result.toArrow().to_pylist(), key=by_start)
+        assert close(found, [{n: r.get(n) for n in result.columns} for r in sorted(wanted, key=by_start)])
+    limited = run_window_query(spark, text + " LIMIT 3 OFFSET 1", frames)
+    assert close(limited.toArrow().to_pylist(), [{n: r.get(n) for n in limited.columns} for r in wanted[1:4]])
+
+
+def by_start(row: dict[str, Any]) -> tuple[int, int]:
+    return row["k"] or 0, row["o"]
+
+
+def test_plans_of_spark_alone_compute_and_ask_for_no_more_than_they_need(spark: Any, frames: dict[str, Any]) -> None:
+    from belvedere.spark.window_by.run import run_window_query
+
+    text = TUMBLING + "START AS s END AS e NEXT AS n WHEN n.o - e.o > 2 SELECT ARRAY_AVG(w[*].v) AS a"
+    client, calls = spark.sparkContext._gateway._gateway_client, 0
+    send = client.send_command
+
+    def counted(*given: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return send(*given, **named)
+
+    client.send_command = counted
+    try:
+        result = run_window_query(spark, text, {"t": frames["t"]})
+    finally:
+        del client.send_command
+    assert "row_number" not in result._jdf.queryExecution().executedPlan().toString()  # the windows' numbers order them
+    assert calls < 250  # it was 1,300, of which each takes time that does not depend on the rows
+
+
 def plain(value: Any) -> Any:
     """MISSING members as None."""
     if isinstance(value, dict):

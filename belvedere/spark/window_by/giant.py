@@ -57,20 +57,21 @@ def cut_giant(
 
     `native`: Spark's own operators can do it in one task.
     """
+    forced, cores = blocks is not None, spark.sparkContext.defaultParallelism
+    if not forced and cores < NATIVE_CORES and native:
+        return None
     lead = lead_of(plan.sort, arrow_schema(frame))
     ends = Ends(plan.closing(nullable=False), window_length(spec))
     exchanges = can_exchange(spec) or (bool(plan.running(nullable=False)) and in_parts(spec))
     if lead is None or not (can_cut(spec, ends) or exchanges) or not can_read_again(frame):
         return None
-    forced = blocks is not None
     if blocks is not None:
         given = sampled(frame, spec.keys, lead, RATE)
         if given is None or len(given[0].marks) < SAMPLED * blocks:
             given = sampled(frame, spec.keys, lead, 1)
         giant = given[0] if given is not None else None
     else:
-        cores = spark.sparkContext.defaultParallelism
-        giant = None if cores < NATIVE_CORES and native else find_giant(frame, spec.keys, lead, cores)
+        giant = find_giant(frame, spec.keys, lead, cores)
         blocks = cores if giant is None else cores * -(-giant.rows // (cores * BLOCK_ROWS))
         exchanges &= giant is not None and (cores >= EXCHANGE_CORES or giant.rows > BLOCK_ROWS)
     if giant is None:

@@ -100,7 +100,7 @@ def load(table: Table) -> Result:
     utc = (frame.sparkSession.conf.get("spark.sql.session.timeZone") or "") in ("UTC", "Etc/UTC", "GMT", "Z")
     fields: dict[str, Value] = {}
     identity = [fresh("i") for _ in table.hidden]
-    selected = [F.expr(name(column)).alias(inner) for column, inner in zip(table.hidden, identity, strict=True)]
+    selected = [f"{name(column)} AS {name(inner)}" for column, inner in zip(table.hidden, identity, strict=True)]
     for column in table.schema:
         inner, type_, text = fresh(), column.type, name(column.name)
         if type_ == DURATION:
@@ -110,9 +110,9 @@ def load(table: Table) -> Result:
         elif holds_duration(type_):
             hint = "select the parts that the query needs into columns of their own"
             raise fail("B3620", f'column "{column.name}" has durations inside objects or arrays: not supported', hint=hint)
-        selected.append(F.expr(text).alias(inner))
+        selected.append(f"{text} AS {name(inner)}")
         fields[column.name] = Scalar(name(inner), type_)
-    return Result(frame.select(*selected), Object(fields), identity=tuple(identity))
+    return Result(frame.selectExpr(*selected), Object(fields), identity=tuple(identity))
 
 
 def holds_duration(type_: pa.DataType) -> bool:
@@ -131,7 +131,7 @@ def is_column(text: str) -> bool:
 
 def pin(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame, list[Value]]:
     """The values with a column for every text in them."""
-    added: list[Any] = []
+    added: list[str] = []
     made: dict[str, str] = {}
 
     def column(text: str) -> str:
@@ -139,7 +139,7 @@ def pin(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame, list[Valu
             return text
         if text not in made:
             made[text] = name(fresh())
-            added.append(F.expr(text).alias(made[text].strip("`")))
+            added.append(f"{text} AS {made[text]}")
         return made[text]
 
     def walk(value: Value) -> Value:
@@ -151,7 +151,7 @@ def pin(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame, list[Valu
         return replace(value, sql=column(value.sql), missing=missing)
 
     pinned = [walk(v) for v in values]
-    return (frame.select("*", *added) if added else frame), pinned
+    return (frame.selectExpr("*", *added) if added else frame), pinned
 
 
 def sort_texts(key: OrderKey, value: Scalar) -> list[str]:
@@ -174,18 +174,23 @@ def output(result: Result) -> DataFrame:
     frame, value = result.frame, result.value
     if result.order and not result.sorted:
         frame = frame.orderBy(*sort_columns(result.order))
-    return frame.select(*output_columns(value))
+    return frame.selectExpr(*(f"{text} AS {name(label)}" for label, text in _output_texts(value)))
 
 
 def output_columns(value: Value) -> list[Any]:
     """The user's columns of a result."""
+    return [F.expr(text).alias(label) for label, text in _output_texts(value)]
+
+
+def _output_texts(value: Value) -> list[tuple[str, str]]:
+    """The user's columns of a result, with their names."""
     if isinstance(value, Object):
         fields = value.fields
     elif pa.types.is_struct(value.type):
         fields = {f.name: Scalar(f"{value.sql}.{name(f.name)}", f.type) for f in value.type}
     else:
         fields = {"value": value}
-    return [_output_column(n, merge(v)) for n, v in fields.items()]
+    return [(n, _output_text(n, merge(v))) for n, v in fields.items()]
 
 
 def sort_columns(order: Sequence[str]) -> list[Any]:
@@ -203,11 +208,11 @@ def _sort_column(text: str) -> Any:
     return column.desc_nulls_first() if first else column.desc_nulls_last()
 
 
-def _output_column(label: str, value: Scalar) -> Any:
+def _output_text(label: str, value: Scalar) -> str:
     if holds_duration(value.type):
         hint = "select the parts of the objects that you need, as columns"
         raise fail("B3620", f'column "{label}" would have durations inside objects or arrays: not supported', hint=hint)
     text = value.sql
     if value.type == DURATION:
         text = f"CAST(INTERVAL '0.000001' SECOND * {text} AS INTERVAL DAY TO SECOND)"
-    return F.expr(text).alias(label)
+    return text

@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from belvedere.errors import fail
 from belvedere.lang.window_by import Block, Expr, Let, Select
@@ -101,8 +100,7 @@ class Tuples:
             return Scalar(texts.setdefault(value.sql, name(fresh())), value.type, missing)
 
         value = walk(result.value)
-        columns = [F.expr(text).alias(column.strip("`")) for text, column in texts.items()]
-        return Result(result.frame.select(*columns), value)
+        return Result(result.frame.selectExpr(*(f"{text} AS {column}" for text, column in texts.items())), value)
 
     def scope(self, variables: Mapping[str, Value], names: Names) -> Scope:
         """The static scope of an expression here."""
@@ -169,7 +167,7 @@ class Tuples:
         """The tuples for which the condition is TRUE."""
         bindings, (value,) = self.values(bindings, [condition], names)
         text = merge(value).sql if pa.types.is_boolean(value.type) else "FALSE"
-        return replace(bindings, frame=bindings.frame.filter(F.expr(text)))
+        return replace(bindings, frame=bindings.frame.filter(text))
 
     def lets(self, bindings: Bindings, lets: Sequence[Let], names: Names) -> Bindings:
         for let in lets:

@@ -20,7 +20,7 @@ from belvedere.spark.window_by.blocks import windows_by_blocks
 from belvedere.spark.window_by.cuts import around, is_in
 from belvedere.spark.window_by.giant import cut_giant
 from belvedere.spark.window_by.layout import columns_of, layout_of, leaf_value
-from belvedere.spark.window_by.native_windows import native_windows
+from belvedere.spark.window_by.native_windows import NativePlan, native_plan
 from belvedere.spark.window_by.plan import Planner, WindowPlan
 from belvedere.spark.window_by.plan_columns import literal_or_none
 from belvedere.spark.window_by.relation import (
@@ -73,13 +73,15 @@ def planned(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], block: Bl
 
 def by_kernel(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], plan: WindowPlan, names: Names) -> Result:
     """Boundaries and aggregates by kernels, the rest in Spark SQL over their output."""
-    frame = bindings.frame.select(*(F.expr(text).alias(column) for text, column in plan.columns.items()))
     ordered = tuples.limits
     spec = plan.spec if ordered else replace(plan.spec, ordered=False)
-    schema = output_schema(plan, spec, arrow_schema(frame))
-    found = in_blocks(tuples, frame, plan, spec, schema)
+    frame = prepared(bindings.frame, plan)
+    rows = arrow_schema(frame)
+    schema = output_schema(plan, spec, rows)
+    native = native_plan(spec, plan.sort, rows, schema)
+    found = in_blocks(tuples, frame, plan, spec, schema, native)
     if found is None:
-        found = in_one_task(tuples, frame, plan, spec, schema)
+        found = in_one_task(tuples, frame, plan, spec, schema, native)
     order = order_of(keys, plan.spec.position)
     outside = {n: literal_or_none(v) for n, v in names.constants.items()}
     variables = {**{n: v for n, v in outside.items() if v is not None}, **plan.variables}
@@ -90,32 +92,44 @@ def by_kernel(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], plan: W
     return tuples.selected(result, plan.block.select, names)
 
 
-def in_one_task(tuples: Tuples, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, schema: pa.Schema) -> DataFrame:
+def prepared(frame: DataFrame, plan: WindowPlan) -> DataFrame:
+    """The rows with the columns of the plan."""
+    if set(frame.columns) == set(plan.columns.values()) and all(t == name(c) for t, c in plan.columns.items()):
+        return frame
+    return frame.selectExpr(*(f"{text} AS {name(column)}" for text, column in plan.columns.items()))
+
+
+def in_one_task(
+    tuples: Tuples, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, schema: pa.Schema, native: NativePlan | None
+) -> DataFrame:
     """Each partition's windows by one task."""
-    sort = sort_columns(plan.sort)
-    placed = laid_out(tuples, frame, spec.keys, sort)
-    free = tuples.spread is Spread.HASHED  # Spark lays the rows out as its own operators want them
-    native = native_windows(frame if free else placed, spec, sort, schema, in_order=not free and not spec.ordered)
-    return native if native is not None else placed.mapInArrow(windows_in_batches(spec, schema), spark_schema(schema))
+    if native is None:
+        rows = laid_out(tuples, frame, spec.keys, sort_columns(plan.sort))
+        return rows.mapInArrow(windows_in_batches(spec, schema), spark_schema(schema))
+    free = tuples.spread is Spread.HASHED  # Spark lays the rows out as its own operators want them, and sorts them in any case
+    if not free:
+        frame = placed(tuples, frame, spec.keys, [F.col(k).asc_nulls_first() for k in spec.keys])
+    return native.windows(frame, in_order=not free and not spec.ordered)
 
 
-def in_blocks(tuples: Tuples, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, schema: pa.Schema) -> DataFrame | None:
+def in_blocks(
+    tuples: Tuples, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, schema: pa.Schema, native: NativePlan | None
+) -> DataFrame | None:
     """The windows where one partition is done by many tasks; None where none is."""
     if tuples.spread is Spread.SINGLE or tuples.blocks == 1:
         return None
-    sort = sort_columns(plan.sort)
-    native = native_windows(frame, spec, sort, schema, in_order=False) is not None
-    cut = cut_giant(tuples.spark, frame, plan, spec, tuples.blocks, native)
+    cut = cut_giant(tuples.spark, frame, plan, spec, tuples.blocks, native is not None)
     if cut is None:
         return None
     rows = frame.where(is_in(spec.keys, cut.giant)) if spec.keys else frame
-    found = windows_by_blocks(rows, spec, cut.lead, sort, schema, cut.cuts, cut.told)
+    found = windows_by_blocks(rows, spec, cut.lead, sort_columns(plan.sort), schema, cut.cuts, cut.told)
     if not spec.keys:
         return found
     if tuples.spread is Spread.HASHED or tuples.limits:
-        return found.unionAll(in_one_task(tuples, frame.where(~is_in(spec.keys, cut.giant)), plan, spec, schema))
+        rest = in_one_task(tuples, frame.where(~is_in(spec.keys, cut.giant)), plan, spec, schema, native)
+        return found.unionAll(rest.select(*schema.names))
     before, behind = (frame.where(c) for c in around(spec.keys, cut.giant))  # in the order of the partitions
-    parts = (in_one_task(tuples, f, plan, spec, schema) for f in (before, behind))
+    parts = (in_one_task(tuples, f, plan, spec, schema, native).select(*schema.names) for f in (before, behind))
     return next(parts).unionAll(found).unionAll(next(parts))
 
 
@@ -154,15 +168,18 @@ def laid_out(
     `flags` are those of the keys that say MISSING, which comes before NULL.
     """
     columns = [F.col(k).desc() if k in flags else F.col(k).asc_nulls_first() for k in keys]
+    frame = placed(tuples, frame, keys, columns)
+    return frame.sortWithinPartitions(*columns, *sort) if columns or sort else frame
+
+
+def placed(tuples: Tuples, frame: DataFrame, keys: Sequence[str], columns: Sequence[Any]) -> DataFrame:
+    """The rows of each partition in one task; `columns` are the keys as the partitions are ordered by."""
     if tuples.spread is Spread.SINGLE:
-        frame = frame.coalesce(1)
-        return frame.sortWithinPartitions(*columns, *sort) if columns or sort else frame
+        return frame.coalesce(1)
     if not keys:
-        frame = frame.repartition(1)  # not coalesce: what comes before keeps its parallelism
-        return frame.sortWithinPartitions(*sort) if sort else frame
+        return frame.repartition(1)  # not coalesce: what comes before keeps its parallelism
     hashed = tuples.limits or tuples.spread is Spread.HASHED
-    frame = frame.repartition(*keys) if hashed else frame.repartitionByRange(*columns)
-    return frame.sortWithinPartitions(*columns, *sort)
+    return frame.repartition(*keys) if hashed else frame.repartitionByRange(*columns)
 
 
 def output_fields(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> tuple[OutputField, ...]:
