@@ -82,6 +82,9 @@ class ExpressionParser(Spark.Parser):  # type: ignore[misc, valid-type]
         token = self._curr
         if token and token.token_type == TokenType.L_BRACE:
             return self._parse_column_ops(self._object())
+        if token and token.token_type == TokenType.EXISTS and self._next and self._next.token_type != TokenType.L_PAREN:
+            self._advance()
+            return exp.Exists(this=self._parse_unary())
         quantifier = token.text.upper() if token and token.token_type != TokenType.STRING else ""
         if quantifier in ("SOME", "ANY", "EVERY") and self._next and self._next.token_type == TokenType.VAR:
             return self._quantified(quantifier)

@@ -6,7 +6,7 @@ In: an exception raised while a stage ran. Out: a BelvedereError, or the excepti
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
@@ -44,6 +44,9 @@ ROOTS = {
     "IllegalArgumentException": ("invalid argument", "test the argument before"),
 }
 """Failures of expressions that Spark gives no name of its own: by the class of Java's exception, what happened and what to do."""
+OVERFLOW = re.compile(r"^OverflowError: (.*)$", re.M)
+"""What the kernels and the interpreter of WINDOW BY raise."""
+WINDOW_HINTS = {"ARITHMETIC_OVERFLOW": "whole numbers have 64 bits: compute with TO_DOUBLE(value), or as DECIMAL"}
 ROOT = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)+([A-Z]\w*Exception)(?:: (.*))?$", re.M)
 
 
@@ -54,6 +57,17 @@ def explain_failure(prepared: PreparedStage, catalog: Catalog, exchange: Exchang
         yield
     except (PySparkException, Py4JJavaError) as error:
         raise BelvedereError(_diagnose(error, prepared, catalog, exchange)) from error
+
+
+@contextmanager
+def explain_query_failure(hints: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Run one query; what Spark raises comes out as a diagnostic. `hints` by the names of what may happen, before the usual ones."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        condition, message, hint = _named(str(error), type(error).__name__)
+        hint = (hints or {}).get(condition.upper().replace(" ", "_"), hint)
+        raise BelvedereError([Diagnostic("B7041", f"the query failed: {condition}", detail=message, hint=hint)]) from error
 
 
 def _diagnose(error: Exception, prepared: PreparedStage, catalog: Catalog, exchange: Exchange) -> Diagnostic:
@@ -76,6 +90,9 @@ def _diagnose(error: Exception, prepared: PreparedStage, catalog: Catalog, excha
 def _named(text: str, kind: str) -> tuple[str, str, str | None]:
     """What happened, in short and in Spark's words, and what to do where rows are to blame."""
     found = CONDITION.search(text)
+    worker = OVERFLOW.search(text)
+    if worker:
+        return "arithmetic overflow", worker.group(1), WINDOW_HINTS["ARITHMETIC_OVERFLOW"]
     if found:
         name = found.group(1)
         return name.lower().replace("_", " "), " ".join(found.group(2).split()), HINTS.get(name)

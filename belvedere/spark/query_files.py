@@ -22,6 +22,7 @@ from belvedere.plan.nodes import Expr, Filter, Item, Node, Project, TopK, Window
 from belvedere.schema import Column
 from belvedere.spark.batch import InputLog, run_batch
 from belvedere.spark.engine import EpochReport
+from belvedere.spark.failures import WINDOW_HINTS, explain_query_failure
 from belvedere.spark.ingest import stamp
 from belvedere.spark.records import RejectedRow, SourceFile
 from belvedere.spark.source_files import Taken, read_files
@@ -62,7 +63,8 @@ def answer_template(spark: SparkSession, catalog: Catalog, template: QueryTempla
     for id_, given in tables.items():
         log.add(EpochReport(1, now, arrivals={id_: stamp(given, inputs[id_], first, now)}))
         first += given.num_rows
-    rows = run_batch(spark, whole, QUERY, log, now)
+    with explain_query_failure():
+        rows = run_batch(spark, whole, QUERY, log, now)
     if ordered:
         rows = rows.sort_by(POSITION)
     return rows.select([c.name for c in template.schema.visible])
@@ -72,7 +74,9 @@ def query_window_by(spark: SparkSession, text: str, paths: Mapping[str, tuple[Pa
     """Answer a WINDOW BY query over files: a path and its columns per table."""
     taken = {name: read_table(spark, name, path, columns) for name, (path, columns) in paths.items()}
     frames = {name: spark.createDataFrame(t.rows) for name, t in taken.items()}
-    return Answer(run_window_query(spark, text, frames).toArrow(), tuple(r for t in taken.values() for r in t.rejected))
+    with explain_query_failure(WINDOW_HINTS):
+        rows = run_window_query(spark, text, frames).toArrow()
+    return Answer(rows, tuple(r for t in taken.values() for r in t.rejected))
 
 
 def read_table(spark: SparkSession, table: str, path: Path, columns: Sequence[Column]) -> Taken:

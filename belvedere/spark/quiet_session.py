@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from typing import IO
+from typing import IO, Any
 
 from pyspark.sql import SparkSession
 
@@ -114,9 +114,17 @@ def _is_no_call(record: logging.LogRecord) -> bool:
     return "py4j" not in record.pathname
 
 
+def _let_counts_go(spark: SparkSession) -> None:
+    """Say nothing of the end of the connection over which the JVM passes on what Python workers count."""
+    server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
+
+
 def let_spark_go(spark: SparkSession) -> None:
     """Tell the session's JVM to end, and do not wait for it."""
     _let_calls_go()
+    _let_counts_go(spark)
     process = jvm_of(spark)
     if process is not None and process.stdin is not None:
         process.stdin.close()  # the JVM ends when this pipe does

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -114,6 +116,35 @@ def test_window_by_queries_run_too(spark: Any, files: Path, capsys: Any) -> None
     assert 'an array has no field "price"' in err
     rows = sorted((r["item"], r["id"], r["average"]) for r in json.loads(out))
     assert rows == [("a", 3, 6.75), ("b", 1, 3.75), ("b", 4, 8.25), ("c", 2, 5.25)]
+
+
+@pytest.mark.spark
+def test_a_query_of_its_own_process_says_nothing_but_its_answer(files: Path) -> None:
+    query = "FROM items AS i WINDOW BY w ORDER BY i.item TYPE SLIDING START AS s END AS e WHEN e.name > s.name SELECT s.item, LEN(w) AS n"
+    command = [sys.executable, "-m", "belvedere.cli", "query", query, "--table", "items=items", "--format", "csv"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stderr == ""
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "item,n")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id + 9223372036854775807 AS x FROM orders",
+        "FROM orders AS o WINDOW BY w ORDER BY o.id TYPE SLIDING START AS s END SELECT s.id + 9223372036854775807 AS x",
+        "FROM orders AS o LET x = 9223372036854775807 - o.id WINDOW BY w ORDER BY o.id TYPE SLIDING START AS s END UNBOUNDED "
+        "SELECT ARRAY_SUM(w[*].x) AS x",
+        "FROM orders AS o WINDOW BY w ORDER BY o.id TYPE SLIDING START AS s END UNBOUNDED "
+        "SELECT ARRAY_SUM((FROM w AS x SELECT VALUE x.id + 9223372036854775800)) AS x",
+    ],
+)
+def test_what_fails_on_a_row_is_a_diagnostic(spark: Any, files: Path, capsys: Any, query: str) -> None:
+    code, out, err = answer(capsys, query, *TABLES)
+    assert (code, out) == (1, "")
+    assert "error[B7041]: the query failed: arithmetic overflow" in err
+    assert "hint" in err
+    assert "Traceback" not in err
 
 
 def test_how_windows_will_be_found(files: Path, capsys: Any) -> None:

@@ -56,6 +56,25 @@ def test_sums_of_doubles(column: tuple[Any, Any, Any, Any]) -> None:
                 assert same(float(value), float(np.sum(inside)))
 
 
+WHOLE = st.sampled_from([0, 1, -7, 2**32, -(2**32) + 1, 2**62, -(2**62), 2**63 - 1, -(2**63)])
+
+
+@given(columns(WHOLE))
+@settings(max_examples=200, deadline=None)
+def test_sums_of_whole_numbers_fit_or_are_refused(column: tuple[Any, Any, Any, Any]) -> None:
+    numbers, valid, first, last = column
+    sums = [
+        sum(int(x) for x, v in zip(numbers[a : b + 1], valid[a : b + 1], strict=True) if v)
+        for a, b in zip(first, last, strict=True)
+    ]
+    assert ranges.large_sum(*column).tolist() == [float(s) for s in sums]
+    if all(-(2**63) <= s < 2**63 for s in sums):
+        assert ranges.whole_sum(*column).tolist() == sums
+    else:
+        with pytest.raises(OverflowError):
+            ranges.whole_sum(*column)
+
+
 @given(columns(FINITE))
 @settings(max_examples=100, deadline=None)
 def test_moments(column: tuple[Any, Any, Any, Any]) -> None:

@@ -54,6 +54,15 @@ QUERIES = {
     "SELECT s.at AS first, n.at AS after, ARRAY_MAX(w[*].at) AS a",
     "times by the interpreter": TIMED + "SLIDING START AS s END AS e WHEN GREATEST(e.at, s.at) > s.at "
     "SELECT s.at AS first, e.at AS last, w[*].at AS a",
+    "union": HEAD
+    + "START AS s END AS e WHEN e.v > 8 SELECT s.k AS o, e.v AS v UNION ALL FROM t AS r WHERE r.o > 8 SELECT r.k AS o, r.x AS v "
+    "ORDER BY v DESC NULLS LAST, o LIMIT 5",
+    "union in FROM": "FROM ("
+    + HEAD
+    + "START AS s END AS e WHEN e.v > 8 SELECT s.k AS k, e AS e UNION ALL FROM t AS r SELECT r.k AS k, r AS e) "
+    "AS q WHERE q.e IS MISSING OR q.e.v IS NULL SELECT q.k, q.e IS MISSING AS m, q.e.o AS o ORDER BY m, q.k, o",
+    "a result that hides a variable": HEAD
+    + "START AS s AT p END AS e AT ep WHEN e.v > 8 SELECT s.o, ep AS p ORDER BY p, s.k, o",
     "constants": "WITH big AS (FROM u AS u SELECT VALUE u.id) "
     + HEAD
     + "START AS s WHEN s.k IN big END AT e WHEN e = 2 SELECT s.k, s.o",

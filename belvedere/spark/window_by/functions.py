@@ -9,22 +9,27 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from functools import reduce
+from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
 from belvedere.lang.window_by_functions import duration_micros
-from belvedere.spark.window_by.values import MISSING, compare, instant, order_key, rank, unknown
+from belvedere.spark.window_by.casts import to_date, to_instant, to_real, to_text, to_whole
+from belvedere.spark.window_by.values import EXACT, MISSING, compare, instant, order_key, rank, unknown
 
 
 def call(name: str, arguments: list[Any]) -> Any:
     """The function's value. Most give MISSING or NULL for an argument that is; those in `TOLERANT` decide themselves."""
-    if name in TOLERANT:
-        return TOLERANT[name](*arguments)
-    blank = unknown(*arguments)
+    blank = False if name in TOLERANT else unknown(*arguments)
     if blank is not False:
         return blank
     try:
+        if name in TOLERANT:
+            return TOLERANT[name](*arguments)
         return PLAIN[name](*arguments)
     except (TypeError, ValueError, OverflowError, InvalidOperation, AttributeError):
         return None
@@ -45,13 +50,22 @@ def _numbers(array: Any) -> list[Any] | None:
 def total(numbers: list[Any]) -> Any:
     """The sum: exact for whole and decimal numbers, correctly rounded for floating ones."""
     if any(isinstance(v, float) for v in numbers):
-        return math.fsum(float(v) for v in numbers)
-    return sum(numbers)
+        return _real_sum([float(v) for v in numbers])
+    return reduce(EXACT.add, numbers, Decimal(0)) if any(isinstance(v, Decimal) for v in numbers) else sum(numbers)
+
+
+def _real_sum(numbers: list[float]) -> float:
+    """Correctly rounded; infinities and NaN as IEEE 754 adds them."""
+    try:
+        return math.fsum(numbers)
+    except (ValueError, OverflowError):
+        return sum(numbers)
 
 
 def mean(numbers: list[Any]) -> float:
     """The arithmetic mean as a double."""
-    return float(total(numbers) / len(numbers))
+    found = total(numbers)
+    return float(EXACT.divide(found, len(numbers)) if isinstance(found, Decimal) else found / len(numbers))
 
 
 def _moment(numbers: list[Any], power: int) -> float:
@@ -197,56 +211,6 @@ def _contains(array: list[Any], value: Any) -> bool:
     return any(compare("=", v, value) is True for v in array)
 
 
-def to_text(value: Any) -> str:
-    """A value as Spark's CAST to STRING prints it, for the simple types."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, datetime):
-        text = instant(value).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f").rstrip("0").rstrip(".")
-        return text
-    if isinstance(value, float):
-        return (
-            "NaN"
-            if math.isnan(value)
-            else "Infinity"
-            if value == math.inf
-            else "-Infinity"
-            if value == -math.inf
-            else repr(value)
-        )
-    if isinstance(value, list | dict | timedelta):
-        raise TypeError
-    return str(value)
-
-
-def to_date(value: Any) -> date:
-    """A date from text, a date or an instant (UTC)."""
-    if isinstance(value, str):
-        return date.fromisoformat(value.strip()[:10])
-    return instant(value).astimezone(UTC).date() if isinstance(value, datetime) else date.fromisoformat(value.isoformat())
-
-
-def to_instant(value: Any) -> datetime:
-    """An instant from text (UTC where it names no zone), a date or an instant."""
-    return instant(datetime.fromisoformat(value.strip()) if isinstance(value, str) else value)
-
-
-def to_whole(value: Any) -> int:
-    """A whole number: fractions are cut."""
-    if isinstance(value, str):
-        return int(Decimal(value.strip()))
-    if isinstance(value, bool | int | float | Decimal):
-        return int(value)
-    raise TypeError
-
-
-def to_real(value: Any) -> float:
-    """A double."""
-    if isinstance(value, bool | int | float | Decimal | str):
-        return float(value)
-    raise TypeError
-
-
 def to_duration(value: Any) -> timedelta | None:
     """A duration from its ISO 8601 text; None where it has years or months."""
     micros = duration_micros(value)
@@ -254,10 +218,32 @@ def to_duration(value: Any) -> timedelta | None:
 
 
 def _round(value: Any, digits: int = 0) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, float) and (not math.isfinite(value) or (abs(value) >= 1 << 53 and digits >= 0) or digits > 20):
         return value
-    rounded = Decimal(repr(value) if isinstance(value, float) else value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    rounded = Decimal(repr(value) if isinstance(value, float) else value).quantize(
+        Decimal(1).scaleb(-digits), ROUND_HALF_UP, EXACT
+    )
     return float(rounded) if isinstance(value, float) else int(rounded) if isinstance(value, int) else rounded
+
+
+def _to_the_edge(function: Callable[[Any], int]) -> Callable[[Any], Any]:
+    return lambda x: x if isinstance(x, float) and not math.isfinite(x) else function(x)
+
+
+def _by_ieee(function: Callable[..., Any]) -> Callable[..., float]:
+    def computed(*values: Any) -> float:
+        with np.errstate(all="ignore"):
+            return float(function(*(np.float64(v) for v in values)))
+
+    return computed
+
+
+def _part_of_time(pick: Callable[[datetime], int]) -> Callable[[Any], int]:
+    return lambda d: pick(instant(d).astimezone(UTC))
+
+
+def _absolute(value: Any) -> Any:
+    return value.copy_abs() if isinstance(value, Decimal) else abs(value)
 
 
 def _substring(text: str, start: int, length: int | None = None) -> str | None:
@@ -271,8 +257,8 @@ def _greatest(pick: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *values: pick(values, key=order_key)
 
 
-def _sign(value: Any) -> int:
-    return int(value > 0) - int(value < 0)
+def _sign(value: Any) -> int | None:
+    return None if value != value else int(value > 0) - int(value < 0)
 
 
 def _root(value: Any) -> float:
@@ -298,37 +284,13 @@ def like(text: Any, pattern: Any) -> Any:
 
 PLAIN: dict[str, Callable[..., Any]] = {
     "LEN": len, "ARRAY_LENGTH": len, "LENGTH": len,
-    "YEAR": lambda d: instant(d).astimezone(UTC).year, "MONTH": lambda d: instant(d).month, "DAY": lambda d: instant(d).day,
-    "HOUR": lambda d: instant(d).astimezone(UTC).hour, "MINUTE": lambda d: instant(d).minute, "SECOND": lambda d: instant(d).second,
+    **{n: _part_of_time(attrgetter(n.lower())) for n in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")},
     "ARRAY_DISTINCT": _distinct, "ARRAY_AGG": lambda a: [v for v in a if v is not None and v is not MISSING],
     "ARRAY_SORT": lambda a: sorted(a, key=order_key), "ARRAY_REVERSE": lambda a: a[::-1], "ARRAY_CONTAINS": _contains,
-    "ABS": abs, "CEIL": math.ceil, "CEILING": math.ceil, "FLOOR": math.floor, "ROUND": _round, "SIGN": _sign,
-    "SQRT": _root, "EXP": math.exp, "LN": _logarithm, "POWER": lambda a, b: float(a) ** float(b),
+    "ABS": _absolute, "CEIL": _to_the_edge(math.ceil), "FLOOR": _to_the_edge(math.floor), "ROUND": _round, "SIGN": _sign,
+    "SQRT": _root, "EXP": _by_ieee(np.exp), "LN": _logarithm, "POWER": _by_ieee(np.power),
     "GREATEST": _greatest(max), "LEAST": _greatest(min),
     "LOWER": str.lower, "UPPER": str.upper, "TRIM": lambda s: s.strip(" "), "TO_STRING": to_text, "TO_BIGINT": to_whole,
     "TO_DOUBLE": to_real, "TO_NUMBER": to_real, "SUBSTR": _substring, "CONTAINS": lambda a, b: b in a,
     "STARTS_WITH": str.startswith, "DATE": to_date, "DATETIME": to_instant, "DURATION": to_duration,
 }  # fmt: skip
-
-
-def cast(value: Any, target: str, scale: int = 0) -> Any:
-    """CAST: NULL where the value has no such form."""
-    if value is MISSING or value is None:
-        return value
-    try:
-        if target == "DECIMAL":
-            return Decimal(str(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
-        if target == "BOOLEAN":
-            return {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else bool(value)
-        return CASTS[target](value)
-    except (TypeError, ValueError, OverflowError, InvalidOperation, AttributeError):
-        return None
-
-
-CASTS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), to_whole),
-    **dict.fromkeys(("FLOAT", "DOUBLE"), to_real),
-    **dict.fromkeys(("TEXT", "VARCHAR", "CHAR"), to_text),
-    "DATE": to_date,
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"), to_instant),
-}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,8 @@ from belvedere.lang.window_by import (
 )
 from belvedere.lang.window_by_functions import AGGREGATES, canonical
 from belvedere.spark.window_by import values as v
-from belvedere.spark.window_by.functions import call, cast, like
+from belvedere.spark.window_by.casts import cast
+from belvedere.spark.window_by.functions import call, like
 from belvedere.spark.window_by.values import MISSING
 
 Environment = Mapping[str, Any]
@@ -58,7 +60,7 @@ def _column(node: Expr) -> Evaluate:
     def variable(env: Environment) -> Any:
         if name in env:
             return env[name]
-        return next(value for key, value in env.items() if key.casefold() == folded)
+        return next((value for key, value in env.items() if key.casefold() == folded), MISSING)
 
     return variable
 
@@ -116,7 +118,9 @@ def _neg(node: Expr) -> Evaluate:
 
     def negative(env: Environment) -> Any:
         value = inner(env)
-        return value if v.unknown(value) is not False else -value if v.rank(value) in (3, 6) else None
+        if v.unknown(value) is not False or v.rank(value) not in (3, 6):
+            return value if v.unknown(value) is not False else None
+        return value.copy_negate() if isinstance(value, Decimal) else -value
 
     return negative
 
@@ -200,8 +204,8 @@ def _case(node: Expr) -> Evaluate:
 def _cast(node: Expr) -> Evaluate:
     inner, target = compile_expression(node.this), node.args["to"]
     name = target.this.name
-    scale = int(target.expressions[1].name) if len(target.expressions) > 1 else 0
-    return lambda env: cast(inner(env), name, scale)
+    sizes = [int(e.name) for e in target.expressions if e.name.isdigit()]
+    return lambda env: cast(inner(env), name, *sizes)
 
 
 def _struct(node: Expr) -> Evaluate:

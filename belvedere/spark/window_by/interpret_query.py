@@ -33,6 +33,8 @@ def compile_query(query: Query) -> Evaluate:
     order = compile_order(query.order) if query.order else None
     limit = compile_expression(query.limit) if query.limit is not None else None
     offset = compile_expression(query.offset) if query.offset is not None else None
+    names = [i.name for b in query.blocks for i in b.select.items if i.name is not None]
+    vanished = dict.fromkeys(names, MISSING)  # a MISSING field is not in its object
 
     def run(env: Environment) -> list[Any]:
         scope = dict(env)
@@ -40,7 +42,7 @@ def compile_query(query: Query) -> Evaluate:
             scope[name] = value(scope)
         rows = [row for block in blocks for row in block(scope)]
         if order is not None:
-            rows.sort(key=lambda row: order({**row[0], **(row[1] if isinstance(row[1], dict) else {})}))
+            rows.sort(key=lambda row: order({**row[0], **vanished, **(row[1] if isinstance(row[1], dict) else {})}))
         first = offset(env) if offset is not None else 0
         last = first + limit(env) if limit is not None else None
         return [result for _, result in rows[first:last]]

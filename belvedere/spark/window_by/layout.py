@@ -6,6 +6,7 @@ as Arrow columns with their MISSING flags. A duration is an int64 of microsecond
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from belvedere.lang.window_by_functions import DURATION
 from belvedere.spark.window_by.sql_values import Object, Scalar, Value
-from belvedere.spark.window_by.values import MISSING, instant
+from belvedere.spark.window_by.values import EXACT, MISSING, instant, whole
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,12 @@ def conform(value: Any, type_: pa.DataType) -> Any:
 
 
 def _whole(value: Any, type_: pa.DataType) -> Any:
-    return int(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else None
+    if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
+        return None
+    found = whole(value)
+    if found is None and math.isfinite(value):
+        raise OverflowError("a whole number has more than 64 bits")
+    return found
 
 
 def _real(value: Any, type_: pa.DataType) -> Any:
@@ -122,7 +128,12 @@ def _real(value: Any, type_: pa.DataType) -> Any:
 def _decimal(value: Any, type_: pa.DataType) -> Any:
     if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
         return None
-    return Decimal(str(value)).quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP)
+    if not math.isfinite(value):
+        return None
+    found = Decimal(str(value)).quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP, EXACT)
+    if found.adjusted() >= type_.precision - type_.scale and found:
+        raise OverflowError(f"a decimal has more than {type_.precision - type_.scale} digits before its point")
+    return found
 
 
 def _list(value: Any, type_: pa.DataType) -> Any:

@@ -142,6 +142,8 @@ def _numeric(symbol: str, left: Scalar, right: Scalar, type_: pa.DataType) -> st
         if pa.types.is_decimal(common):
             raise Untranslatable(symbol)
         a, b = converted(left, common), converted(right, common)
+        if symbol == "DIV" and pa.types.is_floating(common):
+            return f"try_cast(try_divide({a}, {b}) AS BIGINT)"
         return f"IF({b} = 0, NULL, CAST({a} {symbol} nullif({b}, 0) AS {sql_type(type_)}))"
     if pa.types.is_decimal(type_):
         return f"CAST({left.sql} {symbol} {right.sql} AS {sql_type(type_)})"
@@ -337,7 +339,7 @@ CALLS: Mapping[str, Call] = {
     "EXP": Call("exp(CAST({0} AS DOUBLE))", is_number, pa.float64()),
     "LN": Call("ln(CAST({0} AS DOUBLE))", is_number, pa.float64()),
     "POWER": Call("power(CAST({0} AS DOUBLE), CAST({1} AS DOUBLE))", is_number, pa.float64()),
-    "SIGN": Call("CAST(sign({0}) AS BIGINT)", is_number, pa.int64()),
+    "SIGN": Call("try_cast(sign({0}) AS BIGINT)", is_number, pa.int64()),
     "LOWER": Call("lower({0})", pa.types.is_string),
     "UPPER": Call("upper({0})", pa.types.is_string),
     "TRIM": Call("trim({0})", pa.types.is_string),

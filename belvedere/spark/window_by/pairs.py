@@ -100,7 +100,8 @@ class Evaluation:
         if term.operator == "/":
             nothing = np.equal(right, 0)
             return np.true_divide(left, np.where(nothing, 1, right)), valid & ~nothing
-        return {"+": np.add, "-": np.subtract, "*": np.multiply}[term.operator](left, right), valid
+        with np.errstate(all="ignore"):  # infinities and NaN come out as IEEE 754 says
+            return {"+": np.add, "-": np.subtract, "*": np.multiply}[term.operator](left, right), valid
 
     def read(self, term: Read, at: Places) -> Value:
         places, there = at(term.side)

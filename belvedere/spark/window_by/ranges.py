@@ -8,6 +8,7 @@ aligned blocks of 2^k rows (moments), a wavelet matrix (percentiles, distinct va
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,9 +35,34 @@ def count_in(mask: Bools, first: Ints, last: Ints) -> Ints:
 
 
 def whole_sum(values: Ints, valid: Bools, first: Ints, last: Ints) -> Ints:
-    """Sums of whole numbers, exact as long as they fit 64 bits."""
-    sums = prefix(np.where(valid, values, 0))
+    """Sums of whole numbers. Raises OverflowError where one does not fit 64 bits."""
+    kept = np.where(valid, values, 0)
+    sums = prefix(kept)
     found: Ints = sums[last + 1] - sums[first]  # type: ignore[assignment, operator]
+    if may_overflow(kept):
+        high, _ = sum_halves(kept, first, last)
+        if ((high < -(1 << 31)) | (high >= 1 << 31)).any():
+            raise OverflowError("a sum of whole numbers has more than 64 bits")
+    return found
+
+
+def may_overflow(values: Ints) -> bool:
+    """Whether some sum of the values may not fit 64 bits."""
+    return len(values) * max(int(values.max(initial=0)), -int(values.min(initial=0))) >= 1 << 63
+
+
+def sum_halves(values: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    """Sums of whole numbers of any size: what they hold of 2^32, rounded down, and the rest."""
+    highs, lows = prefix(values >> 32), prefix(values & 0xFFFFFFFF)
+    low: Any = lows[last + 1] - lows[first]  # type: ignore[operator]
+    high: Any = highs[last + 1] - highs[first]  # type: ignore[operator]
+    return high + (low >> 32), low & 0xFFFFFFFF
+
+
+def large_sum(values: Ints, valid: Bools, first: Ints, last: Ints) -> Reals:
+    """Sums of whole numbers of any size, rounded to doubles once."""
+    high, low = sum_halves(np.where(valid, values, 0), first, last)
+    found: Reals = (high.astype(np.longdouble) * (1 << 32) + low).astype(np.float64)
     return found
 
 

@@ -68,15 +68,15 @@ class Runner(Tuples):
         """UNION ALL: fields of the unified type, by name."""
         type_ = unify([r.value.type for r in results])
         assert type_ is not None
-        parts = []
-        for result in results:
-            value = merge(result.value)
-            text = converted(Scalar(value.sql, value.type), type_)
-            parts.append(result.frame.select(F.expr(text).alias("_u"), F.expr(value.missing or "FALSE").alias("_um")))
+        texts: list[list[str]] = []
+        value = aligned([r.value for r in results], type_, texts)
+        parts = [
+            r.frame.select(*(F.expr(own[n]).alias(f"_u{k}") for k, own in enumerate(texts))) for n, r in enumerate(results)
+        ]
         frame = parts[0]
         for part in parts[1:]:
             frame = frame.unionAll(part)
-        return self.renamed(Result(frame, Scalar("`_u`", type_, "`_um`")))
+        return self.renamed(Result(frame, value))
 
     def ordered(self, keys: Sequence[OrderKey], result: Result, names: Names) -> Result:
         fields = result.value.fields if isinstance(result.value, Object) else {}
@@ -182,6 +182,22 @@ class Runner(Tuples):
         if source.condition is not None:
             result = self.filtered(result, source.condition, names)
         return result
+
+
+def aligned(values: Sequence[Value], type_: pa.DataType, texts: list[list[str]]) -> Value:
+    """One value for those of several relations; `texts` gets a text for each relation and column, in the order of the columns `_u<n>`."""
+
+    def column(own: list[str]) -> str:
+        texts.append(own)
+        return f"`_u{len(texts) - 1}`"
+
+    missing = None if all(v.missing is None for v in values) else column([v.missing or "FALSE" for v in values])
+    objects = [v for v in values if isinstance(v, Object)]
+    if len(objects) == len(values):
+        return Object({f.name: aligned([o.fields[f.name] for o in objects], f.type, texts) for f in type_}, missing)
+    if pa.types.is_null(type_):
+        return Scalar(column(["CAST(NULL AS STRING)"] * len(values)), type_, missing)
+    return Scalar(column([converted(merge(v), type_) for v in values]), type_, missing)
 
 
 def has_limit(query: Query) -> bool:

@@ -43,8 +43,15 @@ def joined(states: Sequence[State]) -> State:
     return State(
         np.concatenate([s.members for s in states]),
         np.concatenate([s.known for s in states]),
-        tuple(pa.concat_arrays(list(p)) for p in parts),
+        tuple(_concatenated(p) for p in parts),
     )
+
+
+def _concatenated(parts: Sequence[pa.Array]) -> pa.Array:
+    """One array: the sums for AVG are doubles only where whole numbers may be too large."""
+    if len({p.type for p in parts}) > 1:
+        parts = [p.cast(pa.float64(), safe=False) for p in parts]
+    return pa.concat_arrays(list(parts))
 
 
 def included_rows(output: Aggregate, rows: Rows) -> Bools:
@@ -111,9 +118,11 @@ def _folded(function: str, column: pa.Array, valid: Bools, first: Ints, last: In
     if pa.types.is_decimal(column.type):
         return ranges.decimal_sum(column, valid, first, last)
     values, _ = numeric(column)
-    whole = values.dtype == np.int64
-    total: Any = ranges.whole_sum(values, valid, first, last) if whole else ranges.real_sum(values, valid, first, last)
-    return pa.array(total)
+    if values.dtype != np.int64:
+        return pa.array(ranges.real_sum(values, valid, first, last))
+    if function == "AVG" and ranges.may_overflow(values):
+        return pa.array(ranges.large_sum(values, valid, first, last))
+    return pa.array(ranges.whole_sum(values, valid, first, last))
 
 
 def _extreme(column: pa.Array, valid: Bools, first: Ints, last: Ints, greatest: bool) -> pa.Array:

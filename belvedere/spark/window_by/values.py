@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 
@@ -35,6 +35,10 @@ class _Missing:
 MISSING = _Missing()
 NUMBERS = (int, float, Decimal)
 MIDNIGHT = datetime.min.time()
+EXACT = Context(prec=120)
+"""Decimals of 38 digits are added, multiplied and divided without rounding."""
+BITS = 1 << 63
+DECIMAL_STEPS = {"+": EXACT.add, "-": EXACT.subtract, "*": EXACT.multiply, "DIV": EXACT.divide_int, "%": EXACT.remainder}
 
 
 def rank(value: Any) -> int:
@@ -99,6 +103,8 @@ def compare(operator: str, left: Any, right: Any) -> Any:
         return MISSING
     if left is None or right is None or rank(left) != rank(right):
         return None
+    if isinstance(left, float) != isinstance(right, float) and rank(left) == 3:
+        left, right = float(left), float(right)  # as Spark and the kernels compare numbers of two types
     a, b = order_key(left), order_key(right)
     if operator == "=":
         return a == b
@@ -154,24 +160,33 @@ def arithmetic(operator: str, left: Any, right: Any) -> Any:
 
 
 def _numeric(operator: str, left: Any, right: Any) -> Any:
-    if isinstance(left, Decimal) != isinstance(right, Decimal) and (isinstance(left, float) or isinstance(right, float)):
+    if isinstance(left, float) != isinstance(right, float):
         left, right = float(left), float(right)
+    if operator in ("/", "DIV", "%") and right == 0:
+        return None
+    if operator == "/":
+        return float(left) / float(right) if isinstance(left, Decimal) or isinstance(right, Decimal) else left / right
+    if isinstance(left, Decimal) or isinstance(right, Decimal):
+        found = DECIMAL_STEPS[operator](left, right)
+        return whole(found) if operator == "DIV" else found
     if operator == "+":
         return left + right
     if operator == "-":
         return left - right
     if operator == "*":
         return left * right
-    if right == 0:
+    if isinstance(left, float):
+        return whole(left / right) if operator == "DIV" else math.fmod(left, right) if math.isfinite(left) else math.nan
+    quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+    return quotient if operator == "DIV" else left - quotient * right
+
+
+def whole(value: Any) -> int | None:
+    """The number without its fraction; NULL where that has more than 64 bits."""
+    if isinstance(value, float | Decimal) and not math.isfinite(value):
         return None
-    if operator == "/":
-        return float(left) / float(right) if isinstance(left, Decimal) or isinstance(right, Decimal) else left / right
-    if isinstance(left, int) and isinstance(right, int):
-        quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
-        return quotient if operator == "DIV" else left - quotient * right
-    if operator == "DIV":
-        return int(left / right)
-    return left % right if isinstance(left, Decimal) else math.fmod(left, right)
+    found = int(value)
+    return found if -BITS <= found < BITS else None
 
 
 def _temporal(operator: str, left: Any, right: Any) -> Any:
