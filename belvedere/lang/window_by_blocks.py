@@ -9,17 +9,16 @@ parts, so they must have states that merge.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 from sqlglot import exp
 
 from belvedere.lang.window_by import Block, QueryExpression, WindowBy
-from belvedere.lang.window_by_classes import Compare, Item, Search, classify
+from belvedere.lang.window_by_classes import Item, Search, classify
+from belvedere.lang.window_by_closing import closing_of, frame_closing, running_end
 from belvedere.lang.window_by_functions import WINDOW_AGGREGATES, canonical
 from belvedere.lang.window_by_names import variables_in
-from belvedere.lang.window_by_ranges import moves_on
 
 BLOCKS = "in blocks, by as many tasks as there are cores"
 EXCHANGE = "in blocks that tell each other where their windows end"
@@ -100,70 +99,11 @@ def _children(node: Any) -> Iterator[Any]:
         yield from (v for v in (value if isinstance(value, list) else [value]) if isinstance(v, exp.Expr))
 
 
-def closing_of(found: Search, window: WindowBy, item: Item, nullable: bool = False) -> tuple[int, ...]:
-    """The places of END's alternatives that never move back as the start moves on; `nullable` as in `moves_on`."""
-    descending = window.order[0].descending
-    return tuple(n for n, c in enumerate(found.conjunctions) if moves_on(c, item, nullable, descending))
-
-
-def frame_closing(
-    window: WindowBy, item: Item, start: Search | None, end: Search | None, nullable: bool = False
-) -> tuple[int, ...]:
-    """LABEL: as `closing_of`, where each window has its label or ends before it, and its start lies at a distance before the label.
-
-    START counts from the label, by positions (`lp - sp = 3`) or ORDER BY's key (`l.day - s.day <= 7`), so it moves on with the labels.
-    Only alternatives of END that do not know the start: there is none for the first labels.
-    """
-    if window.tumbling or start is None or end is None or len(start.conjunctions) != 1:
-        return ()
-    opening, descending = start.conjunctions[0], window.order[0].descending
-    if opening.local or len(opening.compares) != 1 or not moves_on(opening, item, nullable, descending):
-        return ()
-    compare = opening.compares[0]
-    searched, labels = compare.searched[0], [p for p in compare.known if p.side]
-    if [(p.side, p.role) for p in labels] != [("label", searched.role)] or searched.role not in ("item", "position"):
-        return ()
-    back = -_constant(compare) if searched.role == "position" else 0
-    if not 0 <= back < math.inf or compare.operator == ">":
-        return ()
-    exact = window.only and len(end.conjunctions) == 1 and searched.role == "position" and compare.operator == "="
-    return tuple(
-        n
-        for n in closing_of(end, window, item, nullable)
-        if all(
-            all(p.side in ("", "label") for p in c.known)
-            and (c.operator != "=" or _constant(c) >= 0 or (exact and back >= -_constant(c)))
-            for c in end.conjunctions[n].compares
-        )
-    )
-
-
 def runs(window: WindowBy, item: Item) -> bool:
     """Whether windows run from the partition's first tuple to an END near their labels; tuples have order keys."""
     if window.label is None or not window.start.unbounded or window.end is None or window.end.unbounded:
         return False
     return bool(running_end(window, item, classify(window, "end", item)))
-
-
-def running_end(window: WindowBy, item: Item, end: Search | None, nullable: bool = False) -> tuple[int, ...]:
-    """LABEL with START UNBOUNDED: as `closing_of`, where all alternatives of END count from the label and so move on with it."""
-    if window.tumbling or not window.start.unbounded or end is None:
-        return ()
-    found = closing_of(end, window, item, nullable)
-    every = [c.compares for c in end.conjunctions]
-    near = all(compares and all(x.operator != "=" or _constant(x) >= 0 for x in compares) for compares in every)
-    return found if len(found) == len(every) and near else ()
-
-
-def _constant(compare: Compare) -> float:
-    """The sum of the known numbers; far below all others where they are not written down."""
-    total = 0
-    for part in compare.known:
-        if not part.side:
-            if not (isinstance(part.expr, exp.Literal) and part.expr.name.isdigit()):
-                return -math.inf
-            total += part.sign * int(part.expr.name)
-    return total
 
 
 def has_one_length(window: WindowBy, found: Search) -> bool:

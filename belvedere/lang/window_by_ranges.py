@@ -7,7 +7,9 @@ A window is a function of the tuples from its start (the one before it, with PRE
 counts from the partition's first tuple (AT) or lies at its edge (UNBOUNDED). So a change reaches the windows around it. How far back these
 begin is known. TUMBLING: the search begins anew at each window's start, and the stored windows before the change are still right. SLIDING:
 where END never moves back as the start moves on, then what is closed for one tuple is closed for all tuples before it; with any other END
-a window changes where it did not end before the change, and where all windows end is kept (`belvedere.spark.window_ends`).
+a window changes where it did not end before the change, and where all windows end is kept (`belvedere.spark.window_ends`). LABEL: the same,
+where START lies at a distance before the label, which so moves on with it. Windows that hold or count the first tuples change behind a
+change, not before it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.lang.window_by import Block, Boundary, Expr, Query, Variables, WindowBy
-from belvedere.lang.window_by_classes import Compare, Conjunction, Item, Part, classify, is_monotone
+from belvedere.lang.window_by_classes import Item, classify
+from belvedere.lang.window_by_closing import closing_of, frame_closing, is_before, running_end
 from belvedere.lang.window_by_functions import Type
 from belvedere.lang.window_by_resume import extents, item_of, leading_column, only_distances
 from belvedere.plan.nodes import Node
@@ -46,26 +49,33 @@ def ranges_of(block: Block, source: Node, row: Type, partition: tuple[str, ...])
         return "ORDER BY's first key is no column of whole numbers, dates or times"
     if column.nullable and key.nulls_come_first == key.descending:
         return "rows whose order key is NULL stand where the greatest key would (write NOT NULL, or NULLS the other way)"
-    if "position" in roles and not only_distances(block, window, row):
-        return "positions count from the partition's first row, and are used for more than END's distance from START"
-    beside = "previous" in roles, "next" in roles
-    found = Ranges(column.name, *beside, window.tumbling, descending=key.descending, filtered=block.where is not None)
+    anchored = window.start.unbounded or ("position" in roles and not only_distances(block, window, row))
+    found = Ranges(
+        column.name,
+        "previous" in roles,
+        "next" in roles,
+        window.tumbling,
+        descending=key.descending,
+        filtered=block.where is not None,
+        anchored=anchored,
+    )
     if window.tumbling:
-        return (
-            "PREV may look into the TUMBLING window before, so its search cannot begin anew at a start"
-            if found.before
-            else found
-        )
-    closing = tuple(_closing(window, item_of(block, window, row), column))
+        return found
+    item = item_of(block, window, row)
+    closing = tuple(_closing(window, item, column))
+    if window.label is not None:
+        if not closing:
+            return "windows may reach from anywhere before their labels to anywhere behind them"
+        return replace(found, closing=closing, labelled=True, pinned=_is_pinned(window, item))
     # an end whose order key is NULL looks like none
     return replace(found, closing=closing, pairs=not closing and window.only and roles <= {"item"} and not column.nullable)
 
 
 def _reaches_far(window: WindowBy) -> str:
     """Why windows depend on rows at the partition's edge; nothing where they do not."""
-    if window.label is not None:
-        return "START is looked for from the partition's first row, so any row before a label may begin its window"
-    if window.start.unbounded:
+    if window.label is not None and window.tumbling:
+        return "TUMBLING windows with LABEL are chosen from those of all labels before"
+    if window.label is None and window.start.unbounded:
         return "START UNBOUNDED: the window has the partition's rows from the first one on"
     if window.end is not None and window.end.unbounded:
         return "END UNBOUNDED: all windows have the partition's last row"
@@ -86,62 +96,35 @@ def _alternatives(when: Expr | None) -> list[Expr]:
 
 
 def _closing(window: WindowBy, item: Item, column: Column) -> Iterator[int]:
-    """The places of END's alternatives whose nearest tuple never moves back as the start moves on."""
+    """The places of END's alternatives whose nearest tuple never moves back as the start, or the label, moves on."""
     assert window.end is not None
-    descending = window.order[0].descending
-    for place, when in enumerate(_alternatives(window.end.when)):
-        found = classify(replace(window, end=replace(window.end, when=when)), "end", item)
-        if (
-            found is not None
-            and found.conjunctions
-            and all(moves_on(c, item, column.nullable, descending) for c in found.conjunctions)
-        ):
+    alternatives = _alternatives(window.end.when)
+    start = None if window.label is None or window.start.unbounded else classify(window, "start", item)
+    for place, when in enumerate(alternatives):
+        alone = replace(window, end=replace(window.end, when=when), only=window.only and len(alternatives) == 1)
+        found = classify(alone, "end", item)
+        if found is None or not found.conjunctions:
+            continue
+        if window.label is None:
+            closing = closing_of(found, alone, item, column.nullable)
+        elif window.start.unbounded:
+            closing = running_end(alone, item, found, column.nullable)
+        else:
+            closing = frame_closing(alone, item, start, found, column.nullable)
+        if len(closing) == len(found.conjunctions):
             yield place
 
 
-def moves_on(conjunction: Conjunction, item: Item, nullable: bool, descending: bool) -> bool:
-    """Whether an end that one start finds is found, there or earlier, by all starts before it.
-
-    `nullable`: some tuple may have no order key. `descending`: the key falls from tuple to tuple.
-    """
-    if conjunction.known:
-        return False
-    at_once = len(conjunction.compares) == 1 and not conjunction.local
-    return all(_grows(c, item, nullable, descending, at_once) for c in conjunction.compares)
+def _is_pinned(window: WindowBy, item: Item) -> bool:
+    """Whether END is one tuple before the label: a window without it is dropped for good (`frame_closing` takes no other)."""
+    found = classify(window, "end", item)
+    one = found is not None and len(found.conjunctions) == 1
+    return found is not None and one and any(is_before(c) for c in found.conjunctions[0].compares)
 
 
-def _grows(compare: Compare, item: Item, nullable: bool, descending: bool, at_once: bool) -> bool:
-    """Whether a tuple that is far enough for a start is so for all starts before it."""
-    if not is_monotone(compare, item) or any(p.sign < 0 for p in compare.searched):
-        return False
-    counted = compare.searched[0].role == "position"
-    if compare.operator == "=":
-        return (
-            at_once and counted and all(p.role in ("position", "") for p in compare.known) and _moves(compare.known, item, 1, 1)
-        )
-    keyed = not counted or any(p.role == "item" for p in compare.known)
-    if keyed and nullable:
-        return False  # a start without an order key has no end by it
-    key = -1 if descending else 1
-    way = 1 if counted else key
-    return compare.operator in ((">", ">=") if way > 0 else ("<", "<=")) and _moves(compare.known, item, way, key)
-
-
-def _moves(parts: tuple[Part, ...], item: Item, way: int, key: int) -> bool:
-    """Whether a sum over the start never falls (`way` 1) or never rises (-1) from tuple to tuple; the order key moves by `key`."""
-    return all(
-        p.side == ""
-        or (p.role == "position" and p.sign == way)
-        or (p.role == "item" and _keyed(p.expr) == item.order and p.sign * key == way)
-        for p in parts
-    )
-
-
-def _keyed(expr: Expr) -> Expr:
-    """What an expression adds literals to, or takes them from."""
-    while isinstance(expr, (exp.Add, exp.Sub)) and isinstance(expr.expression, exp.Literal) and not expr.expression.is_string:
-        expr = expr.this
-    return expr
+def _every(boundary: Boundary) -> Boundary:
+    """The boundary at every tuple."""
+    return Boundary(replace(Variables(), item=boundary.variables.item, position=boundary.variables.position))
 
 
 def reaches(query: Query, ranges: Ranges) -> Query:
@@ -154,6 +137,8 @@ def reaches(query: Query, ranges: Ranges) -> Query:
     assert window.end is not None
     wanted = [a for place, a in enumerate(_alternatives(window.end.when)) if place in ranges.closing]
     when = reduce(lambda a, b: exp.Or(this=a, expression=b), (w.copy() for w in wanted))
-    start = Boundary(replace(Variables(), item=window.start.variables.item, position=window.start.variables.position))
-    everywhere = replace(window, start=start, end=replace(window.end, when=when))
+    if window.label is None:
+        everywhere = replace(window, start=_every(window.start), end=replace(window.end, when=when))
+    else:
+        everywhere = replace(window, label=_every(window.label), end=replace(window.end, when=when))
     return extents(replace(query, blocks=(replace(block, window=everywhere),)), ranges.column)

@@ -24,7 +24,7 @@ from belvedere.plan.nodes import Node
 from belvedere.plan.window_by import Resume
 from belvedere.schema import Column
 
-FROM, TO, AFTER = "$from", "$to", "$after"
+LABEL, FROM, TO, AFTER = "$label", "$from", "$to", "$after"
 
 
 def resume_of(block: Block, source: Node, row: Type) -> Resume | None:
@@ -49,16 +49,20 @@ def leading_column(block: Block, window: WindowBy, source: Node) -> Column | Non
 def only_distances(block: Block, window: WindowBy, row: Type) -> bool:
     """Whether positions are only subtracted from each other."""
     places = {name for name, (_, role) in window.variables.items() if role == "position"}
-    others = [e for e in after_window(block) if window.end is None or e is not window.end.when]
+    searched = {"end": window.end, **({"start": window.start} if window.label is not None else {})}
+    whens = {side: b.when for side, b in searched.items() if b is not None and b.when is not None}
+    others = [e for e in after_window(block) if not any(e is when for when in whens.values())]
     if any(places & variables_in(_without_differences(e, places)) for e in others):
         return False
-    if (
-        window.end is None
-        or window.end.when is None
-        or not places & variables_in(_without_differences(window.end.when, places))
-    ):
-        return True
-    found = classify(window, "end", item_of(block, window, row))
+    item = item_of(block, window, row)
+    return all(
+        _is_apart(window, side, item) for side, e in whens.items() if places & variables_in(_without_differences(e, places))
+    )
+
+
+def _is_apart(window: WindowBy, side: str, item: Item) -> bool:
+    """Whether a boundary compares differences of positions alone."""
+    found = classify(window, side, item)
     if found is None:
         return False
     for conjunction in found.conjunctions:
@@ -92,18 +96,24 @@ def item_of(block: Block, window: WindowBy, row: Type) -> Item:
 
 
 def extents(query: Query, column: str) -> Query:
-    """The windows' reach: `column` at the start, at the end, and after it (NULL where there is none); all windows, dropped ones too."""
+    """The windows' reach: `column` at the label, the start, the end, and after it (NULL where there is none); dropped windows too."""
     block = query.blocks[0]
     window = block.window
     assert window is not None
-    start = _named(window.start, ("item",))
+    label = _named(window.label, ("item",)) if window.label is not None else None
+    start = _named(window.start, ("item",)) if not window.start.unbounded else window.start
     end = _named(window.end, ("item", "next")) if window.end is not None else None
     last = (end.variables.item, end.variables.next) if end is not None else (None, None)
-    places = ((FROM, start.variables.item), (TO, last[0]), (AFTER, last[1]))
-    items = tuple(
-        Selected(path_to(column, v.text, block.sources[0].variable.text), label) for label, v in places if v is not None
+    places = (
+        (LABEL, label.variables.item if label is not None else None),
+        (FROM, start.variables.item),
+        (TO, last[0]),
+        (AFTER, last[1]),
     )
-    reach = replace(window, start=start, end=end, only=False)
+    items = tuple(
+        Selected(path_to(column, v.text, block.sources[0].variable.text), name) for name, v in places if v is not None
+    )
+    reach = replace(window, label=label, start=start, end=end, only=False)
     whole = replace(block, window=reach, window_lets=(), window_having=None, select=Select(items=items))
     return Query((whole,))
 

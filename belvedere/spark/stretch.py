@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.lang.window_by_resume import AFTER, FROM, TO
+from belvedere.lang.window_by_resume import AFTER, FROM, LABEL, TO
 from belvedere.plan.window_by import Ranges
 from belvedere.schema import KEY
 
@@ -34,7 +34,7 @@ class Stretch:
     `begin` and `end` are the (mirrored) order keys of the first and the last row; None = the partition's edge. TUMBLING: `back` counts
     windows. Where the windows' ends tell, `first` is the place from which windows may have changed, once it was looked up, and `closed`
     says whether all of these had an end. `open` are the rows where windows without an end start before the change: none but a changed row
-    can end these (`Ranges.pairs`).
+    can end these (`Ranges.pairs`). `mixed`: there are rows of several partitions.
     """
 
     key: int
@@ -47,6 +47,7 @@ class Stretch:
     first: int | None = None
     closed: bool = True
     open: pa.Table | None = None
+    mixed: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -58,7 +59,8 @@ class Windows:
     """The windows in one stretch in the order of their starts: order keys of start, end and the tuple after it, LEAST where there is none.
 
     `complete`: no row behind the stretch can change the window. `keys` are the `_key`s of the rows at the starts. `tuples` are the order
-    keys of all rows of the stretch that WHERE keeps, where the windows' ends tell.
+    keys of all rows of the stretch that WHERE keeps, where the windows' ends tell. With LABEL, `since` and `keys` are of the labels, and
+    `starts` has the starts.
     """
 
     since: Ints
@@ -67,6 +69,7 @@ class Windows:
     complete: Bools
     keys: pa.Array
     tuples: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    starts: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 def numbers(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -94,12 +97,20 @@ def placed(column: pa.ChunkedArray | pa.Array, descending: bool, nowhere: int | 
 def windows_of(table: pa.Table, ranges: Ranges) -> Windows:
     """From the result of `reaches` over one stretch, with `_key`."""
     falls = ranges.descending
-    table = table.take(pa.array(np.argsort(placed(table[FROM], falls), kind="stable")))
-    since, keys = placed(table[FROM], falls), table[KEY].combine_chunks().cast(pa.string())
+    by = LABEL if ranges.labelled else FROM
+    table = table.take(pa.array(np.argsort(placed(table[by], falls), kind="stable")))
+    since, keys = placed(table[by], falls), table[KEY].combine_chunks().cast(pa.string())
     if TO not in table.column_names:  # without END a window is complete with the next one's start
         return Windows(since, since, since, np.arange(len(since)) < len(since) - 1, keys)
     to, after = placed(table[TO], falls, LEAST), placed(table[AFTER], falls, LEAST)
-    return Windows(since, to, after, (to > LEAST) & (after > LEAST) if ranges.ahead else to > LEAST, keys)
+    complete = (to > LEAST) & (after > LEAST) if ranges.ahead else to > LEAST
+    if not ranges.labelled:
+        return Windows(since, to, after, complete, keys)
+    starts = placed(table[FROM], falls, LEAST) if FROM in table.column_names else np.full(len(since), LEAST)
+    if ranges.ahead:  # the tuple after the label matters too
+        after = np.maximum(after, np.append(since[1:], GREATEST)[: len(since)])
+    complete = (complete | ranges.pinned) & (after < GREATEST)
+    return Windows(since, np.maximum(to, since), after, complete, keys, starts=starts)
 
 
 def sliding(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
@@ -122,6 +133,36 @@ def sliding(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
         last = int(behind.min()) if len(behind) else None
     if stretch.end is not None:
         inside = (windows.since >= begin) & (windows.since <= (GREATEST if last is None else last))
+        if last is None or not windows.complete[inside].all():
+            stretch.ahead *= LONGER
+            proven = False
+    return (begin, last) if proven else None
+
+
+def labelled(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
+    """From the last label whose window ends before the change to the first whose window begins behind it, where all in between are known.
+
+    `windows` has one for every tuple as a label, by conditions on END that close all earlier windows too.
+    """
+    since, starts = windows.since, windows.starts
+    closed = windows.complete & (np.maximum(windows.to, windows.after) < stretch.low)
+    if stretch.begin is not None:
+        unsure = starts <= since.min(
+            initial=GREATEST
+        )  # tuples that were not read may begin these windows, or stand before them
+        closed &= since > since[unsure].max(initial=LEAST)
+    begin = int(since[closed].max(initial=LEAST))
+    behind = since[since > stretch.high]
+    clear = behind[starts[since > stretch.high] > behind.min(initial=GREATEST)]
+    last = int(clear.min()) if len(clear) else None
+    proven = stretch.begin is None or bool(closed.any())
+    if not proven:
+        stretch.back *= LONGER
+    if (starts > since).any():  # START lies behind the label, so that the last ones have none
+        proven = False
+        stretch.back, stretch.ahead = stretch.back * LONGER, stretch.ahead * LONGER
+    elif stretch.end is not None:
+        inside = (since >= begin) & (since <= (GREATEST if last is None else last))
         if last is None or not windows.complete[inside].all():
             stretch.ahead *= LONGER
             proven = False
@@ -155,24 +196,53 @@ def ended(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
     return (first, last) if proven else None
 
 
-def tumbling(stretch: Stretch, at: Ints, windows: Windows, stays: Callable[[pa.Array], pa.Array]) -> Span | None:
-    """From the stored window's start where the stretch begins to the first start behind the change that was one before.
+def tumbling(
+    ranges: Ranges, stretch: Stretch, at: Ints, windows: Windows, stays: Callable[[pa.Array], pa.Array]
+) -> Span | None:
+    """From a stored window's start before the change to the first start behind the change that was one before.
 
     `at` are the order keys of the stretch's rows. `stays` tells the keys of windows that are stored.
     """
-    if stretch.begin is not None and np.count_nonzero(at == stretch.begin) != 1:
-        stretch.back *= LONGER  # rows that tie with the start might stand before it
-        return None
-    begin = LEAST if stretch.begin is None else stretch.begin
-    if stretch.end is None:
-        return begin, None
+    begin = _resumed(ranges, stretch, at, windows, stays)
+    if begin is None or stretch.end is None:
+        return None if begin is None else (begin, None)
     sure = windows.since[~windows.complete].min(initial=GREATEST)
     seen = np.maximum(windows.since, np.maximum(windows.to, windows.after)).max(initial=LEAST)
-    behind = np.flatnonzero((windows.since > stretch.high) & (windows.since < min(sure, seen)))
-    if len(behind):
-        keys = windows.keys.take(pa.array(behind))
-        kept = behind[np.asarray(pc.is_in(keys, value_set=stays(keys)))]
-        if len(kept):
-            return begin, int(windows.since[kept[0]])
+    after = (
+        windows.since[windows.since > stretch.high].min(initial=GREATEST) if ranges.before else stretch.high
+    )  # PREV is no changed tuple
+    behind = np.flatnonzero((windows.since > after) & (windows.since < min(sure, seen)))
+    kept = behind[_stored(windows, behind, stays)]
+    if len(kept):
+        return begin, int(windows.since[kept[0]])
     stretch.ahead *= LONGER
     return None
+
+
+def _resumed(ranges: Ranges, stretch: Stretch, at: Ints, windows: Windows, stays: Callable[[pa.Array], pa.Array]) -> int | None:
+    """The start of a window that the change cannot touch, so that the search goes on there as it did; None if the stretch must be longer.
+
+    That is where the stretch begins; with PREV, which cannot be known there, a later window that is found and stored.
+    """
+    back = 2 if ranges.ahead else 1  # the tuple after a start may be a changed one
+    if stretch.begin is None:
+        before = windows.since[windows.since < stretch.low]
+        return int(before[-back]) if ranges.anchored and len(before) >= back else LEAST
+    if not ranges.before:
+        found = np.array([stretch.begin])
+    else:
+        before = windows.since[windows.since < stretch.low]
+        found = before[: max(0, len(before) - back + 1)]
+        places = np.flatnonzero(np.isin(windows.since, found) & (windows.since > at.min(initial=GREATEST)))
+        found = windows.since[places[_stored(windows, places, stays)]]
+    for place in found[::-1]:
+        if np.count_nonzero(at == place) == 1:  # rows that tie with the start might stand before it
+            return int(place)
+    stretch.back *= LONGER
+    return None
+
+
+def _stored(windows: Windows, places: Ints, stays: Callable[[pa.Array], pa.Array]) -> Bools:
+    """Which of some windows are stored."""
+    keys = windows.keys.take(pa.array(places))
+    return np.asarray(pc.is_in(keys, value_set=stays(keys)), np.bool_)

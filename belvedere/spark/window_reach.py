@@ -31,6 +31,7 @@ from belvedere.spark.stretch import (
     Stretch,
     Windows,
     ended,
+    labelled,
     mirrored,
     placed,
     sliding,
@@ -86,7 +87,11 @@ def first_stretches(delta: pa.Table, path: str, order: str, ranges: Ranges) -> l
         return None
     rows = max(LEAST_ROWS, FIRST_ROWS // max(1, len(changes)))
     # the tuple after a start may be a changed one; the last start but one before the change has the last one after it
-    back = (2 if ranges.ahead else 1) if ranges.tumbling else ranges.before + ranges.ahead if ranges.by_ends else rows
+    back = rows
+    if ranges.tumbling:
+        back = 1 + ranges.ahead + 2 * ranges.before
+    elif ranges.by_ends:
+        back = ranges.before + ranges.ahead
     edges = [(c.key, *sorted(mirrored(n, ranges.descending) for n in (c.low, c.high))) for c in changes]
     return [Stretch(key, low, high, back, rows) for key, low, high in edges]
 
@@ -97,31 +102,42 @@ def reached_rows(source: Source, ranges: Ranges, order: str, stretches: list[Str
     keys: list[pa.Array] = []
     while stretches:
         tables = [source.read(s) for s in stretches]
-        told = [(s, t) for s, t in zip(stretches, tables, strict=True) if ranges.by_ends or not s.is_whole]
+        told = [(s, t) for s, t in zip(stretches, tables, strict=True) if needs_windows(ranges, s)]
         found = iter(source.windows([_with_open(s, t, order, ranges) for s, t in told]))
         longer = []
         for stretch, table in zip(stretches, tables, strict=True):
             at = placed(table[order], ranges.descending)
-            windows = next(found) if ranges.by_ends or not stretch.is_whole else None
+            windows = next(found) if needs_windows(ranges, stretch) else None
             span: Span | None = (LEAST, None)
-            if windows is not None and not stretch.is_whole:
+            if windows is not None and not (stretch.is_whole and (stretch.mixed or not ranges.anchored)):
                 span = _span(source, ranges, stretch, at, windows)
             if span is None:
                 longer.append(stretch)
                 continue
             if windows is not None and ranges.by_ends:
-                source.keep(stretch, table, windows, _within(windows.since, span))
+                source.keep(stretch, table, windows, _within(windows.since, (LEAST, None) if stretch.is_whole else span))
             done.append(table)
             keys.append(combined(table[KEY]).filter(pa.array(_within(at, span))))
         stretches = longer
     return pa.concat_tables(done), keys
 
 
+def needs_windows(ranges: Ranges, stretch: Stretch) -> bool:
+    """Whether the windows of a stretch say which of them may have changed, or where they end has to be kept."""
+    return ranges.by_ends or ranges.anchored or not stretch.is_whole
+
+
 def _span(source: Source, ranges: Ranges, stretch: Stretch, at: Ints, windows: Windows) -> Span | None:
     """Where windows may have changed; None where the stretch must be longer."""
     if ranges.tumbling:
-        return tumbling(stretch, at, windows, source.stored)
-    return ended(ranges, stretch, windows) if ranges.by_ends else sliding(ranges, stretch, windows)
+        found = tumbling(ranges, stretch, at, windows, source.stored)
+    elif ranges.labelled:
+        found = labelled(ranges, stretch, windows)
+    elif ranges.by_ends:
+        found = ended(ranges, stretch, windows) if stretch.first is not None else (LEAST, None)
+    else:
+        found = sliding(ranges, stretch, windows)
+    return (found[0] if found is not None else LEAST, None) if ranges.anchored else found
 
 
 def _with_open(stretch: Stretch, rows: pa.Table, order: str, ranges: Ranges) -> pa.Table:
@@ -161,11 +177,14 @@ class _Stored:
         """The rows; all of the partition's where it cannot be told from another."""
         if self.ends is not None:
             self._from_ends(self.ends, stretch)
-        else:
+        if self.reach.ranges.anchored:
+            stretch.begin = stretch.end = None
+        elif self.ends is None:
             stretch.begin = self._place(self.starts, stretch, after=False)
             stretch.end = self._place(self.spans, stretch, after=True)
         rows = self._rows(stretch)
-        if not stretch.is_whole and is_mixed(rows, self.reach.partition):
+        stretch.mixed = is_mixed(rows, self.reach.partition)
+        if stretch.mixed and not stretch.is_whole:
             stretch.begin = stretch.end = None
             rows = self._rows(stretch)
         return rows

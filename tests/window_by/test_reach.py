@@ -28,7 +28,7 @@ from belvedere.schema import KEY, Column, Schema
 from belvedere.spark.held import Memory
 from belvedere.spark.window_by.interpret_query import compile_query
 from tests.window_by.oracle import Framing, Tree
-from tests.window_by.random_queries import conditions
+from tests.window_by.random_queries import boundary_text, conditions
 from tests.window_by.test_resume import TYPES, query_of
 
 REACH = pytest.importorskip("belvedere.spark.window_reach")
@@ -99,7 +99,7 @@ class Kept(REACH._Stored):  # type: ignore[misc, name-defined]
         self.ends, self.around, self.whole = ended, [], {}
         self.text, query = text, reaches(parse_window_query(text), ranges)
         block = query.blocks[0]
-        start = block.window.start.variables.item  # type: ignore[union-attr]
+        start = (block.window.label or block.window.start).variables.item  # type: ignore[union-attr]
         own = Selected(exp.Dot(this=exp.column(start.text), expression=exp.to_identifier("id")), KEY)  # type: ignore[union-attr]
         block = replace(block, select=replace(block.select, items=(*block.select.items, own)))
         self.names = [i.name for i in block.select.items]
@@ -228,6 +228,8 @@ def unlabelled(draw: st.DrawFn) -> Framing:
 
 
 def text_of(framing: Framing) -> str:
+    if framing.label is not None or framing.start == "unbounded":
+        return labelled_text(framing)
     text = query_of(framing) if framing.end is not None else query_of(replace(framing, end=("true",), only=False))
     if framing.end is None:
         text = re.sub(r"END AS e WHEN TRUE|END AS e .*?WHEN TRUE", "", text).replace("e.id", "0")
@@ -267,12 +269,76 @@ def paired(draw: st.DrawFn) -> Framing:
     return Framing(False, None, draw(conditions("start", ())), one, draw(st.booleans()))
 
 
-@given(st.data(), unlabelled() | paired(), st.booleans(), st.booleans())
+def labelled_text(framing: Framing) -> str:
+    """A framing with LABEL, with the variables that it uses."""
+    assert framing.label is not None
+    assert framing.end is not None
+    parts = boundary_text("label", framing.label), boundary_text("start", framing.start), boundary_text("end", framing.end)
+    boundaries = f"{parts[0]} {parts[1]} {'ONLY ' * framing.only}{parts[2]}"
+    for clause, name in re.findall(r"((?:AT|PREV AS|NEXT AS) (\w+))", boundaries):
+        if len(re.findall(rf"\b{name}\b", boundaries)) == 1:
+            boundaries = boundaries.replace(f" {clause}", "", 1)
+    first = "" if framing.start == "unbounded" else "s.id AS first, "
+    tail = f" SELECT l.id AS start, {first}e.id AS finish, w[*].id AS ids"
+    return f"FROM rows AS r WINDOW BY w ORDER BY r.o, r.id TYPE SLIDING {boundaries}{tail}"
+
+
+@st.composite
+def labelled(draw: st.DrawFn) -> Framing:
+    """SLIDING framings with LABEL, most with START and END at some distance from it."""
+
+    def apart(side: str, least: int) -> Tree:
+        """`side` so far behind the label, or farther."""
+        by = draw(st.sampled_from(["pos", "pos", "key"]))
+        this, label = (
+            (("pos", side), ("pos", "label"))
+            if by == "pos"
+            else (("field", side, "item", "o"), ("field", "label", "item", "o"))
+        )
+        operator, distance = draw(st.sampled_from(["=", ">=", ">="])), draw(st.integers(least, 4))
+        if draw(st.integers(0, 5)) == 0:
+            return ("compare", draw(st.sampled_from([">", "<="])), ("sub", this, label), ("const", distance))
+        if distance < 0:
+            return ("compare", operator.replace(">", "<"), ("sub", label, this), ("const", -distance))
+        return ("compare", operator, ("sub", this, label), ("const", distance))
+
+    start: Tree | str = (
+        apart("start", -4)
+        if draw(st.integers(0, 7)) == 0
+        else ("compare", "<=", ("sub", ("pos", "label"), ("pos", "start")), ("const", 2))
+    )
+    kind = draw(st.integers(0, 5))
+    distance, field = ("const", draw(st.integers(0, 4))), draw(st.sampled_from(["pos", "o"]))
+    if kind < 4:
+        sides = [("pos", n) if field == "pos" else ("field", n, "item", "o") for n in ("label", "start")]
+        start = ("compare", draw(st.sampled_from(["=", "<=", "<"])), ("sub", *sides), distance)
+    elif kind == 4:
+        start = "unbounded"
+    end: Tree = apart("end", -3)
+    choice = draw(st.integers(0, 5))
+    if choice == 0:
+        end = draw(conditions("end", ("label",) if start == "unbounded" else ("label", "start")))
+    elif choice == 1:
+        end = (
+            "compare",
+            ">",
+            ("field", "end", draw(st.sampled_from(["item", "next", "previous"])), "v"),
+            ("const", draw(st.integers(1, 4))),
+        )
+    elif choice == 2:
+        end = (draw(st.sampled_from(["and", "or"])), end, ("compare", ">", ("field", "end", "item", "v"), ("const", 3)))
+    label = draw(conditions("label", ()))
+    return Framing(False, label, start, end, draw(st.booleans()))
+
+
+@given(st.data(), unlabelled() | paired() | labelled() | labelled(), st.booleans(), st.booleans())
 @settings(max_examples=500, deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
 def test_what_a_change_reaches_is_enough(data: st.DataObject, framing: Framing, nullable: bool, falls: bool) -> None:
     text = text_of(framing).replace("ORDER BY r.o,", "ORDER BY r.o DESC," if falls else "ORDER BY r.o,")
     if data.draw(st.integers(0, 2)) == 0:
         text = text.replace(" WINDOW BY", " WHERE r.v <> 5 WINDOW BY")
+    if data.draw(st.integers(0, 5)) == 0 and " AS s " in text:  # positions from the first tuple on
+        text = (text if " AT sat " in text else text.replace(" AS s ", " AS s AT sat ")) + ", sat AS place"
     ranges = lowered(text, nullable)
     if ranges is None:
         event("the whole partition")
@@ -282,7 +348,8 @@ def test_what_a_change_reaches_is_enough(data: st.DataObject, framing: Framing, 
         epochs = [{0: rows[0]}, *epochs]  # the windows' ends are not known before the first change
     kept = follow(text, ranges, epochs, rows)
     event(
-        f"{'falling ' * falls}{'tumbling' if ranges.tumbling else 'by ends' if ranges.by_ends else 'sliding'}: "
+        f"{'falling ' * falls}{'anchored ' * ranges.anchored}{'looking back ' * ranges.before}"
+        f"{'tumbling' if ranges.tumbling else 'labelled' if ranges.labelled else 'by ends' if ranges.by_ends else 'sliding'}: "
         f"{'windows stayed' if kept else 'all found again'}"
     )
 
@@ -307,6 +374,18 @@ CLOSE = {
     "both": "SLIDING START AS s NEXT AS t WHEN t.v < 4 END AS e PREV AS p WHEN e.v + s.v > 5 AND p.v <> s.v",
     "one that answers": "SLIDING START AS s WHEN s.v < 4 ONLY END AS e WHEN e.v = s.v + 1",
     "falls to one that answers": "SLIDING START AS s WHEN s.v > 1 ONLY END AS e WHEN e.v * 2 = s.v + 3",
+    "neighbours": "SLIDING LABEL AS s AT lp WHEN s.v <> 2 START AT sp WHEN lp - sp = 1 END AT ep WHEN ep - lp = 1",
+    "the last few": "SLIDING LABEL AS s AT lp START AT sp WHEN lp - sp < 3 END AT ep WHEN ep = lp",
+    "so long ago": "SLIDING LABEL AS s START AS f WHEN s.o - f.o <= 2 END AS e NEXT AS n WHEN n.o - s.o > 1",
+    "only before": "SLIDING LABEL AS s AT lp START AT sp WHEN lp - sp = 4 ONLY END AT ep WHEN lp - ep = 2",
+    "only before one": "SLIDING LABEL AS s AT lp NEXT AS m WHEN m.v < 3 START AT sp WHEN lp - sp = 4 ONLY END AT ep WHEN lp - ep = 2",
+    "falls until the label": "SLIDING LABEL AS s AT lp PREV AS b WHEN b.v > s.v START UNBOUNDED END AT ep WHEN ep = lp",
+    "every other": "SLIDING START AS s AT sp WHEN sp % 2 = 0 END NEXT AS n WHEN n.v >= 3",
+    "every third": "TUMBLING START AS s AT sp WHEN sp % 3 = 0 END AT ep WHEN ep - sp = 1",
+    "higher in odd places": "SLIDING START AS s AT sp WHEN sp % 2 = 1 END AS e WHEN e.v > s.v",
+    "rises from the one before": "TUMBLING START AS s PREV AS p WHEN s.v > p.v",
+    "one after": "TUMBLING START AS s WHEN s.v < 4 END AS e PREV AS q WHEN q.v > 3",
+    "falls looking back": "TUMBLING START AS s PREV AS p WHEN s.v < p.v END AS e PREV AS q WHEN e.v > q.v",
     "falls higher": "SLIDING START AS s PREV AS b WHEN b.v > 0 END NEXT AS n WHEN n.v * s.v > 4",
 }
 

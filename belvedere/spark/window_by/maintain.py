@@ -58,10 +58,11 @@ def window_extents(spark: SparkSession, block: WindowBlock, rows: Sequence[DataF
 
 
 def window_reach(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], ranges: Ranges, small: bool) -> DataFrame:
-    """How far windows reach (`reaches`): the order keys FROM, TO and AFTER, and the `_key` of the row at the start."""
+    """How far windows reach (`reaches`): the order keys LABEL, FROM, TO and AFTER, and the `_key` of the row at the label or start."""
     query = _query(block)
-    result = _run(spark, block, rows, reaches(query, ranges), small, query.blocks[0])
-    found = [c.alias(n) for c, n in zip(output_columns(result.value), (FROM, TO, AFTER), strict=False)]
+    reach = reaches(query, ranges)
+    result = _run(spark, block, rows, reach, small, query.blocks[0])
+    found = [c.alias(i.name) for c, i in zip(output_columns(result.value), reach.blocks[0].select.items, strict=True)]
     return _with_key(block, result, found)
 
 
