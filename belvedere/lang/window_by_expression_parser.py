@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -35,6 +35,13 @@ RESERVED = frozenset(
     "UNNEST AT AS PARTITION TYPE LABEL START ONLY END WHEN PREV NEXT THEN ELSE AND OR NOT IN IS LIKE BETWEEN SATISFIES".split()
 )
 QUERY_TOKENS = (TokenType.SELECT, TokenType.FROM, TokenType.WITH)
+
+
+class SqlPlusPlus(Spark):
+    """The words of the text: Spark's, with 'it''s' as one string."""
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
 
 class UnexpectedToken(ParseError):

@@ -31,7 +31,16 @@ from belvedere.lang.window_by_functions import (
     element,
     unify,
 )
-from belvedere.lang.window_by_type_rules import arithmetic_type, cast_type, comparable, describe, field_index, time_hint
+from belvedere.lang.window_by_type_rules import (
+    ELSEWHERE,
+    UNSUPPORTED,
+    arithmetic_type,
+    cast_type,
+    comparable,
+    describe,
+    field_index,
+    time_hint,
+)
 
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
 COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
@@ -87,7 +96,8 @@ class ExpressionTyping(ABC):
             for side in (node.left, node.right):
                 self._want_boolean(side, scope, within)
             return pa.bool_()
-        self.report("B3601", f"{type(node).__name__.upper()} is not supported in a query with WINDOW BY", within)
+        what, hint = UNSUPPORTED.get(type(node), (type(node).__name__.upper(), None))
+        self.report("B3601", f"{what} is not supported in a query with WINDOW BY", within, hint)
         return None
 
     def _column(self, node: Expr, scope: Scope, within: Span | None) -> Type:
@@ -158,6 +168,9 @@ class ExpressionTyping(ABC):
     def _literal(self, node: Expr, scope: Scope, within: Span | None) -> Type:
         if node.is_string:
             return pa.string()
+        if node.name.isdigit() and int(node.name) >= 1 << 63 and not isinstance(node.parent, exp.Neg):
+            hint = f"write {float(node.name)!r} for a double"
+            self.report("B3601", f"{node.name} is not supported: whole numbers have 64 bits", within, hint)
         return pa.int64() if node.name.isdigit() else pa.float64()
 
     def _boolean(self, node: Expr, scope: Scope, within: Span | None) -> Type:
@@ -261,7 +274,7 @@ class ExpressionTyping(ABC):
         types = [self.of(a, scope, within) for a in arguments]
         if function is None:
             near = get_close_matches(name, FUNCTIONS, 1)
-            hint = f"did you mean {near[0]}?" if near else None
+            hint = ELSEWHERE.get(name, f"did you mean {near[0]}?" if near else None)
             self.report("B2604", f"function {node.name} is not known", within, hint)
             return None
         if len(types) < function.least or (function.most >= 0 and len(types) > function.most):

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import TokenType
 
@@ -32,12 +31,14 @@ from belvedere.lang.window_by import (
     Variables,
     WindowBy,
 )
-from belvedere.lang.window_by_expression_parser import RESERVED, ExpressionParser, UnexpectedToken, implied_name
+from belvedere.lang.window_by_expression_parser import RESERVED, ExpressionParser, SqlPlusPlus, UnexpectedToken, implied_name
 from belvedere.lang.window_by_group import name_group_keys
 
 MISPLACED = {
     "WHERE": "WHERE before WINDOW BY filters tuples, HAVING after it filters windows",
     "GROUP BY": "group windows in a query around this one: FROM (...) AS t GROUP BY ...",
+    "ORDER BY": "ORDER BY and LIMIT stand after SELECT",
+    "LIMIT": "ORDER BY and LIMIT stand after SELECT",
     "OVER": "compute OVER in a query or view of its own, and read that in FROM",
 }
 AFTER_VARIABLE = {"WHEN", "AT", "PREV", "NEXT"}
@@ -283,7 +284,7 @@ class WindowByParser(ExpressionParser):
 def mentions_window_by(text: str) -> bool:
     """Whether the two words WINDOW BY stand side by side outside strings and comments."""
     try:
-        tokens = Spark().tokenize(text)
+        tokens = SqlPlusPlus().tokenize(text)
     except TokenError:
         return False
     return any(
@@ -293,7 +294,7 @@ def mentions_window_by(text: str) -> bool:
 
 def parse_window_query(text: str, file: str = "") -> Query:
     """The query's tree. Raises `BelvedereError` B1601 for what the grammar does not allow, B1602 for an unclosed string."""
-    dialect = Spark()
+    dialect = SqlPlusPlus()
     try:
         tokens = dialect.tokenize(text)
     except TokenError as error:

@@ -5,7 +5,7 @@ In: Arrow types. Out: Arrow types, None where an operation is not possible. Noth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from sqlglot import exp
@@ -28,6 +28,36 @@ CASTS: Mapping[str, pa.DataType] = {
     "DATE": pa.date32(), "TIMESTAMP": TIMESTAMP, "TIMESTAMPTZ": TIMESTAMP, "TIMESTAMPLTZ": TIMESTAMP, "TIMESTAMPNTZ": TIMESTAMP,
     "DATETIME": TIMESTAMP,
 }  # fmt: skip
+EQUAL_OR_BOTH_UNKNOWN = "write a = b OR (a IS UNKNOWN AND b IS UNKNOWN)"
+SAME_EVERY_TIME = "an answer depends on the rows alone: write the time, DATE('2024-01-31') or DATETIME('2024-01-31T10:00:00')"
+VALUE_ITSELF = "write its value"
+UNSUPPORTED: Mapping[type[exp.Expr], tuple[str, str]] = {
+    exp.ILike: ("ILIKE", "write LOWER(a) LIKE 'pattern'"),
+    exp.RegexpLike: ("RLIKE", "LIKE has % and _; other patterns can be tested in a view of SQL that this query reads"),
+    exp.NullSafeEQ: ("<=>", EQUAL_OR_BOTH_UNKNOWN),
+    exp.NullSafeNEQ: ("IS DISTINCT FROM", "write NOT (a = b OR (a IS UNKNOWN AND b IS UNKNOWN))"),
+    exp.Placeholder: ("a parameter", VALUE_ITSELF),
+    exp.Parameter: ("a parameter", VALUE_ITSELF),
+    exp.Concat: ("a string beside a string", "join them with ||"),
+    exp.Distinct: (
+        "DISTINCT in an aggregate",
+        "write GROUP AS g, and ARRAY_COUNT(ARRAY_DISTINCT((FROM g AS x SELECT VALUE x.t.field)))",
+    ),
+    exp.Extract: ("EXTRACT", "write YEAR(d), MONTH(d), DAY(d), HOUR(d), MINUTE(d) or SECOND(d)"),
+    exp.BitwiseXor: ("^", "write POWER(a, b)"),
+    exp.CurrentDate: ("CURRENT_DATE", SAME_EVERY_TIME),
+    exp.CurrentTimestamp: ("CURRENT_TIMESTAMP", SAME_EVERY_TIME),
+}
+"""What a user may write that is not SQL++ here: its name, and what to write instead."""
+ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(("DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF"), 'write a - b: a duration, to compare with duration("P7D")'),
+    **dict.fromkeys(("DATE_ADD", "DATEADD"), 'write d + duration("P7D")'),
+    **dict.fromkeys(("IF", "IIF"), "write CASE WHEN a THEN b ELSE c END"),
+    **dict.fromkeys(("NOW", "CURRENT_TIMESTAMP", "CURRENT_DATE"), SAME_EVERY_TIME),
+    **dict.fromkeys(("RAND", "RANDOM", "UUID"), "an answer depends on the rows alone"),
+    **dict.fromkeys(("LAG", "LEAD", "ROW_NUMBER"), "PREV AS, NEXT AS and AT of a boundary give neighbours and positions"),
+}
+"""Functions of other dialects: what to write instead."""
 
 
 def cast_type(node: Expr) -> Type:
@@ -106,3 +136,19 @@ def time_hint(left: pa.DataType, right: pa.DataType) -> str | None:
     if any(pa.types.is_duration(t) for t in (left, right)) and any(is_number(t) for t in (left, right)):
         return 'compare a duration with a duration: duration("P7D") or INTERVAL 7 DAYS'
     return None
+
+
+def difference(types: Sequence[Type]) -> str | None:
+    """In which way results of UNION ALL differ, and what to do."""
+    first = types[0]
+    other = next((t for t in types[1:] if unify([first, t]) is None), None)
+    if first is None or other is None:
+        return None
+    if not pa.types.is_struct(first) or not pa.types.is_struct(other):
+        return f"one gives {describe(first)}, another {describe(other)}"
+    if [f.name for f in first] != [f.name for f in other]:
+        one, two = (", ".join(f.name for f in t) for t in (first, other))
+        return f"one gives the columns {one}, another {two}: all need the same names in the same order"
+    found = next(n for n, f in enumerate(first) if unify([f.type, other.field(n).type]) is None)
+    words = f"{describe(first.field(found).type)} in one and {describe(other.field(found).type)} in another"
+    return f'column "{first.field(found).name}" is {words}: write CAST'

@@ -30,7 +30,7 @@ from belvedere.lang.window_by_functions import (
     unify,
 )
 from belvedere.lang.window_by_names import variables_in
-from belvedere.lang.window_by_type_rules import describe
+from belvedere.lang.window_by_type_rules import describe, difference
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,15 @@ class Typing(ExpressionTyping):
         results = [self.block(b, scope).output for b in query.blocks]
         output = unify(results)
         if output is None and all(r is not None for r in results):
-            self.report("B3609", "the blocks of UNION ALL give results of different types", query.span)
+            self.report("B3609", "the blocks of UNION ALL give results of different types", query.span, difference(results))
         inner = scope.bind(self.order_variables(query, scope, output))
         for key in query.order:
             self.of(key.expr, inner)
         for bound in (query.limit, query.offset):
             if bound is not None and self.of(bound, Scope()) not in (pa.int64(), None):
                 self.report("B3610", "LIMIT and OFFSET need a whole number", bound.meta.get("span"))
+            elif isinstance(bound, exp.Neg):
+                self.report("B3610", "LIMIT and OFFSET need a whole number that is not negative", bound.meta.get("span"))
         return output
 
     def with_bindings(self, query: Query, scope: Scope) -> Scope:

@@ -7,7 +7,9 @@ import pytest
 
 from belvedere.errors import BelvedereError, Severity
 from belvedere.lang.window_by_check import check_window_query
+from belvedere.lang.window_by_parser import parse_window_query
 from belvedere.schema import Column, Schema
+from belvedere.spark.window_by.interpret_query import compile_query
 
 GHCN = Schema(
     (
@@ -94,6 +96,50 @@ def test_what_it_says(rest: str, message: str, hint: str | None) -> None:
         (found,) = error.diagnostics
     assert found.message == message
     assert hint is None or hint in str(found.hint)
+
+
+SELECTED = HEAD + "START AS s END SELECT "
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        (SELECTED + "s.val ILIKE 'a'", "ILIKE is not supported in a query with WINDOW BY", "LOWER"),
+        (SELECTED + "s.val <=> 1 AS x", "<=> is not supported in a query with WINDOW BY", "IS UNKNOWN"),
+        (SELECTED + ":p AS x", "a parameter is not supported in a query with WINDOW BY", "its value"),
+        (SELECTED + "EXTRACT(YEAR FROM s.date) AS x", "EXTRACT is not supported in a query with WINDOW BY", "YEAR(d)"),
+        (SELECTED + "DATEDIFF(s.date, s.date) AS x", "function DATEDIFF is not known", "a - b"),
+        (SELECTED + "9223372036854775808 AS x", "9223372036854775808 is not supported: whole numbers have 64 bits", "9.2"),
+        (SELECTED + "s.val LIMIT -1", "LIMIT and OFFSET need a whole number that is not negative", None),
+        (
+            "FROM ghcn AS g GROUP BY g.station AS k SELECT k, COUNT(DISTINCT g.val) AS n",
+            "DISTINCT in an aggregate is not supported in a query with WINDOW BY",
+            "ARRAY_DISTINCT",
+        ),
+        (
+            SELECTED + "s.val UNION ALL FROM ghcn AS g SELECT g.date",
+            "the blocks of UNION ALL give results of different types",
+            "one gives the columns val, another date",
+        ),
+        (
+            SELECTED + "s.val AS x UNION ALL FROM ghcn AS g SELECT g.date AS x",
+            "the blocks of UNION ALL give results of different types",
+            'column "x" is a number in one and a date in another',
+        ),
+        (SELECTED.replace("SELECT ", "ORDER BY s.val SELECT s.val"), 'expected SELECT, found "ORDER BY"', "after SELECT"),
+    ],
+)
+def test_what_it_says_of_other_dialects(text: str, message: str, hint: str | None) -> None:
+    found = check_window_query(text, {"ghcn": GHCN})[0]
+    assert found.message == message
+    assert hint is None or hint in str(found.hint)
+
+
+def test_the_least_whole_number_and_quotes_in_strings() -> None:
+    text = SELECTED + '-9223372036854775808 AS a, \'it\'\'s\' AS b, "say ""so""" AS c, "it\'s" AS d'
+    assert check_window_query(text, {"ghcn": GHCN}) == ()
+    (row,) = compile_query(parse_window_query('FROM [1] AS z SELECT \'it\'\'s\' AS b, "say ""so""" AS c, "it\'s" AS d'))({})
+    assert row == {"b": "it's", "c": 'say "so"', "d": "it's"}
 
 
 def test_advice_is_no_error() -> None:

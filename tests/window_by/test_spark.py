@@ -63,6 +63,15 @@ QUERIES = {
     "AS q WHERE q.e IS MISSING OR q.e.v IS NULL SELECT q.k, q.e IS MISSING AS m, q.e.o AS o ORDER BY m, q.k, o",
     "a result that hides a variable": HEAD
     + "START AS s AT p END AS e AT ep WHEN e.v > 8 SELECT s.o, ep AS p ORDER BY p, s.k, o",
+    "arrays differ": HEAD + "START AS s END AS e WHEN e.tags <> s.tags AND e.tags > ['3'] SELECT s.k, s.o, e.o AS eo",
+    "arrays equal": HEAD
+    + "LABEL AS l START AS s WHEN s.tags = l.tags END AS e WHEN e.tags = l.tags SELECT l.k, s.o, e.o AS eo",
+    "partitions by arrays": HEAD.replace("r.k ", "r.tags ").replace("r.o", "r.k")
+    + "START AS s END UNBOUNDED SELECT s.k, LEN(w) AS n "
+    "ORDER BY s.o, s.k",
+    "partitions by objects": HEAD.replace("r.k ", "{'a': r.o, 'b': r.x} ").replace("r.o TYPE", "r.k TYPE")
+    + "START AS s END UNBOUNDED "
+    "SELECT s.k, LEN(w) AS n ORDER BY s.o, s.k",
     "constants": "WITH big AS (FROM u AS u SELECT VALUE u.id) "
     + HEAD
     + "START AS s WHEN s.k IN big END AT e WHEN e = 2 SELECT s.k, s.o",
@@ -166,6 +175,15 @@ def plain(value: Any) -> Any:
     if isinstance(value, list):
         return [plain(v) for v in value]
     return None if repr(value) == "MISSING" else value
+
+
+def test_group_as_holds_its_members_in_the_order_of_their_values(spark: Any, frames: dict[str, Any]) -> None:
+    from belvedere.spark.window_by.run import run_window_query
+
+    text = "FROM t AS r GROUP BY r.k AS k GROUP AS g WINDOW BY w ORDER BY k TYPE TUMBLING START AS s SELECT s.g"
+    for frame in (frames["t"], frames["t"].repartition(4), frames["t"].orderBy("x")):
+        for row in run_window_query(spark, text, {"t": frame}).toArrow().to_pylist():
+            assert [m["r"]["o"] for m in row["g"]] == [1, 3, 5, 7, 8, 9]
 
 
 def test_sql_is_exported_and_takes_plain_sql_too(spark: Any, frames: dict[str, Any]) -> None:

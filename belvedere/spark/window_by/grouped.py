@@ -15,6 +15,7 @@ from sqlglot import exp
 from belvedere.lang.window_by import Block, Expr
 from belvedere.lang.window_by_functions import AGGREGATES, canonical, is_number, unify_numbers
 from belvedere.spark.window_by.layout import columns_of, layout_of
+from belvedere.spark.window_by.plan import unsortable
 from belvedere.spark.window_by.relation import (
     Bindings,
     fresh,
@@ -46,7 +47,8 @@ def grouped(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> t
     if block.group is not None and block.group.group is not None:
         own = {n: v for n, v in bindings.variables.items() if not n.startswith("$")}
         whole, column = merge(Object(own)), fresh("g")
-        aggregates.append(F.expr(f"collect_list({whole.sql})").alias(column))
+        collected = f"collect_list({whole.sql})"  # in an order that does not depend on how the rows arrive
+        aggregates.append(F.expr(collected if unsortable(whole.type) else f"array_sort({collected})").alias(column))
         variables[block.group.group.text] = Scalar(name(column), pa.list_(whole.type))
     if not aggregates:
         aggregates.append(F.count(F.lit(1)).alias(fresh()))

@@ -101,7 +101,7 @@ class Planner(BoundaryPlanner):
                 column = replace(column, missing=name(self.column(Scalar(value.missing, pa.bool_()))))
             found += sort_texts(key, column)
         sorted_by = {c for text in found for c in FRESH.findall(text)}
-        ties = [c for t, c in self.columns.items() if c not in sorted_by | keys and not _unsortable(self.texts[t])]
+        ties = [c for t, c in self.columns.items() if c not in sorted_by | keys and not unsortable(self.texts[t])]
         return (*found, *(f"{name(c)} ASC" for c in ties))
 
     def resolved(self, output: specs.Output) -> specs.Output:
@@ -207,9 +207,10 @@ class Planner(BoundaryPlanner):
         return self.output(specs.Gather(fresh("o"), side, role, self.text(value)), value.type)
 
 
-def _unsortable(type_: pa.DataType) -> bool:
+def unsortable(type_: pa.DataType) -> bool:
+    """Whether values of the type have no order: maps, and what holds them."""
     if pa.types.is_list(type_):
-        return _unsortable(type_.value_type)
+        return unsortable(type_.value_type)
     if pa.types.is_struct(type_):
-        return any(_unsortable(f.type) for f in type_)
+        return any(unsortable(f.type) for f in type_)
     return bool(pa.types.is_map(type_))

@@ -128,6 +128,8 @@ class BoundaryPlanner(PairPlanner):
         if part.side == "":
             return scalar(part.expr, self.environment())
         value = translate(part.expr, {**self.environment(), ITEM: self.item})
+        if pa.types.is_list(value.type) or pa.types.is_map(value.type):
+            raise Untranslatable("a comparison of arrays")
         return value if isinstance(value, Scalar) and not pa.types.is_struct(value.type) else text_key(value)
 
     def part(self, part: Part, value: Scalar | None, common: pa.DataType | None) -> specs.PartSpec:

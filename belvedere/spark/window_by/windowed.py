@@ -63,6 +63,8 @@ def windowed(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> 
 
 def planned(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], block: Block, names: Names) -> WindowPlan:
     """The plan for the kernels. Raises Untranslatable where it, or that of the block that ties are to be like, has none."""
+    if any(isinstance(k, Object) or pa.types.is_nested(k.type) for k in keys):
+        raise Untranslatable("PARTITION BY objects or arrays")
     planner = Planner(block, bindings.variables, keys, names.constants, bindings.identity)
     if tuples.like is not None:
         other = Planner(tuples.like, bindings.variables, keys, names.constants, bindings.identity)
