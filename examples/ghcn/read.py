@@ -22,15 +22,21 @@ def read_dly(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     for line in lines:
         if not line.strip():
             continue
-        text = line.rstrip("\r\n").ljust(269)
-        station, year, month, element = text[:11], int(text[11:15]), int(text[15:17]), text[17:21]
-        for day in range(31):
-            cell = text[21 + 8 * day : 29 + 8 * day]
-            value = int(cell[:5]) if cell[:5].strip() else MISSING
-            when = _date(year, month, day + 1)
-            if value != MISSING and when is not None:
-                flags = (c if c != " " else None for c in cell[5:8])
-                yield _row(station, when, element, value, *flags)
+        try:
+            yield from _month(line.rstrip("\r\n").ljust(269))
+        except ValueError as reason:
+            raise ValueError(f'no line of a .dly file, {reason}: "{line.strip()}"') from None
+
+
+def _month(text: str) -> Iterator[dict[str, Any]]:
+    station, year, month, element = text[:11], int(text[11:15]), int(text[15:17]), text[17:21]
+    for day in range(31):
+        cell = text[21 + 8 * day : 29 + 8 * day]
+        value = int(cell[:5]) if cell[:5].strip() else MISSING
+        when = _date(year, month, day + 1)
+        if value != MISSING and when is not None:
+            flags = (c if c != " " else None for c in cell[5:8])
+            yield _row(station, when, element, value, *flags)
 
 
 def read_by_year(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -38,11 +44,23 @@ def read_by_year(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     for cells in csv.reader(lines):
         if not cells or cells[0] == "ID":
             continue
-        station, day, element, value = cells[:4]
-        when = _date(int(day[:4]), int(day[4:6]), int(day[6:8]))
-        if when is not None and int(value) != MISSING:
+        try:
+            station, day, element, number = cells[:4]
+            if len(day) != 8 or not day.isdigit():
+                raise ValueError("its date is not YYYYMMDD")
+            when, value = _date(int(day[:4]), int(day[4:6]), int(day[6:8])), int(number)
+        except ValueError as reason:
+            raise ValueError(f'no line of a by-year CSV file, {reason}: "{",".join(cells)}"') from None
+        if when is not None and value != MISSING:
             flags = [c or None for c in [*cells[4:7], "", "", ""][:3]]
-            yield _row(station, when, element, int(value), *flags)
+            yield _row(station, when, element, value, *flags)
+
+
+def read_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """The rows of lines of both formats: those of a `.dly` file have no comma."""
+    given = list(lines)
+    yield from read_dly(line for line in given if "," not in line)
+    yield from read_by_year(line for line in given if "," in line)
 
 
 def _date(year: int, month: int, day: int) -> date | None:
@@ -63,17 +81,19 @@ def _row(station: str, day: date, element: str, value: int, *flags: str | None) 
 
 
 def ghcn(spark: Any, path: str) -> Any:
-    """A DataFrame of files of either format (`.dly`, else CSV), read line by line in parallel."""
+    """A DataFrame of files or directories of either format, also compressed (`.gz`), read line by line in parallel.
+
+    A line that is of neither format ends the query with a `ValueError` that shows it.
+    """
     from pyspark import cloudpickle
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not find this file
-    reader = read_dly if path.rstrip("*").endswith(".dly") else read_by_year
 
     def rows(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
         for batch in batches:
-            found = list(reader(batch.column(0).to_pylist()))
+            found = list(read_lines(batch.column(0).to_pylist()))
             if found:
                 yield from pa.Table.from_pylist(found, _schema()).to_batches()
 

@@ -70,6 +70,23 @@ def test_lines_of_a_year() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("reader", "line", "said"),
+    [
+        ("read_dly", "this is not a record", "no line of a .dly file"),
+        ("read_dly", "USC00012345199902TMIN  1x5  I", "no line of a .dly file"),
+        ("read_by_year", "USC00012345,19990201", "no line of a by-year CSV file"),
+        ("read_by_year", "USC00012345,1999-2-1,TMIN,5,,,S,", "no line of a by-year CSV file"),
+        ("read_by_year", "USC00012345,19990201,TMIN,,,,S,", "no line of a by-year CSV file"),
+        ("read_lines", "garbage", "no line of a .dly file"),
+    ],
+)
+def test_what_is_no_line_is_shown(reader: str, line: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said) as raised:
+        list(getattr(load("read"), reader)([line]))
+    assert line in str(raised.value)
+
+
 @pytest.mark.parametrize("path", QUERIES, ids=lambda p: p.stem)
 def test_the_queries_are_right_and_fast(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
@@ -104,7 +121,14 @@ def test_files_of_both_formats_as_a_frame(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "US1.dly").write_text("USC00012345" + "1999" + "02" + "TMIN" + "".join(cells) + "\n", encoding="ascii")
     with gzip.open(tmp_path / "1999.csv.gz", "wt", encoding="ascii") as file:
         file.write("USC00012345,19990201,TMIN,-12,,,I,\nUSC00012345,19990203,TMIN,30,H,,a,0700\n")
+    with gzip.open(tmp_path / "US2.dly.gz", "wt", encoding="ascii") as file:
+        file.write((tmp_path / "US1.dly").read_text().replace("USC00012345", "USC00054321"))
+    (tmp_path / "empty.dly").touch()
     read = load("read")
+    assert read.ghcn(spark, str(tmp_path)).groupBy("station").count().orderBy("station").collect() == [
+        ("USC00012345", 4),
+        ("USC00054321", 2),
+    ]
     fixed, by_year = (sorted(read.ghcn(spark, str(tmp_path / n)).collect()) for n in ("*.dly", "1999.csv.gz"))
     assert fixed == by_year
     assert [(r.date.day, r.val, r.mflag, r.sflag) for r in fixed] == [(1, -12, None, "I"), (3, 30, "H", "a")]
