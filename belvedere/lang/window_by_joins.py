@@ -64,18 +64,6 @@ def over_join(query: Query) -> Query:
     return replace(query, blocks=(replace(block, sources=(source,), where=reduce(_both, where), window=window),))
 
 
-def column_at(path: Expr, variable: str, schema: Schema) -> Column | None:
-    """The column of a table that `variable.column` names, or `@row.variable.column` of a join; None where the path is no such."""
-    names: list[str] = []
-    while isinstance(path, exp.Dot):
-        names.insert(0, path.expression.name)
-        path = path.this
-    if not isinstance(path, exp.Column) or path.name != variable or len(names) != (2 if variable == ITEM else 1):
-        return None
-    found = schema.find(SEPARATOR.join(names))
-    return found if found is not None and found.hidden == (variable == ITEM) else None
-
-
 def variables_of(variable: str, schema: Schema) -> Record:
     """What the variable of FROM is: the row of a table, or `@row` of a join, by the columns of the relation."""
     if variable != ITEM:
@@ -86,13 +74,6 @@ def variables_of(variable: str, schema: Schema) -> Record:
 def _record(schema: Schema, prefix: str) -> Record:
     columns = (c for c in schema if c.hidden == bool(prefix) and c.name.startswith(prefix))
     return Record({c.name[len(prefix) :]: Said(column(c.name), c.type) for c in columns})
-
-
-def path_to(column: str, item: str, variable: str) -> Expr:
-    """The path by which the item called `item` has a column of the table (`column_at`); `variable` is that of FROM."""
-    names = column.split(SEPARATOR, 1) if variable == ITEM else [column]
-    start: Expr = exp.Column(this=exp.to_identifier(item))
-    return reduce(lambda owner, name: exp.Dot(this=owner, expression=exp.to_identifier(name)), names, start)
 
 
 def _sides(block: Block, tables: Mapping[str, Node]) -> list[Node] | None:

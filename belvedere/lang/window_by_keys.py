@@ -7,14 +7,14 @@ out, with the reason: rows that differ in one of the others share no window eith
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+
+from sqlglot import exp
 
 from belvedere.lang.window_by import Expr
 from belvedere.lang.window_by_relational import Said, Unsaid, Variables, in_words, is_exact, said
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Item, Node, Project
-from belvedere.schema import Column
 
 
 @dataclass(frozen=True)
@@ -27,24 +27,24 @@ class Keys:
     unsaid: str = ""
 
 
-def keys_of(keys: tuple[Expr, ...], plain: Mapping[int, Column], variables: Variables, node: Node) -> Keys:
-    """The keys over a relation; `plain` are those (by their place) that are columns of it."""
+def keys_of(keys: tuple[Expr, ...], variables: Variables, node: Node) -> Keys:
+    """The keys over a relation, by what the variables are by its columns."""
     columns, words, unsaid = [], [], ""
     added: list[Item] = []
-    for place, key in enumerate(keys):
-        if place in plain:
-            columns.append(plain[place].name)
-            words.append(plain[place].name)
-            continue
+    for key in keys:
         try:
-            found = _comparable(said(key, variables), key)
+            found = said(key, variables)
+            name = found.expr.name if isinstance(found.expr, exp.Column) else ""
+            if not name:
+                found = _comparable(found, key)
         except Unsaid as reason:
             unsaid = unsaid or f"PARTITION BY {in_words(key)} is no column and cannot be made one: {reason}"
             continue
-        name = unused_name(f"_by{len(added)}", {*node.schema.names, *(i.name for i in added)})
-        added.append(Item(name, found.expr, found.type, hidden=True))
+        words.append(name or in_words(key))
+        if not name:
+            name = unused_name(f"_by{len(added)}", {*node.schema.names, *(i.name for i in added)})
+            added.append(Item(name, found.expr, found.type, hidden=True))
         columns.append(name)
-        words.append(in_words(key))
     if added:
         node = Project(node, (*(item_of(c) for c in node.schema), *added))
     return Keys(node, tuple(columns), tuple(words), unsaid)

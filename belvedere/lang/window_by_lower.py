@@ -7,7 +7,6 @@ columns by which its windows are independent, and what tells its rows apart. Rai
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow as pa
@@ -15,16 +14,16 @@ from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.lang.window_by import Block, Expr, Query, QueryExpression
+from belvedere.lang.window_by_chain import chain_of, hindrance, mentions, queries_of, reads_again, values_before
 from belvedere.lang.window_by_check import check_query, row_type
 from belvedere.lang.window_by_explain import explain_query
 from belvedere.lang.window_by_expressions import Scope
 from belvedere.lang.window_by_functions import DURATION, Type
-from belvedere.lang.window_by_joins import JOINED, column_at, join_of, over_join, variables_of
+from belvedere.lang.window_by_joins import JOINED, join_of, over_join
 from belvedere.lang.window_by_keys import Keys, keys_of
-from belvedere.lang.window_by_names import after_window, before_window, free_in, free_names
+from belvedere.lang.window_by_names import free_names
 from belvedere.lang.window_by_parser import parse_window_query
 from belvedere.lang.window_by_ranges import ranges_of
-from belvedere.lang.window_by_relational import Unsaid, Value, said
 from belvedere.lang.window_by_resume import resume_of
 from belvedere.lang.window_by_types import Typing
 from belvedere.plan.nodes import Node
@@ -57,7 +56,9 @@ def lower_window_query(
         span, hint = _placed(query.order[0].expr.meta.get("span"), file), "order it where it is read, or add LIMIT"
         message = "a view has no order: ORDER BY without LIMIT is left out"
         found = (*found, Diagnostic("B3060", message, Severity.NOTICE, span, hint=hint))
-    resume, ranges, why = None, None, keys.unsaid
+    resume, ranges, why = None, None, keys.unsaid or hindrance(query)
+    if not why and identity is None and keys.columns:
+        why = "members of arrays are tuples or results of their own"
     block = _single(query, relations, identity)
     if block is not None:
         source = relations[0][1]
@@ -129,81 +130,34 @@ def _holds_duration(type_: pa.DataType) -> bool:
 def _splits(query: Query, relations: tuple[tuple[str, Node], ...]) -> tuple[Keys, tuple[str, ...] | None]:
     """The keys by which windows are independent, with the relation that has them; and `identity` of the node.
 
-    Both need that each result comes from one row of one table.
+    Both need that the tuples come from rows of one table, the second that each result comes from one of them.
     """
-    chain = _chain(query)
+    chain = chain_of(query)
     if chain is None or len(relations) != 1:
         return Keys(), None
     name, source = relations[0]
     innermost = chain[-1].sources[0].expr
     if not isinstance(innermost, exp.Column) or innermost.name.casefold() != name.casefold() or source.schema.key is None:
         return Keys(), None
+    own = source.schema.key if all(len(b.sources) == 1 for b in chain) else None
     windows = [b for b in chain if b.window is not None]
-    if len(windows) != 1 or windows[0] is not chain[-1]:
-        return Keys(), source.schema.key
-    keys = _keys(chain[-1], source)
-    window = chain[-1].window
+    if len(windows) != 1:
+        return Keys(), own
+    window = windows[0].window
     assert window is not None
-    one_each = window.label is None and window.start.unbounded and not keys.unsaid
-    limited = any(q.limit is not None or q.offset is not None for q in _queries(query))
-    again = any(_reads_again(b, name) for b in chain) or any(_mentions(k.expr, name, set()) for k in query.order)
+    keys = keys_of(window.partition, values_before(windows[0], source.schema), source)
+    one_each = window.label is None and window.start.unbounded and not keys.unsaid and own is not None
+    limited = any(q.limit is not None or q.offset is not None for q in queries_of(query))
+    again = any(reads_again(b, name) for b in chain) or any(mentions(k.expr, name, set()) for k in query.order)
     independent = Keys(keys.node) if limited or again else keys
-    return independent, keys.columns if one_each else source.schema.key
-
-
-def _keys(block: Block, source: Node) -> Keys:
-    """The keys of PARTITION BY of a block over a table."""
-    assert block.window is not None
-    variable = block.sources[0].variable.text
-    variables: dict[str, Value] = {variable: variables_of(variable, source.schema)}
-    for let in block.lets:
-        with suppress(Unsaid):
-            variables[let.name.text] = said(let.value, variables)
-    keys = block.window.partition
-    plain = {n: c for n, k in enumerate(keys) if (c := column_at(k, variable, source.schema)) is not None}
-    return keys_of(keys, plain, variables, source)
+    return independent, keys.columns if one_each else own
 
 
 def _single(query: Query, relations: tuple[tuple[str, Node], ...], identity: tuple[str, ...] | None) -> Block | None:
-    """The block of a query that is one block over a table: its windows depend on the table's rows near them alone."""
-    chain = _chain(query)
-    limited = query.order or query.limit is not None or query.offset is not None
-    if identity is None or chain is None or len(chain) != 1 or chain[0].window is None or limited:
+    """The block with WINDOW BY of a query that passes rows of a table on: its windows depend on the rows near them alone."""
+    chain = chain_of(query)
+    limited = any(q.order or q.limit is not None or q.offset is not None for q in queries_of(query))
+    if identity is None or chain is None or limited or any(reads_again(b, relations[0][0]) for b in chain):
         return None
-    return None if _reads_again(chain[0], relations[0][0]) else chain[0]
-
-
-def _queries(query: Query) -> Iterator[Query]:
-    """The query and those that its FROM nests."""
-    yield query
-    for block in query.blocks:
-        for source in block.sources:
-            if isinstance(source.expr, QueryExpression):
-                yield from _queries(source.expr.query)
-
-
-def _chain(query: Query) -> list[Block] | None:
-    """The blocks from the outermost to the one that reads the table, where each passes rows on one by one."""
-    if len(query.blocks) != 1 or query.bindings:
-        return None
-    block = query.blocks[0]
-    if block.group is not None or block.select.distinct or len(block.sources) != 1:
-        return None
-    inner = block.sources[0].expr
-    if not isinstance(inner, QueryExpression):
-        return [block]
-    below = _chain(inner.query)
-    return None if below is None else [block, *below]
-
-
-def _reads_again(block: Block, table: str) -> bool:
-    """Whether a block of a chain reads the table in some subquery, beside what its FROM passes on."""
-    own = {block.sources[0].variable.text, *(let.name.text for let in block.lets)}
-    after = own if block.window is None else set(block.window.variables)
-    return any(_mentions(e, table, own) for e in before_window(block)) or any(
-        _mentions(e, table, after) for e in after_window(block)
-    )
-
-
-def _mentions(expr: Expr, table: str, hidden: set[str]) -> bool:
-    return any(n.casefold() == table.casefold() for n in free_in(expr, hidden))
+    windows = [b for b in chain if b.window is not None]
+    return windows[0] if len(windows) == 1 else None

@@ -22,6 +22,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.lang.window_by import Block, Boundary, Expr, Query, Variables, WindowBy
+from belvedere.lang.window_by_chain import leaves_out
 from belvedere.lang.window_by_classes import Item, classify
 from belvedere.lang.window_by_closing import closing_of, frame_closing, is_before, running_end
 from belvedere.lang.window_by_functions import Type
@@ -56,7 +57,7 @@ def ranges_of(block: Block, source: Node, row: Type, partition: tuple[str, ...])
         "next" in roles,
         window.tumbling,
         descending=key.descending,
-        filtered=block.where is not None,
+        filtered=leaves_out(block),
         anchored=anchored,
     )
     if window.tumbling:
@@ -130,7 +131,7 @@ def _every(boundary: Boundary) -> Boundary:
 def reaches(query: Query, ranges: Ranges) -> Query:
     """The query for the reach (`extents`) of the windows, or of one from each tuple to where END's closing alternatives end it."""
     if not ranges.closing:
-        return extents(query, ranges.column)
+        return extents(query)
     block = query.blocks[0]
     window = block.window
     assert window is not None
@@ -141,4 +142,4 @@ def reaches(query: Query, ranges: Ranges) -> Query:
         everywhere = replace(window, start=_every(window.start), end=replace(window.end, when=when))
     else:
         everywhere = replace(window, label=_every(window.label), end=replace(window.end, when=when))
-    return extents(replace(query, blocks=(replace(block, window=everywhere),)), ranges.column)
+    return extents(replace(query, blocks=(replace(block, window=everywhere),)))

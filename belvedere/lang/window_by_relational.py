@@ -34,19 +34,25 @@ class Said:
 
 @dataclass(frozen=True)
 class Record:
-    """An object whose fields are columns, or objects again. `missing`: why it may be MISSING; nothing where it never is."""
+    """An object whose fields are columns, or objects again."""
 
     fields: Mapping[str, Value]
-    missing: str = ""
 
 
-Value = Said | Record
+@dataclass(frozen=True)
+class Beyond:
+    """What cannot be said, and why."""
+
+    reason: str
+
+
+Value = Said | Record | Beyond
 Variables = Mapping[str, Value]
 
 
 def said(expr: Expr, variables: Variables) -> Said:
     """The expression over columns. Raises Unsaid."""
-    found = _value(expr, variables)
+    found = value_of(expr, variables)
     if not isinstance(found, Said):
         raise Unsaid(f"{in_words(expr)} is an object")
     return found
@@ -63,25 +69,38 @@ def is_exact(type_: pa.DataType) -> bool:
     )
 
 
-def _value(expr: Expr, variables: Variables) -> Value:
+def value_of(expr: Expr, variables: Variables) -> Said | Record:
+    """The same, of objects too. Raises Unsaid."""
     expr = expr.unnest()
     if isinstance(expr, exp.Column):
-        if expr.name not in variables:
-            raise Unsaid(f"{expr.name} is no variable of FROM")
-        return variables[expr.name]
+        return _there(variables.get(expr.name, Beyond(f"{expr.name} is no variable of FROM")))
     if isinstance(expr, exp.Dot) and isinstance(expr.expression, exp.Identifier):
-        return _field(expr, _value(expr.this, variables))
+        return _there(_field(expr, value_of(expr.this, variables)))
+    if isinstance(expr, exp.Struct):
+        return Record({m.this.name: known(m.expression, variables) for m in expr.expressions})
     rule = RULES.get(type(expr))
     if rule is None:
         raise Unsaid(f"{in_words(expr)} may be MISSING, or has no like in SQL")
     return rule(expr, variables)
 
 
-def _field(path: Expr, owner: Value) -> Value:
+def known(expr: Expr, variables: Variables) -> Value:
+    """The same, with the reason where it cannot be said."""
+    try:
+        return value_of(expr, variables)
+    except Unsaid as reason:
+        return Beyond(str(reason))
+
+
+def _there(value: Value) -> Said | Record:
+    if isinstance(value, Beyond):
+        raise Unsaid(value.reason)
+    return value
+
+
+def _field(path: Expr, owner: Said | Record) -> Value:
     name = path.expression.name
     if isinstance(owner, Record):
-        if owner.missing:
-            raise Unsaid(owner.missing)
         folded = [n for n in owner.fields if n.casefold() == name.casefold()]
         found = name if name in owner.fields else folded[0] if len(folded) == 1 else None
         if found is None:

@@ -13,11 +13,12 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.lang.window_by import Block, Boundary, Expr, Name, Query, Select, Selected, WindowBy
-from belvedere.lang.window_by_classes import Item, classify, item_expression
+from belvedere.lang.window_by_chain import names_before, table_of, values_before
+from belvedere.lang.window_by_classes import ITEM, Item, classify, item_expression
 from belvedere.lang.window_by_expressions import Scope
 from belvedere.lang.window_by_functions import Type
-from belvedere.lang.window_by_joins import column_at, path_to
 from belvedere.lang.window_by_names import after_window, variables_in
+from belvedere.lang.window_by_relational import Said, known
 from belvedere.lang.window_by_types import Typing
 from belvedere.plan.bounds import is_time
 from belvedere.plan.nodes import Node
@@ -43,7 +44,8 @@ def resume_of(block: Block, source: Node, row: Type) -> Resume | None:
 
 def leading_column(block: Block, window: WindowBy, source: Node) -> Column | None:
     """ORDER BY's first key where it is a column of the table."""
-    return column_at(window.order[0].expr, block.sources[0].variable.text, source.schema)
+    found = known(window.order[0].expr, values_before(block, source.schema))
+    return source.schema[found.expr.name] if isinstance(found, Said) and isinstance(found.expr, exp.Column) else None
 
 
 def only_distances(block: Block, window: WindowBy, row: Type) -> bool:
@@ -91,12 +93,12 @@ def _without_differences(expr: Expr, places: set[str]) -> Expr:
 
 def item_of(block: Block, window: WindowBy, row: Type) -> Item:
     """What classification knows of the items of a block over one table with rows of that type."""
-    types = Typing().block(block, Scope(tables={block.sources[0].expr.name: row}))
+    types = Typing().block(block, Scope(tables={table_of(block): row}))
     return Item(types.item, item_expression(window.order[0].expr, tuple(types.before)), {})
 
 
-def extents(query: Query, column: str) -> Query:
-    """The windows' reach: `column` at the label, the start, the end, and after it (NULL where there is none); dropped windows too."""
+def extents(query: Query) -> Query:
+    """The windows' reach: ORDER BY's first key at the label, start, end, and after it (NULL where there is none); dropped windows too."""
     block = query.blocks[0]
     window = block.window
     assert window is not None
@@ -110,12 +112,19 @@ def extents(query: Query, column: str) -> Query:
         (TO, last[0]),
         (AFTER, last[1]),
     )
-    items = tuple(
-        Selected(path_to(column, v.text, block.sources[0].variable.text), name) for name, v in places if v is not None
-    )
+    key = item_expression(window.order[0].expr, names_before(block))
+    items = tuple(Selected(_at(key, v.text), name) for name, v in places if v is not None)
     reach = replace(window, label=label, start=start, end=end, only=False)
     whole = replace(block, window=reach, window_lets=(), window_having=None, select=Select(items=items))
     return Query((whole,))
+
+
+def _at(key: Expr, variable: str) -> Expr:
+    """The key of the item that a variable is, from that of `$item`."""
+    found: Expr = key.transform(
+        lambda n: exp.Column(this=exp.to_identifier(variable)) if isinstance(n, exp.Column) and n.name == ITEM else n
+    )
+    return found
 
 
 def _named(boundary: Boundary, roles: tuple[str, ...]) -> Boundary:

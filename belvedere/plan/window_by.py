@@ -70,7 +70,7 @@ class WindowBlock(Node):
     `partition` are columns of the one relation by whose values windows are independent: those of PARTITION BY (hidden ones where it has
     expressions that are no columns); none where any row may change any window. `identity` are columns of it that tell the results apart,
     taken from the tuple of each window's label or start (`partition` itself where a partition has one window); None where rows are told
-    apart by their content alone.
+    apart by their content alone (and `partition`).
     """
 
     relations: tuple[tuple[str, Node], ...]
@@ -116,11 +116,12 @@ class WindowBlock(Node):
     @cached_property
     def schema(self) -> Schema:
         shown = {c.name.casefold() for c in self.columns}
+        given = self.inputs[0].schema if self.carried else Schema(())
+        hidden = {n: Column(_free(f"_at_{n}", shown), given[n].type, given[n].nullable, hidden=True) for n in self.carried}
         if self.identity is None:
             number = Column(_free(COPY, shown), pa.int64(), nullable=False, hidden=True)
-            return Schema((*self.columns, number), (*(c.name for c in self.columns), number.name))
-        given = self.inputs[0].schema
-        hidden = {n: Column(_free(f"_at_{n}", shown), given[n].type, given[n].nullable, hidden=True) for n in self.carried}
+            content = (*self.columns, *hidden.values())
+            return Schema((*content, number), (*(c.name for c in content), number.name))
         return Schema((*self.columns, *hidden.values()), tuple(hidden[n].name for n in self.identity))
 
     @property

@@ -63,7 +63,7 @@ def test_kept_rows_are_enough(framing: Framing, epochs: list[tuple[list[dict[str
     if block.resume is None:
         event("all rows stay")
         return
-    query, reach = parse_window_query(text), extents(parse_window_query(text), "o")
+    query, reach = parse_window_query(text), extents(parse_window_query(text))
     everything: list[dict[str, Any]] = []
     kept: list[dict[str, Any]] = []
     stored: dict[int, dict[str, Any]] = {}

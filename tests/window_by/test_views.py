@@ -165,11 +165,15 @@ ENDLESS = {"Rises", "Odd"}
 """Some of their windows never end, so the rows in these stay."""
 
 
-def streamed(seed: int, epochs: int, views: list[str]) -> list[dict[str, int]]:
-    """Rows in time with some that are late: final windows stay, open ones go on, and old rows leave. How many rows each epoch keeps."""
+def streamed(seed: int, epochs: int, views: list[str], source: str = "_Raw", outer: str = "{}") -> list[dict[str, int]]:
+    """Rows in time with some that are late: final windows stay, open ones go on, and old rows leave. How many rows each epoch keeps.
+
+    `source`: what FROM reads; `outer`: the query around that of each view.
+    """
     found: list[dict[str, int]] = []
     select = " SELECT s.k, s.ts AS first, LEN(w) AS n, w[*].val AS vals"
-    framed = {n: f"FROM _Raw AS g WINDOW BY w PARTITION BY g.k ORDER BY g.ts, g.val TYPE {OPEN[n]}{select};\n" for n in views}
+    windows = {n: f"FROM {source} AS g WINDOW BY w PARTITION BY g.k ORDER BY g.ts, g.val TYPE {OPEN[n]}{select}" for n in views}
+    framed = {n: f"{outer.format(t)};\n" for n, t in windows.items()}
     random, now, total = Random(seed), 0, 0
     late = f"Late := SELECT n, count(*) AS c FROM {views[0]} GROUP BY n;"
     bench = Workbench(STREAM + "".join(f"{n} := {t}" for n, t in framed.items()) + late)

@@ -13,7 +13,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from sqlglot import exp
 
-from belvedere.lang.window_by import Block, Query, Select, Selected
+from belvedere.lang.window_by import Block, Query
+from belvedere.lang.window_by_chain import tuples_of, windowed_of
 from belvedere.lang.window_by_joins import over_join
 from belvedere.lang.window_by_parser import parse_window_query
 from belvedere.lang.window_by_ranges import reaches
@@ -40,18 +41,19 @@ def window_rows(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFram
     shown = zip(output_columns(result.value), block.columns, strict=True)
     named = [column.cast(spark_type(wanted.type)).alias(wanted.name) for column, wanted in shown]
     added = block.schema.columns[len(block.columns) :]
+    own = [F.expr(quote(c)).alias(wanted.name) for c, wanted in zip(result.identity, added, strict=False)]
     if block.identity is not None:
-        own = [F.expr(quote(c)).alias(wanted.name) for c, wanted in zip(result.identity, added, strict=True)]
         return result.frame.select(*named, *own)
-    content = key_text(Schema(block.columns, tuple(c.name for c in block.columns)))
-    copy = F.expr(f"row_number() OVER (PARTITION BY {content} ORDER BY 1)").cast("bigint").alias(added[0].name)
-    return result.frame.select(*named).select("*", copy)
+    counted = (*block.columns, *added[:-1])
+    content = key_text(Schema(counted, tuple(c.name for c in counted)))
+    copy = F.expr(f"row_number() OVER (PARTITION BY {content} ORDER BY 1)").cast("bigint").alias(added[-1].name)
+    return result.frame.select(*named, *own).select("*", copy)
 
 
 def window_extents(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], resume: Resume) -> DataFrame:
     """How far each window reaches, those that the query drops too: the times FROM, TO and AFTER, and its partition `$by0`, ..."""
-    query = _query(block)
-    result = _run(spark, block, rows, extents(query, resume.column), True, query.blocks[0])
+    query = windowed_of(_query(block))
+    result = _run(spark, block, rows, extents(query), True, query.blocks[0])
     named = [c.alias(n) for c, n in zip(output_columns(result.value), (FROM, TO, AFTER), strict=True)]
     by = zip(result.identity, block.partition, strict=False)  # the identity begins with the partition
     return result.frame.select(*named, *(F.expr(quote(c)).alias(f"$by{place}") for place, (c, _) in enumerate(by)))
@@ -59,7 +61,7 @@ def window_extents(spark: SparkSession, block: WindowBlock, rows: Sequence[DataF
 
 def window_reach(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], ranges: Ranges, small: bool) -> DataFrame:
     """How far windows reach (`reaches`): the order keys LABEL, FROM, TO and AFTER, and the `_key` of the row at the label or start."""
-    query = _query(block)
+    query = windowed_of(_query(block))
     reach = reaches(query, ranges)
     result = _run(spark, block, rows, reach, small, query.blocks[0])
     found = [c.alias(i.name) for c, i in zip(output_columns(result.value), reach.blocks[0].select.items, strict=True)]
@@ -68,15 +70,8 @@ def window_reach(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFra
 
 def window_tuples(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], small: bool) -> DataFrame:
     """The `_key`s of the rows that WHERE keeps."""
-    query = _query(block)
-    plain = replace(
-        query.blocks[0],
-        window=None,
-        window_lets=(),
-        window_having=None,
-        select=Select(items=(Selected(exp.Literal.number(1), "one"),)),
-    )
-    return _with_key(block, _run(spark, block, rows, Query((plain,)), small), [])
+    plain = tuples_of(_query(block), exp.Literal.number(1))
+    return _with_key(block, _run(spark, block, rows, plain, small), [])
 
 
 def _with_key(block: WindowBlock, result: Result, found: list[Column]) -> DataFrame:
@@ -95,7 +90,7 @@ def _query(block: WindowBlock) -> Query:
 def _run(
     spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], query: Query, small: bool, like: Block | None = None
 ) -> Result:
-    hidden = block.carried if block.identity is not None else ()
+    hidden = block.carried
     names = tuple(f"$at{place}" for place in range(len(hidden)))
     tables = {}
     for (relation, node), frame in zip(block.relations, rows, strict=True):

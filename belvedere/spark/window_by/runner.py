@@ -178,7 +178,7 @@ class Runner(Tuples):
         variables: dict[str, Value] = {**left.variables, source.variable.text: Scalar(name(column), element, missing)}
         if source.position is not None:
             variables[source.position.text] = Scalar(f"CAST({name(place)} + 1 AS BIGINT)", pa.int64(), missing)
-        result = Bindings(frame, variables)
+        result = Bindings(frame, variables, identity=left.identity)
         if source.condition is not None:
             result = self.filtered(result, source.condition, names)
         return result

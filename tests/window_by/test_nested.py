@@ -1,0 +1,106 @@
+"""WINDOW BY between blocks that pass rows on: views find the windows around a change there too, and rows leave once windows are final."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from belvedere.compiler import compile_script
+from belvedere.incremental import maintain
+from belvedere.incremental.pipeline import Rule
+from tests.window_by.test_keys import TABLE, followed
+from tests.window_by.test_views import STREAM, streamed
+
+OVER = "WINDOW BY w PARTITION BY x.f ORDER BY x.o, x.id TYPE "
+BELOW = "SLIDING START AS s WHEN s.v < 3 END NEXT AS n WHEN n.v >= 3"
+RISES = "SLIDING START AS s END AS e NEXT AS n WHEN e.v > s.v AND n.v <> s.v"
+TUMBLES = "TUMBLING START AS s WHEN s.v < 4 END AS e WHEN e.v > s.v"
+TAIL = " SELECT s.id AS id, s.o AS o, LEN(w) AS n, w[*].v AS vs"
+SOME = "(FROM T AS g WHERE g.v <> 4 AND g.st <> 'a' SELECT VALUE g) AS x "
+PARTS = "(FROM T AS g LET half = g.v DIV 2 WHERE g.v <> 4 SELECT g.id, g.o, g.v, g.a.b AS f, half) AS x "
+TEXTS = {
+    "Let": "FROM T AS x LET z = x.v + 1 " + OVER + "SLIDING START AS s WHEN s.z < 3 END NEXT AS n WHEN n.x.v >= 3 "
+    "SELECT s.x.id AS id, s.z AS z, LEN(w) AS n",
+    "LetTumbles": "FROM T AS x LET z = x.v + 1, k = x.o % 3 WINDOW BY w PARTITION BY k ORDER BY x.o, x.id TYPE "
+    "TUMBLING START AS s WHEN s.z < 5 END AS e WHEN e.z > s.z SELECT s.x.id AS id, s.z AS z, LEN(w) AS n",
+    "Above": f"FROM (FROM T AS x WHERE x.v <> 4 {OVER}{RISES}{TAIL}) AS y LET m = y.n * 2 WHERE m > 4 SELECT y.id, m, y.vs",
+    "Tumbled": f"FROM (FROM T AS x {OVER}{TUMBLES}{TAIL}) AS y WHERE y.n > 1 SELECT VALUE y",
+    "Some": f"FROM {SOME}{OVER}{RISES}{TAIL}",
+    "Parts": f"FROM {PARTS}{OVER}{TUMBLES}{TAIL}",
+    "Between": f"FROM (FROM (FROM {SOME}SELECT *, x.o % 2 AS odd) AS q WINDOW BY w PARTITION BY q.odd, q.x.f ORDER BY q.x.o, q.x.id TYPE "
+    "SLIDING START AS s ONLY END NEXT AS n WHEN n.x.v > s.x.v SELECT s.x.id AS id, LEN(w) AS n) AS y WHERE y.n > 1 SELECT y.id, y.n",
+    "Members": f"FROM (FROM T AS x {OVER}{BELOW}{TAIL}) AS y, y.vs AS v AT i WHERE v > 1 SELECT y.id, v, i",
+    "Counts": f"FROM (FROM T AS x {OVER}{BELOW}{TAIL}) AS y UNNEST y.vs AS v SELECT v",
+    "Items": "FROM T AS x, x.xs AS i WINDOW BY w PARTITION BY x.f, x.v ORDER BY x.o, x.id TYPE SLIDING START AS s END AS e WHEN "
+    "e.x.o > s.x.o + 100 SELECT s.i AS i, LEN(w) AS n",
+}  # fmt: skip
+REACHED = {"Let", "LetTumbles", "Above", "Tumbled", "Some", "Parts", "Between"}
+NIGHTLY = [pytest.param(n, list(TEXTS), marks=pytest.mark.nightly) for n in range(1, 6)]
+
+
+def script(names: Any = TEXTS) -> str:
+    return TABLE + "".join(f"{n} := {TEXTS[n]};\n" for n in names)
+
+
+def test_by_which_rule_they_are_kept() -> None:
+    stages = {s.output: s for s in maintain(compile_script(script()).catalog).stages}
+    assert {n for n in TEXTS if stages[n].reach is not None} == REACHED
+    assert {stages[n].rule for n in TEXTS} == {Rule.KEYED}
+    reason = "all windows of the changed f (members of arrays are tuples or results of their own); window w: sliding"
+    assert stages["Members"].reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "FROM T AS x GROUP BY x.f AS f, x.o AS o WINDOW BY w PARTITION BY f ORDER BY o TYPE TUMBLING START AS s GROUP",
+            "GROUP BY before",
+        ),
+        ("FROM T AS x {} TUMBLING START AS s END SELECT DISTINCT s.o AS o", "DISTINCT compares all results"),
+        ("FROM T AS x {} TUMBLING START AS s END SELECT s.o AS o LIMIT 3", "LIMIT or OFFSET counts all results"),
+        (
+            "FROM (FROM T AS x {} TUMBLING START AS s END SELECT s.o AS o LIMIT 3) AS y SELECT y.o",
+            "LIMIT or OFFSET counts all results",
+        ),
+        ("WITH v AS 3 FROM T AS x {} TUMBLING START AS s END SELECT s.o + v AS o", "WITH"),
+        ("FROM T AS x {} TUMBLING START AS s END SELECT s.o AS o UNION ALL FROM T AS x SELECT x.o", "UNION ALL"),
+    ],
+)
+def test_why_all_is_recomputed(text: str, reason: str) -> None:
+    compiled = compile_script(
+        f"{TABLE}V := {text.format(OVER.replace(' TYPE ', ' TYPE'))};".replace("s GROUP", "s END SELECT LEN(w) AS n")
+    )
+    assert compiled.ok, compiled.diagnostics
+    (stage,) = (s for s in maintain(compiled.catalog).stages if s.output == "V")
+    assert stage.reason.startswith(f"any row may change any window: {reason}")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("seed", "views"), [(0, ["Above", "Parts", "LetTumbles", "Counts"]), *NIGHTLY])
+def test_views_follow_between_blocks(spark: Any, seed: int, views: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    reach = pytest.importorskip("belvedere.spark.window_reach")
+    monkeypatch.setattr(reach, "FIRST_ROWS", 8)
+    monkeypatch.setattr(reach, "LEAST_ROWS", 2)
+    followed(spark, seed, script(views), views, 4 if seed else 3)
+
+
+INNER = "(FROM _Raw AS r WHERE r.val < 6 SELECT lower(r.k) AS k, r.ts, r.val)"
+OUTER = "FROM ({}) AS x WHERE x.n > 1 SELECT x.k, x.first, x.n, x.vals"
+
+
+def test_rows_leave_between_blocks_too() -> None:
+    frame = "WINDOW BY w PARTITION BY g.k ORDER BY g.ts TYPE SLIDING START AS s END AS e WHEN e.val > 3 "
+    text = OUTER.format(f"FROM {INNER} AS g {frame}SELECT s.k, s.ts AS first, LEN(w) AS n, w[*].val AS vals")
+    (stage,) = (s for s in maintain(compile_script(f"{STREAM}V := {text};").catalog).stages if s.output == "V")
+    assert stage.rule is Rule.WINDOWS
+    assert stage.reason.startswith(
+        "the open windows of the changed g.k; rows leave once their windows end below the bound on ts"
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, 4))])
+def test_rows_of_final_windows_between_blocks_leave(seed: int) -> None:
+    streamed(seed, 3, ["Cold", "Sessions"] if not seed else ["Cold", "Three", "Blocks", "Sessions", "Week"], INNER, OUTER)
