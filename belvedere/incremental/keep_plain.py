@@ -79,7 +79,7 @@ def _why_whole(node: Node) -> str:
         case Window():
             return "window functions without PARTITION BY"
         case WindowBlock() if len(node.relations) > 1:
-            return f"it reads several tables, not by inner joins on equal columns alone: join them in a view of its own; {node.found}"
+            return f"it reads several tables, not by joins on equal columns alone: join them in a view of its own; {node.found}"
         case WindowBlock():
             why = node.why_all or "no column of the table in PARTITION BY"
             return f"any row may change any window: {why}; {node.found}"

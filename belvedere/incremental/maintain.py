@@ -153,7 +153,7 @@ def _rewritten(builder: Builder, top: Node, part: Part) -> Node | None:
         grows = builder.grows(top.input)
         mergeable = options.merge and all(accumulate(i, top.input.schema, grows) for i in top.aggregates)
         return as_one_aggregate(top) if mergeable else as_aggregates(top)
-    if isinstance(top, WindowBlock) and top.joined:
+    if isinstance(top, WindowBlock) and top.over:
         settled = top.with_inputs(tuple(builder.settle(i, part.owner) for i in top.inputs))
         return None if settled == top else settled
     if isinstance(top, Join) and options.join and top.kind in OUTER:

@@ -19,6 +19,7 @@ from belvedere.lang.window_by_check import check_query, row_type
 from belvedere.lang.window_by_explain import explain_query
 from belvedere.lang.window_by_expressions import Scope
 from belvedere.lang.window_by_functions import DURATION, Type
+from belvedere.lang.window_by_groups import ALL_GROUPS, groups_of, over_groups
 from belvedere.lang.window_by_joins import JOINED, join_of, over_join
 from belvedere.lang.window_by_keys import Keys, keys_of
 from belvedere.lang.window_by_names import free_names
@@ -27,7 +28,7 @@ from belvedere.lang.window_by_ranges import ranges_of
 from belvedere.lang.window_by_resume import resume_of
 from belvedere.lang.window_by_types import Typing
 from belvedere.plan.nodes import Node
-from belvedere.plan.window_by import WindowBlock
+from belvedere.plan.window_by import GROUPS, JOIN, WindowBlock
 from belvedere.schema import Column
 
 
@@ -47,16 +48,19 @@ def lower_window_query(
     output = Typing(file).query(query, Scope(tables=rows))
     notes, columns = explain_query(query, rows), tuple(_columns(output, query, file))
     relations = tuple((name, sources[name]) for name in _used(query, rows))
-    join = join_of(query, sources)
+    join, over = join_of(query, sources), ""
+    groups = groups_of(query, sources) if join is None else ""
     if join is not None:
-        query, relations = over_join(query), ((JOINED, join),)
+        query, relations, over = over_join(query), ((JOINED, join),), JOIN
+    elif isinstance(groups, Node):
+        query, relations, over = over_groups(query), ((ALL_GROUPS, groups),), GROUPS
     keys, identity = _splits(query, relations)
     relations = relations if keys.node is None else ((relations[0][0], keys.node),)
     if query.order and query.limit is None and query.offset is None:
         span, hint = _placed(query.order[0].expr.meta.get("span"), file), "order it where it is read, or add LIMIT"
         message = "a view has no order: ORDER BY without LIMIT is left out"
         found = (*found, Diagnostic("B3060", message, Severity.NOTICE, span, hint=hint))
-    resume, ranges, why = None, None, keys.unsaid or hindrance(query)
+    resume, ranges, why = None, None, keys.unsaid or (groups if isinstance(groups, str) else "") or hindrance(query)
     if not why and identity is None and keys.columns:
         why = "members of arrays are tuples or results of their own"
     block = _single(query, relations, identity)
@@ -65,9 +69,7 @@ def lower_window_query(
         resume = resume_of(block, source, row_type(source.schema))
         reached = keys.unsaid or ranges_of(block, source, row_type(source.schema), keys.columns)
         ranges, why = (None, reached) if isinstance(reached, str) else (reached, "")
-    return WindowBlock(
-        relations, text, columns, keys.columns, identity, resume, ranges, why, notes, join is not None, keys.words
-    ), found
+    return WindowBlock(relations, text, columns, keys.columns, identity, resume, ranges, why, notes, over, keys.words), found
 
 
 def _parsed(text: str, sources: Mapping[str, Node], file: str, start: int) -> tuple[str, Query]:
@@ -149,7 +151,7 @@ def _splits(query: Query, relations: tuple[tuple[str, Node], ...]) -> tuple[Keys
     one_each = window.label is None and window.start.unbounded and not keys.unsaid and own is not None
     limited = any(q.limit is not None or q.offset is not None for q in queries_of(query))
     again = any(reads_again(b, name) for b in chain) or any(mentions(k.expr, name, set()) for k in query.order)
-    independent = Keys(keys.node) if limited or again else keys
+    independent = Keys(keys.node, unsaid="a subquery reads the table again" if again else "") if limited or again else keys
     return independent, keys.columns if one_each else own
 
 

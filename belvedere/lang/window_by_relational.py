@@ -119,7 +119,7 @@ def in_words(expr: Expr) -> str:
         return (
             "MISSING" if isinstance(expr, Missing) else "a subquery" if isinstance(expr, QueryExpression) else "an expression"
         )
-    return expr.sql(dialect="spark")
+    return expr.sql(dialect="spark").replace("`@row`.", "")  # what stands for the tuple in a rewritten query
 
 
 # -- operators --
@@ -146,7 +146,9 @@ def _whole(value: Said, of: Expr) -> Said:
 def _literal(node: Expr, variables: Variables) -> Said:
     if node.is_string:
         return Said(node.copy(), pa.string())
-    if not node.name.isdigit() or int(node.name) >= 2**63:
+    if not node.name.isdigit():
+        return Said(exp.cast(exp.Literal.string(repr(float(node.name))), "double"), pa.float64())
+    if int(node.name) >= 2**63:
         raise Unsaid(f"{node.name} is not a whole number")
     return Said(exp.cast(node.copy(), "bigint"), pa.int64())
 
@@ -154,15 +156,32 @@ def _literal(node: Expr, variables: Variables) -> Said:
 def _negative(node: Expr, variables: Variables) -> Said:
     if not isinstance(node.this, exp.Literal) or node.this.is_string:
         raise Unsaid(f"{in_words(node)} has no like in SQL")
-    return Said(exp.Neg(this=_literal(node.this, variables).expr), pa.int64())
+    found = _literal(node.this, variables)
+    return Said(exp.Neg(this=found.expr), found.type)
 
 
-def _sum(name: str) -> Callable[[Expr, Variables], Said]:
+def _sum(kind: type[Any], name: str) -> Callable[[Expr, Variables], Said]:
+    """An operation on whole numbers: of narrow ones it never overflows."""
+
     def rule(node: Expr, variables: Variables) -> Said:
-        left, right = (_whole(said(e, variables), e) for e in (node.this, node.expression))
+        sides = [(e, said(e, variables)) for e in (node.this, node.expression)]
+        left, right = (_whole(value, e) for e, value in sides)
+        if all(_is_narrow(e, value.type) for e, value in sides):
+            return _operator(kind, left, right, pa.int64())
         return _call(name, pa.int64(), left.expr, right.expr)
 
     return rule
+
+
+def _is_narrow(expr: Expr, type_: pa.DataType) -> bool:
+    return bool(type_.bit_width <= 32) or (isinstance(expr, exp.Literal) and int(expr.name) < 2**31)
+
+
+def never_fails(value: Said, expr: Expr) -> Said:
+    """The same where it stands in place of the expression: raises Unsaid where that may overflow, and this would be NULL."""
+    if any(call.name.startswith("try_") for call in value.expr.find_all(exp.Anonymous)):
+        raise Unsaid(f"{in_words(expr)} may overflow")
+    return value
 
 
 def _quotient(node: Expr, variables: Variables) -> Said:
@@ -220,6 +239,15 @@ def _between(node: Expr, variables: Variables) -> Said:
     return _junction(exp.And(this=low, expression=high), variables)
 
 
+def _like(node: Expr, variables: Variables) -> Said:
+    text = _text_of(said(node.this, variables), node.this)
+    pattern = node.expression
+    if not isinstance(pattern, exp.Literal) or not pattern.is_string or "\\" in pattern.name:
+        raise Unsaid(f"{in_words(node)} has no like in SQL")
+    found = exp.paren(exp.Like(this=text.expr.copy(), expression=pattern.copy()), copy=False)
+    return Said(exp.paren(exp.Not(this=found), copy=False) if node.args.get("negate") else found, pa.bool_())
+
+
 def _in(node: Expr, variables: Variables) -> Said:
     if node.args.get("field") is not None or not node.expressions:
         raise Unsaid(f"{in_words(node)} has no like in SQL")
@@ -234,6 +262,8 @@ def _in(node: Expr, variables: Variables) -> Said:
 
 def _case(node: Expr, variables: Variables) -> Said:
     branches = []
+    if node.find(Missing):
+        raise Unsaid("it may be MISSING")
     for branch in node.args["ifs"]:
         test = branch.this if node.this is None else exp.EQ(this=node.this.copy(), expression=branch.this.copy())
         branches.append((_condition(test, variables), said(branch.args["true"], variables)))
@@ -323,8 +353,9 @@ DATE_PARTS = frozenset({"YEAR", "MONTH", "DAY"})
 PARTS = DATE_PARTS | {"HOUR", "MINUTE", "SECOND"}
 RULES: Mapping[type[Any], Callable[[Any, Variables], Said]] = {
     exp.Literal: _literal, exp.Boolean: lambda n, v: Said(n.copy(), pa.bool_()), exp.Neg: _negative, exp.Anonymous: _function,
-    exp.Add: _sum("try_add"), exp.Sub: _sum("try_subtract"), exp.Mul: _sum("try_multiply"), exp.IntDiv: _quotient, exp.Mod: _quotient,
-    exp.And: _junction, exp.Or: _junction, exp.Not: _not, exp.Is: _is, exp.Between: _between, exp.In: _in, exp.Case: _case,
+    exp.Add: _sum(exp.Add, "try_add"), exp.Sub: _sum(exp.Sub, "try_subtract"), exp.Mul: _sum(exp.Mul, "try_multiply"),
+    exp.IntDiv: _quotient, exp.Mod: _quotient,
+    exp.And: _junction, exp.Or: _junction, exp.Not: _not, exp.Is: _is, exp.Between: _between, exp.In: _in, exp.Like: _like, exp.Case: _case,
     exp.Cast: _cast, exp.TryCast: _cast, exp.DPipe: _joined,
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), _comparison),
 }  # fmt: skip

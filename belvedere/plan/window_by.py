@@ -14,6 +14,7 @@ import pyarrow as pa
 from belvedere.plan.nodes import Node
 from belvedere.schema import Column, Schema
 
+JOIN, GROUPS = "join", "groups"
 COPY = "_copy"
 """The hidden column that numbers equal rows where a result has no other identity."""
 
@@ -86,8 +87,8 @@ class WindowBlock(Node):
     """Why any window of the partition may change, in words."""
     notes: tuple[str, ...] = ()
     """How the windows are found and what that costs, in words."""
-    joined: bool = False
-    """Whether the one relation is the join of all tables of FROM."""
+    over: str = ""
+    """What the one relation is where it is no table: JOIN of all tables of FROM, or GROUPS of the rows of one."""
     by: tuple[str, ...] = ()
     """What each of `partition` is, in words."""
 

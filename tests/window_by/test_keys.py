@@ -27,14 +27,16 @@ SAID = [
     "g.st", "g.a.b", "g.a", "g.A.C", "g.st || '-' || g.el", "lower(g.st)", "upper(g.st || 'x')", "trim(g.st)", "length(g.st)",
     "substr(g.st, 0, 2)", "substr(g.st, 1, 2)", "substr(g.st, 2)", "concat(g.st, ' ', g.el)", "year(g.day)", "month(g.day)", "day(g.at)",
     "hour(g.at)", "minute(g.at)", "second(g.at)", "year(g.at)", "date(g.at)", "date(g.day)", "g.o + g.v", "g.o * 9223372036854775 - g.v",
-    "g.o % 10", "g.v DIV 3", "(g.v - 4) DIV 3", "(g.v - 4) % 3", "g.v > 3", "g.v >= 2 AND g.f", "g.x > g.v OR NOT g.f", "g.st = 'a'",
+    "g.o % 10", "g.v DIV 3", "(g.v - 4) DIV 3", "(g.v - 4) % 3", "g.v > 3", "g.v >= 2 AND g.f", "g.v > 2.5", "g.x < -0.5", "g.st LIKE 'a%'",
+    "g.st NOT LIKE '_'", "g.x > g.v OR NOT g.f", "g.st = 'a'",
     "g.day < g.day", "g.v BETWEEN 1 AND 3", "g.v IN (1, -1, 3)", "g.st IN ('a', 'B')", "g.v IS NULL", "g.v IS NOT UNKNOWN", "g.f",
     "CASE WHEN g.v > 3 THEN 'much' WHEN g.f THEN g.st END", "CASE g.v WHEN 1 THEN g.v ELSE g.o END", "coalesce(g.st, g.el, '?')",
     "if_null(g.v, g.o)", "to_string(g.v)", "cast(g.day AS STRING)", "cast(g.o AS STRING) || g.st", "(g.o + 1) * 2",
+    "g.v * g.v - g.v", "g.v + 1",
 ]  # fmt: skip
 UNSAID = [
-    "g.xs[0]", "year(g.xs[0])", "g.nothing", "g.a.nothing", "MISSING", "g.x / 2", "g.v % g.o", "g.v % 0", "g.v > 2.5", "hour(g.day)",
-    "g.st LIKE 'a%'", "g.st > 3",
+    "g.xs[0]", "year(g.xs[0])", "g.nothing", "g.a.nothing", "MISSING", "g.x / 2", "g.v % g.o", "g.v % 0", "hour(g.day)",
+    "g.st LIKE g.el", "g.st > 3", "CASE WHEN g.f THEN MISSING ELSE 1 END",
     "round(g.x)", "g.day + duration('P1D')", "if_missing(g.v, 1)", "(FROM g.xs AS y SELECT VALUE y)", "cast(g.x AS STRING)", "g",
     "coalesce(g.v, 'a')", "substr(g.st, g.v)", "g.v IS MISSING", "[g.v]", "g.day < g.at", "cast(g.st AS INT)", "g.v IN (g.o)", "g[\"st\"]",
 ]  # fmt: skip

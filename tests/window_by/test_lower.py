@@ -81,7 +81,7 @@ def test_columns_and_key() -> None:
         (
             "FROM Ghcn AS g GROUP BY g.station WINDOW BY w ORDER BY station TYPE TUMBLING START AS s SELECT s AS st",
             (),
-            ("st", "_copy"),
+            ("_at_station",),
         ),
     ],
 )

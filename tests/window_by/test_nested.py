@@ -55,8 +55,9 @@ def test_by_which_rule_they_are_kept() -> None:
     ("text", "reason"),
     [
         (
-            "FROM T AS x GROUP BY x.f AS f, x.o AS o WINDOW BY w PARTITION BY f ORDER BY o TYPE TUMBLING START AS s GROUP",
-            "GROUP BY before",
+            "FROM T AS x GROUP BY x.f AS f, x.o AS o GROUP AS q WINDOW BY w PARTITION BY f ORDER BY o TYPE TUMBLING START AS s END "
+            "SELECT LEN(w) AS n",
+            "GROUP AS keeps the rows of a group",
         ),
         ("FROM T AS x {} TUMBLING START AS s END SELECT DISTINCT s.o AS o", "DISTINCT compares all results"),
         ("FROM T AS x {} TUMBLING START AS s END SELECT s.o AS o LIMIT 3", "LIMIT or OFFSET counts all results"),
@@ -64,14 +65,16 @@ def test_by_which_rule_they_are_kept() -> None:
             "FROM (FROM T AS x {} TUMBLING START AS s END SELECT s.o AS o LIMIT 3) AS y SELECT y.o",
             "LIMIT or OFFSET counts all results",
         ),
+        (
+            "FROM T AS x {} TUMBLING START AS s END SELECT (FROM T AS y SELECT VALUE y.id)[0] AS o",
+            "a subquery reads the table again",
+        ),
         ("WITH v AS 3 FROM T AS x {} TUMBLING START AS s END SELECT s.o + v AS o", "WITH"),
         ("FROM T AS x {} TUMBLING START AS s END SELECT s.o AS o UNION ALL FROM T AS x SELECT x.o", "UNION ALL"),
     ],
 )
 def test_why_all_is_recomputed(text: str, reason: str) -> None:
-    compiled = compile_script(
-        f"{TABLE}V := {text.format(OVER.replace(' TYPE ', ' TYPE'))};".replace("s GROUP", "s END SELECT LEN(w) AS n")
-    )
+    compiled = compile_script(f"{TABLE}V := {text.format(OVER)};")
     assert compiled.ok, compiled.diagnostics
     (stage,) = (s for s in maintain(compiled.catalog).stages if s.output == "V")
     assert stage.reason.startswith(f"any row may change any window: {reason}")

@@ -15,11 +15,12 @@ from sqlglot import exp
 
 from belvedere.lang.window_by import Block, Query
 from belvedere.lang.window_by_chain import tuples_of, windowed_of
+from belvedere.lang.window_by_groups import over_groups
 from belvedere.lang.window_by_joins import over_join
 from belvedere.lang.window_by_parser import parse_window_query
 from belvedere.lang.window_by_ranges import reaches
 from belvedere.lang.window_by_resume import AFTER, FROM, TO, extents
-from belvedere.plan.window_by import Ranges, Resume, WindowBlock
+from belvedere.plan.window_by import GROUPS, JOIN, Ranges, Resume, WindowBlock
 from belvedere.schema import KEY, Schema
 from belvedere.spark.identity import key_text
 from belvedere.spark.render import quote, spark_type
@@ -84,7 +85,9 @@ def _with_key(block: WindowBlock, result: Result, found: list[Column]) -> DataFr
 
 def _query(block: WindowBlock) -> Query:
     query = parse_window_query(block.text)
-    return over_join(query) if block.joined else query
+    if block.over == GROUPS:
+        return over_groups(query)
+    return over_join(query) if block.over == JOIN else query
 
 
 def _run(
