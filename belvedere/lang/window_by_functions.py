@@ -121,7 +121,19 @@ FUNCTIONS: dict[str, Function] = {
     **_aggregates(),
     **{
         n: Function(1, 1, _fixed(LONG))
-        for n in ("LEN", "ARRAY_LENGTH", "LENGTH", "YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+        for n in (
+            "LEN",
+            "ARRAY_LENGTH",
+            "LENGTH",
+            "YEAR",
+            "MONTH",
+            "DAY",
+            "HOUR",
+            "MINUTE",
+            "SECOND",
+            "UNIX_DATE",
+            "UNIX_MICROS",
+        )
     },
     **{n: Function(1, 1, _array_like) for n in ("ARRAY_DISTINCT", "ARRAY_AGG", "ARRAY_SORT", "ARRAY_REVERSE")},
     "ARRAY_CONTAINS": Function(2, 2, _fixed(BOOL)),

@@ -60,6 +60,10 @@ VALUES: list[tuple[str, Any]] = [
     ("ARRAY_SUM([1e308, 1e308])", math.inf),
     (f"ARRAY_AVG([{INF}, -{INF}])", math.nan),
     ("DAY(DATETIME('2024-02-29T23:00:00-05:00'))", 1),
+    ("UNIX_DATE(DATE('1969-12-30'))", -2),
+    ("UNIX_DATE(CAST('2024-03-01' AS DATE)) - UNIX_DATE(CAST('2024-02-01' AS DATE))", 29),
+    ("UNIX_MICROS(DATETIME('1970-01-01T00:00:01.5Z'))", 1_500_000),
+    ("UNIX_MICROS(5)", None),
     ("EXISTS [1]", True),
     ("EXISTS []", False),
 ]

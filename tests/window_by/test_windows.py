@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import Phase, event, example, given, settings
 
 from belvedere.lang.window_by_parser import parse_window_query
@@ -71,3 +72,22 @@ def test_a_condition_on_one_tuple_within_one_on_two() -> None:
         "e.v * s.v > 2 AND NOT (e.v = 2)) SELECT s.id AS a, e.id AS b"
     )
     assert [(row["a"], row["b"]) for row in run(text, rows)] == [(0, None), (1, 3), (2, 3), (3, 3)]
+
+
+def test_differences_from_numbers_near_64_bits() -> None:
+    values = [2**63 - 8, 5, -(2**63) + 8, 2**63 - 2, None, -5]
+    rows = [{"id": n, "k": 0, "o": n, "v": v, "x": None, "s": None} for n, v in enumerate(values)]
+    head = "FROM rows AS r WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE SLIDING START AS s AT p END AS e AT q WHEN "
+    for condition in (
+        "e.v - s.v > 100",
+        "s.v - e.v > 100",
+        "e.v - s.v <= 9",
+        "s.v - e.v + 100 < 0",
+        "e.v - s.v = 6",
+        "e.v - s.v <> 6",
+    ):
+        text = head + condition + " SELECT s.id AS a, e.id AS b"
+        wanted = compile_query(parse_window_query(text))({"rows": rows})
+        assert run(text, rows) == [{n: row.get(n) for n in ("a", "b")} for row in wanted], condition
+    with pytest.raises(OverflowError):
+        run(head + "e.v + q > p + 2 SELECT s.id AS a, e.id AS b", rows)

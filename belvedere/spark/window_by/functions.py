@@ -21,6 +21,8 @@ from belvedere.lang.window_by_functions import duration_micros
 from belvedere.spark.window_by.casts import to_date, to_instant, to_real, to_text, to_whole
 from belvedere.spark.window_by.values import EXACT, MISSING, compare, instant, order_key, rank, unknown
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 def call(name: str, arguments: list[Any]) -> Any:
     """The function's value. Most give MISSING or NULL for an argument that is; those in `TOLERANT` decide themselves."""
@@ -285,6 +287,7 @@ def like(text: Any, pattern: Any) -> Any:
 PLAIN: dict[str, Callable[..., Any]] = {
     "LEN": len, "ARRAY_LENGTH": len, "LENGTH": len,
     **{n: _part_of_time(attrgetter(n.lower())) for n in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")},
+    "UNIX_DATE": lambda d: (instant(d) - EPOCH).days, "UNIX_MICROS": lambda d: (instant(d) - EPOCH) // timedelta(microseconds=1),
     "ARRAY_DISTINCT": _distinct, "ARRAY_AGG": lambda a: [v for v in a if v is not None and v is not MISSING],
     "ARRAY_SORT": lambda a: sorted(a, key=order_key), "ARRAY_REVERSE": lambda a: a[::-1], "ARRAY_CONTAINS": _contains,
     "ABS": _absolute, "CEIL": _to_the_edge(math.ceil), "FLOOR": _to_the_edge(math.floor), "ROUND": _round, "SIGN": _sign,

@@ -19,7 +19,7 @@ from belvedere.spark.window_by import search
 from belvedere.spark.window_by.output import Writer
 from belvedere.spark.window_by.pairs import first_pair
 from belvedere.spark.window_by.ranges import Bools, Ints
-from belvedere.spark.window_by.rows import Rows, Windows, joint_codes, nowhere
+from belvedere.spark.window_by.rows import Rows, Windows, bounded_sum, joint_codes, nowhere
 from belvedere.spark.window_by.specs import BoundarySpec, CompareSpec, ConjunctionSpec, KernelSpec, Mask, Members, PartSpec
 
 ARRAY_CHUNK = 2_000_000  # members of arrays that one batch of the output holds at most
@@ -192,21 +192,24 @@ class Finder:
         return rows, valid, right[places], valid_right[places] & there
 
     def sum_known(self, parts: Sequence[PartSpec], found: Windows) -> tuple[Ints, Bools]:
-        total, valid = np.zeros(len(found), np.int64), np.ones(len(found), np.bool_)
+        """The sums of what is known of each window; one of more than 64 bits is as near to it as 64 bits are."""
+        summands: list[Any] = []
+        valid = np.ones(len(found), np.bool_)
         for part in parts:
             if part.side == "":
-                total = total + part.sign * int(part.constant)
+                summands.append(np.full(len(found), part.sign * int(part.constant)))
                 continue
             places = self.places(part.side, found)
             if part.side == "start":
                 valid = valid & found.started
             if part.role == "position":
-                total = total + part.sign * (places - self.rows.origin[places] + 1)
+                summands.append(part.sign * (places - self.rows.origin[places] + 1))
                 continue
             values, known = self.rows.values(str(part.column))
             moved, inside = self.rows.shifted(places, part.role)
-            total, valid = total + part.sign * values[moved], valid & known[moved] & inside
-        return total, valid
+            summands.append(part.sign * values[moved])
+            valid = valid & known[moved] & inside
+        return bounded_sum(summands, len(found))[0], valid
 
 
 def first_among(mask: Bools, operator: str, codes: Ints, wanted: Ints, low: Ints, high: Ints) -> Ints:

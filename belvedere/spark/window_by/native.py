@@ -352,6 +352,8 @@ CALLS: Mapping[str, Call] = {
     "YEAR": Call("CAST(year({0}) AS BIGINT)", pa.types.is_date, pa.int64()),
     "MONTH": Call("CAST(month({0}) AS BIGINT)", pa.types.is_date, pa.int64()),
     "DAY": Call("CAST(day({0}) AS BIGINT)", pa.types.is_date, pa.int64()),
+    "UNIX_DATE": Call("CAST(unix_date({0}) AS BIGINT)", pa.types.is_date, pa.int64()),
+    "UNIX_MICROS": Call("unix_micros({0})", lambda t: bool(pa.types.is_timestamp(t)) and t.tz is not None, pa.int64()),
 }
 HANDLERS: dict[type[Any], Callable[[Any, Mapping[str, Value]], Value]] = {
     exp.Column: _column, exp.Dot: _dot, exp.Bracket: _bracket, exp.Literal: _literal, exp.Interval: _interval,

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from belvedere.spark.window_by.ranges import Bools, Ints
 from belvedere.spark.window_by.specs import CompareSpec, Junction, LocalSpec, Mask, PartSpec
 
+LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 SHIFTS = {"item": 0, "previous": -1, "next": 1, "position": 0}
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "=": np.equal, "<>": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
@@ -129,16 +130,21 @@ class Rows:
         return values[places], valid[places] & inside
 
     def sum(self, parts: Sequence[PartSpec]) -> tuple[Ints, Bools]:
-        """The sum of whole numbers at every row."""
-        total, valid = np.zeros(self.count, np.int64), np.ones(self.count, np.bool_)
+        """The sum of whole numbers at every row. Raises OverflowError where one does not fit 64 bits."""
+        summands: list[Ints] = []
+        valid = np.ones(self.count, np.bool_)
         for part in parts:
             if part.side == "":
-                total = total + part.sign * int(part.constant)
+                summands.append(np.full(self.count, part.sign * int(part.constant)))
             elif part.role == "position":
-                total = total + part.sign * (self.everywhere - self.origin + 1)
+                summands.append(part.sign * (self.everywhere - self.origin + 1))
             else:
                 values, known = self.moved(*self.values(str(part.column)), part.role)
-                total, valid = total + part.sign * values, valid & known
+                summands.append(part.sign * values)
+                valid = valid & known
+        total, fits = bounded_sum(summands, self.count)
+        if not (fits | ~valid).all():
+            raise OverflowError("a sum of whole numbers has more than 64 bits")
         return total, valid
 
     def is_whole(self, compare: CompareSpec) -> bool:
@@ -150,6 +156,18 @@ class Rows:
             else p.column is None or pa.types.is_integer(self.table.schema.field(p.column).type)
             for p in parts
         )
+
+
+def bounded_sum(summands: Sequence[Ints], size: int) -> tuple[Ints, Bools]:
+    """The sum of each row's summands, or the number of 64 bits that is nearest to it; and whether it is the sum."""
+    total, fits = np.zeros(size, np.int64), np.ones(size, np.bool_)
+    for values in summands:
+        total = total + values
+    if len(summands) > 1 and size and sum(max(int(v.max()), -int(v.min())) for v in summands) >= 1 << 63:
+        exact = np.sum([v.astype(object) for v in summands], axis=0)
+        total = np.array([min(max(x, LEAST), GREATEST) for x in exact], np.int64)
+        fits = np.array(total == exact, np.bool_)
+    return total, fits
 
 
 def nowhere(spec: Mask) -> bool:
