@@ -57,8 +57,22 @@ def keep_windows(builder: Builder, plan: Node, top: WindowBlock, settling: Settl
     operator = top.with_inputs((Scan(slot.name, state.schema),))
     by = f"the changed {', '.join(top.by)}" if top.partition else "the sequence"
     reason = f"the open windows of {by}; rows leave once their windows end below the bound on {settling.resume.column}"
-    stage = Stage(part.name, Rule.WINDOWS, operator, (slot,), None, part.owner, f"{reason}; {top.found}", settling=settling)
+    reason += ", but for those before that later windows read" * settling.resume.looks_back
+    since = _state_of_settled(builder, top, part) if settling.resume.looks_back else None
+    stage = Stage(
+        part.name, Rule.WINDOWS, operator, (slot,), None, part.owner, f"{reason}; {top.found}", state=since, settling=settling
+    )
     return builder.emit(stage, False, part.view)
+
+
+def _state_of_settled(builder: Builder, top: WindowBlock, part: Part) -> str:
+    """The relation that keeps from which time on windows are not final yet: a row for each partition of which rows have left."""
+    types = tuple(top.inputs[0].schema[n].type for n in top.partition)
+    by = tuple(Column(f"by{n}", t) for n, t in enumerate(types))
+    schema = Schema((Column(ROW, pa.string(), nullable=False), *by, Column(SINCE, pa.int64(), nullable=False)), (ROW,))
+    draft = builder.state_of(part, STATE, schema, ())
+    draft.path(tuple(column(c.name) for c in by), types)
+    return draft.relation.name
 
 
 def with_stored_keys(builder: Builder, top: WindowBlock, part: Part) -> WindowBlock | None:

@@ -181,7 +181,8 @@ class Stage:
     reads_clock: bool = False
     """Whether time alone changes the output: the stage runs in every epoch."""
     state: str | None = None
-    """The relation that holds the accumulators (MERGE: `plan` is then over `Scan("state")` alone), or where windows end (KEYED)."""
+    """The relation that holds the accumulators (MERGE: `plan` is then over `Scan("state")` alone), where windows end (KEYED), or from
+    where on they are not final (WINDOWS)."""
     partial: Aggregate | None = None
     """What an epoch adds to the accumulators, over the slots' changes with `_weight` (MERGE)."""
     merge: tuple[Expr, ...] = ()

@@ -13,7 +13,7 @@ from belvedere.plan.nodes import Node
 from belvedere.plan.window_by import Ranges, Resume, WindowBlock
 
 ROW, SIZE, SINCE, UNTIL = "row", "size", "since", "until"
-"""The columns of the relation that keeps where windows end, beside the values of PARTITION BY."""
+"""The columns of the relations that keep where windows end, or from where on they are not final, beside the values of PARTITION BY."""
 
 
 @dataclass(frozen=True)

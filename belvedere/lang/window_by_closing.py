@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from belvedere.lang.window_by import Expr, WindowBy
 from belvedere.lang.window_by_classes import Compare, Conjunction, Item, Part, Search, is_monotone
+from belvedere.lang.window_by_functions import canonical, duration_micros
 
 
 def closing_of(found: Search, window: WindowBy, item: Item, nullable: bool = False) -> tuple[int, ...]:
@@ -37,8 +38,9 @@ def frame_closing(
     searched, labels = compare.searched[0], [p for p in compare.known if p.side]
     if [(p.side, p.role) for p in labels] != [("label", searched.role)] or searched.role not in ("item", "position"):
         return ()
-    back = -_constant(compare) - (compare.operator == ">") if searched.role == "position" else 0
-    if not 0 <= back < math.inf:
+    counted = searched.role == "position"
+    back = (_constant(compare) if counted else _key_shift(compare)) * (1 if descending and not counted else -1)
+    if not math.isfinite(back) or back < (compare.operator in ("<", ">")):
         return ()
     exact = window.only and len(end.conjunctions) == 1 and searched.role == "position" and compare.operator == "="
     return tuple(
@@ -109,6 +111,28 @@ def _keyed(expr: Expr) -> Expr:
     while isinstance(expr, (exp.Add, exp.Sub)) and isinstance(expr.expression, exp.Literal) and not expr.expression.is_string:
         expr = expr.this
     return expr
+
+
+def _key_shift(compare: Compare) -> float:
+    """The sum of what is added to the order key of the known tuple, durations in microseconds; NaN where it is not written down."""
+    total = 0.0
+    for part in compare.known:
+        expr = part.expr
+        while part.side and isinstance(expr, (exp.Add, exp.Sub)):
+            total += float(expr.expression.name) * (1 if isinstance(expr, exp.Add) else -1)  # as `_keyed`
+            expr = expr.this
+        if not part.side:
+            total += part.sign * _length(expr)
+    return total
+
+
+def _length(expr: Expr) -> float:
+    """A number or duration; NaN for other expressions."""
+    if isinstance(expr, exp.Literal) and not expr.is_string:
+        return float(expr.name)
+    inner = expr.expressions[0] if isinstance(expr, exp.Anonymous) and canonical(expr.name) == "DURATION" else None
+    found = duration_micros(inner.name) if isinstance(inner, exp.Literal) else None
+    return math.nan if found is None else found
 
 
 def _constant(compare: Compare) -> float:

@@ -66,9 +66,9 @@ def lower_window_query(
     block = _single(query, relations, identity)
     if block is not None:
         source = relations[0][1]
-        resume = resume_of(block, source, row_type(source.schema))
         reached = keys.unsaid or ranges_of(block, source, row_type(source.schema), keys.columns)
         ranges, why = (None, reached) if isinstance(reached, str) else (reached, "")
+        resume = resume_of(block, source, row_type(source.schema), ranges)
     return WindowBlock(relations, text, columns, keys.columns, identity, resume, ranges, why, notes, over, keys.words), found
 
 

@@ -2,7 +2,8 @@
 
 In: a query's one block and its table. Out: a `Resume`, or None where some window may depend on rows of any age. And the query that says
 how far each window reaches. Windows without LABEL end at the first END at or after their start, so a window with a settled end never
-changes, unless it looks back (PREV), counts from the partition's first tuple (AT), or lies at the partition's edge (UNBOUNDED).
+changes, unless it counts from the partition's first tuple (AT), or lies at the partition's edge (UNBOUNDED). One that looks
+back (PREV, LABEL) needs some rows before it.
 """
 
 from __future__ import annotations
@@ -22,24 +23,28 @@ from belvedere.lang.window_by_relational import Said, known
 from belvedere.lang.window_by_types import Typing
 from belvedere.plan.bounds import is_time
 from belvedere.plan.nodes import Node
-from belvedere.plan.window_by import Resume
+from belvedere.plan.window_by import Ranges, Resume
 from belvedere.schema import Column
 
 LABEL, FROM, TO, AFTER = "$label", "$from", "$to", "$after"
 
 
-def resume_of(block: Block, source: Node, row: Type) -> Resume | None:
-    """By which column, and whether windows look one tuple ahead."""
+def resume_of(block: Block, source: Node, row: Type, ranges: Ranges | None) -> Resume | None:
+    """By which column, and whether windows look beside their tuples. `ranges` are known where windows with LABEL move on with it."""
     window = block.window
-    if window is None or window.label is not None or window.start.unbounded or window.end is None or window.end.unbounded:
+    if window is None or (window.end is not None and window.end.unbounded) or window.start.unbounded:
         return None
-    roles = {role for _, role in window.variables.values()}
-    if "previous" in roles or ("position" in roles and not only_distances(block, window, row)):
+    labelled, before = window.label is not None, "previous" in (roles := {role for _, role in window.variables.values()})
+    if (labelled and (ranges is None or not ranges.labelled)) or (
+        "position" in roles and not only_distances(block, window, row)
+    ):
         return None
+    if before and window.tumbling and window.end is not None:
+        return None  # what comes before the first row that stays might look like a start
     column = None if window.order[0].descending else leading_column(block, window, source)
     if column is None or not is_time(column.type) or (column.nullable and window.order[0].nulls_come_first):
         return None  # a later NULL would come before all others
-    return Resume(column.name, "next" in roles, window.tumbling)
+    return Resume(column.name, "next" in roles, window.tumbling, window.end is None, before, labelled)
 
 
 def leading_column(block: Block, window: WindowBy, source: Node) -> Column | None:

@@ -23,12 +23,21 @@ COPY = "_copy"
 class Resume:
     """Windows with an end below a bound on `column`, ORDER BY's first key, are final; `ahead`: with the tuple after the end below it.
 
-    `tumbling` windows must be looked for from the start of one on.
+    `tumbling` windows must be looked for from the start of one on; `endless` ones end with the start of the next. `before`: some condition
+    reads the tuple before its own. `labelled`: a window begins at a distance before its label (`Ranges.labelled`).
     """
 
     column: str
     ahead: bool
     tumbling: bool
+    endless: bool = False
+    before: bool = False
+    labelled: bool = False
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether rows stay of which all windows are final, since later ones read them."""
+        return self.before or self.labelled
 
 
 @dataclass(frozen=True)

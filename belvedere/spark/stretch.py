@@ -158,10 +158,7 @@ def labelled(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
     proven = stretch.begin is None or bool(closed.any())
     if not proven:
         stretch.back *= LONGER
-    if (starts > since).any():  # START lies behind the label, so that the last ones have none
-        proven = False
-        stretch.back, stretch.ahead = stretch.back * LONGER, stretch.ahead * LONGER
-    elif stretch.end is not None:
+    if stretch.end is not None:
         inside = (since >= begin) & (since <= (GREATEST if last is None else last))
         if last is None or not windows.complete[inside].all():
             stretch.ahead *= LONGER

@@ -1,22 +1,25 @@
 """Drop the rows of WINDOW BY's state before the first that may still matter, partition by partition.
 
 In: the rows of the changed partitions, how far their windows reach, the bound on their time. Out: fewer stored rows. Few rows are looked at
-in the driver; of many Spark sorts the windows by partition, and one of them at a time comes to the driver.
+in the driver; of many Spark sorts the windows by partition, and one of them at a time comes to the driver. Where windows look back (PREV,
+LABEL), rows of final windows stay for the next ones; the stage's state says from which time on windows are not final.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 
-from belvedere.incremental.settling import Settling
-from belvedere.lang.window_by_resume import AFTER, FROM, TO
+from belvedere.incremental.settling import ROW, SINCE, Settling
+from belvedere.lang.window_by_resume import AFTER, FROM, LABEL, TO
 from belvedere.plan.window_by import Resume
 from belvedere.schema import KEY, TIMESTAMP, Column, Schema
 from belvedere.spark.exchange import Rows, combined, keys_of
@@ -24,18 +27,28 @@ from belvedere.spark.identity import key_text
 from belvedere.spark.ordered import stream
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.render import quote
-from belvedere.spark.stages import Context
-from belvedere.spark.window_by.maintain import window_extents
+from belvedere.spark.stages import Context, stored_schema
+from belvedere.spark.window_by.maintain import tuple_times, window_extents
 
-LAST = int(np.iinfo(np.int64).max)
-Span = tuple[int, int, int]
-"""The times of a window's start, of its end, and of the row after it; LAST where there is none."""
+FIRST, LAST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+Span = tuple[int, int, int, int]
+"""The times of a window's label (or start), of its start, of its end, and of the row after it; LAST where there is none."""
 SPANS = pa.schema(
-    [("part", pa.string()), ("below", pa.int64()), ("first", pa.int64()), ("last", pa.int64()), ("after", pa.int64())]
+    [(n, pa.string() if n == "part" else pa.int64()) for n in ("part", "below", "settled", "at", "first", "last", "after")]
 )
-KEPT = pa.schema([("part", pa.string()), ("kept", pa.int64())])
+KEPT = pa.schema([("part", pa.string()), ("since", pa.int64()), ("kept", pa.int64())])
 GONE = pa.schema([pa.field(KEY, pa.string(), nullable=False)])
 PIECE = 10_000
+SETTLED = "settled"
+"""The view of the stage's state: from which times on windows are not final."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Windows with labels (or starts) from `since` on are not final; rows from `rows` on stay."""
+
+    since: int
+    rows: int
 
 
 def forget_settled(prepared: PreparedStage, context: Context, settling: Settling, rows: Rows, bound: int) -> None:
@@ -45,11 +58,19 @@ def forget_settled(prepared: PreparedStage, context: Context, settling: Settling
     )
     if min(times, default=LAST) >= bound:
         return
-    few = rows.is_collected and rows.num_rows <= context.exchange.small
+    few = rows.is_collected and rows.num_rows <= context.exchange.small and not settling.resume.looks_back
     gone = (_few if few else _many)(prepared, context, settling, rows, bound)
     if not gone.is_empty:
         nothing = rows.schema.empty_table().to_reader()
         context.overwrite(prepared.slots[0][0].relation, KEY, keys_of([(gone, KEY)]), nothing)
+
+
+def open_rows(prepared: PreparedStage, context: Context, settling: Settling) -> Rows:
+    """The keys of the rows, in the view of the stage's slot, at which windows are not final."""
+    settled = quote(context.exchange.view_name(prepared.view(prepared.slots[0][0], SETTLED)))
+    own = _own(prepared, context, settling, [KEY])
+    text = f"SELECT r.{quote(KEY)} FROM {own} AS r LEFT JOIN {settled} AS s ON r.part = s.{quote(ROW)}"
+    return context.exchange.compute(f"{text} WHERE s.{quote(SINCE)} IS NULL OR r.at >= s.{quote(SINCE)}", GONE)
 
 
 def _few(prepared: PreparedStage, context: Context, settling: Settling, rows: Rows, bound: int) -> Rows:
@@ -57,7 +78,7 @@ def _few(prepared: PreparedStage, context: Context, settling: Settling, rows: Ro
     reach = window_extents(spark, operator.block, operator.frames(spark), settling.resume).toArrow()
     by = settling.block.partition
     spans: dict[Any, list[Span]] = defaultdict(list)
-    bounds = zip(*(micros(reach[n]).to_pylist() for n in (FROM, TO, AFTER)), strict=True)
+    bounds = zip(*(micros(reach[n]).to_pylist() for n in (LABEL, FROM, TO, AFTER)), strict=True)
     for key, span in zip(_partitions(reach, tuple(f"$by{n}" for n in range(len(by)))), bounds, strict=True):
         spans[key].append(span)
     members: dict[Any, list[int]] = defaultdict(list)
@@ -69,70 +90,154 @@ def _few(prepared: PreparedStage, context: Context, settling: Settling, rows: Ro
 
 
 def _many(prepared: PreparedStage, context: Context, settling: Settling, rows: Rows, bound: int) -> Rows:
-    exchange, slot = context.exchange, prepared.slots[0][0]
+    exchange, slot, resume = context.exchange, prepared.slots[0][0], settling.resume
     spark, operator = exchange.spark, prepared.windows[0]
-    by = settling.block.partition
-    names = [f"$by{n}" for n in range(len(by))]
-    frame = window_extents(spark, operator.block, operator.frames(spark), settling.resume)
-    windows, kept = (prepared.view(slot, name) for name in ("extents", "kept"))
-    reach = pa.schema([*((n, pa.int64()) for n in (FROM, TO, AFTER)), *((n, pa.string()) for n in names)])
-    exchange.put(windows, Rows(frame=frame, schema=reach, count=rows.num_rows))  # about as many
-    types = [rows.schema.field(n).type for n in by]
-    time = _micros_sql(settling.resume.column)
-    own = f"(SELECT {_part(by, types)} AS part, {time} AS at, {quote(KEY)} FROM {quote(exchange.view_name(prepared.view(slot, 'rows')))})"
-    reaches = ", ".join(f"{_micros_sql(n)} AS {quote(w)}" for n, w in ((FROM, "first"), (TO, "last"), (AFTER, "after")))
+    own = _own(prepared, context, settling, [KEY])
+    frame = window_extents(spark, operator.block, operator.frames(spark), resume)
+    reach = _put_times(prepared, context, settling, rows, "extents", frame, (LABEL, FROM, TO, AFTER))
+    before = (
+        f"SELECT {quote(ROW)} AS part, {quote(SINCE)} AS settled FROM {quote(exchange.view_name(prepared.view(slot, SETTLED)))}"
+    )
+    if prepared.state is None:
+        before = "SELECT '' AS part, 0L AS settled WHERE FALSE"
     spans = exchange.compute(
-        f"SELECT p.part, p.below, w.`first`, w.`last`, w.`after` "
+        f"SELECT p.part, p.below, s.settled, w.at, w.`first`, w.`last`, w.`after` "
         f"FROM (SELECT part, max(CASE WHEN at < {bound} THEN at END) AS below FROM {own} AS r GROUP BY part) AS p "
-        f"LEFT JOIN (SELECT {_part(names, types)} AS part, {reaches} FROM {quote(exchange.view_name(windows))}) AS w "
-        "ON p.part = w.part ORDER BY p.part, w.`first` DESC, w.`last` DESC, w.`after` DESC",
+        f"LEFT JOIN ({before}) AS s ON p.part = s.part LEFT JOIN {reach} AS w ON p.part = w.part "
+        "ORDER BY p.part, w.at DESC, w.`first` DESC, w.`last` DESC, w.`after` DESC",
         SPANS,
     )
-    exchange.put(kept, exchange.keep(stream(KEPT, _kept(spans, settling.resume, bound))))
-    return exchange.compute(
-        f"SELECT r.{quote(KEY)} FROM {own} AS r JOIN {quote(exchange.view_name(kept))} AS k ON r.part = k.part WHERE r.at < k.kept",
-        GONE,
-    )
+    found = exchange.keep(stream(KEPT, _kept(spans, resume, is_pinned(settling), bound)))
+    exchange.put(prepared.view(slot, "kept"), found)
+    kept = quote(exchange.view_name(prepared.view(slot, "kept")))
+    if resume.before and not resume.labelled:  # the last tuple before stays too
+        times = tuple_times(spark, operator.block, operator.frames(spark))
+        tuples = _put_times(prepared, context, settling, rows, "tuples", times, (FROM,))
+        kept = (
+            f"(SELECT k.part, k.since, coalesce(max(t.`first`), k.kept) AS kept FROM {kept} AS k "
+            f"LEFT JOIN {tuples} AS t ON k.part = t.part AND t.`first` < k.since GROUP BY k.part, k.since, k.kept)"
+        )
+    if prepared.state is not None:
+        _settle(prepared, context, settling, kept)
+    text = f"SELECT r.{quote(KEY)} FROM {own} AS r JOIN {kept} AS k ON r.part = k.part WHERE r.at < k.kept"
+    return exchange.compute(text, GONE)
 
 
-def _kept(sorted_spans: Rows, resume: Resume, bound: int) -> Iterator[pa.Table]:
-    """Per partition the time from which on rows stay."""
+def is_pinned(settling: Settling) -> bool:
+    """Whether a label without an end has none for good."""
+    return settling.resume.labelled and settling.block.ranges is not None and settling.block.ranges.pinned
+
+
+def _settle(prepared: PreparedStage, context: Context, settling: Settling, kept: str) -> None:
+    """Remember from which time on the windows of the partitions are not final."""
+    assert prepared.state is not None
+    path = prepared.slots[0][0].path
+    assert path is not None
+    by = settling.block.partition
+    columns = {ROW: "k.part", SINCE: "k.since", KEY: "k.part", prepared.state.paths[0].name: "r.hash"}
+    columns |= {f"by{n}": f"r.{quote(f'by{n}')}" for n in range(len(by))}
+    schema = stored_schema(prepared.state)
+    named = ", ".join(f"{columns[n]} AS {quote(n)}" for n in schema.names)
+    given = _own(prepared, context, settling, [path, *by])
+    firsts = ", ".join(f"first({quote(c)}) AS {quote(f'by{n}')}" for n, c in enumerate(by))
+    parts = f"(SELECT part, first({quote(path)}) AS hash{', ' * bool(by)}{firsts} FROM {given} AS o GROUP BY part)"
+    found = context.exchange.compute(f"SELECT {named} FROM {kept} AS k JOIN {parts} AS r ON k.part = r.part", schema)
+    context.overwrite(prepared.state.name, KEY, keys_of([(found, KEY)]), found.reader())
+
+
+def _own(prepared: PreparedStage, context: Context, settling: Settling, columns: Iterable[str]) -> str:
+    """The rows of the stage's slot: `part`, their partition, `at`, their time, and some columns."""
+    slot, relation = prepared.slots[0]
+    by = settling.block.partition
+    view = quote(context.exchange.view_name(prepared.view(slot, "rows")))
+    part = _part(by, [relation.schema[n].type for n in by])
+    return f"(SELECT {part} AS part, {_micros_sql(settling.resume.column)} AS at, {', '.join(map(quote, columns))} FROM {view})"
+
+
+def _put_times(
+    prepared: PreparedStage,
+    context: Context,
+    settling: Settling,
+    rows: Rows,
+    name: str,
+    frame: DataFrame,
+    times: tuple[str, ...],
+) -> str:
+    """A view of the frame, whose `times` are numbers there, with its partition as `part`."""
+    by = settling.block.partition
+    names = [f"$by{n}" for n in range(len(by))]
+    types = [prepared.slots[0][1].schema[n].type for n in by]
+    view = prepared.view(prepared.slots[0][0], name)
+    schema = pa.schema([*((n, pa.int64()) for n in times), *((n, pa.string()) for n in names)])
+    context.exchange.put(view, Rows(frame=frame, schema=schema, count=rows.num_rows))  # about as many
+    words = {LABEL: "at", FROM: "first", TO: "last", AFTER: "after"}
+    numbers = ", ".join(f"{_micros_sql(n)} AS {quote(words[n])}" for n in times)
+    return f"(SELECT {_part(names, types)} AS part, {numbers} FROM {quote(context.exchange.view_name(view))})"
+
+
+def _kept(sorted_spans: Rows, resume: Resume, pinned: bool, bound: int) -> Iterator[pa.Table]:
+    """Per partition the times from which on windows are not final, and rows stay."""
     values = (r for b in sorted_spans.batches() for r in zip(*(c.to_pylist() for c in b.columns), strict=True))
-    found: list[tuple[str, int]] = []
+    found: list[tuple[str, int, int]] = []
     for part, group in groupby(values, key=lambda r: r[0]):
         rows = iter(group)
         head = next(rows)  # a partition without windows has one row without times
-        spans = ((first, last, after) for _, _, first, last, after in chain((head,), rows) if first is not None)
-        found.append((part, first_kept(head[1], spans, resume, bound)))
+        spans = (row[3:] for row in chain((head,), rows) if row[3] is not None)
+        kept = first_kept(head[1], spans, resume, bound, FIRST if head[2] is None else head[2], pinned)
+        found.append((part, kept.since, kept.rows))
         if len(found) >= PIECE:
             yield _table(found)
             found = []
     yield _table(found)
 
 
-def _table(found: list[tuple[str, int]]) -> pa.Table:
-    return pa.table([[p for p, _ in found], [k for _, k in found]], schema=KEPT)
+def _table(found: list[tuple[str, int, int]]) -> pa.Table:
+    return pa.table([list(c) for c in zip(*found, strict=True)] if found else [[], [], []], schema=KEPT)
 
 
 def settled(times: Any, spans: list[Span], resume: Resume, bound: int, places: list[int]) -> list[int]:
     """Of the rows of one partition, with their times and the reach of its windows, those that no later row can bring into a window."""
     below = times[times < bound]
     kept = first_kept(int(below.max()) if len(below) else None, sorted(spans, reverse=True), resume, bound)
-    return [place for place, time in zip(places, times, strict=True) if time < kept]
+    return [place for place, time in zip(places, times, strict=True) if time < kept.rows]
 
 
-def first_kept(below: int | None, spans: Iterable[Span], resume: Resume, bound: int) -> int:
-    """The time from which on the rows of a partition stay. `below`: its last time below the bound; `spans`: from the last one on.
+def first_kept(
+    below: int | None, spans: Iterable[Span], resume: Resume, bound: int, settled: int = FIRST, pinned: bool = False
+) -> Kept:
+    """The times from which on the windows of a partition are not final, and its rows stay.
 
-    No later row has a time below `bound`. A row at or after the start of an open window stays, and so does the last one where windows look
-    ahead: what it starts or ends is not known yet.
+    `below`: its last time below the bound; `spans`: from the last one on; `settled`: windows before it are final; `pinned`: those without
+    an end have none for good. No later row has a time below `bound`. A row at or after the start of an open window stays, and so does the
+    last one where windows look ahead: what it starts or ends is not known yet. Windows with LABEL stay from the first open one on; their
+    starts move on with the labels, so the rows from the start of the last final one on stay, with PREV the tuple before it too.
     """
-    kept = below if resume.ahead and below is not None else bound
-    for first, last, after in spans:
+    edge = below if resume.ahead and below is not None else bound
+    since, limit = (
+        max(settled, edge),
+        edge if resume.endless else bound,
+    )  # whether a tuple starts the next window may depend on the one after it
+    following, label, rows = LAST, LAST, LAST
+    for span in spans:
+        at, first, last, after = span
+        if resume.endless:
+            last = after = following
+            following = at
+        elif pinned and last == LAST:
+            last = after = at
         # a missing time is LAST; a tumbling window that reaches into what is kept (by rows of equal time) stays whole
-        if (after if resume.ahead else last) >= bound or (resume.tumbling and last >= kept):
-            kept = min(kept, first)
-    return kept
+        reaches = resume.tumbling and not resume.endless and last >= since
+        if at >= settled and ((after if resume.ahead else last) >= limit or reaches):
+            since = min(since, at)
+        elif resume.labelled and at < since:
+            if at >= label or label == LAST:  # the last final label, and those that tie with it
+                label, rows = at, min(rows, FIRST if first == LAST else first)
+            elif not resume.before:
+                break
+            elif at < rows:
+                rows = at
+                break
+    return Kept(since, min(rows, since))
 
 
 def micros(column: pa.ChunkedArray) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from hypothesis import strategies as st
@@ -186,3 +187,67 @@ def ignored(framing: Framing) -> set[str]:
     if framing.end is None or framing.end == "unbounded":
         found |= {"finish", "after", "open", "last"}
     return found
+
+
+def sequence_text(framing: Framing) -> str:
+    """The framing over one sequence, with the variables that it uses."""
+    parts = [] if framing.label is None else [boundary_text("label", framing.label)]
+    parts.append(boundary_text("start", framing.start))
+    if framing.end is not None:
+        parts.append("ONLY " * framing.only + boundary_text("end", framing.end))
+    boundaries = " ".join(parts)
+    for clause, name in re.findall(r"((?:AT|PREV AS|NEXT AS) (\w+))", boundaries):
+        if len(re.findall(rf"\b{name}\b", boundaries)) == 1:
+            boundaries = boundaries.replace(f" {clause}", "", 1)
+    first = "0" if framing.label is None or framing.start == "unbounded" else "s.id"
+    finish = "e.id" if framing.end is not None else "0"
+    shown = f"{'s' if framing.label is None else 'l'}.id AS start, {first} AS first, {finish} AS finish, w[*].id AS ids"
+    return f"FROM rows AS r WINDOW BY w ORDER BY r.o, r.id TYPE {'TUMBLING' if framing.tumbling else 'SLIDING'} {boundaries} SELECT {shown}"
+
+
+@st.composite
+def labelled(draw: st.DrawFn) -> Framing:
+    """SLIDING framings with LABEL, most with START and END at some distance from it."""
+
+    def apart(side: str, least: int) -> Tree:
+        """`side` so far behind the label, or farther."""
+        by = draw(st.sampled_from(["pos", "pos", "key"]))
+        this, label = (
+            (("pos", side), ("pos", "label"))
+            if by == "pos"
+            else (("field", side, "item", "o"), ("field", "label", "item", "o"))
+        )
+        operator, distance = draw(st.sampled_from(["=", ">=", ">="])), draw(st.integers(least, 4))
+        if draw(st.integers(0, 5)) == 0:
+            return ("compare", draw(st.sampled_from([">", "<="])), ("sub", this, label), ("const", distance))
+        if distance < 0:
+            return ("compare", operator.replace(">", "<"), ("sub", label, this), ("const", -distance))
+        return ("compare", operator, ("sub", this, label), ("const", distance))
+
+    start: Tree | str = (
+        apart("start", -4)
+        if draw(st.integers(0, 7)) == 0
+        else ("compare", "<=", ("sub", ("pos", "label"), ("pos", "start")), ("const", 2))
+    )
+    kind = draw(st.integers(0, 5))
+    distance, field = ("const", draw(st.integers(0, 4))), draw(st.sampled_from(["pos", "o"]))
+    if kind < 4:
+        sides = [("pos", n) if field == "pos" else ("field", n, "item", "o") for n in ("label", "start")]
+        start = ("compare", draw(st.sampled_from(["=", "<=", "<"])), ("sub", *sides), distance)
+    elif kind == 4:
+        start = "unbounded"
+    end: Tree = apart("end", -3)
+    choice = draw(st.integers(0, 5))
+    if choice == 0:
+        end = draw(conditions("end", ("label",) if start == "unbounded" else ("label", "start")))
+    elif choice == 1:
+        end = (
+            "compare",
+            ">",
+            ("field", "end", draw(st.sampled_from(["item", "next", "previous"])), "v"),
+            ("const", draw(st.integers(1, 4))),
+        )
+    elif choice == 2:
+        end = (draw(st.sampled_from(["and", "or"])), end, ("compare", ">", ("field", "end", "item", "v"), ("const", 3)))
+    label = draw(conditions("label", ()))
+    return Framing(False, label, start, end, draw(st.booleans()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -28,8 +27,8 @@ from belvedere.schema import KEY, Column, Schema
 from belvedere.spark.held import Memory
 from belvedere.spark.window_by.interpret_query import compile_query
 from tests.window_by.oracle import Framing, Tree
-from tests.window_by.random_queries import boundary_text, conditions
-from tests.window_by.test_resume import TYPES, query_of
+from tests.window_by.random_queries import conditions, labelled, sequence_text
+from tests.window_by.test_resume import TYPES
 
 REACH = pytest.importorskip("belvedere.spark.window_reach")
 ENDS = pytest.importorskip("belvedere.spark.window_ends")
@@ -227,15 +226,6 @@ def unlabelled(draw: st.DrawFn) -> Framing:
     return Framing(tumbling, None, draw(conditions("start", ())), None if none else end, not none and draw(st.booleans()))
 
 
-def text_of(framing: Framing) -> str:
-    if framing.label is not None or framing.start == "unbounded":
-        return labelled_text(framing)
-    text = query_of(framing) if framing.end is not None else query_of(replace(framing, end=("true",), only=False))
-    if framing.end is None:
-        text = re.sub(r"END AS e WHEN TRUE|END AS e .*?WHEN TRUE", "", text).replace("e.id", "0")
-    return text
-
-
 @st.composite
 def paired(draw: st.DrawFn) -> Framing:
     """SLIDING framings whose END compares both tuples (classes c and d), so that a later start may end before an earlier one."""
@@ -269,72 +259,10 @@ def paired(draw: st.DrawFn) -> Framing:
     return Framing(False, None, draw(conditions("start", ())), one, draw(st.booleans()))
 
 
-def labelled_text(framing: Framing) -> str:
-    """A framing with LABEL, with the variables that it uses."""
-    assert framing.label is not None
-    assert framing.end is not None
-    parts = boundary_text("label", framing.label), boundary_text("start", framing.start), boundary_text("end", framing.end)
-    boundaries = f"{parts[0]} {parts[1]} {'ONLY ' * framing.only}{parts[2]}"
-    for clause, name in re.findall(r"((?:AT|PREV AS|NEXT AS) (\w+))", boundaries):
-        if len(re.findall(rf"\b{name}\b", boundaries)) == 1:
-            boundaries = boundaries.replace(f" {clause}", "", 1)
-    first = "" if framing.start == "unbounded" else "s.id AS first, "
-    tail = f" SELECT l.id AS start, {first}e.id AS finish, w[*].id AS ids"
-    return f"FROM rows AS r WINDOW BY w ORDER BY r.o, r.id TYPE SLIDING {boundaries}{tail}"
-
-
-@st.composite
-def labelled(draw: st.DrawFn) -> Framing:
-    """SLIDING framings with LABEL, most with START and END at some distance from it."""
-
-    def apart(side: str, least: int) -> Tree:
-        """`side` so far behind the label, or farther."""
-        by = draw(st.sampled_from(["pos", "pos", "key"]))
-        this, label = (
-            (("pos", side), ("pos", "label"))
-            if by == "pos"
-            else (("field", side, "item", "o"), ("field", "label", "item", "o"))
-        )
-        operator, distance = draw(st.sampled_from(["=", ">=", ">="])), draw(st.integers(least, 4))
-        if draw(st.integers(0, 5)) == 0:
-            return ("compare", draw(st.sampled_from([">", "<="])), ("sub", this, label), ("const", distance))
-        if distance < 0:
-            return ("compare", operator.replace(">", "<"), ("sub", label, this), ("const", -distance))
-        return ("compare", operator, ("sub", this, label), ("const", distance))
-
-    start: Tree | str = (
-        apart("start", -4)
-        if draw(st.integers(0, 7)) == 0
-        else ("compare", "<=", ("sub", ("pos", "label"), ("pos", "start")), ("const", 2))
-    )
-    kind = draw(st.integers(0, 5))
-    distance, field = ("const", draw(st.integers(0, 4))), draw(st.sampled_from(["pos", "o"]))
-    if kind < 4:
-        sides = [("pos", n) if field == "pos" else ("field", n, "item", "o") for n in ("label", "start")]
-        start = ("compare", draw(st.sampled_from(["=", "<=", "<"])), ("sub", *sides), distance)
-    elif kind == 4:
-        start = "unbounded"
-    end: Tree = apart("end", -3)
-    choice = draw(st.integers(0, 5))
-    if choice == 0:
-        end = draw(conditions("end", ("label",) if start == "unbounded" else ("label", "start")))
-    elif choice == 1:
-        end = (
-            "compare",
-            ">",
-            ("field", "end", draw(st.sampled_from(["item", "next", "previous"])), "v"),
-            ("const", draw(st.integers(1, 4))),
-        )
-    elif choice == 2:
-        end = (draw(st.sampled_from(["and", "or"])), end, ("compare", ">", ("field", "end", "item", "v"), ("const", 3)))
-    label = draw(conditions("label", ()))
-    return Framing(False, label, start, end, draw(st.booleans()))
-
-
 @given(st.data(), unlabelled() | paired() | labelled() | labelled(), st.booleans(), st.booleans())
 @settings(max_examples=500, deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
 def test_what_a_change_reaches_is_enough(data: st.DataObject, framing: Framing, nullable: bool, falls: bool) -> None:
-    text = text_of(framing).replace("ORDER BY r.o,", "ORDER BY r.o DESC," if falls else "ORDER BY r.o,")
+    text = sequence_text(framing).replace("ORDER BY r.o,", "ORDER BY r.o DESC," if falls else "ORDER BY r.o,")
     if data.draw(st.integers(0, 2)) == 0:
         text = text.replace(" WINDOW BY", " WHERE r.v <> 5 WINDOW BY")
     if data.draw(st.integers(0, 5)) == 0 and " AS s " in text:  # positions from the first tuple on

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
@@ -13,28 +12,18 @@ from hypothesis import strategies as st
 
 from belvedere.lang.window_by_lower import lower_window_query
 from belvedere.lang.window_by_parser import parse_window_query
-from belvedere.lang.window_by_resume import AFTER, FROM, TO, extents
+from belvedere.lang.window_by_ranges import reaches
+from belvedere.lang.window_by_resume import AFTER, FROM, LABEL, TO, extents
 from belvedere.plan.nodes import Scan
-from belvedere.plan.window_by import Resume
+from belvedere.plan.window_by import Resume, WindowBlock
 from belvedere.schema import Column, Schema
 from belvedere.spark.window_by.interpret_query import compile_query
 from tests.window_by.oracle import Framing
-from tests.window_by.random_queries import boundary_text, framings
+from tests.window_by.random_queries import conditions, labelled, sequence_text
 
 TYPES = {"id": pa.int64(), "k": pa.int64(), "o": pa.int64(), "v": pa.int64(), "x": pa.float64(), "s": pa.string()}
 ROWS = Scan("rows~1", Schema(tuple(Column(n, t, nullable=n != "o") for n, t in TYPES.items()), ("id",)))
 SPARK = pytest.importorskip("belvedere.spark.window_forget")
-
-
-def query_of(framing: Framing) -> str:
-    """The framing over one sequence, with the variables that it uses."""
-    end = boundary_text("end", framing.end or ("true",))
-    boundaries = f"{boundary_text('start', framing.start)} {'ONLY ' if framing.only else ''}{end}"
-    for clause, name in re.findall(r"((?:AT|PREV AS|NEXT AS) (\w+))", boundaries):
-        if len(re.findall(rf"\b{name}\b", boundaries)) == 1:
-            boundaries = boundaries.replace(f" {clause}", "", 1)
-    kind = "TUMBLING" if framing.tumbling else "SLIDING"
-    return f"FROM rows AS r WINDOW BY w ORDER BY r.o, r.id TYPE {kind} {boundaries} SELECT s.id AS start, e.id AS finish, w[*].id AS ids"
 
 
 @st.composite
@@ -53,35 +42,71 @@ def arrivals(draw: st.DrawFn) -> list[tuple[list[dict[str, Any]], int]]:
     return epochs
 
 
-@given(framings().filter(lambda f: f.label is None and f.start != "unbounded" and f.end not in (None, "unbounded")), arrivals())
-@settings(max_examples=120, deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
+@st.composite
+def framed(draw: st.DrawFn) -> Framing:
+    """Framings without UNBOUNDED, many of them with labels whose windows move on with them, or without END."""
+    kind = draw(st.integers(0, 3))
+    if kind == 0:
+        return draw(labelled().filter(lambda f: f.start != "unbounded"))
+    if kind == 1:
+        return Framing(True, None, draw(conditions("start", ())), None)
+    return Framing(
+        draw(st.booleans()), None, draw(conditions("start", ())), draw(conditions("end", ("start",))), draw(st.booleans())
+    )
+
+
+@given(framed(), arrivals())
+@settings(max_examples=300, deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
 def test_kept_rows_are_enough(framing: Framing, epochs: list[tuple[list[dict[str, Any]], int]]) -> None:
-    text = query_of(framing)
+    text = sequence_text(framing)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("belvedere.lang.window_by_resume.is_time", pa.types.is_integer)
         block = lower_window_query(text, {"rows": ROWS})[0]
     if block.resume is None:
         event("all rows stay")
         return
-    query, reach = parse_window_query(text), extents(parse_window_query(text))
+    query = parse_window_query(text)
+    reach = compile_query(reaches(query, block.ranges) if block.resume.labelled and block.ranges else extents(query))
     everything: list[dict[str, Any]] = []
     kept: list[dict[str, Any]] = []
     stored: dict[int, dict[str, Any]] = {}
+    since = SPARK.FIRST
     for rows, bound in epochs:
         everything, kept = everything + rows, kept + rows
-        for row in kept:
-            stored.pop(row["id"], None)
-        stored |= {r["start"]: r for r in compile_query(query)({"rows": kept})}
+        open_ = {row["id"] for row in kept if row["o"] >= since}
+        stored = {n: r for n, r in stored.items() if n not in open_}
+        stored |= {r["start"]: r for r in compile_query(query)({"rows": kept}) if r["start"] in open_}
         wanted = {r["start"]: r for r in compile_query(query)({"rows": everything})}
         assert stored == wanted, text
-        kept = settled(kept, compile_query(reach)({"rows": kept}), block.resume, bound)
-    event("some rows left" if len(kept) < len(everything) else "no row left")
+        found = settled(kept, reach({"rows": kept}), block, bound, since)
+        kept = [r for r in kept if r["o"] >= found.rows]
+        since = found.since if block.resume.looks_back else since
+    kind = (
+        "labelled"
+        if block.resume.labelled
+        else "endless"
+        if block.resume.endless
+        else "tumbling"
+        if framing.tumbling
+        else "sliding"
+    )
+    event(
+        f"{kind}{' looking back' * block.resume.before}: {'some rows left' if len(kept) < len(everything) else 'no row left'}"
+    )
 
 
-def settled(rows: list[dict[str, Any]], reach: list[dict[str, Any]], resume: Resume, bound: int) -> list[dict[str, Any]]:
-    spans = [tuple(r.get(n, SPARK.LAST) for n in (FROM, TO, AFTER)) for r in reach]
-    gone = set(SPARK.settled(np.array([r["o"] for r in rows], np.int64), spans, resume, bound, list(range(len(rows)))))
-    return [r for n, r in enumerate(rows) if n not in gone]
+def settled(rows: list[dict[str, Any]], reach: list[dict[str, Any]], block: WindowBlock, bound: int, since: int) -> Any:
+    """What stays of one partition."""
+    assert block.resume is not None
+    spans = sorted(
+        (tuple(r.get(n, SPARK.LAST) for n in (LABEL if LABEL in r else FROM, FROM, TO, AFTER)) for r in reach), reverse=True
+    )
+    below = max((r["o"] for r in rows if r["o"] < bound), default=None)
+    pinned = block.resume.labelled and block.ranges is not None and block.ranges.pinned
+    found = SPARK.first_kept(below, spans, block.resume, bound, since, pinned)
+    if block.resume.before and not block.resume.labelled:
+        found = replace(found, rows=max((r["o"] for r in rows if r["o"] < found.since), default=found.rows))
+    return found
 
 
 def test_a_resume_says_what_it_needs() -> None:

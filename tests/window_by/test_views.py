@@ -158,6 +158,13 @@ OPEN = {
     "Rises": "TUMBLING START AS s END AS e WHEN e.val > s.val",
     "Sessions": "TUMBLING START AS s END AS e NEXT AS n WHEN n.ts - e.ts > duration('PT4S')",
     "Odd": "SLIDING START AS s END AS e NEXT AS n WHEN e.val * s.val > 7 AND n.val <> s.val",
+    "Gaps": "TUMBLING START AS s PREV AS p WHEN p IS MISSING OR s.ts - p.ts > duration('PT4S')",
+    "Opened": "TUMBLING START AS s NEXT AS n WHEN s.val < 3 AND n.val > 1",
+    "Falls": "SLIDING START AS s PREV AS p WHEN s.val < p.val END AS e WHEN e.ts - s.ts > duration('PT3S')",
+    "Around": "SLIDING LABEL AS s AT lp START AT sp WHEN lp - sp = 2 END AT ep WHEN ep - lp = 1",
+    "Lately": "SLIDING LABEL AS s PREV AS p WHEN s.val > 1 START AS f PREV AS b "
+    "WHEN s.ts - f.ts < duration('PT6S') END AS e WHEN e.ts >= s.ts",
+    "Before": "SLIDING LABEL AS s AT lp NEXT AS m WHEN m.val > 1 START AT sp WHEN lp - sp = 4 ONLY END AT ep WHEN lp - ep = 2",
 }
 
 
@@ -165,14 +172,18 @@ ENDLESS = {"Rises", "Odd"}
 """Some of their windows never end, so the rows in these stay."""
 
 
-def streamed(seed: int, epochs: int, views: list[str], source: str = "_Raw", outer: str = "{}") -> list[dict[str, int]]:
+def streamed(
+    seed: int, epochs: int, views: list[str], source: str = "_Raw", outer: str = "{}", where: str = ""
+) -> list[dict[str, int]]:
     """Rows in time with some that are late: final windows stay, open ones go on, and old rows leave. How many rows each epoch keeps.
 
-    `source`: what FROM reads; `outer`: the query around that of each view.
+    `source`: what FROM reads; `where`: its WHERE; `outer`: the query around that of each view.
     """
     found: list[dict[str, int]] = []
     select = " SELECT s.k, s.ts AS first, LEN(w) AS n, w[*].val AS vals"
-    windows = {n: f"FROM {source} AS g WINDOW BY w PARTITION BY g.k ORDER BY g.ts, g.val TYPE {OPEN[n]}{select}" for n in views}
+    windows = {
+        n: f"FROM {source} AS g {where} WINDOW BY w PARTITION BY g.k ORDER BY g.ts, g.val TYPE {OPEN[n]}{select}" for n in views
+    }
     framed = {n: f"{outer.format(t)};\n" for n, t in windows.items()}
     random, now, total = Random(seed), 0, 0
     late = f"Late := SELECT n, count(*) AS c FROM {views[0]} GROUP BY n;"
@@ -211,7 +222,11 @@ def test_rows_of_final_windows_leave() -> None:
     streamed(0, 4, ["Cold", "Blocks", "Sessions"])
 
 
-@pytest.mark.parametrize("views", [["Blocks"], pytest.param(list(OPEN), marks=pytest.mark.nightly)])
+def test_rows_that_later_windows_look_back_at_stay() -> None:
+    streamed(4, 4, ["Gaps", "Falls", "Around"], where="WHERE g.val <> 5")
+
+
+@pytest.mark.parametrize("views", [["Blocks", "Lately"], pytest.param(list(OPEN), marks=pytest.mark.nightly)])
 def test_the_same_rows_leave_where_they_are_many(views: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without memory all rows go through files, and Spark sorts their windows."""
     few = streamed(2, 3, views)
@@ -232,4 +247,4 @@ def test_the_same_rows_leave_where_they_are_many(views: list[str], monkeypatch: 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(6))
 def test_rows_of_final_windows_leave_whatever_comes(seed: int) -> None:
-    streamed(seed, 8, list(OPEN))
+    streamed(seed, 8, list(OPEN), where="WHERE g.val <> 4" if seed % 2 else "")

@@ -19,7 +19,7 @@ from belvedere.lang.window_by_groups import over_groups
 from belvedere.lang.window_by_joins import over_join
 from belvedere.lang.window_by_parser import parse_window_query
 from belvedere.lang.window_by_ranges import reaches
-from belvedere.lang.window_by_resume import AFTER, FROM, TO, extents
+from belvedere.lang.window_by_resume import AFTER, FROM, LABEL, TO, extents
 from belvedere.plan.window_by import GROUPS, JOIN, Ranges, Resume, WindowBlock
 from belvedere.schema import KEY, Schema
 from belvedere.spark.identity import key_text
@@ -52,12 +52,35 @@ def window_rows(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFram
 
 
 def window_extents(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], resume: Resume) -> DataFrame:
-    """How far each window reaches, those that the query drops too: the times FROM, TO and AFTER, and its partition `$by0`, ..."""
+    """How far each window reaches, dropped ones too: the times LABEL (or of its start), FROM, TO, AFTER, and its partition `$by0`, ...
+
+    With LABEL there is one for every tuple (`reaches`).
+    """
     query = windowed_of(_query(block))
-    result = _run(spark, block, rows, extents(query), True, query.blocks[0])
-    named = [c.alias(n) for c, n in zip(output_columns(result.value), (FROM, TO, AFTER), strict=True)]
+    reach = extents(query)
+    if resume.labelled:
+        assert block.ranges is not None
+        reach = reaches(query, block.ranges)
+    result = _run(spark, block, rows, reach, True, query.blocks[0])
+    found = dict(zip((i.name for i in reach.blocks[0].select.items), output_columns(result.value), strict=True))
+    found[LABEL] = found.get(LABEL, found[FROM])
+    nothing = F.when(F.lit(False), found[FROM])
+    named = [found.get(n, nothing).alias(n) for n in (LABEL, FROM, TO, AFTER)]
+    return result.frame.select(*named, *_parts(block, result))
+
+
+def tuple_times(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame]) -> DataFrame:
+    """The time FROM of every row that WHERE keeps, and its partition `$by0`, ..."""
+    query = _query(block)
+    window = windowed_of(query).blocks[0].window
+    assert window is not None
+    result = _run(spark, block, rows, tuples_of(query, window.order[0].expr), True)
+    return result.frame.select(output_columns(result.value)[0].alias(FROM), *_parts(block, result))
+
+
+def _parts(block: WindowBlock, result: Result) -> list[Column]:
     by = zip(result.identity, block.partition, strict=False)  # the identity begins with the partition
-    return result.frame.select(*named, *(F.expr(quote(c)).alias(f"$by{place}") for place, (c, _) in enumerate(by)))
+    return [F.expr(quote(c)).alias(f"$by{place}") for place, (c, _) in enumerate(by)]
 
 
 def window_reach(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], ranges: Ranges, small: bool) -> DataFrame:
