@@ -1,27 +1,31 @@
 """`python -m bench.window_by`: the WINDOW BY paper's queries against Spark SQL, a nested loop and DuckDB, in one run.
 
 Each query computes its windows over the same cached rows and reduces them to one checksum, so that no result is left out and none
-travels. "WINDOW BY" gives its rows in order; "any order" and all others do not; both cut one long partition into blocks where that is
-worth it. With one partition, "one task" never cuts it and "in blocks" always does. "Spark SQL" is OVER with Spark's segment tree on, or for
-tumbling windows the window functions and GROUP BY that give the same windows. The nested loop is the paper's rewrite of unbounded windows:
-a join of starts, ends and rows.
+travels. "WINDOW BY" and "Spark in order" give their rows in order; "any order" and all others do not; WINDOW BY cuts one long partition
+into blocks where that is worth it. With one partition, "one task" never cuts it and "in blocks" always does. "Spark SQL" is OVER with
+Spark's segment tree on, or for tumbling windows the window functions and GROUP BY that give the same windows. The nested loop is the
+paper's rewrite of unbounded windows: a join of starts, ends and rows. The engines take turns, and the best time of each counts; `--cpu`
+measures what all their processes computed, which other programs on the machine change less.
 Rows: `stations` series of equal length; a threshold of `cold` (of 1000) gives windows of about 1000 / (1000 - cold) rows.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from belvedere.spark.session import local_session
 from belvedere.spark.window_by.run import run_window_query, sql
 from belvedere.spark.window_by.tuples import Spread
 
-ROW = "{:<22}{:>12}{:>12}{:>12}{:>12}{:>22}{:>22}{:>22}"
+ROW = "{:<22}{:>12}{:>12}{:>12}{:>12}{:>22}{:>16}{:>22}{:>22}"
+COLUMNS = ("WINDOW BY", "any order", "one task", "in blocks", "Spark SQL", "Spark in order", "nested loop", "DuckDB")
 HEAD = "FROM ghcn AS g WINDOW BY w PARTITION BY g.station ORDER BY g.day TYPE "
 COLD = "START AS s WHEN s.val < {c} END NEXT AS n WHEN n.val >= {c}"
 OVER = "SELECT val, {f}(val) OVER (PARTITION BY station ORDER BY day {frame}) AS a FROM ghcn"
@@ -60,6 +64,8 @@ class Contest:
     over: str | None = None
     loop: str | None = None
     duck: str | None = None
+    order: str = "station, day"
+    """What ORDER BY gives the rows of `over` in the order of WINDOW BY."""
 
 
 def contests(lengths: list[int], colds: list[int]) -> Iterator[Contest]:
@@ -80,10 +86,15 @@ def contests(lengths: list[int], colds: list[int]) -> Iterator[Contest]:
         loop, spells = LOOP.format(c=cold), SPELLS.format(c=cold)
         yield Contest(f"13 while below {cold}", HEAD + f"SLIDING {average}", None, loop, loop)
         yield Contest(
-            f"14 spells below {cold}", HEAD + f"TUMBLING {average}", spells, None, spells.replace(", true)", " IGNORE NULLS)")
+            f"14 spells below {cold}",
+            HEAD + f"TUMBLING {average}",
+            spells,
+            None,
+            spells.replace(", true)", " IGNORE NULLS)"),
+            "station, spell",
         )
     blocks = "TUMBLING START AT sp END AT ep WHEN ep - sp = 19 SELECT ARRAY_AVG(w[*].val) AS a"
-    yield Contest("15 blocks of 20", HEAD + blocks, BLOCKS, None, BLOCKS.replace("DIV", "//"))
+    yield Contest("15 blocks of 20", HEAD + blocks, BLOCKS, None, BLOCKS.replace("DIV", "//"), "station, (p - 1) DIV 20")
     yield Contest("16 weeks", HEAD + "TUMBLING START AS s END NEXT AS n WHEN n.day - s.day > 7 SELECT ARRAY_AVG(w[*].val) AS a")
     neighbours = "LABEL AS l AT lp START AT sp WHEN lp - sp = 1 END AT ep WHEN ep - lp = 1 SELECT ARRAY_AVG(w[*].val) AS a"
     frame = "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING"
@@ -100,7 +111,7 @@ def contests(lengths: list[int], colds: list[int]) -> Iterator[Contest]:
         "19 until now", HEAD + "SLIDING " + growing, OVER.format(f="AVG", frame=frame), None, OVER.format(f="AVG", frame=frame)
     )
     sessions = "TUMBLING START AS s END AS e NEXT AS n WHEN n.day - e.day > 2 SELECT ARRAY_AVG(w[*].val) AS a"
-    yield Contest("20 sessions", HEAD + sessions, SESSIONS, None, SESSIONS)
+    yield Contest("20 sessions", HEAD + sessions, SESSIONS, None, SESSIONS, "station, session")
 
 
 def rows(spark: Any, count: int, stations: int) -> Any:
@@ -112,14 +123,33 @@ def rows(spark: Any, count: int, stations: int) -> Any:
     )
 
 
-def seconds(action: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    """The best time of some runs, and the checksum."""
-    best, answer = float("inf"), 0.0
+def in_turns(
+    actions: Mapping[str, Callable[[], Any]], repeats: int, now: Callable[[], float]
+) -> dict[str, tuple[float, float]]:
+    """The best time of each action and its checksum."""
+    found = dict.fromkeys(actions, (float("inf"), 0.0))
     for _ in range(repeats):
-        begin = time.perf_counter()
-        answer = float(action() or 0)
-        best = min(best, time.perf_counter() - begin)
-    return best, answer
+        for name, action in actions.items():
+            begin = now()
+            answer = float(action() or 0)
+            found[name] = min(found[name][0], now() - begin), answer
+    return found
+
+
+def processor_time() -> float:
+    """Seconds that this process and all below it have computed (Linux)."""
+    known: dict[int, tuple[int, float]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parts = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        known[int(path.parent.name)] = int(parts[1]), sum(map(int, parts[11:15])) / os.sysconf("SC_CLK_TCK")
+    own = added = {os.getpid()}
+    while added:
+        added = {p for p, (parent, _) in known.items() if parent in own} - own
+        own |= added
+    return sum(known[p][1] for p in own)
 
 
 def in_any_order(spark: Any, text: str, tables: dict[str, Any]) -> Any:
@@ -145,36 +175,45 @@ def measure(count: int, stations: int, given: argparse.Namespace) -> None:
     ghcn.createOrReplaceTempView("ghcn")
     duck = _duck(ghcn)
 
-    def by_spark(text: str) -> float:
-        return spark_sum(spark.sql(text))
-
-    def by_duck(text: str) -> float:
-        return float(duck.execute(f"SELECT sum(a) FROM ({text})").fetchall()[0][0] or 0)
-
-    print(f"{count:,} rows, {stations:,} partitions, seconds")
-    print(ROW.format("query", "WINDOW BY", "any order", "one task", "in blocks", "Spark SQL", "nested loop", "DuckDB"))
+    print(f"{count:,} rows, {stations:,} partitions, {'processor ' * given.cpu}seconds")
+    print(ROW.format("query", *COLUMNS))
     for contest in contests(given.lengths, given.cold):
         if not any(contest.name.startswith(n) for n in given.only):
             continue
-        mine, answer = seconds(lambda c=contest: spark_sum(sql(spark, c.window_by, ghcn=ghcn)), repeats)  # type: ignore[misc]
-        loose, _ = seconds(lambda c=contest: spark_sum(in_any_order(spark, c.window_by, {"ghcn": ghcn})), repeats)  # type: ignore[misc]
-        cells = [contest.name, f"{mine:.2f}", f"{loose:.2f}", "", ""]
-        if stations == 1:
-            for place, blocks in enumerate((1, spark.sparkContext.defaultParallelism)):
-                took, _ = seconds(lambda c=contest, n=blocks: spark_sum(cut(spark, c.window_by, {"ghcn": ghcn}, n)), repeats)  # type: ignore[misc]
-                cells[3 + place] = f"{took:.2f}"
-        loop = contest.loop if given.loops else None
-        duck_text = contest.duck if given.loops or contest.duck != contest.loop else None
-        for text, run in ((contest.over, by_spark), (loop, by_spark), (duck_text, by_duck)):
-            cells.append(against(run, text, answer, repeats) if text is not None else "")
-        print(ROW.format(*cells), flush=True)
+        found = in_turns(
+            runs(spark, contest, ghcn, duck, stations, given.loops), repeats, processor_time if given.cpu else time.perf_counter
+        )
+        print(ROW.format(contest.name, *(shown(found, c) for c in COLUMNS)), flush=True)
     duck.close()
     ghcn.unpersist()
 
 
-def against(run: Callable[[str], float], text: str, answer: float, repeats: int) -> str:
-    """Another engine's time, and whether its answer is another one (an OVER frame is not empty where a window is unclosed)."""
-    took, theirs = seconds(lambda: run(text), repeats)
+def runs(spark: Any, contest: Contest, ghcn: Any, duck: Any, stations: int, loops: bool) -> dict[str, Callable[[], Any]]:
+    """What is measured, by column."""
+    tables, text = {"ghcn": ghcn}, contest.window_by
+    found: dict[str, Callable[[], Any]] = {
+        "WINDOW BY": lambda: spark_sum(sql(spark, text, **tables)),
+        "any order": lambda: spark_sum(in_any_order(spark, text, tables)),
+    }
+    if stations == 1:
+        found["one task"] = lambda: spark_sum(cut(spark, text, tables, 1))
+        found["in blocks"] = lambda: spark_sum(cut(spark, text, tables, spark.sparkContext.defaultParallelism))
+    if contest.over is not None:
+        found["Spark SQL"] = lambda: spark_sum(spark.sql(contest.over))
+        found["Spark in order"] = lambda: spark_sum(spark.sql(f"{contest.over} ORDER BY {contest.order}"))
+    if contest.loop is not None and loops:
+        found["nested loop"] = lambda: spark_sum(spark.sql(contest.loop))
+    if contest.duck is not None and (loops or contest.duck != contest.loop):
+        found["DuckDB"] = lambda: duck.execute(f"SELECT sum(a) FROM ({contest.duck})").fetchall()[0][0]
+    return found
+
+
+def shown(found: Mapping[str, tuple[float, float]], column: str) -> str:
+    """A time, and whether the answer is another one (an OVER frame is not empty where a window is unclosed)."""
+    if column not in found:
+        return ""
+    took, theirs = found[column]
+    answer = found["any order"][1]
     return f"{took:.2f}" + ("" if abs(answer - theirs) <= 1e-6 * max(1.0, abs(theirs)) else " (other answer)")
 
 
@@ -199,6 +238,7 @@ def main() -> None:
     parser.add_argument("--cold", type=int, nargs="+", default=[900], help="thresholds of Fig. 13 and 14")
     parser.add_argument("--memory", default="6g", help="of the JVM")
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--cpu", action="store_true", help="measure processor seconds, not those of the clock")
     parser.add_argument(
         "--loops", action="store_true", help="run the nested loops too: their time grows with the square of a partition"
     )
