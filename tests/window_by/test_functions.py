@@ -13,6 +13,7 @@ from belvedere.lang.window_by_parser import parse_window_query
 from belvedere.spark.window_by.interpret_query import compile_query
 
 BIG = "CAST('12345678901234567890123456789.5' AS DECIMAL(38, 1))"
+PRICE = "CAST('1.00000001' AS DECIMAL(18, 8))"
 NAN, INF = "CAST('NaN' AS DOUBLE)", "EXP(1000)"
 VALUES: list[tuple[str, Any]] = [
     ("CAST('1.7' AS BIGINT)", None),
@@ -64,6 +65,9 @@ VALUES: list[tuple[str, Any]] = [
     ("UNIX_DATE(CAST('2024-03-01' AS DATE)) - UNIX_DATE(CAST('2024-02-01' AS DATE))", 29),
     ("UNIX_MICROS(DATETIME('1970-01-01T00:00:01.5Z'))", 1_500_000),
     ("UNIX_MICROS(5)", None),
+    (f"{PRICE} + {PRICE} + {PRICE}", Decimal("3.00000003")),
+    (f"{PRICE} * {PRICE} * {PRICE}", Decimal("1.000000030000000300000001")),
+    (f"{PRICE} * 2 - 1", Decimal("1.00000002")),
     ("EXISTS [1]", True),
     ("EXISTS []", False),
 ]

@@ -146,8 +146,25 @@ def _numeric(symbol: str, left: Scalar, right: Scalar, type_: pa.DataType) -> st
             return f"try_cast(try_divide({a}, {b}) AS BIGINT)"
         return f"IF({b} = 0, NULL, CAST({a} {symbol} nullif({b}, 0) AS {sql_type(type_)}))"
     if pa.types.is_decimal(type_):
+        if _loses_digits(symbol, left, right):
+            raise Untranslatable("decimals of more digits than Spark keeps")
         return f"CAST({left.sql} {symbol} {right.sql} AS {sql_type(type_)})"
     return f"({converted(left, type_)} {symbol} {converted(right, type_)})"
+
+
+def _loses_digits(symbol: str, left: Scalar, right: Scalar) -> bool:
+    """Whether Spark rounds the result: of more than 38 digits it keeps as few as six after the point."""
+    (p, s), (q, t) = _digits(left), _digits(right)
+    scale = s + t if symbol == "*" else max(s, t)
+    precision = p + q + 1 if symbol == "*" else max(p - s, q - t) + scale + 1
+    return precision > 38 and max(38 - (precision - scale), min(scale, 6)) < scale
+
+
+def _digits(value: Scalar) -> tuple[int, int]:
+    if pa.types.is_decimal(value.type):
+        return value.type.precision, value.type.scale
+    whole = value.sql.rstrip("L")
+    return (len(whole) if whole.isdigit() else 20), 0
 
 
 def _comparison(symbol: str) -> Callable[[Expr, Mapping[str, Value]], Value]:
