@@ -52,6 +52,9 @@ def _rows(relation: Relation, stage: Stage, pipeline: Pipeline) -> str:
     operator = operator_of(stage)
     if relation.name == stage.state and stage.reach is not None:
         kept = "a row for each window: where it ends"
+    elif relation.name == stage.state and stage.settling is not None:
+        by = ", ".join(stage.settling.block.by) or "the sequence"
+        return f"a row for each {by}: from when on its windows are not final"
     elif relation.name == stage.state:
         groups = relation.schema.key or ()
         kept = f"a row for each group by {', '.join(groups)}" if groups else "one row"

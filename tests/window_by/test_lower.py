@@ -258,6 +258,8 @@ def test_rows_leave_once_their_windows_are_final(order: str, windows: str, leave
     assert (view.stages[-1].rule == "open windows") is leave
     said = "rows leave once all windows with them end below the bound on ts, which follows _Raw.ts"
     assert any(s.bound == said for s in view.state) is leave
+    looks_back = leave and ("PREV" in windows or "LABEL" in windows)
+    assert any(s.bound == "a row for each k: from when on its windows are not final" for s in view.state) is looks_back
     late = compile_script(STREAM.format(" LATE KEEP") + TIMED.format(order, windows)).catalog
     public = compile_script((STREAM.format("") + TIMED.format(order, windows)).replace("_Raw", "Raw")).catalog
     plans = (maintain(late), maintain(public), maintain(catalog, Options(settle=False)))
