@@ -94,8 +94,8 @@ def table_paths(given: Sequence[str]) -> dict[str, Path]:
 
 def query(sql: str, paths: Mapping[str, Path]) -> Answer:
     """The answer of one query over tables in files. Raises BelvedereError where it is wrong, before Spark is started."""
-    from belvedere.lang.window_by_check import check_window_query
-    from belvedere.lang.window_by_parser import mentions_window_by
+    from belvedere.lang.window_by.check import check_window_query
+    from belvedere.lang.window_by.parser import mentions_window_by
 
     columns = columns_of(paths)
     if mentions_window_by(sql):
@@ -126,8 +126,8 @@ def columns_of(paths: Mapping[str, Path]) -> dict[str, list[Column]]:
 
 def explained(sql: str, paths: Mapping[str, Path]) -> str:
     """How the windows of a query will be found. Raises BelvedereError where it is wrong."""
-    from belvedere.lang.window_by_explain import explain_window_query
-    from belvedere.lang.window_by_parser import mentions_window_by
+    from belvedere.lang.window_by.explain import explain_window_query
+    from belvedere.lang.window_by.parser import mentions_window_by
 
     if not mentions_window_by(sql):
         raise typer.BadParameter("it tells of WINDOW BY, which this query has not", param_hint="--explain")

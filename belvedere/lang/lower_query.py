@@ -63,7 +63,7 @@ def lower_query(query: exp.Query, context: Context, outer: Scope | None = None) 
 
 def _window_by(query: WindowByBlock, context: Context) -> Node:
     """A query in the language of WINDOW BY, over the script's tables and views."""
-    from belvedere.lang.window_by_lower import lower_window_query  # loaded by the few scripts that have one
+    from belvedere.lang.window_by.lower import lower_window_query  # loaded by the few scripts that have one
 
     definitions = context.definitions
     sources = {relation.name: scan(relation) for relation in definitions}

@@ -2,7 +2,7 @@
 
 In: the order keys of the rows in a stretch, as whole numbers that never fall from row to row (`mirrored` where ORDER BY descends), and the
 reach of the windows in it. Out: between which order keys windows may have changed, or None where the stretch must be longer.
-`belvedere.lang.window_by_ranges` has the reasons.
+`belvedere.lang.window_by.ranges` has the reasons.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.lang.window_by_resume import AFTER, FROM, LABEL, TO
+from belvedere.lang.window_by.resume import AFTER, FROM, LABEL, TO
 from belvedere.plan.window_by import Ranges
 from belvedere.schema import KEY
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from belvedere.incremental.settling import ROW, SINCE, Settling
-from belvedere.lang.window_by_resume import AFTER, FROM, LABEL, TO
+from belvedere.lang.window_by.resume import AFTER, FROM, LABEL, TO
 from belvedere.plan.window_by import Resume
 from belvedere.schema import KEY, TIMESTAMP, Column, Schema
 from belvedere.spark.exchange import Rows, combined, keys_of

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from belvedere.lang.window_by_blocks import BLOCKS
-from belvedere.lang.window_by_explain import explain_window_query
+from belvedere.lang.window_by.blocks import BLOCKS
+from belvedere.lang.window_by.explain import explain_window_query
 from belvedere.schema import Column, Schema
 from belvedere.spark.window_by.kernel import compute_windows
 from belvedere.spark.window_by.margins import Ends, Margin, begin_of, can_cut, counts_rows

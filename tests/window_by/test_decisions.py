@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.lang.window_by_check import check_window_query
-from belvedere.lang.window_by_parser import parse_window_query
+from belvedere.lang.window_by.check import check_window_query
+from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.schema import Column, Schema
 from belvedere.spark.window_by.interpret_query import compile_query
 from belvedere.spark.window_by.sql_values import Untranslatable

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from belvedere.lang.window_by_blocks import BLOCKS, EXCHANGE, PLAIN, RUNNING
+from belvedere.lang.window_by.blocks import BLOCKS, EXCHANGE, PLAIN, RUNNING
 from belvedere.spark.window_by.kernel import compute_windows
 from belvedere.spark.window_by.margins import Ends, Margin
 from belvedere.spark.window_by.plan import WindowPlan

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from belvedere.errors import Severity
-from belvedere.lang.window_by_check import check_window_query
-from belvedere.lang.window_by_explain import explain_window_query
-from belvedere.lang.window_by_parser import parse_window_query
+from belvedere.lang.window_by.check import check_window_query
+from belvedere.lang.window_by.explain import explain_window_query
+from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.schema import Column, Schema
 from belvedere.spark.window_by.interpret_query import compile_query
 from tests.window_by.paper import close

@@ -12,9 +12,9 @@ import belvedere
 from belvedere.compiler import compile_script
 from belvedere.incremental import Options, maintain
 from belvedere.incremental.pipeline import Rule
-from belvedere.lang.window_by_joins import variables_of
-from belvedere.lang.window_by_parser import parse_window_query
-from belvedere.lang.window_by_relational import Unsaid, said
+from belvedere.lang.window_by.joins import variables_of
+from belvedere.lang.window_by.parser import parse_window_query
+from belvedere.lang.window_by.relational import Unsaid, said
 from belvedere.plan.window_by import WindowBlock
 from belvedere.workbench import Workbench
 

@@ -11,7 +11,7 @@ from belvedere.incremental import Options, maintain
 from belvedere.incremental.explain import explain
 from belvedere.incremental.pipeline import Rule
 from belvedere.lang.expand import expand
-from belvedere.lang.window_by_lower import lower_window_query
+from belvedere.lang.window_by.lower import lower_window_query
 from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import WindowBlock
 from belvedere.schema import Column, Schema

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.lang.window_by_parser import parse_window_query
+from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.spark.window_by.interpret_query import compile_query
 from tests.window_by.paper import CASES, FIGURES, close, table
 

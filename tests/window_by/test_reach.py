@@ -16,10 +16,10 @@ from sqlglot import exp
 
 from belvedere.incremental.pipeline import Path, Relation
 from belvedere.incremental.settling import ROW, SINCE, SIZE, UNTIL, Reach
-from belvedere.lang.window_by import Selected
-from belvedere.lang.window_by_lower import lower_window_query
-from belvedere.lang.window_by_parser import parse_window_query
-from belvedere.lang.window_by_ranges import reaches
+from belvedere.lang.window_by.lower import lower_window_query
+from belvedere.lang.window_by.parser import parse_window_query
+from belvedere.lang.window_by.ranges import reaches
+from belvedere.lang.window_by.tree import Selected
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import Ranges

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.lang.window_by_check import check_window_query
+from belvedere.lang.window_by.check import check_window_query
 from belvedere.schema import Column, Schema
 
 T = Schema((Column("k", pa.int64()), Column("s", pa.string()), Column("m", pa.map_(pa.string(), pa.int64()))))

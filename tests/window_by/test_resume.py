@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from belvedere.lang.window_by_lower import lower_window_query
-from belvedere.lang.window_by_parser import parse_window_query
-from belvedere.lang.window_by_ranges import reaches
-from belvedere.lang.window_by_resume import AFTER, FROM, LABEL, TO, extents
+from belvedere.lang.window_by.lower import lower_window_query
+from belvedere.lang.window_by.parser import parse_window_query
+from belvedere.lang.window_by.ranges import reaches
+from belvedere.lang.window_by.resume import AFTER, FROM, LABEL, TO, extents
 from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import Resume, WindowBlock
 from belvedere.schema import Column, Schema
@@ -60,7 +60,7 @@ def framed(draw: st.DrawFn) -> Framing:
 def test_kept_rows_are_enough(framing: Framing, epochs: list[tuple[list[dict[str, Any]], int]]) -> None:
     text = sequence_text(framing)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("belvedere.lang.window_by_resume.is_time", pa.types.is_integer)
+        patch.setattr("belvedere.lang.window_by.resume.is_time", pa.types.is_integer)
         block = lower_window_query(text, {"rows": ROWS})[0]
     if block.resume is None:
         event("all rows stay")
@@ -112,5 +112,5 @@ def settled(rows: list[dict[str, Any]], reach: list[dict[str, Any]], block: Wind
 def test_a_resume_says_what_it_needs() -> None:
     text = "FROM rows AS r WINDOW BY w ORDER BY r.o TYPE TUMBLING START AS s END NEXT AS n WHEN n.v > 3 SELECT s.id"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("belvedere.lang.window_by_resume.is_time", pa.types.is_integer)
+        patch.setattr("belvedere.lang.window_by.resume.is_time", pa.types.is_integer)
         assert lower_window_query(text, {"rows": ROWS})[0].resume == Resume("o", ahead=True, tumbling=True)

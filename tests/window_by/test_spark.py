@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.lang.window_by_parser import parse_window_query
+from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.spark.window_by.interpret_query import compile_query
 from tests.window_by.paper import close
 
@@ -196,7 +196,7 @@ def test_sql_is_exported_and_takes_plain_sql_too(spark: Any, frames: dict[str, A
 
 
 def test_changed_partitions_are_recomputed_alone(spark: Any, frames: dict[str, Any]) -> None:
-    from belvedere.lang.window_by_lower import lower_window_query
+    from belvedere.lang.window_by.lower import lower_window_query
     from belvedere.plan.nodes import Scan
     from belvedere.spark.window_by.maintain import window_rows
     from belvedere.spark.window_by.relation import schema_of

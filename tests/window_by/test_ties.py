@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.lang.window_by_lower import lower_window_query
-from belvedere.lang.window_by_resume import FROM, TO
+from belvedere.lang.window_by.lower import lower_window_query
+from belvedere.lang.window_by.resume import FROM, TO
 from belvedere.plan.nodes import Scan
 from belvedere.schema import KEY, Column, Schema
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, event, example, given, settings
 
-from belvedere.lang.window_by_parser import parse_window_query
+from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.spark.window_by.interpret_query import compile_query
 from belvedere.spark.window_by.sql_values import Untranslatable
 from tests.window_by.oracle import Framing, answer

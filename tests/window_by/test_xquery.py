@@ -11,7 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from belvedere.lang.window_by_parser import parse_window_query
+from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.spark.window_by.interpret_query import compile_query
 from tests.window_by.oracle import Framing, Tree, partitions
 from tests.window_by.random_queries import conditions, tables, text_of

@@ -12,7 +12,7 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
-from belvedere.lang.window_by_parser import parse_window_query
+from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.spark.window_by.kernel import compute_windows
 from belvedere.spark.window_by.native import translate
 from belvedere.spark.window_by.plan import Planner, WindowPlan

@@ -1,6 +1,6 @@
 """What the functions of a SQL++ query do, on Python values.
 
-In: evaluated arguments. Out: the value. Names, arities and types are in `belvedere.lang.window_by_functions`; every name
+In: evaluated arguments. Out: the value. Names, arities and types are in `belvedere.lang.window_by.functions`; every name
 there is here (a test checks it).
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from belvedere.lang.window_by_functions import duration_micros
+from belvedere.lang.window_by.functions import duration_micros
 from belvedere.spark.window_by.casts import to_date, to_instant, to_real, to_text, to_whole
 from belvedere.spark.window_by.values import EXACT, MISSING, compare, instant, order_key, rank, unknown
 

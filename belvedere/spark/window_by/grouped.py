@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from sqlglot import exp
 
-from belvedere.lang.window_by import Block, Expr
-from belvedere.lang.window_by_functions import AGGREGATES, canonical, is_number, unify_numbers
+from belvedere.lang.window_by.functions import AGGREGATES, canonical, is_number, unify_numbers
+from belvedere.lang.window_by.tree import Block, Expr
 from belvedere.spark.window_by.layout import columns_of, layout_of
 from belvedere.spark.window_by.plan import unsortable
 from belvedere.spark.window_by.relation import (

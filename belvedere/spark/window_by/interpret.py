@@ -15,12 +15,12 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.lang.window_by import (
+from belvedere.lang.window_by.functions import AGGREGATES, canonical
+from belvedere.lang.window_by.tree import (
     Expr,
     Missing,
     QueryExpression,
 )
-from belvedere.lang.window_by_functions import AGGREGATES, canonical
 from belvedere.spark.window_by import values as v
 from belvedere.spark.window_by.casts import cast
 from belvedere.spark.window_by.functions import call, like

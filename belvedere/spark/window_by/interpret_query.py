@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from belvedere.lang.window_by import (
+from belvedere.lang.window_by.tree import (
     Block,
     Let,
     OrderKey,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.lang.window_by_functions import DURATION
+from belvedere.lang.window_by.functions import DURATION
 from belvedere.spark.window_by.sql_values import Object, Scalar, Value
 from belvedere.spark.window_by.values import EXACT, MISSING, instant, whole
 

@@ -13,13 +13,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from sqlglot import exp
 
-from belvedere.lang.window_by import Block, Query
-from belvedere.lang.window_by_chain import tuples_of, windowed_of
-from belvedere.lang.window_by_groups import over_groups
-from belvedere.lang.window_by_joins import over_join
-from belvedere.lang.window_by_parser import parse_window_query
-from belvedere.lang.window_by_ranges import reaches
-from belvedere.lang.window_by_resume import AFTER, FROM, LABEL, TO, extents
+from belvedere.lang.window_by.chain import tuples_of, windowed_of
+from belvedere.lang.window_by.groups import over_groups
+from belvedere.lang.window_by.joins import over_join
+from belvedere.lang.window_by.parser import parse_window_query
+from belvedere.lang.window_by.ranges import reaches
+from belvedere.lang.window_by.resume import AFTER, FROM, LABEL, TO, extents
+from belvedere.lang.window_by.tree import Block, Query
 from belvedere.plan.window_by import GROUPS, JOIN, Ranges, Resume, WindowBlock
 from belvedere.schema import KEY, Schema
 from belvedere.spark.identity import key_text

@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by import Expr, Missing
-from belvedere.lang.window_by_functions import DURATION, canonical, duration_micros, is_number, unify
-from belvedere.lang.window_by_type_rules import arithmetic_type, cast_type
+from belvedere.lang.window_by.functions import DURATION, canonical, duration_micros, is_number, unify
+from belvedere.lang.window_by.tree import Expr, Missing
+from belvedere.lang.window_by.type_rules import arithmetic_type, cast_type
 from belvedere.schema import TIMESTAMP
 from belvedere.spark.window_by.sql_values import (
     DAY,

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.lang.window_by import Query, Select, Selected
-from belvedere.lang.window_by_names import variables_in
+from belvedere.lang.window_by.names import variables_in
+from belvedere.lang.window_by.tree import Query, Select, Selected
 from belvedere.spark.window_by.relation import (
     Result,
 )

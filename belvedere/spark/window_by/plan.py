@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by import Block, Expr
-from belvedere.lang.window_by_classes import Item, Search, item_expression
-from belvedere.lang.window_by_closing import closing_of, frame_closing, running_end
+from belvedere.lang.window_by.classes import Item, Search, item_expression
+from belvedere.lang.window_by.closing import closing_of, frame_closing, running_end
+from belvedere.lang.window_by.tree import Block, Expr
 from belvedere.spark.window_by import specs
 from belvedere.spark.window_by.native import translate
 from belvedere.spark.window_by.plan_boundaries import BoundaryPlanner

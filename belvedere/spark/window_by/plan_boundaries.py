@@ -8,8 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by import Boundary, Expr
-from belvedere.lang.window_by_classes import (
+from belvedere.lang.window_by.classes import (
     ITEM,
     Compare,
     Item,
@@ -21,7 +20,8 @@ from belvedere.lang.window_by_classes import (
     local_condition,
     neighbours_compared,
 )
-from belvedere.lang.window_by_functions import DURATION, is_number, unify
+from belvedere.lang.window_by.functions import DURATION, is_number, unify
+from belvedere.lang.window_by.tree import Boundary, Expr
 from belvedere.spark.window_by import specs
 from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.native import boolean, scalar, translate

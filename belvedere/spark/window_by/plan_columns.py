@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.lang.window_by import Block, Expr, WindowBy
+from belvedere.lang.window_by.tree import Block, Expr, WindowBy
 from belvedere.spark.window_by import specs
 from belvedere.spark.window_by.layout import stored_type
 from belvedere.spark.window_by.native import translate

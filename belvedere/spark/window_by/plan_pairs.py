@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by import Expr, QueryExpression
-from belvedere.lang.window_by_classes import ITEM, OPERATORS
-from belvedere.lang.window_by_functions import DURATION
-from belvedere.lang.window_by_type_rules import arithmetic_type
+from belvedere.lang.window_by.classes import ITEM, OPERATORS
+from belvedere.lang.window_by.functions import DURATION
+from belvedere.lang.window_by.tree import Expr, QueryExpression
+from belvedere.lang.window_by.type_rules import arithmetic_type
 from belvedere.spark.window_by import specs
 from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.native import translate

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by import Expr, QueryExpression
-from belvedere.lang.window_by_functions import WINDOW_AGGREGATES, canonical, is_number, unify_numbers
-from belvedere.lang.window_by_names import variables_in
+from belvedere.lang.window_by.functions import WINDOW_AGGREGATES, canonical, is_number, unify_numbers
+from belvedere.lang.window_by.names import variables_in
+from belvedere.lang.window_by.tree import Expr, QueryExpression
 from belvedere.spark.window_by import specs
 from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.native import boolean, translate

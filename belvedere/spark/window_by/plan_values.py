@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.lang.window_by import Expr
+from belvedere.lang.window_by.tree import Expr
 from belvedere.spark.window_by.values import MISSING, instant
 
 EPOCH = instant(date(1970, 1, 1))

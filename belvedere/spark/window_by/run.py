@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.errors import BelvedereError, Severity
-from belvedere.lang.window_by_check import check_query, row_type
-from belvedere.lang.window_by_parser import mentions_window_by, parse_window_query
+from belvedere.lang.window_by.check import check_query, row_type
+from belvedere.lang.window_by.parser import mentions_window_by, parse_window_query
 from belvedere.spark.window_by.relation import (
     Table,
     output,

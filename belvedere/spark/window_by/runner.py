@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from belvedere.errors import fail
-from belvedere.lang.window_by import Block, Let, OrderKey, Query, QueryExpression, Source, SourceKind
-from belvedere.lang.window_by_functions import unify
+from belvedere.lang.window_by.functions import unify
+from belvedere.lang.window_by.tree import Block, Let, OrderKey, Query, QueryExpression, Source, SourceKind
 from belvedere.spark.window_by.grouped import grouped
 from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.layout import columns_of, layout_of

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from belvedere.lang.window_by_functions import DURATION
-from belvedere.lang.window_by_type_rules import field_index
+from belvedere.lang.window_by.functions import DURATION
+from belvedere.lang.window_by.type_rules import field_index
 from belvedere.schema import TIMESTAMP
 
 DAY = 86_400_000_000

@@ -15,12 +15,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from belvedere.errors import fail
-from belvedere.lang.window_by import Block, Expr, Let, Select
-from belvedere.lang.window_by_check import row_type
-from belvedere.lang.window_by_expressions import Scope
-from belvedere.lang.window_by_functions import Type
-from belvedere.lang.window_by_names import variables_in
-from belvedere.lang.window_by_types import Typing
+from belvedere.lang.window_by.check import row_type
+from belvedere.lang.window_by.expressions import Scope
+from belvedere.lang.window_by.functions import Type
+from belvedere.lang.window_by.names import variables_in
+from belvedere.lang.window_by.tree import Block, Expr, Let, Select
+from belvedere.lang.window_by.types import Typing
 from belvedere.spark.window_by.layout import columns_of, layout_of, leaf_value, read_values
 from belvedere.spark.window_by.native import translate
 from belvedere.spark.window_by.relation import (

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from sqlglot import exp
 
-from belvedere.lang.window_by import Block, OrderKey
-from belvedere.lang.window_by_types import Typing
+from belvedere.lang.window_by.tree import Block, OrderKey
+from belvedere.lang.window_by.types import Typing
 from belvedere.spark.window_by.blocks import windows_by_blocks
 from belvedere.spark.window_by.cuts import around, is_in
 from belvedere.spark.window_by.giant import cut_giant

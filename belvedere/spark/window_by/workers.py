@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.lang.window_by import Block, Expr
+from belvedere.lang.window_by.tree import Block, Expr
 from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.interpret_query import WindowStage, item_of
 from belvedere.spark.window_by.kernel import window_tables

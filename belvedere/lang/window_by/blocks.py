@@ -14,11 +14,11 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.lang.window_by import Block, QueryExpression, WindowBy
-from belvedere.lang.window_by_classes import Item, Search, classify
-from belvedere.lang.window_by_closing import closing_of, frame_closing, running_end
-from belvedere.lang.window_by_functions import WINDOW_AGGREGATES, canonical
-from belvedere.lang.window_by_names import variables_in
+from belvedere.lang.window_by.classes import Item, Search, classify
+from belvedere.lang.window_by.closing import closing_of, frame_closing, running_end
+from belvedere.lang.window_by.functions import WINDOW_AGGREGATES, canonical
+from belvedere.lang.window_by.names import variables_in
+from belvedere.lang.window_by.tree import Block, QueryExpression, WindowBy
 
 BLOCKS = "in blocks, by as many tasks as there are cores"
 EXCHANGE = "in blocks that tell each other where their windows end"

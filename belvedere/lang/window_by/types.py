@@ -13,7 +13,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import Span
-from belvedere.lang.window_by import (
+from belvedere.lang.window_by.expressions import ExpressionTyping, Scope
+from belvedere.lang.window_by.functions import (
+    Type,
+    element,
+    unify,
+)
+from belvedere.lang.window_by.names import variables_in
+from belvedere.lang.window_by.tree import (
     Block,
     Expr,
     Name,
@@ -23,14 +30,7 @@ from belvedere.lang.window_by import (
     Source,
     WindowBy,
 )
-from belvedere.lang.window_by_expressions import ExpressionTyping, Scope
-from belvedere.lang.window_by_functions import (
-    Type,
-    element,
-    unify,
-)
-from belvedere.lang.window_by_names import variables_in
-from belvedere.lang.window_by_type_rules import describe, difference
+from belvedere.lang.window_by.type_rules import describe, difference
 
 
 @dataclass(frozen=True)

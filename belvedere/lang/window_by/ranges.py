@@ -21,12 +21,12 @@ from functools import reduce
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by import Block, Boundary, Expr, Query, Variables, WindowBy
-from belvedere.lang.window_by_chain import leaves_out
-from belvedere.lang.window_by_classes import Item, classify
-from belvedere.lang.window_by_closing import closing_of, frame_closing, is_before, running_end
-from belvedere.lang.window_by_functions import Type
-from belvedere.lang.window_by_resume import extents, item_of, leading_column, only_distances
+from belvedere.lang.window_by.chain import leaves_out
+from belvedere.lang.window_by.classes import Item, classify
+from belvedere.lang.window_by.closing import closing_of, frame_closing, is_before, running_end
+from belvedere.lang.window_by.functions import Type
+from belvedere.lang.window_by.resume import extents, item_of, leading_column, only_distances
+from belvedere.lang.window_by.tree import Block, Boundary, Expr, Query, Variables, WindowBy
 from belvedere.plan.nodes import Node
 from belvedere.plan.window_by import Ranges
 from belvedere.schema import Column

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.lang.window_by import Block, Expr, Query, QueryExpression
+from belvedere.lang.window_by.tree import Block, Expr, Query, QueryExpression
 
 
 def variables_in(expr: Expr) -> set[str]:

@@ -1,7 +1,7 @@
 """Scalar expressions of SQL++ from tokens.
 
 In: tokens. Out: sqlglot trees in the normal form of `window_by`. Expressions are parsed by sqlglot's Spark parser, of which this is a
-subclass: only what SQL++ adds is here. Clauses of queries are in `window_by_parser`.
+subclass: only what SQL++ adds is here. Clauses of queries are in `parser`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from belvedere.errors import Span
-from belvedere.lang.window_by import (
+from belvedere.lang.window_by.tree import (
     Block,
     Expr,
     Missing,

@@ -1,6 +1,6 @@
 """The syntax tree of a SQL++ query with the WINDOW BY clause.
 
-In: nothing. Out: immutable types that `window_by_parser` makes and all later stages read. Scalar expressions are sqlglot
+In: nothing. Out: immutable types that `parser` makes and all later stages read. Scalar expressions are sqlglot
 trees in a normal form: a variable is an unqualified `exp.Column`, a field an `exp.Dot`, an index or `[*]` an
 `exp.Bracket`, a function call an `exp.Anonymous`, an object an `exp.Struct`; `Missing` and `QueryExpression` are ours.
 Source of the clause: Fang, Lychagin, Carey, Tsotras, "WINDOW BY", VLDB Journal 33(3), 2024, sections 3.1 to 3.4.

@@ -1,7 +1,7 @@
 """Text -> syntax tree of a SQL++ query with WINDOW BY.
 
 In: text. Out: a `Query`, or a `BelvedereError` (B1xxx) with the span of the token that does not fit. Expressions are parsed in
-`window_by_expression_parser`, clauses here. Names are not resolved: `window_by_check` does that.
+`expression_parser`, clauses here. Names are not resolved: `check` does that.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import TokenType
 
 from belvedere.errors import BelvedereError, Span, fail
-from belvedere.lang.window_by import (
+from belvedere.lang.window_by.expression_parser import RESERVED, ExpressionParser, SqlPlusPlus, UnexpectedToken, implied_name
+from belvedere.lang.window_by.group import name_group_keys
+from belvedere.lang.window_by.tree import (
     Block,
     Boundary,
     Expr,
@@ -31,8 +33,6 @@ from belvedere.lang.window_by import (
     Variables,
     WindowBy,
 )
-from belvedere.lang.window_by_expression_parser import RESERVED, ExpressionParser, SqlPlusPlus, UnexpectedToken, implied_name
-from belvedere.lang.window_by_group import name_group_keys
 
 MISPLACED = {
     "WHERE": "WHERE before WINDOW BY filters tuples, HAVING after it filters windows",

@@ -15,13 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import Diagnostic, Severity, Span
-from belvedere.lang.window_by import (
-    Expr,
-    Missing,
-    Query,
-    QueryExpression,
-)
-from belvedere.lang.window_by_functions import (
+from belvedere.lang.window_by.functions import (
     AGGREGATES,
     DURATION,
     FUNCTIONS,
@@ -31,7 +25,13 @@ from belvedere.lang.window_by_functions import (
     element,
     unify,
 )
-from belvedere.lang.window_by_type_rules import (
+from belvedere.lang.window_by.tree import (
+    Expr,
+    Missing,
+    Query,
+    QueryExpression,
+)
+from belvedere.lang.window_by.type_rules import (
     ELSEWHERE,
     UNSUPPORTED,
     arithmetic_type,

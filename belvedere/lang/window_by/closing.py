@@ -10,9 +10,9 @@ import math
 
 from sqlglot import exp
 
-from belvedere.lang.window_by import Expr, WindowBy
-from belvedere.lang.window_by_classes import Compare, Conjunction, Item, Part, Search, is_monotone
-from belvedere.lang.window_by_functions import canonical, duration_micros
+from belvedere.lang.window_by.classes import Compare, Conjunction, Item, Part, Search, is_monotone
+from belvedere.lang.window_by.functions import canonical, duration_micros
+from belvedere.lang.window_by.tree import Expr, WindowBy
 
 
 def closing_of(found: Search, window: WindowBy, item: Item, nullable: bool = False) -> tuple[int, ...]:

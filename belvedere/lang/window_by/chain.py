@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.lang.window_by import Block, Expr, Name, Query, QueryExpression, Select, Selected, Source
-from belvedere.lang.window_by_joins import variables_of
-from belvedere.lang.window_by_names import after_window, before_window, free_in
-from belvedere.lang.window_by_relational import Beyond, Record, Value, known
+from belvedere.lang.window_by.joins import variables_of
+from belvedere.lang.window_by.names import after_window, before_window, free_in
+from belvedere.lang.window_by.relational import Beyond, Record, Value, known
+from belvedere.lang.window_by.tree import Block, Expr, Name, Query, QueryExpression, Select, Selected, Source
 from belvedere.schema import Schema
 
 

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by import (
-    Expr,
-)
-from belvedere.lang.window_by_functions import (
+from belvedere.lang.window_by.functions import (
     DURATION,
     Type,
     is_number,
     unify,
     unify_numbers,
+)
+from belvedere.lang.window_by.tree import (
+    Expr,
 )
 from belvedere.schema import TIMESTAMP
 

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Severity
-from belvedere.lang.window_by import Block, Boundary, Query, QueryExpression, WindowBy
-from belvedere.lang.window_by_blocks import long_partition
-from belvedere.lang.window_by_check import check_query, row_type
-from belvedere.lang.window_by_classes import COST, Item, WindowClass, classify, item_expression
-from belvedere.lang.window_by_expressions import Scope
-from belvedere.lang.window_by_functions import WINDOW_AGGREGATES, Type, canonical
-from belvedere.lang.window_by_parser import parse_window_query
-from belvedere.lang.window_by_relational import in_words
-from belvedere.lang.window_by_types import Typing
+from belvedere.lang.window_by.blocks import long_partition
+from belvedere.lang.window_by.check import check_query, row_type
+from belvedere.lang.window_by.classes import COST, Item, WindowClass, classify, item_expression
+from belvedere.lang.window_by.expressions import Scope
+from belvedere.lang.window_by.functions import WINDOW_AGGREGATES, Type, canonical
+from belvedere.lang.window_by.parser import parse_window_query
+from belvedere.lang.window_by.relational import in_words
+from belvedere.lang.window_by.tree import Block, Boundary, Query, QueryExpression, WindowBy
+from belvedere.lang.window_by.types import Typing
 from belvedere.schema import Schema
 
 AGGREGATE_COST = {

@@ -21,10 +21,10 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by import Expr, QueryExpression, WindowBy
-from belvedere.lang.window_by_expressions import Scope
-from belvedere.lang.window_by_functions import Type
-from belvedere.lang.window_by_types import Typing
+from belvedere.lang.window_by.expressions import Scope
+from belvedere.lang.window_by.functions import Type
+from belvedere.lang.window_by.tree import Expr, QueryExpression, WindowBy
+from belvedere.lang.window_by.types import Typing
 
 ITEM = "$item"
 MOST_CONJUNCTIONS = 16

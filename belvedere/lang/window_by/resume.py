@@ -13,14 +13,14 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.lang.window_by import Block, Boundary, Expr, Name, Query, Select, Selected, WindowBy
-from belvedere.lang.window_by_chain import names_before, table_of, values_before
-from belvedere.lang.window_by_classes import ITEM, Item, classify, item_expression
-from belvedere.lang.window_by_expressions import Scope
-from belvedere.lang.window_by_functions import Type
-from belvedere.lang.window_by_names import after_window, variables_in
-from belvedere.lang.window_by_relational import Said, known
-from belvedere.lang.window_by_types import Typing
+from belvedere.lang.window_by.chain import names_before, table_of, values_before
+from belvedere.lang.window_by.classes import ITEM, Item, classify, item_expression
+from belvedere.lang.window_by.expressions import Scope
+from belvedere.lang.window_by.functions import Type
+from belvedere.lang.window_by.names import after_window, variables_in
+from belvedere.lang.window_by.relational import Said, known
+from belvedere.lang.window_by.tree import Block, Boundary, Expr, Name, Query, Select, Selected, WindowBy
+from belvedere.lang.window_by.types import Typing
 from belvedere.plan.bounds import is_time
 from belvedere.plan.nodes import Node
 from belvedere.plan.window_by import Ranges, Resume

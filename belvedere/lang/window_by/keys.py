@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from belvedere.lang.window_by import Expr
-from belvedere.lang.window_by_relational import Said, Unsaid, Variables, in_words, is_exact, said
+from belvedere.lang.window_by.relational import Said, Unsaid, Variables, in_words, is_exact, said
+from belvedere.lang.window_by.tree import Expr
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Item, Node, Project
 

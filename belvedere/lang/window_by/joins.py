@@ -15,7 +15,9 @@ from functools import reduce
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by import (
+from belvedere.lang.window_by.names import before_window, free_names
+from belvedere.lang.window_by.relational import Record, Said, Unsaid, Value, is_exact, never_fails, said
+from belvedere.lang.window_by.tree import (
     Block,
     Expr,
     Let,
@@ -28,8 +30,6 @@ from belvedere.lang.window_by import (
     Source,
     SourceKind,
 )
-from belvedere.lang.window_by_names import before_window, free_names
-from belvedere.lang.window_by_relational import Record, Said, Unsaid, Value, is_exact, never_fails, said
 from belvedere.plan.expressions import column, conjunction, conjuncts
 from belvedere.plan.nodes import Item, Join, JoinKind, Node, Project
 from belvedere.schema import Column, Schema

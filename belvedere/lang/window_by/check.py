@@ -12,11 +12,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Diagnostic, Severity
-from belvedere.lang.window_by import Block, Query, QueryExpression, WindowBy
-from belvedere.lang.window_by_expressions import Scope
-from belvedere.lang.window_by_functions import Type
-from belvedere.lang.window_by_parser import parse_window_query
-from belvedere.lang.window_by_types import Typing
+from belvedere.lang.window_by.expressions import Scope
+from belvedere.lang.window_by.functions import Type
+from belvedere.lang.window_by.parser import parse_window_query
+from belvedere.lang.window_by.tree import Block, Query, QueryExpression, WindowBy
+from belvedere.lang.window_by.types import Typing
 from belvedere.schema import Schema
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.lang.window_by import Block, Expr
-from belvedere.lang.window_by_functions import AGGREGATES, canonical
+from belvedere.lang.window_by.functions import AGGREGATES, canonical
+from belvedere.lang.window_by.tree import Block, Expr
 
 
 def name_group_keys(block: Block) -> Block:

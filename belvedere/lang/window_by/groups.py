@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by import Block, Expr, Let, Name, Query, QueryExpression, Select, Selected, Source
-from belvedere.lang.window_by_functions import AGGREGATES, canonical, is_number
-from belvedere.lang.window_by_joins import ITEM, variables_of, within
-from belvedere.lang.window_by_names import block_expressions, free_names
-from belvedere.lang.window_by_relational import Unsaid, Value, in_words, is_exact, known, never_fails, said
+from belvedere.lang.window_by.functions import AGGREGATES, canonical, is_number
+from belvedere.lang.window_by.joins import ITEM, variables_of, within
+from belvedere.lang.window_by.names import block_expressions, free_names
+from belvedere.lang.window_by.relational import Unsaid, Value, in_words, is_exact, known, never_fails, said
+from belvedere.lang.window_by.tree import Block, Expr, Let, Name, Query, QueryExpression, Select, Selected, Source
 from belvedere.plan.nodes import Aggregate, Filter, Item, Node
 
 ALL_GROUPS, GROUP = "@groups", "@group"

@@ -13,20 +13,20 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
-from belvedere.lang.window_by import Block, Expr, Query, QueryExpression
-from belvedere.lang.window_by_chain import chain_of, hindrance, mentions, queries_of, reads_again, values_before
-from belvedere.lang.window_by_check import check_query, row_type
-from belvedere.lang.window_by_explain import explain_query
-from belvedere.lang.window_by_expressions import Scope
-from belvedere.lang.window_by_functions import DURATION, Type
-from belvedere.lang.window_by_groups import ALL_GROUPS, groups_of, over_groups
-from belvedere.lang.window_by_joins import JOINED, join_of, over_join
-from belvedere.lang.window_by_keys import Keys, keys_of
-from belvedere.lang.window_by_names import free_names
-from belvedere.lang.window_by_parser import parse_window_query
-from belvedere.lang.window_by_ranges import ranges_of
-from belvedere.lang.window_by_resume import resume_of
-from belvedere.lang.window_by_types import Typing
+from belvedere.lang.window_by.chain import chain_of, hindrance, mentions, queries_of, reads_again, values_before
+from belvedere.lang.window_by.check import check_query, row_type
+from belvedere.lang.window_by.explain import explain_query
+from belvedere.lang.window_by.expressions import Scope
+from belvedere.lang.window_by.functions import DURATION, Type
+from belvedere.lang.window_by.groups import ALL_GROUPS, groups_of, over_groups
+from belvedere.lang.window_by.joins import JOINED, join_of, over_join
+from belvedere.lang.window_by.keys import Keys, keys_of
+from belvedere.lang.window_by.names import free_names
+from belvedere.lang.window_by.parser import parse_window_query
+from belvedere.lang.window_by.ranges import ranges_of
+from belvedere.lang.window_by.resume import resume_of
+from belvedere.lang.window_by.tree import Block, Expr, Query, QueryExpression
+from belvedere.lang.window_by.types import Typing
 from belvedere.plan.nodes import Node
 from belvedere.plan.window_by import GROUPS, JOIN, WindowBlock
 from belvedere.schema import Column
