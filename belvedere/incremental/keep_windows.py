@@ -161,6 +161,4 @@ def _said(top: WindowBlock) -> str:
         since = "the last stored start before it" if top.ranges.tumbling else "the first window that did not end before it"
     if top.ranges.labelled:
         since, until = "the last label whose window ends before it", "the first one whose window begins behind it"
-    if top.ranges.anchored:
-        until = "the last row, of all rows, as windows hold or count the first ones"
     return f"of {by} the windows around the change: from {since} to {until}; {top.found}"

@@ -60,10 +60,8 @@ class Ranges:
     """Whether WHERE leaves rows out, so that the row beside a tuple is not the tuple beside it."""
     pairs: bool = False
     """Whether windows without an end are dropped, and whether one ends at a tuple depends on the two tuples alone (`by_ends`)."""
-    anchored: bool = False
-    """Whether windows hold or count the partition's rows from the first one on: all are read, and all behind a change may change."""
     labelled: bool = False
-    """Whether windows are found by their labels. START lies at a distance before the label, or at the first row (`anchored`)."""
+    """Whether windows are found by their labels. START lies at a distance before the label."""
     pinned: bool = False
     """Whether END is one tuple before the label, and windows without it are dropped: no later row brings it."""
 

@@ -34,7 +34,7 @@ class Stretch:
     `begin` and `end` are the (mirrored) order keys of the first and the last row; None = the partition's edge. TUMBLING: `back` counts
     windows. Where the windows' ends tell, `first` is the place from which windows may have changed, once it was looked up, and `closed`
     says whether all of these had an end. `open` are the rows where windows without an end start before the change: none but a changed row
-    can end these (`Ranges.pairs`). `mixed`: there are rows of several partitions.
+    can end these (`Ranges.pairs`).
     """
 
     key: int
@@ -47,7 +47,6 @@ class Stretch:
     first: int | None = None
     closed: bool = True
     open: pa.Table | None = None
-    mixed: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -106,7 +105,7 @@ def windows_of(table: pa.Table, ranges: Ranges) -> Windows:
     complete = (to > LEAST) & (after > LEAST) if ranges.ahead else to > LEAST
     if not ranges.labelled:
         return Windows(since, to, after, complete, keys)
-    starts = placed(table[FROM], falls, LEAST) if FROM in table.column_names else np.full(len(since), LEAST)
+    starts = placed(table[FROM], falls, LEAST)
     if ranges.ahead:  # the tuple after the label matters too
         after = np.maximum(after, np.append(since[1:], GREATEST)[: len(since)])
     complete = (complete | ranges.pinned) & (after < GREATEST)
@@ -223,8 +222,7 @@ def _resumed(ranges: Ranges, stretch: Stretch, at: Ints, windows: Windows, stays
     """
     back = 2 if ranges.ahead else 1  # the tuple after a start may be a changed one
     if stretch.begin is None:
-        before = windows.since[windows.since < stretch.low]
-        return int(before[-back]) if ranges.anchored and len(before) >= back else LEAST
+        return LEAST
     if not ranges.before:
         found = np.array([stretch.begin])
     else:

@@ -41,8 +41,9 @@ from belvedere.spark.stretch import (
 from belvedere.spark.window_by.maintain import window_reach, window_tuples
 from belvedere.spark.window_ends import Ends
 
-FIRST_ROWS = 4_096
-"""So many rows, over all changed partitions, are read before and behind the changes at first."""
+FIRST_ROWS = 8_192
+"""So many rows, over all changed partitions, are read before and behind the changes at first. A shorter partition is read whole: that saves
+the query for the reach of its windows."""
 LEAST_ROWS = 64
 
 
@@ -102,42 +103,33 @@ def reached_rows(source: Source, ranges: Ranges, order: str, stretches: list[Str
     keys: list[pa.Array] = []
     while stretches:
         tables = [source.read(s) for s in stretches]
-        told = [(s, t) for s, t in zip(stretches, tables, strict=True) if needs_windows(ranges, s)]
+        told = [(s, t) for s, t in zip(stretches, tables, strict=True) if ranges.by_ends or not s.is_whole]
         found = iter(source.windows([_with_open(s, t, order, ranges) for s, t in told]))
         longer = []
         for stretch, table in zip(stretches, tables, strict=True):
             at = placed(table[order], ranges.descending)
-            windows = next(found) if needs_windows(ranges, stretch) else None
+            windows = next(found) if ranges.by_ends or not stretch.is_whole else None
             span: Span | None = (LEAST, None)
-            if windows is not None and not (stretch.is_whole and (stretch.mixed or not ranges.anchored)):
+            if windows is not None and not stretch.is_whole:
                 span = _span(source, ranges, stretch, at, windows)
             if span is None:
                 longer.append(stretch)
                 continue
             if windows is not None and ranges.by_ends:
-                source.keep(stretch, table, windows, _within(windows.since, (LEAST, None) if stretch.is_whole else span))
+                source.keep(stretch, table, windows, _within(windows.since, span))
             done.append(table)
             keys.append(combined(table[KEY]).filter(pa.array(_within(at, span))))
         stretches = longer
     return pa.concat_tables(done), keys
 
 
-def needs_windows(ranges: Ranges, stretch: Stretch) -> bool:
-    """Whether the windows of a stretch say which of them may have changed, or where they end has to be kept."""
-    return ranges.by_ends or ranges.anchored or not stretch.is_whole
-
-
 def _span(source: Source, ranges: Ranges, stretch: Stretch, at: Ints, windows: Windows) -> Span | None:
     """Where windows may have changed; None where the stretch must be longer."""
     if ranges.tumbling:
-        found = tumbling(ranges, stretch, at, windows, source.stored)
-    elif ranges.labelled:
-        found = labelled(ranges, stretch, windows)
-    elif ranges.by_ends:
-        found = ended(ranges, stretch, windows) if stretch.first is not None else (LEAST, None)
-    else:
-        found = sliding(ranges, stretch, windows)
-    return (found[0] if found is not None else LEAST, None) if ranges.anchored else found
+        return tumbling(ranges, stretch, at, windows, source.stored)
+    if ranges.labelled:
+        return labelled(ranges, stretch, windows)
+    return ended(ranges, stretch, windows) if ranges.by_ends else sliding(ranges, stretch, windows)
 
 
 def _with_open(stretch: Stretch, rows: pa.Table, order: str, ranges: Ranges) -> pa.Table:
@@ -177,14 +169,17 @@ class _Stored:
         """The rows; all of the partition's where it cannot be told from another."""
         if self.ends is not None:
             self._from_ends(self.ends, stretch)
-        if self.reach.ranges.anchored:
-            stretch.begin = stretch.end = None
-        elif self.ends is None:
+        else:
             stretch.begin = self._place(self.starts, stretch, after=False)
             stretch.end = self._place(self.spans, stretch, after=True)
+            few = (
+                self.reach.ranges.tumbling
+                and self._moved(self.spans, stretch.key, stretch.low, stretch.ahead, after=False) is None
+            )
+            if few:  # to find the windows of all rows takes less time than to tell which of them changed
+                stretch.begin = None
         rows = self._rows(stretch)
-        stretch.mixed = is_mixed(rows, self.reach.partition)
-        if stretch.mixed and not stretch.is_whole:
+        if not stretch.is_whole and is_mixed(rows, self.reach.partition):
             stretch.begin = stretch.end = None
             rows = self._rows(stretch)
         return rows

@@ -161,7 +161,6 @@ def test_explain_names_class_and_cost() -> None:
 
 
 NOT_ENDED = "from the first window that did not end before it"
-TO_LAST = "to the last row, of all rows"
 LABELS = "from the last label whose window ends before it to the first one whose window begins behind it"
 FAR = "!windows may reach from anywhere before their labels to anywhere behind them"
 
@@ -178,9 +177,13 @@ FAR = "!windows may reach from anywhere before their labels to anywhere behind t
         ("", "SLIDING START AS s END AS e WHEN e.val > s.val", NOT_ENDED),
         ("", "SLIDING START AS s END AS e WHEN s.val < 3 AND e.val > 3", NOT_ENDED),
         ("", "SLIDING START AS s AT sp END AS e AT ep WHEN e.val * s.val > (ep - sp) * 2", NOT_ENDED),
-        ("", "SLIDING START AS s AT sp END AS e AT ep WHEN e.val * s.val > ep * 2", f"{NOT_ENDED} {TO_LAST}"),
-        ("", "SLIDING START AS s AT sp END AT ep WHEN ep = 19", f"from the last end before it {TO_LAST}"),
-        ("", "TUMBLING START AS s AT sp WHEN sp % 5 = 0", f"from the last stored start before it {TO_LAST}"),
+        (
+            "",
+            "SLIDING START AS s AT sp END AS e AT ep WHEN e.val * s.val > ep * 2",
+            "!positions count from the partition's first row",
+        ),
+        ("", "SLIDING START AS s AT sp END AT ep WHEN ep = 19", "!positions count from the partition's first row"),
+        ("", "TUMBLING START AS s AT sp WHEN sp % 5 = 0", "!positions count from the partition's first row"),
         ("", "SLIDING START AS s END UNBOUNDED", "!END UNBOUNDED: all windows have the partition's last row"),
         ("", "SLIDING START UNBOUNDED END NEXT AS s WHEN s.val < 3", "!START UNBOUNDED: the window has the partition's rows"),
         ("", "TUMBLING START AS s PREV AS p WHEN p.val < 3", "from the last stored start before it"),
@@ -194,10 +197,10 @@ FAR = "!windows may reach from anywhere before their labels to anywhere behind t
         (
             "",
             "SLIDING LABEL AS s AT lp START UNBOUNDED END AT ep WHEN ep = lp",
-            f"from the last label whose window ends before it {TO_LAST}",
+            "!START UNBOUNDED: the window has the partition's rows",
         ),
         ("", "SLIDING LABEL AS s AT lp START AT sp WHEN lp - sp = 9 END AT ep WHEN lp - ep = 5", FAR),
-        ("", "SLIDING LABEL AS s START UNBOUNDED END AS e WHEN e.val > 3", FAR),
+        ("", "SLIDING LABEL AS s START UNBOUNDED END AS e WHEN e.val > 3", "!START UNBOUNDED"),
         ("", "SLIDING LABEL AS s START AS f WHEN f.val > 3 END AS e WHEN e.day > s.day", FAR),
         (
             "",

@@ -49,12 +49,6 @@ LABELLED = {
     "START AS f WHEN f.at - s.at <= duration('P3D') ONLY END AS e WHEN s.at - e.at > duration('P1D') OR e.val = 29",
     "Before": "ORDER BY g.o TYPE SLIDING LABEL AS s AT lp START AT sp WHEN lp - sp = 10 ONLY END AT ep WHEN lp - ep = 5",
 }
-ANCHORED = {
-    "Total": "PARTITION BY g.station ORDER BY g.o TYPE SLIDING LABEL AS s AT lp WHEN s.val < 20 START UNBOUNDED END AT ep WHEN ep = lp",
-    "Odd": "PARTITION BY g.station ORDER BY g.o TYPE SLIDING START AS s AT sp WHEN sp % 2 = 1 END NEXT AS n WHEN n.val >= 25",
-    "Third": "PARTITION BY g.station ORDER BY g.o DESC TYPE TUMBLING START AS s AT sp WHEN sp % 3 = 0 END AT ep WHEN ep - sp = 1",
-    "Answer": "PARTITION BY g.station ORDER BY g.o TYPE SLIDING START AS s AT sp WHEN sp % 3 = 1 END AS e WHEN e.val > s.val",
-}
 BACK = {
     "Steps": "PARTITION BY g.station ORDER BY g.o TYPE TUMBLING START AS s PREV AS p WHEN s.o - p.o > 2",
     "Falls": "PARTITION BY g.station ORDER BY g.o DESC TYPE TUMBLING START AS s PREV AS p NEXT AS n WHEN s.val < p.val AND n.val > 3 "
@@ -145,22 +139,6 @@ def test_labels_and_looks_back_read_what_is_around_a_change(monkeypatch: pytest.
     assert sorted(read)[-2] < 250, read
 
 
-def test_windows_that_hold_the_first_rows_stay_before_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    window_reach = pytest.importorskip("belvedere.spark.window_reach")
-    again: list[int] = []
-    span_of = window_reach._span
-
-    def span(*given: Any) -> Any:
-        found = span_of(*given)
-        again.append(found[0] > window_reach.LEAST)
-        assert found[1] is None
-        return found
-
-    monkeypatch.setattr(window_reach, "_span", span)
-    followed({n: ANCHORED[n] for n in ("Total", "Third", "Answer")}, 13, 200, 2, monkeypatch)
-    assert sum(again) > len(again) // 2
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(6))
 def test_partitions_computed_by_other_rules_are_found_out_again(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +154,7 @@ def test_many_changes_find_the_windows_again_that_they_can_reach(seed: int, monk
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(6))
 def test_many_changes_find_the_windows_again_by_their_labels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    followed({**LABELLED, **ANCHORED}, seed, 600, 10, monkeypatch)
+    followed(LABELLED, seed, 600, 10, monkeypatch)
 
 
 def test_partitions_with_one_hash_are_computed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,12 +164,12 @@ def test_partitions_with_one_hash_are_computed_whole(monkeypatch: pytest.MonkeyP
 
 
 def test_the_rule_can_be_switched_off() -> None:
-    every = {**SLIDING, **TUMBLING, **BY_ENDS, **LABELLED, **ANCHORED, **BACK}
+    every = {**SLIDING, **TUMBLING, **BY_ENDS, **LABELLED, **BACK}
     script = TABLE + "".join(f"{n} := {HEAD}{t}{TAIL}" for n, t in every.items())
     catalog = compile_script(script).catalog
     reached = {s.output for s in maintain(catalog).stages if s.reach is not None}
     assert reached == {*every}
     kept = [s for s in maintain(catalog).stages if s.reach is not None and s.state is not None]
-    assert {s.output for s in kept} == {*BY_ENDS, "Answer"}
+    assert {s.output for s in kept} == {*BY_ENDS}
     assert [s.output for s in kept if s.reach is not None and s.reach.ranges.pairs] == ["Answered"]
     assert not [s for s in maintain(catalog, Options(ranges=False)).stages if s.reach is not None]

@@ -8,8 +8,7 @@ counts from the partition's first tuple (AT) or lies at its edge (UNBOUNDED). So
 begin is known. TUMBLING: the search begins anew at each window's start, and the stored windows before the change are still right. SLIDING:
 where END never moves back as the start moves on, then what is closed for one tuple is closed for all tuples before it; with any other END
 a window changes where it did not end before the change, and where all windows end is kept (`belvedere.spark.window_ends`). LABEL: the same,
-where START lies at a distance before the label, which so moves on with it. Windows that hold or count the first tuples change behind a
-change, not before it.
+where START lies at a distance before the label, which so moves on with it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from sqlglot import exp
 
 from belvedere.lang.window_by.chain import leaves_out
 from belvedere.lang.window_by.classes import Item, classify
-from belvedere.lang.window_by.closing import closing_of, frame_closing, is_before, running_end
+from belvedere.lang.window_by.closing import closing_of, frame_closing, is_before
 from belvedere.lang.window_by.functions import Type
 from belvedere.lang.window_by.resume import extents, item_of, leading_column, only_distances
 from belvedere.lang.window_by.tree import Block, Boundary, Expr, Query, Variables, WindowBy
@@ -50,7 +49,8 @@ def ranges_of(block: Block, source: Node, row: Type, partition: tuple[str, ...])
         return "ORDER BY's first key is no column of whole numbers, dates or times"
     if column.nullable and key.nulls_come_first == key.descending:
         return "rows whose order key is NULL stand where the greatest key would (write NOT NULL, or NULLS the other way)"
-    anchored = window.start.unbounded or ("position" in roles and not only_distances(block, window, row))
+    if "position" in roles and not only_distances(block, window, row):
+        return "positions count from the partition's first row, and are used for more than distances"
     found = Ranges(
         column.name,
         "previous" in roles,
@@ -58,7 +58,6 @@ def ranges_of(block: Block, source: Node, row: Type, partition: tuple[str, ...])
         window.tumbling,
         descending=key.descending,
         filtered=leaves_out(block),
-        anchored=anchored,
     )
     if window.tumbling:
         return found
@@ -76,7 +75,7 @@ def _reaches_far(window: WindowBy) -> str:
     """Why windows depend on rows at the partition's edge; nothing where they do not."""
     if window.label is not None and window.tumbling:
         return "TUMBLING windows with LABEL are chosen from those of all labels before"
-    if window.label is None and window.start.unbounded:
+    if window.start.unbounded:
         return "START UNBOUNDED: the window has the partition's rows from the first one on"
     if window.end is not None and window.end.unbounded:
         return "END UNBOUNDED: all windows have the partition's last row"
@@ -100,7 +99,7 @@ def _closing(window: WindowBy, item: Item, column: Column) -> Iterator[int]:
     """The places of END's alternatives whose nearest tuple never moves back as the start, or the label, moves on."""
     assert window.end is not None
     alternatives = _alternatives(window.end.when)
-    start = None if window.label is None or window.start.unbounded else classify(window, "start", item)
+    start = None if window.label is None else classify(window, "start", item)
     for place, when in enumerate(alternatives):
         alone = replace(window, end=replace(window.end, when=when), only=window.only and len(alternatives) == 1)
         found = classify(alone, "end", item)
@@ -108,8 +107,6 @@ def _closing(window: WindowBy, item: Item, column: Column) -> Iterator[int]:
             continue
         if window.label is None:
             closing = closing_of(found, alone, item, column.nullable)
-        elif window.start.unbounded:
-            closing = running_end(alone, item, found, column.nullable)
         else:
             closing = frame_closing(alone, item, start, found, column.nullable)
         if len(closing) == len(found.conjunctions):

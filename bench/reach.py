@@ -1,0 +1,77 @@
+"""`python -m bench.reach`: what a change of few rows costs a view with WINDOW BY, by the length of the changed partition.
+
+In: lengths of the partition, kinds of windows. Out: a table on stdout. Measured are whole epochs of the engine, the median of some, that
+update neighbouring rows in the middle of the one partition; "around" is the rule by default, which finds the windows again that the change
+can reach, "partition" is `Options(ranges=False)`, which finds all of the partition. One run holds both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+
+from belvedere import Workbench
+from belvedere.incremental import Options
+from bench.running import median
+
+TABLE = "CREATE TABLE T (k INT, n INT NOT NULL, x INT, PRIMARY KEY (k, n));\n"
+HEAD = "V := FROM T AS r WINDOW BY w PARTITION BY r.k ORDER BY r.n TYPE "
+SELECT = " SELECT s.n, LEN(w) AS size, ARRAY_SUM(w[*].x) AS total;"
+KINDS: Mapping[str, str] = {
+    "sliding, class a": "SLIDING START AS s WHEN s.x < 50 END NEXT AS e WHEN e.x >= 50",
+    "sliding, class c": "SLIDING START AS s WHEN s.x < 50 ONLY END AS e WHEN e.x > s.x",
+    "tumbling": "TUMBLING START AS s WHEN s.x < 50 END NEXT AS e WHEN e.x >= 50",
+    "tumbling, looking back": "TUMBLING START AS s PREV AS p WHEN s.x < p.x",
+    "labels": "SLIDING LABEL AS s AT lp START AT sp WHEN lp - sp = 5 END AT ep WHEN ep - lp = 5",
+}
+
+
+def rows(first: int, last: int, seed: int) -> pa.Table:
+    """Rows `first` to `last` of the partition, with values from 0 to 99."""
+    count = last - first
+    values = np.random.default_rng(seed).integers(0, 100, count, dtype=np.int32)
+    return pa.table({"k": np.zeros(count, np.int32), "n": np.arange(first, last, dtype=np.int32), "x": values})
+
+
+def epochs(kind: str, length: int, changed: int, count: int, options: Options) -> list[float]:
+    """Seconds of `count` epochs that change so many rows of a partition of this length."""
+    wb, clock, times = Workbench(TABLE + HEAD + KINDS[kind] + SELECT, options=options), datetime(2024, 3, 1, tzinfo=UTC), []
+    (table,) = wb.catalog.inputs.values()
+    middle = length // 2
+    try:
+        for number in range(count + 3):  # the first loads, two more warm up (and find out where windows end)
+            arrived = rows(middle, middle + changed, number) if number else rows(0, length, 0)
+            started = time.perf_counter()
+            wb.engine.run_epoch({table.id: arrived}, clock + timedelta(seconds=number))
+            times.append(time.perf_counter() - started)
+    finally:
+        wb.close()
+    return times[3:]
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.reach", description="measure changes of views with WINDOW BY")
+    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000], help="rows of the partition")
+    parser.add_argument("--changed", type=int, default=10, help="rows an epoch")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--kinds", nargs="+", default=[""], help="kinds whose names begin so")
+    given = parser.parse_args()
+    print("{:<24}{:>12}{:>12}{:>12}".format("windows", "rows", "around", "partition"))
+    for kind in KINDS:
+        if not any(kind.startswith(k) for k in given.kinds):
+            continue
+        for length in given.rows:
+            around, partition = (
+                median(epochs(kind, length, given.changed, given.epochs, o)) for o in (Options(), Options(ranges=False))
+            )
+            print(f"{kind:<24}{length:>12,}{around:>12.2f}{partition:>12.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
