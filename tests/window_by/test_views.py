@@ -226,10 +226,12 @@ def test_rows_that_later_windows_look_back_at_stay() -> None:
     streamed(4, 4, ["Gaps", "Falls", "Around"], where="WHERE g.val <> 5")
 
 
-@pytest.mark.parametrize("views", [["Blocks", "Lately"], pytest.param(list(OPEN), marks=pytest.mark.nightly)])
-def test_the_same_rows_leave_where_they_are_many(views: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("views", "epochs"), [(["Blocks", "Lately"], 3), pytest.param(list(OPEN), 6, marks=pytest.mark.nightly)]
+)
+def test_the_same_rows_leave_where_they_are_many(views: list[str], epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without memory all rows go through files, and Spark sorts their windows."""
-    few = streamed(2, 3, views)
+    few = streamed(2, epochs, views)
     used: list[int] = []
     many = window_forget._many
 
@@ -240,7 +242,7 @@ def test_the_same_rows_leave_where_they_are_many(views: list[str], monkeypatch: 
 
     monkeypatch.setattr(window_forget, "_many", counted)
     monkeypatch.setattr(workbench, "DRIVER_MEMORY", 0)
-    assert streamed(2, 3, views) == few
+    assert streamed(2, epochs, views) == few
     assert sum(used) > 10
 
 
