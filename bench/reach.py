@@ -8,16 +8,14 @@ can reach, "partition" is `Options(ranges=False)`, which finds all of the partit
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
-from belvedere import Workbench
 from belvedere.incremental import Options
-from bench.running import median
+from bench.running import median, timed
 
 TABLE = "CREATE TABLE T (k INT, n INT NOT NULL, x INT, PRIMARY KEY (k, n));\n"
 HEAD = "V := FROM T AS r WINDOW BY w PARTITION BY r.k ORDER BY r.n TYPE "
@@ -40,18 +38,9 @@ def rows(first: int, last: int, seed: int) -> pa.Table:
 
 def epochs(kind: str, length: int, changed: int, count: int, options: Options) -> list[float]:
     """Seconds of `count` epochs that change so many rows of a partition of this length."""
-    wb, clock, times = Workbench(TABLE + HEAD + KINDS[kind] + SELECT, options=options), datetime(2024, 3, 1, tzinfo=UTC), []
-    (table,) = wb.catalog.inputs.values()
     middle = length // 2
-    try:
-        for number in range(count + 3):  # the first loads, two more warm up (and find out where windows end)
-            arrived = rows(middle, middle + changed, number) if number else rows(0, length, 0)
-            started = time.perf_counter()
-            wb.engine.run_epoch({table.id: arrived}, clock + timedelta(seconds=number))
-            times.append(time.perf_counter() - started)
-    finally:
-        wb.close()
-    return times[3:]
+    changes = (rows(middle, middle + changed, n) for n in range(1, count + 3))  # two warm up (and find out where windows end)
+    return timed(TABLE + HEAD + KINDS[kind] + SELECT, options, chain((rows(0, length, 0),), changes))[3:]
 
 
 def main() -> None:

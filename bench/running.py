@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import duckdb
 import pyarrow as pa
@@ -29,18 +30,22 @@ def rows(first: int, last: int) -> pa.Table:
 
 def epochs(before: int, added: int, count: int, options: Options) -> list[float]:
     """Seconds of `count` epochs of `added` rows behind `before` others."""
-    wb, clock, times = Workbench(f"{TABLE}V := {QUERY};", options=options), datetime(2024, 3, 1, tzinfo=UTC), []
+    edges = [0, *(before + added * n for n in range(count + 2))]  # the first loads, the second warms up
+    return timed(f"{TABLE}V := {QUERY};", options, (rows(a, b) for a, b in pairwise(edges)))[2:]
+
+
+def timed(script: str, options: Options, arrivals: Iterable[pa.Table]) -> list[float]:
+    """Seconds of an epoch for each of the arrivals at the script's one table."""
+    wb, clock, times = Workbench(script, options=options), datetime(2024, 3, 1, tzinfo=UTC), []
     (table,) = wb.catalog.inputs.values()
     try:
-        for number in range(count + 2):  # the first loads, the second warms up
-            first = 0 if number == 0 else before + added * (number - 1)
-            arrived = rows(first, before + added * number)
+        for number, arrived in enumerate(arrivals):
             started = time.perf_counter()
             wb.engine.run_epoch({table.id: arrived}, clock + timedelta(seconds=number))
             times.append(time.perf_counter() - started)
     finally:
         wb.close()
-    return times[2:]
+    return times
 
 
 def in_duckdb(count: int) -> float:

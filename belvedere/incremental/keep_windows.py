@@ -68,11 +68,16 @@ def keep_windows(builder: Builder, plan: Node, top: WindowBlock, settling: Settl
 def _state_of_settled(builder: Builder, top: WindowBlock, part: Part) -> str:
     """The relation that keeps from which time on windows are not final yet: a row for each partition of which rows have left."""
     types = tuple(top.inputs[0].schema[n].type for n in top.partition)
+    name, _ = _state(builder, part, types, (Column(SINCE, pa.int64(), nullable=False),))
+    return name
+
+
+def _state(builder: Builder, part: Part, types: tuple[pa.DataType, ...], columns: tuple[Column, ...]) -> tuple[str, str]:
+    """A stage's relation with rows by ROW, found by PARTITION BY's values of these types."""
     by = tuple(Column(f"by{n}", t) for n, t in enumerate(types))
-    schema = Schema((Column(ROW, pa.string(), nullable=False), *by, Column(SINCE, pa.int64(), nullable=False)), (ROW,))
+    schema = Schema((Column(ROW, pa.string(), nullable=False), *by, *columns), (ROW,))
     draft = builder.state_of(part, STATE, schema, ())
-    draft.path(tuple(column(c.name) for c in by), types)
-    return draft.relation.name
+    return draft.relation.name, draft.path(tuple(column(c.name) for c in by), types)
 
 
 def with_stored_keys(builder: Builder, top: WindowBlock, part: Part) -> WindowBlock | None:
@@ -144,12 +149,10 @@ def _state_of_ends(builder: Builder, top: WindowBlock, partition: Partition, par
     """The relation that keeps where the windows end: a row for each, those that ONLY or HAVING drop too."""
     assert top.ranges is not None
     order = top.inputs[0].schema[top.ranges.column].type
-    by = tuple(Column(f"by{n}", t) for n, t in enumerate(partition.types))
-    own = (Column(ROW, pa.string(), nullable=False), *by, Column(SIZE, pa.int64(), nullable=False))
-    draft = builder.state_of(part, STATE, Schema((*own, Column(SINCE, order), Column(UNTIL, order)), (ROW,)), ())
-    path = draft.path(tuple(column(c.name) for c in by), partition.types)
-    builder.span(draft.relation.name, path, SIZE, SINCE)
-    return draft.relation.name
+    ends = (Column(SIZE, pa.int64(), nullable=False), Column(SINCE, order), Column(UNTIL, order))
+    name, path = _state(builder, part, partition.types, ends)
+    builder.span(name, path, SIZE, SINCE)
+    return name
 
 
 def _said(top: WindowBlock) -> str:

@@ -146,9 +146,8 @@ def labelled(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
     since, starts = windows.since, windows.starts
     closed = windows.complete & (np.maximum(windows.to, windows.after) < stretch.low)
     if stretch.begin is not None:
-        unsure = starts <= since.min(
-            initial=GREATEST
-        )  # tuples that were not read may begin these windows, or stand before them
+        # tuples that were not read may begin these windows, or stand before them
+        unsure = starts <= since.min(initial=GREATEST)
         closed &= since > since[unsure].max(initial=LEAST)
     begin = int(since[closed].max(initial=LEAST))
     behind = since[since > stretch.high]
@@ -204,9 +203,9 @@ def tumbling(
         return None if begin is None else (begin, None)
     sure = windows.since[~windows.complete].min(initial=GREATEST)
     seen = np.maximum(windows.since, np.maximum(windows.to, windows.after)).max(initial=LEAST)
-    after = (
-        windows.since[windows.since > stretch.high].min(initial=GREATEST) if ranges.before else stretch.high
-    )  # PREV is no changed tuple
+    after = stretch.high
+    if ranges.before:  # the tuple before the start is no changed one
+        after = int(windows.since[windows.since > stretch.high].min(initial=GREATEST))
     behind = np.flatnonzero((windows.since > after) & (windows.since < min(sure, seen)))
     kept = behind[_stored(windows, behind, stays)]
     if len(kept):
@@ -220,15 +219,13 @@ def _resumed(ranges: Ranges, stretch: Stretch, at: Ints, windows: Windows, stays
 
     That is where the stretch begins; with PREV, which cannot be known there, a later window that is found and stored.
     """
-    back = 2 if ranges.ahead else 1  # the tuple after a start may be a changed one
     if stretch.begin is None:
         return LEAST
-    if not ranges.before:
-        found = np.array([stretch.begin])
-    else:
-        before = windows.since[windows.since < stretch.low]
-        found = before[: max(0, len(before) - back + 1)]
-        places = np.flatnonzero(np.isin(windows.since, found) & (windows.since > at.min(initial=GREATEST)))
+    found = np.array([stretch.begin])
+    if ranges.before:
+        places = np.flatnonzero((windows.since < stretch.low) & (windows.since > at.min(initial=GREATEST)))
+        if ranges.ahead:  # the tuple after the last start may be a changed one
+            places = places[:-1]
         found = windows.since[places[_stored(windows, places, stays)]]
     for place in found[::-1]:
         if np.count_nonzero(at == place) == 1:  # rows that tie with the start might stand before it

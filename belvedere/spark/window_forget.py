@@ -107,16 +107,17 @@ def _many(prepared: PreparedStage, context: Context, settling: Settling, rows: R
         "ORDER BY p.part, w.at DESC, w.`first` DESC, w.`last` DESC, w.`after` DESC",
         SPANS,
     )
-    found = exchange.keep(stream(KEPT, _kept(spans, resume, is_pinned(settling), bound)))
-    exchange.put(prepared.view(slot, "kept"), found)
     kept = quote(exchange.view_name(prepared.view(slot, "kept")))
+    exchange.put(prepared.view(slot, "kept"), exchange.keep(stream(KEPT, _kept(spans, resume, is_pinned(settling), bound))))
     if resume.before and not resume.labelled:  # the last tuple before stays too
         times = tuple_times(spark, operator.block, operator.frames(spark))
         tuples = _put_times(prepared, context, settling, rows, "tuples", times, (FROM,))
-        kept = (
-            f"(SELECT k.part, k.since, coalesce(max(t.`first`), k.kept) AS kept FROM {kept} AS k "
-            f"LEFT JOIN {tuples} AS t ON k.part = t.part AND t.`first` < k.since GROUP BY k.part, k.since, k.kept)"
+        longer = exchange.compute(
+            f"SELECT k.part, k.since, coalesce(max(t.`first`), k.kept) AS kept FROM {kept} AS k "
+            f"LEFT JOIN {tuples} AS t ON k.part = t.part AND t.`first` < k.since GROUP BY k.part, k.since, k.kept",
+            KEPT,
         )
+        exchange.put(prepared.view(slot, "kept"), longer)
     if prepared.state is not None:
         _settle(prepared, context, settling, kept)
     text = f"SELECT r.{quote(KEY)} FROM {own} AS r JOIN {kept} AS k ON r.part = k.part WHERE r.at < k.kept"
@@ -213,10 +214,8 @@ def first_kept(
     starts move on with the labels, so the rows from the start of the last final one on stay, with PREV the tuple before it too.
     """
     edge = below if resume.ahead and below is not None else bound
-    since, limit = (
-        max(settled, edge),
-        edge if resume.endless else bound,
-    )  # whether a tuple starts the next window may depend on the one after it
+    since = max(settled, edge)
+    limit = edge if resume.endless else bound  # whether a tuple starts the next window may depend on the one after it
     following, label, rows = LAST, LAST, LAST
     for span in spans:
         at, first, last, after = span

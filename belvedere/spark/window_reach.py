@@ -170,14 +170,8 @@ class _Stored:
         if self.ends is not None:
             self._from_ends(self.ends, stretch)
         else:
-            stretch.begin = self._place(self.starts, stretch, after=False)
+            stretch.begin = self._begin(stretch)
             stretch.end = self._place(self.spans, stretch, after=True)
-            few = (
-                self.reach.ranges.tumbling
-                and self._moved(self.spans, stretch.key, stretch.low, stretch.ahead, after=False) is None
-            )
-            if few:  # to find the windows of all rows takes less time than to tell which of them changed
-                stretch.begin = None
         rows = self._rows(stretch)
         if not stretch.is_whole and is_mixed(rows, self.reach.partition):
             stretch.begin = stretch.end = None
@@ -202,6 +196,12 @@ class _Stored:
     def rows_of(self, keys: pa.Array) -> pa.Table:
         """The rows with these keys."""
         return self.context.look_up(self.slot.relation, KEY, keys).table
+
+    def _begin(self, stretch: Stretch) -> int | None:
+        """Where the stretch begins. TUMBLING: to find the windows of few rows takes less time than to tell which of them changed."""
+        if self.reach.ranges.tumbling and self._moved(self.spans, stretch.key, stretch.low, stretch.ahead, after=False) is None:
+            return None
+        return self._place(self.starts, stretch, after=False)
 
     def _place(self, spans: Spans, stretch: Stretch, after: bool) -> int | None:
         number, count = (stretch.high, stretch.ahead) if after else (stretch.low, stretch.back)

@@ -23,6 +23,7 @@ from sqlglot import exp
 
 from belvedere.lang.window_by.expressions import Scope
 from belvedere.lang.window_by.functions import Type
+from belvedere.lang.window_by.names import renamed
 from belvedere.lang.window_by.tree import Expr, QueryExpression, WindowBy
 from belvedere.lang.window_by.types import Typing
 
@@ -306,23 +307,9 @@ def _joined(a: Conjunction, b: Conjunction) -> Conjunction:
 
 def _by_role(node: Expr, sides: Mapping[str, tuple[str, str]]) -> Expr:
     """Variables as `$item`, `$position`, `$previous`, `$next`."""
-
-    def change(found: Any) -> Any:
-        if isinstance(found, exp.Column) and found.name in sides:
-            return exp.Column(this=exp.to_identifier(f"${sides[found.name][1]}"))
-        return found
-
-    result: Expr = node.transform(change)
-    return result
+    return renamed(node, {name: f"${role}" for name, (_, role) in sides.items()})
 
 
 def _over_item(node: Expr, sides: Mapping[str, tuple[str, str]]) -> Expr:
     """Variables of one role as `$item`."""
-
-    def change(found: Any) -> Any:
-        if isinstance(found, exp.Column) and found.name in sides:
-            return exp.Column(this=exp.to_identifier(ITEM))
-        return found
-
-    result: Expr = node.transform(change)
-    return result
+    return renamed(node, dict.fromkeys(sides, ITEM))

@@ -6,6 +6,7 @@ variable, as SQL++ rewrites it; arguments of aggregates are left alone, for they
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,19 +22,26 @@ def name_group_keys(block: Block) -> Block:
         return block
     keys = [(k.value, k.name.text) for k in block.group.keys]
 
-    def rewrite(expr: Expr | None) -> Any:
-        return None if expr is None else _replaced(expr, keys)
+    def rewrite(expr: Expr) -> Expr:
+        return _replaced(expr, keys)
 
     window = block.window
     if window is not None:
         order = tuple(replace(k, expr=rewrite(k.expr)) for k in window.order)
         window = replace(window, partition=tuple(rewrite(p) for p in window.partition), order=order)
-        select = block.select
-    else:
-        items = tuple(replace(s, expr=rewrite(s.expr)) for s in block.select.items)
-        select = replace(block.select, value=rewrite(block.select.value), items=items)
-    lets = tuple(replace(let, value=rewrite(let.value)) for let in block.group_lets)
-    return replace(block, group_lets=lets, having=rewrite(block.having), window=window, select=select)
+    return replace(behind_group(block, rewrite), window=window)
+
+
+def behind_group(block: Block, change: Callable[[Expr], Expr]) -> Block:
+    """The block with its LETs and HAVING behind GROUP BY changed, and its SELECT where no WINDOW BY comes before that."""
+    lets = tuple(replace(let, value=change(let.value)) for let in block.group_lets)
+    having = None if block.having is None else change(block.having)
+    select = block.select
+    if block.window is None:
+        value = None if select.value is None else change(select.value)
+        items = tuple(replace(s, expr=None if s.expr is None else change(s.expr)) for s in select.items)
+        select = replace(select, value=value, items=items)
+    return replace(block, group_lets=lets, having=having, select=select)
 
 
 def _replaced(expr: Expr, keys: list[tuple[Expr, str]]) -> Expr:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.lang.window_by.functions import AGGREGATES, canonical, is_number
-from belvedere.lang.window_by.joins import ITEM, variables_of, within
-from belvedere.lang.window_by.names import block_expressions, free_names
-from belvedere.lang.window_by.relational import Unsaid, Value, in_words, is_exact, known, never_fails, said
+from belvedere.lang.window_by.group import behind_group
+from belvedere.lang.window_by.joins import ITEM, table_in, variables_of, within
+from belvedere.lang.window_by.names import block_expressions, free_names, renamed
+from belvedere.lang.window_by.relational import Unsaid, Value, condition, in_words, is_exact, known, never_fails, said
 from belvedere.lang.window_by.tree import Block, Expr, Let, Name, Query, QueryExpression, Select, Selected, Source
 from belvedere.plan.nodes import Aggregate, Filter, Item, Node
 
@@ -67,7 +67,7 @@ def groups_of(query: Query, tables: Mapping[str, Node]) -> Node | str:
         return "GROUP AS keeps the rows of a group" if block is not None else ""
     names = [k.name.text.casefold() for k in block.group.keys]
     source = block.sources[0] if len(block.sources) == 1 else None
-    table = _table(source, tables) if source is not None else None
+    table = table_in(source, tables) if source is not None else None
     if source is None or table is None or table.schema.key is None:
         return "GROUP BY over something else than one table"
     if any(e.find(QueryExpression) for e in block_expressions(block)) and block.window is None:
@@ -82,12 +82,6 @@ def groups_of(query: Query, tables: Mapping[str, Node]) -> Node | str:
         return f"GROUP BY before WINDOW BY: {reason}"
 
 
-def _table(source: Source, tables: Mapping[str, Node]) -> Node | None:
-    if not isinstance(source.expr, exp.Column):
-        return None
-    return next((node for name, node in tables.items() if name.casefold() == source.expr.name.casefold()), None)
-
-
 def _reads_tables(query: Query, tables: Mapping[str, Node]) -> bool:
     return bool({n.casefold() for n in free_names(query)} & {n.casefold() for n in tables})
 
@@ -100,10 +94,7 @@ def _aggregate(block: Block, source: Source, table: Node) -> Aggregate:
         variables[let.name.text] = known(let.value, variables)
     rows = table
     if block.where is not None:
-        condition = never_fails(said(block.where, variables), block.where)
-        if not pa.types.is_boolean(condition.type):
-            raise Unsaid(f"{in_words(block.where)} is not a condition")
-        rows = Filter(table, condition.expr)
+        rows = Filter(table, never_fails(condition(block.where, variables), block.where).expr)
     keys = []
     for key in block.group.keys:
         found = never_fails(said(key.value, variables), key.value)
@@ -162,7 +153,7 @@ def _over(block: Block) -> Block:
     row = Source(Name(ITEM), QueryExpression(query=Query((inner,))))
 
     def moved(expr: Expr) -> Expr:
-        return reduce(_renamed, names, expr) if one else within(expr, names)
+        return renamed(expr, dict.fromkeys(names, ITEM)) if one else within(expr, names)
 
     window = replace(
         block.window,
@@ -175,24 +166,11 @@ def _over(block: Block) -> Block:
 def _moved(block: Block, calls: _Calls) -> tuple[Block, Select]:
     """The block over groups without SELECT, its variables LETs; and its SELECT, where no WINDOW BY comes before that."""
     assert block.group is not None
-    lets = [Let(k.name, _field(k.name.text)) for k in block.group.keys]
-    lets += [replace(let, value=calls.moved(let.value)) for let in block.group_lets]
-    having = None if block.having is None else calls.moved(block.having)
-    select = block.select
-    if block.window is None:
-        value = None if select.value is None else calls.moved(select.value)
-        items = tuple(replace(s, expr=None if s.expr is None else calls.moved(s.expr)) for s in select.items)
-        select = replace(select, value=value, items=items)
+    changed = behind_group(block, calls.moved)
+    lets = (*(Let(k.name, _field(k.name.text)) for k in block.group.keys), *changed.group_lets)
     source = Source(Name(GROUP), exp.Column(this=exp.to_identifier(ALL_GROUPS)))
-    return Block(Select(), (source,), tuple(lets), having), select
+    return Block(Select(), (source,), lets, changed.having), changed.select
 
 
 def _field(name: str) -> Expr:
     return exp.Dot(this=exp.Column(this=exp.to_identifier(GROUP)), expression=exp.to_identifier(name))
-
-
-def _renamed(expr: Expr, name: str) -> Expr:
-    changed: Expr = expr.transform(
-        lambda n: exp.Column(this=exp.to_identifier(ITEM)) if isinstance(n, exp.Column) and n.name == name else n
-    )
-    return changed

@@ -8,7 +8,7 @@ but those of LEFT JOIN: there the join says all of the condition. What has no ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.lang.window_by.names import before_window, free_names
-from belvedere.lang.window_by.relational import Record, Said, Unsaid, Value, is_exact, never_fails, said
+from belvedere.lang.window_by.relational import Record, Said, Unsaid, Value, condition, is_exact, never_fails
 from belvedere.lang.window_by.tree import (
     Block,
     Expr,
@@ -74,23 +74,18 @@ def _left(found: Node, side: Node, source: Source, block: Block) -> Join | None:
     """The same with rows that have no match: here the plan must say all of the condition."""
     known = [s for s in block.sources[: block.sources.index(source) + 1] if s is source or s.kind is not SourceKind.LEFT]
     variables: dict[str, Value] = {}
+    columns = (*found.schema.visible, *side.schema.visible)
     for name in (s.variable.text for s in known):
-        columns = [c for c in (*found.schema, *side.schema) if not c.hidden and c.name.startswith(f"{name}{SEPARATOR}")]
-        variables[name] = Record({c.name[len(name) + 1 :]: Said(column(c.name), c.type) for c in columns})
+        variables[name] = _record(columns, f"{name}{SEPARATOR}")
     parts = conjuncts(source.condition)
     if not any(_equal(c, found.schema, side.schema) is not None for c in parts):
         return None
     try:
-        return Join(found, side, JoinKind.LEFT, conjunction([_condition(c, variables) for c in parts]))
+        return Join(
+            found, side, JoinKind.LEFT, conjunction([never_fails(condition(c, variables), c).expr.unnest() for c in parts])
+        )
     except Unsaid:
         return None
-
-
-def _condition(condition: Expr, variables: dict[str, Value]) -> Expr:
-    found = never_fails(said(condition, variables), condition)
-    if not pa.types.is_boolean(found.type):
-        raise Unsaid("no condition")
-    return found.expr.unnest()
 
 
 def over_join(query: Query) -> Query:
@@ -128,13 +123,14 @@ def _variable(source: Source) -> Expr:
 def variables_of(variable: str, schema: Schema) -> Record:
     """What the variable of FROM is: the row of a table, or `@row` of a join, by the columns of the relation."""
     if variable != ITEM:
-        return _record(schema, "")
-    return Record({c.name: _record(schema, f"{c.name}{SEPARATOR}") for c in schema.visible})
+        return _record(schema.visible, "")
+    hidden = [c for c in schema if c.hidden]
+    return Record({c.name: _record(hidden, f"{c.name}{SEPARATOR}") for c in schema.visible})
 
 
-def _record(schema: Schema, prefix: str) -> Record:
-    columns = (c for c in schema if c.hidden == bool(prefix) and c.name.startswith(prefix))
-    return Record({c.name[len(prefix) :]: Said(column(c.name), c.type) for c in columns})
+def _record(columns: Iterable[Column], prefix: str) -> Record:
+    """An object of those of the columns whose names begin so."""
+    return Record({c.name[len(prefix) :]: Said(column(c.name), c.type) for c in columns if c.name.startswith(prefix)})
 
 
 def _sides(block: Block, tables: Mapping[str, Node]) -> list[Node] | None:
@@ -145,7 +141,7 @@ def _sides(block: Block, tables: Mapping[str, Node]) -> list[Node] | None:
         return None
     sides: list[Node] = []
     for place, source in enumerate(block.sources):
-        node = _table(source, tables)
+        node = table_in(source, tables)
         kinds = (SourceKind.CROSS, SourceKind.INNER, SourceKind.LEFT)
         known = isinstance(source.expr, exp.Column) and source.expr.name in names[:place]
         if node is None or node.schema.key is None or source.kind not in kinds or source.position is not None or known:
@@ -160,7 +156,8 @@ def _sides(block: Block, tables: Mapping[str, Node]) -> list[Node] | None:
     return sides
 
 
-def _table(source: Source, tables: Mapping[str, Node]) -> Node | None:
+def table_in(source: Source, tables: Mapping[str, Node]) -> Node | None:
+    """The table that a term of FROM names; None where it is something else."""
     if not isinstance(source.expr, exp.Column):
         return None
     return next((node for name, node in tables.items() if name.casefold() == source.expr.name.casefold()), None)
@@ -198,7 +195,7 @@ def _flat(path: Expr, schema: Schema) -> Column | None:
 
 def _objects(block: Block, tables: Mapping[str, Node]) -> Iterator[Item]:
     for source in block.sources:
-        node, name = _table(source, tables), source.variable.text
+        node, name = table_in(source, tables), source.variable.text
         assert node is not None
         visible = node.schema.visible
         fields = [

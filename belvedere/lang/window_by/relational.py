@@ -207,7 +207,8 @@ def compared(kind: type[Any], left: Said, right: Said, text: str) -> Said:
     return _operator(kind, left, right, pa.bool_())
 
 
-def _condition(node: Expr, variables: Variables) -> Said:
+def condition(node: Expr, variables: Variables) -> Said:
+    """The same, of an expression that is TRUE, FALSE or NULL. Raises Unsaid."""
     found = said(node, variables)
     if not pa.types.is_boolean(found.type):
         raise Unsaid(f"{in_words(node)} is not a condition")
@@ -215,12 +216,12 @@ def _condition(node: Expr, variables: Variables) -> Said:
 
 
 def _junction(node: Expr, variables: Variables) -> Said:
-    left, right = _condition(node.this, variables), _condition(node.expression, variables)
+    left, right = condition(node.this, variables), condition(node.expression, variables)
     return _operator(type(node), left, right, pa.bool_())
 
 
 def _not(node: Expr, variables: Variables) -> Said:
-    inner = _condition(node.this, variables)
+    inner = condition(node.this, variables)
     return Said(exp.paren(exp.Not(this=exp.paren(inner.expr.copy(), copy=False)), copy=False), pa.bool_())
 
 
@@ -266,7 +267,7 @@ def _case(node: Expr, variables: Variables) -> Said:
         raise Unsaid("it may be MISSING")
     for branch in node.args["ifs"]:
         test = branch.this if node.this is None else exp.EQ(this=node.this.copy(), expression=branch.this.copy())
-        branches.append((_condition(test, variables), said(branch.args["true"], variables)))
+        branches.append((condition(test, variables), said(branch.args["true"], variables)))
     default = node.args.get("default")
     other = None if default is None or isinstance(default, exp.Null) else said(default, variables)
     values, type_ = _alike([v for _, v in branches] + ([] if other is None else [other]), in_words(node))

@@ -17,7 +17,7 @@ from belvedere.lang.window_by.chain import names_before, table_of, values_before
 from belvedere.lang.window_by.classes import ITEM, Item, classify, item_expression
 from belvedere.lang.window_by.expressions import Scope
 from belvedere.lang.window_by.functions import Type
-from belvedere.lang.window_by.names import after_window, variables_in
+from belvedere.lang.window_by.names import after_window, renamed, variables_in
 from belvedere.lang.window_by.relational import Said, known
 from belvedere.lang.window_by.tree import Block, Boundary, Expr, Name, Query, Select, Selected, WindowBy
 from belvedere.lang.window_by.types import Typing
@@ -34,10 +34,11 @@ def resume_of(block: Block, source: Node, row: Type, ranges: Ranges | None) -> R
     window = block.window
     if window is None or (window.end is not None and window.end.unbounded) or window.start.unbounded:
         return None
-    labelled, before = window.label is not None, "previous" in (roles := {role for _, role in window.variables.values()})
-    if (labelled and (ranges is None or not ranges.labelled)) or (
-        "position" in roles and not only_distances(block, window, row)
-    ):
+    labelled, roles = window.label is not None, {role for _, role in window.variables.values()}
+    before = "previous" in roles
+    if labelled and (ranges is None or not ranges.labelled):
+        return None
+    if "position" in roles and not only_distances(block, window, row):
         return None
     if before and window.tumbling and window.end is not None:
         return None  # what comes before the first row that stays might look like a start
@@ -118,18 +119,10 @@ def extents(query: Query) -> Query:
         (AFTER, last[1]),
     )
     key = item_expression(window.order[0].expr, names_before(block))
-    items = tuple(Selected(_at(key, v.text), name) for name, v in places if v is not None)
+    items = tuple(Selected(renamed(key, {ITEM: v.text}), name) for name, v in places if v is not None)
     reach = replace(window, label=label, start=start, end=end, only=False)
     whole = replace(block, window=reach, window_lets=(), window_having=None, select=Select(items=items))
     return Query((whole,))
-
-
-def _at(key: Expr, variable: str) -> Expr:
-    """The key of the item that a variable is, from that of `$item`."""
-    found: Expr = key.transform(
-        lambda n: exp.Column(this=exp.to_identifier(variable)) if isinstance(n, exp.Column) and n.name == ITEM else n
-    )
-    return found
 
 
 def _named(boundary: Boundary, roles: tuple[str, ...]) -> Boundary:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from belvedere.lang.window_by.functions import AGGREGATES, canonical, is_number, unify_numbers
+from belvedere.lang.window_by.group import behind_group
 from belvedere.lang.window_by.tree import Block, Expr
 from belvedere.spark.window_by.layout import columns_of, layout_of
 from belvedere.spark.window_by.plan import unsortable
@@ -39,7 +40,7 @@ def grouped(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> t
     frame, keys = pin(bindings.frame, values)
     bindings = replace(bindings, frame=frame)
     rewriter = _Aggregates(tuples, bindings, names)
-    block = rewriter.rewrite(block)
+    block = behind_group(block, rewriter.expression)
     bindings = rewriter.bindings
     columns = list(dict.fromkeys(c for k in keys for c in columns_of(layout_of(k))))
     aggregates = list(rewriter.columns)
@@ -62,16 +63,6 @@ class _Aggregates:
         self.tuples, self.bindings, self.names = tuples, bindings, names
         self.columns: list[Any] = []
         self.variables: dict[str, Value] = {}
-
-    def rewrite(self, block: Block) -> Block:
-        lets = tuple(replace(let, value=self.expression(let.value)) for let in block.group_lets)
-        having = None if block.having is None else self.expression(block.having)
-        select = block.select
-        if block.window is None:
-            value = None if select.value is None else self.expression(select.value)
-            items = tuple(replace(s, expr=None if s.expr is None else self.expression(s.expr)) for s in select.items)
-            select = replace(select, value=value, items=items)
-        return replace(block, group_lets=lets, having=having, select=select)
 
     def expression(self, expr: Expr) -> Expr:
         def change(node: Any) -> Any:

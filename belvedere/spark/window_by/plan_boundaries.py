@@ -21,12 +21,13 @@ from belvedere.lang.window_by.classes import (
     neighbours_compared,
 )
 from belvedere.lang.window_by.functions import DURATION, is_number, unify
+from belvedere.lang.window_by.names import renamed
 from belvedere.lang.window_by.tree import Boundary, Expr
 from belvedere.spark.window_by import specs
 from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.native import boolean, scalar, translate
 from belvedere.spark.window_by.plan_pairs import PairPlanner
-from belvedere.spark.window_by.plan_values import plain_constant, renamed
+from belvedere.spark.window_by.plan_values import plain_constant
 from belvedere.spark.window_by.sql_values import (
     Object,
     Scalar,
@@ -94,7 +95,7 @@ class BoundaryPlanner(PairPlanner):
         """A condition on one tuple as a boolean column."""
         role = next(iter(atom.roles), "item")
         expr = atom.expr if positive else exp.Not(this=atom.expr.copy())
-        value = boolean(renamed(expr, f"${role}", ITEM), {**self.environment(), ITEM: self.item})
+        value = boolean(renamed(expr, {f"${role}": ITEM}), {**self.environment(), ITEM: self.item})
         missing = {f"${r}": MISSING for r in ("item", "previous", "next")}
         nowhere = compile_expression(expr)({**self.constants, **missing}) is True
         return specs.LocalSpec(self.column(value), role, edge=nowhere, missing=nowhere)

@@ -13,13 +13,14 @@ from sqlglot import exp
 
 from belvedere.lang.window_by.classes import ITEM, OPERATORS
 from belvedere.lang.window_by.functions import DURATION
+from belvedere.lang.window_by.names import renamed
 from belvedere.lang.window_by.tree import Expr, QueryExpression
 from belvedere.lang.window_by.type_rules import arithmetic_type
 from belvedere.spark.window_by import specs
 from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.native import translate
 from belvedere.spark.window_by.plan_columns import PlanColumns
-from belvedere.spark.window_by.plan_values import plain_constant, renamed
+from belvedere.spark.window_by.plan_values import plain_constant
 from belvedere.spark.window_by.sql_values import Scalar, Untranslatable, converted, merge, micros
 from belvedere.spark.window_by.values import MISSING
 
@@ -77,7 +78,7 @@ class PairPlanner(PlanColumns):
     def read(self, node: Expr, side: str, role: str) -> Typed:
         """What reads one tuple alone: a column of the rows."""
         variable = next(c.name for c in node.find_all(exp.Column) if c.name in self.window.variables)
-        value = merge(translate(renamed(node, variable, ITEM), {**self.environment(), ITEM: self.item}))
+        value = merge(translate(renamed(node, {variable: ITEM}), {**self.environment(), ITEM: self.item}))
         if not known(value.type):
             raise Untranslatable(f"{value.type} between tuples")
         text = value
