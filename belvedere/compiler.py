@@ -114,7 +114,7 @@ def refused_streams(catalog: Catalog) -> tuple[Diagnostic, ...]:
     """What only the pipeline of a script with SELECT STREAM can tell: that a view cannot be streamed (B5014)."""
     if not any(isinstance(node, InOrder) for view in catalog.views.values() for node in view.plan.walk()):
         return ()
-    from belvedere.incremental import maintain  # loaded by the few scripts that stream
+    from belvedere.rules import maintain  # loaded by the few scripts that stream
 
     try:
         maintain(catalog)

@@ -15,12 +15,11 @@ import pyarrow as pa
 from belvedere.catalog import Catalog, Input
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError, fail
-from belvedere.incremental import Options, maintain
-from belvedere.incremental.intake import Intake
 from belvedere.instants import microseconds
 from belvedere.intake.read import find_input, given_columns
 from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.rows import arrow_rows, as_instant
+from belvedere.rules import Options, maintain
 from belvedere.schema import ROWTIME, WEIGHT
 from belvedere.spark.batch import InputLog, run_batch
 from belvedere.spark.engine import Engine, EpochReport
@@ -28,6 +27,7 @@ from belvedere.spark.exchange import DRIVER_MEMORY
 from belvedere.spark.session import SparkSession, local_session
 from belvedere.store import open_store
 from belvedere.store.history import AsOf, not_whole, rows_as_of
+from belvedere.time.intake import Intake
 
 
 class Workbench:

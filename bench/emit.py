@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pyarrow as pa
 
-from belvedere.incremental import Options
 from belvedere.instants import microseconds
+from belvedere.rules import Options
 from belvedere.schema import TIMESTAMP
 from belvedere.workbench import Workbench
 

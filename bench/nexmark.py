@@ -108,8 +108,8 @@ class Bench:
 
     def spark_batch(self) -> float:
         """Seconds for Spark to compute the view anew from Parquet files."""
+        from belvedere.engine.render import CLOCK_COLUMN, render
         from belvedere.spark.batch import full_plan
-        from belvedere.spark.render import CLOCK_COLUMN, render
 
         names = {id_: f"bench_{name.lower()}" for name, id_ in self.inputs.items()}
         for name, id_ in self.inputs.items():

@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from belvedere.incremental import Options
+from belvedere.rules import Options
 from bench.running import median, timed
 
 TABLE = "CREATE TABLE T (k INT, n INT NOT NULL, x INT, PRIMARY KEY (k, n));\n"

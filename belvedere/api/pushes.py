@@ -19,11 +19,11 @@ from starlette.routing import Route
 from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED
 from belvedere.catalog import Catalog, Input
 from belvedere.errors import BelvedereError
-from belvedere.incremental.entries import Act, ProducerAct
 from belvedere.intake.desk import Answer, problem
 from belvedere.intake.desk import Request as Push
 from belvedere.intake.read import Pushed, find_input, read_act, read_rows
 from belvedere.intake.wire import DeskClient
+from belvedere.time.entries import Act, ProducerAct
 
 JSON_TYPES = ("application/json",)
 LINES_TYPES = (

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from belvedere.catalog import Catalog, Input
-from belvedere.incremental.event_time import Clocks, Counts, time_text
-from belvedere.incremental.producers import StreamClock, holding_back
 from belvedere.store.protocol import EpochRow
+from belvedere.time.event_time import Clocks, Counts, time_text
+from belvedere.time.producers import StreamClock, holding_back
 
 
 def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool, now: datetime | None = None) -> dict[str, Any]:

@@ -14,10 +14,10 @@ import typer
 from belvedere.catalog import Catalog
 from belvedere.commands.output import has_errors, print_json, read_script, show
 from belvedere.errors import BelvedereError, fail
-from belvedere.incremental import maintain
-from belvedere.incremental.explain import ViewExplanation, explain
-from belvedere.incremental.explain_text import explanation_text
 from belvedere.lang.names import did_you_mean
+from belvedere.rules import maintain
+from belvedere.rules.explain import ViewExplanation, explain
+from belvedere.rules.explain_text import explanation_text
 
 Sizes = Mapping[str, tuple[int, int]]
 

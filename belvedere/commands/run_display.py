@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import IO, Any, Protocol
 
-from belvedere.incremental.event_time import time_text
-from belvedere.incremental.standing import Standing
 from belvedere.spark.run_loop import Progress
+from belvedere.time.event_time import time_text
+from belvedere.time.standing import Standing
 
 SHOWN_VIEWS = 20
 

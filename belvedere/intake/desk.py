@@ -18,14 +18,14 @@ from typing import Any
 
 from belvedere.catalog import Catalog, Input, LatePolicy
 from belvedere.errors import BelvedereError, Diagnostic, fail
-from belvedere.incremental.entries import Entry, ProducerAct, TakenRows
-from belvedere.incremental.event_time import Clocks, time_text
-from belvedere.incremental.intake import Intake, Waiting, refused
 from belvedere.instants import microseconds
 from belvedere.intake.journal import Journal, Position
 from belvedere.intake.read import Pushed, changed_column
 from belvedere.intake.records import Record, decode_record, encode_record
 from belvedere.store.protocol import EpochRow
+from belvedere.time.entries import Entry, ProducerAct, TakenRows
+from belvedere.time.event_time import Clocks, time_text
+from belvedere.time.intake import Intake, Waiting, refused
 
 LOG = logging.getLogger("belvedere.intake")
 OFFSET = "~intake"

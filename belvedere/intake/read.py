@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from belvedere.catalog import Catalog, Input
 from belvedere.errors import BelvedereError, fail
-from belvedere.incremental.entries import Act, Malformed, ProducerAct
 from belvedere.instants import microseconds
 from belvedere.lang.names import did_you_mean
 from belvedere.rows import arrow_of, as_instant, converted_row, names_of
 from belvedere.schema import INGEST_TIME, UID, WEIGHT, Column
+from belvedere.time.entries import Act, Malformed, ProducerAct
 
 DELETE = "_delete"
 IMPORTED = "~imported"

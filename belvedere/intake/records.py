@@ -1,6 +1,6 @@
 """Entries of an intake as bytes, and back.
 
-In: entries (`belvedere.incremental.entries`) with the key and answer of the request that made them. Out: records for the journal: a
+In: entries (`belvedere.time.entries`) with the key and answer of the request that made them. Out: records for the journal: a
 JSON header and the rows as Arrow streams, so that a value comes back exactly as it was taken.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.incremental.entries import Act, Entry, Malformed, ProducerAct, TakenRows
+from belvedere.time.entries import Act, Entry, Malformed, ProducerAct, TakenRows
 
 LENGTH = struct.Struct("<I")
 

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from belvedere.incremental.entries import Act, Malformed, ProducerAct
 from belvedere.intake.desk import Answer, Desk, Request, problem
 from belvedere.intake.read import Pushed
 from belvedere.intake.records import decode_rows, encode_rows, pack, unpack
+from belvedere.time.entries import Act, Malformed, ProducerAct
 
 FRAME = struct.Struct("<IQ")
 TOGETHER = 512

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.incremental.entries import ProducerAct
-from belvedere.spark.held import Rows
+from belvedere.engine.rows import Rows
 from belvedere.spark.records import RejectedRow, SourceFile
+from belvedere.time.entries import ProducerAct
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog, Input
-from belvedere.incremental.rewrite import inline
+from belvedere.engine.render import CLOCK_COLUMN, quote, render
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.time_nodes import SEQUENCE
+from belvedere.rules.rewrite import inline
 from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT
 from belvedere.spark.emit_batch import History, LoggedEpoch, has_history
 from belvedere.spark.engine import EpochReport
 from belvedere.spark.exchange import Exchange, Rows
-from belvedere.spark.render import CLOCK_COLUMN, quote, render
 from belvedere.spark.windows import split_windows
 
 _RUNS = itertools.count()

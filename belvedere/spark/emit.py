@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.incremental.emission import COMPLETE, DUE, EMITTED, GROUPS, WAIT, Emission, Group, due_groups
 from belvedere.instants import microseconds
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.time_nodes import PTIME, SEQUENCE, UNDO, VERSION
+from belvedere.rules.emit.emission import COMPLETE, DUE, EMITTED, GROUPS, WAIT, Emission, Group, due_groups
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT
 from belvedere.spark.emit_parts import EmitPart, emit_parts
 from belvedere.spark.emit_rows import AT, GROUP, before_epoch, emission_order, net_change, timed

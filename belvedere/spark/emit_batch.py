@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.catalog import Catalog
-from belvedere.incremental.emission import plan_emission
-from belvedere.incremental.emission_fold import EmitFold, OrderFold
-from belvedere.incremental.event_time import Clocks, bounds_by_input
 from belvedere.instants import microseconds
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.time_nodes import Emit, InOrder
+from belvedere.rules.emit.emission import plan_emission
+from belvedere.rules.emit.fold import EmitFold, OrderFold
+from belvedere.time.event_time import Clocks, bounds_by_input
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.incremental.emission import WAITING_COLUMNS
-from belvedere.incremental.pipeline import WAITING
+from belvedere.engine.render import quote
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.time_nodes import SEQUENCE, InOrder
+from belvedere.rules.emit.emission import WAITING_COLUMNS
+from belvedere.rules.pipeline import WAITING
 from belvedere.schema import KEY, TIMESTAMP, UID, WEIGHT
 from belvedere.spark.exchange import Rows, combined, conform
 from belvedere.spark.ordered import changes_by_key, in_order, stream
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.render import quote
 from belvedere.spark.stages import Context, stored_schema, weighted_stream
 
 AT, ARRIVED = (c.name for c in WAITING_COLUMNS)

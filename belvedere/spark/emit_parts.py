@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from belvedere.engine.render import quote
 from belvedere.spark.exchange import Rows, combined
 from belvedere.spark.ordered import in_order
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.render import quote
 from belvedere.spark.stages import Context
 
 GROUP_BYTES = 1_000

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from belvedere.incremental.emission import Emission, orderable
+from belvedere.engine.render import quote
+from belvedere.rules.emit.emission import Emission, orderable
 from belvedere.schema import KEY, WEIGHT
 from belvedere.spark.exchange import Exchange, Rows, combined
 from belvedere.spark.ordered import in_order, stream, whole_runs
-from belvedere.spark.render import quote
 
 GROUP = "_group"
 AT = "_ptime"

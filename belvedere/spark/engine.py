@@ -18,14 +18,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog
-from belvedere.incremental.event_time import Clocks, bounds_by_input, pass_time
-from belvedere.incremental.final import standing_below
-from belvedere.incremental.past_bounds import PastBounds
-from belvedere.incremental.pipeline import Pipeline, Rule
+from belvedere.engine.costs import Costs
+from belvedere.engine.render import CLOCK_COLUMN
 from belvedere.instants import microseconds
+from belvedere.rules.expiry import standing_below
+from belvedere.rules.pipeline import Pipeline, Rule
 from belvedere.schema import INGEST_TIME, TIMESTAMP
 from belvedere.settings import Sink
-from belvedere.spark.costs import Costs
 from belvedere.spark.exchange import DRIVER_MEMORY, Exchange, Rows
 from belvedere.spark.exports import Exports
 from belvedere.spark.failures import explain_failure
@@ -34,10 +33,11 @@ from belvedere.spark.ingest import Arrived, ingest, receive
 from belvedere.spark.late import Arrivals, judge
 from belvedere.spark.prepare import prepare
 from belvedere.spark.rebuild import TablePlan, make_tables, plan_tables
-from belvedere.spark.render import CLOCK_COLUMN
 from belvedere.spark.rules import run_stage
 from belvedere.spark.stages import Context
 from belvedere.store.protocol import EpochRow, Store, Transaction
+from belvedere.time.event_time import Clocks, bounds_by_input, pass_time
+from belvedere.time.past_bounds import PastBounds
 
 _ENGINES = itertools.count()
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.catalog import ChangeKind
-from belvedere.incremental.pipeline import EVENT_TIME, OLD, OPERATION, SEQUENCE
+from belvedere.rules.pipeline import EVENT_TIME, OLD, OPERATION, SEQUENCE
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT
 from belvedere.spark.exchange import Rows, combined
 from belvedere.spark.ordered import changes_by_key, stream

@@ -19,8 +19,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from belvedere.spark.held import Keys, Memory, Rows, combined, conform, fits_parquet, keys_of
-from belvedere.spark.render import quote
+from belvedere.engine.render import quote
+from belvedere.engine.rows import Keys, Memory, Rows, combined, conform, fits_parquet, keys_of
 
 __all__ = ["Exchange", "Keys", "Memory", "Rows", "combined", "conform", "keys_of"]
 

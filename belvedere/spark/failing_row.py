@@ -13,7 +13,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from belvedere.incremental.pipeline import Relation
+from belvedere.engine.relation import Relation
 from belvedere.schema import WEIGHT
 from belvedere.spark.exchange import Exchange, Rows
 from belvedere.spark.prepare import FOLLOWING, PreparedStage

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.incremental.pipeline import OWN
 from belvedere.plan.nodes import TopK
+from belvedere.rules.pipeline import OWN
 from belvedere.schema import KEY, WEIGHT
 from belvedere.spark.exchange import Rows, combined
 from belvedere.spark.merge_sql import view_name

@@ -5,12 +5,12 @@ In: the epoch's bounds and changes. Out: fewer stored rows; no view changes. Not
 
 from __future__ import annotations
 
-from belvedere.incremental.final import final_below
-from belvedere.incremental.past_bounds import PastBounds
-from belvedere.incremental.pipeline import Pipeline
 from belvedere.instants import instant, microseconds
 from belvedere.plan.monotone import NEVER
+from belvedere.rules.expiry import final_below
+from belvedere.rules.pipeline import Pipeline
 from belvedere.spark.stages import Context
+from belvedere.time.past_bounds import PastBounds
 
 
 def forget_final(pipeline: Pipeline, context: Context, done: dict[tuple[str, str], int], past: PastBounds) -> None:

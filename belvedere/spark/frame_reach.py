@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from belvedere.incremental.frames import Frames
-from belvedere.incremental.pipeline import Following
+from belvedere.rules.frames.frames import Frames
+from belvedere.rules.pipeline import Following
 from belvedere.schema import KEY
 from belvedere.spark.exchange import combined
 from belvedere.spark.prepare import PreparedStage

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, functions
 
 from belvedere.catalog import Input
+from belvedere.engine.render import spark_type
 from belvedere.schema import INGEST_TIME, KEY, ROWTIME, TIMESTAMP, UID, WEIGHT
 from belvedere.spark.exchange import Rows, keys_of
 from belvedere.spark.ingest_bag import ingest_bag
 from belvedere.spark.merge_sql import view_name
 from belvedere.spark.ordered import stream
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.render import spark_type
 from belvedere.spark.stages import WEIGHT_FIELD, Context, coming, first_of_each_key, stored_schema, without
 from belvedere.store.pieces import in_pieces
 

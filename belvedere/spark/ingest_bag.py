@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.catalog import Input
+from belvedere.engine.render import quote
 from belvedere.errors import fail
 from belvedere.schema import KEY, UID, WEIGHT
 from belvedere.spark.exchange import Rows, combined, keys_of
 from belvedere.spark.merge_sql import view_name
 from belvedere.spark.ordered import in_order, stream, whole_runs
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.render import quote
 from belvedere.spark.stages import Context, coming, weighted_stream, without
 
 LOOKED_AT = 1_000

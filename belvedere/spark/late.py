@@ -15,21 +15,21 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions
 
 from belvedere.catalog import Catalog, Input, LatePolicy
-from belvedere.incremental.entries import ProducerAct
-from belvedere.incremental.event_time import (
+from belvedere.engine import rows as held
+from belvedere.engine.rows import Rows
+from belvedere.instants import microseconds
+from belvedere.schema import ROWTIME
+from belvedere.spark.arrived import Mark
+from belvedere.spark.ordered import stream
+from belvedere.spark.scratch import Scratch, scratch_frame, scratch_rows
+from belvedere.time.entries import ProducerAct
+from belvedere.time.event_time import (
     Clocks,
     admit,
     late_rows,
     with_rowtime,
 )
-from belvedere.incremental.intake import tell_late
-from belvedere.instants import microseconds
-from belvedere.schema import ROWTIME
-from belvedere.spark import held
-from belvedere.spark.arrived import Mark
-from belvedere.spark.held import Rows
-from belvedere.spark.ordered import stream
-from belvedere.spark.scratch import Scratch, scratch_frame, scratch_rows
+from belvedere.time.intake import tell_late
 
 Arrivals = Mapping[str, pa.Table | Rows | DataFrame]
 

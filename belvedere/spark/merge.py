@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from belvedere.incremental.pipeline import Relation
+from belvedere.engine.relation import Relation
 from belvedere.spark.exchange import Keys, Rows, keys_of
 from belvedere.spark.merge_sql import STATE_PREFIX, view_name
 from belvedere.spark.prepare import PreparedStage

@@ -11,14 +11,15 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from belvedere.incremental.accumulate import ROWS
-from belvedere.incremental.pipeline import Relation, Stage
-from belvedere.incremental.rewrite import carry, replace_scans, with_column
+from belvedere.engine.identity import identity_columns, path_hash
+from belvedere.engine.relation import Relation
+from belvedere.engine.render import print_expression, quote, render, spark_type
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Item, Node, Project, Scan
+from belvedere.rules.merge.accumulate import ROWS
+from belvedere.rules.pipeline import Stage
+from belvedere.rules.rewrite import carry, replace_scans, with_column
 from belvedere.schema import KEY, WEIGHT, Column
-from belvedere.spark.identity import identity_columns, path_hash
-from belvedere.spark.render import print_expression, quote, render, spark_type
 
 WEIGHT_COLUMN = Column(WEIGHT, pa.int64(), nullable=False, hidden=True)
 STATE_PREFIX = "_state."

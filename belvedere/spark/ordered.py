@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from belvedere.engine.render import quote
 from belvedere.schema import KEY, WEIGHT
 from belvedere.spark.exchange import Exchange, Rows, combined
-from belvedere.spark.render import quote
 
 
 def in_order(rows: Rows, order: Sequence[str], view: str, exchange: Exchange) -> Rows:

@@ -12,16 +12,17 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.incremental.pipeline import OWN, Pipeline, Relation, Rule, Slot, Stage
-from belvedere.incremental.rewrite import with_column
+from belvedere.engine.identity import identity_columns, path_hash
+from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.render import order_text, quote, render
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Filter, Join, JoinKind, Node, Project, Scan, TopK, Union
 from belvedere.plan.ties import tie_order
+from belvedere.rules.pipeline import OWN, Pipeline, Rule, Stage
+from belvedere.rules.rewrite import with_column
 from belvedere.schema import KEY, WEIGHT, Column
-from belvedere.spark.identity import identity_columns, path_hash
 from belvedere.spark.merge_sql import WEIGHT_COLUMN, merge_terms, view_name
-from belvedere.spark.render import order_text, quote, render
 from belvedere.spark.windows import Windows, split_windows
 from belvedere.store.protocol import StoredTable
 

@@ -13,15 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from belvedere.catalog import Catalog
+from belvedere.engine.identity import identity_columns
+from belvedere.engine.relation import Relation
+from belvedere.engine.render import print_expression, quote, spark_type
 from belvedere.errors import BelvedereError, Diagnostic
-from belvedere.incremental.emission import EMITTED, GROUPS
-from belvedere.incremental.pipeline import STATE, WAITING, Pipeline, Relation, Rule, Stage
 from belvedere.optimize.indexes import read_indexes
 from belvedere.plan.text import plan_text
+from belvedere.rules.emit.emission import EMITTED, GROUPS
+from belvedere.rules.pipeline import STATE, WAITING, Pipeline, Rule, Stage
 from belvedere.spark.exchange import Exchange
-from belvedere.spark.identity import identity_columns
 from belvedere.spark.prepare import stored_table
-from belvedere.spark.render import print_expression, quote, spark_type
 from belvedere.spark.windows import print_plan
 from belvedere.store.protocol import EpochRow, Store, StoredTable, Transaction
 

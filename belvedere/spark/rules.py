@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from belvedere.incremental.pipeline import Rule
+from belvedere.rules.pipeline import Rule
 from belvedere.spark.by_key import run_by_key
 from belvedere.spark.emit import run_emit
 from belvedere.spark.emit_order import run_in_order

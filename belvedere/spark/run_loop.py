@@ -24,13 +24,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from belvedere.catalog import Catalog
 from belvedere.errors import fail
-from belvedere.incremental.event_time import Clocks
-from belvedere.incremental.standing import Standing, standings
 from belvedere.spark.checkpoint import open_checkpoint
 from belvedere.spark.records import FILES, REJECTED, RejectedRow, record_files, record_rejected
 from belvedere.spark.sources import Batch, Sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store.protocol import EpochRow, Store
+from belvedere.time.event_time import Clocks
+from belvedere.time.standing import Standing, standings
 
 LEASE_SECONDS = 600.0
 """Longer than any epoch: the lease is renewed between epochs, and a store knows by itself when a runner's process has ended."""

@@ -21,11 +21,11 @@ from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError, fail
-from belvedere.incremental import maintain
-from belvedere.incremental.pipeline import Pipeline
 from belvedere.intake.desk import Desk, open_desk
 from belvedere.intake.read import pushed_inputs
 from belvedere.intake.wire import DeskServer
+from belvedere.rules import maintain
+from belvedere.rules.pipeline import Pipeline
 from belvedere.settings import Project
 from belvedere.spark.engine import Engine
 from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from belvedere.spark import held
-from belvedere.spark.held import Rows, fits_parquet
+from belvedere.engine import rows as held
+from belvedere.engine.rows import Rows, fits_parquet
 
 FEW_BYTES = 1 << 20
 """Up to so many bytes are not worth a file."""

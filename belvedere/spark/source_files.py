@@ -20,10 +20,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.catalog import Input
+from belvedere.engine.rows import Rows, fits_parquet
 from belvedere.errors import BelvedereError, fail
 from belvedere.schema import Column
 from belvedere.spark.arrived import Mark
-from belvedere.spark.held import Rows, fits_parquet
 from belvedere.spark.records import RejectedRow, SourceFile
 from belvedere.spark.scratch import Scratch, scratch_rows
 from belvedere.spark.source_formats import CHUNK_BYTES, KEPT_REJECTED, PlacedMark, Reading, by_format, first_line

@@ -14,10 +14,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from belvedere.catalog import Input
-from belvedere.incremental.entries import ProducerAct
 from belvedere.schema import Column
 from belvedere.spark.records import RejectedRow, SourceFile
 from belvedere.spark.source_text import COMPRESSIONS
+from belvedere.time.entries import ProducerAct
 
 FORMATS = {
     ".json": "json",

@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from belvedere.engine.rows import Rows
 from belvedere.errors import BelvedereError, fail
-from belvedere.incremental.entries import Act, ProducerAct
-from belvedere.incremental.intake import Intake
 from belvedere.intake.read import read_act
 from belvedere.schema import CONTROL
 from belvedere.spark.arrived import Mark
-from belvedere.spark.held import Rows
 from belvedere.spark.records import RejectedRow, SourceFile
 from belvedere.spark.scratch import Scratch
 from belvedere.spark.source_formats import PlacedMark, Reading, format_of
 from belvedere.spark.source_text import CHUNK, TextRecord, open_bytes
+from belvedere.time.entries import Act, ProducerAct
+from belvedere.time.intake import Intake
 
 SIGN = f'"{CONTROL}"'
 

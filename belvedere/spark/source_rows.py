@@ -16,8 +16,8 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from belvedere.engine.render import quote, spark_type
 from belvedere.schema import Column
-from belvedere.spark.render import quote, spark_type
 
 FILE, LINE, TEXT, BAD = "__file", "__line", "__text", "__bad"
 REASON = "__reason"

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from belvedere.spark.held import Rows
-from belvedere.spark.render import quote
+from belvedere.engine.render import quote
+from belvedere.engine.rows import Rows
 from belvedere.spark.scratch import PREFIX, scratch_rows, write_frame, written_rows
 from belvedere.spark.source_formats import Reading
 from belvedere.spark.source_large import local_path

@@ -18,9 +18,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from belvedere.catalog import Catalog, Input
+from belvedere.engine.rows import Rows
 from belvedere.errors import fail
-from belvedere.incremental.event_time import Clocks, pass_time
-from belvedere.incremental.intake import Intake, Waiting
 from belvedere.instants import microseconds
 from belvedere.intake.desk import OFFSET, Desk
 from belvedere.intake.read import pushed_inputs
@@ -28,11 +27,12 @@ from belvedere.schema import INGEST_TIME, ROWTIME, UID
 from belvedere.settings import Project
 from belvedere.spark.arrived import Arrived
 from belvedere.spark.generator import SensorTable
-from belvedere.spark.held import Rows
 from belvedere.spark.late import judge
 from belvedere.spark.records import FILES, RejectedRow, SourceFile
 from belvedere.spark.source_tables import FileTable
 from belvedere.store.protocol import EpochRow, Reader
+from belvedere.time.event_time import Clocks, pass_time
+from belvedere.time.intake import Intake, Waiting
 
 
 class TableSource(Protocol):

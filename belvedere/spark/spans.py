@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.incremental.pipeline import Relation
+from belvedere.engine.relation import Relation
 from belvedere.spark.stages import Context
 from belvedere.spark.stretch import numbers
 

@@ -14,18 +14,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.incremental.clock_filter import ENTER, LEAVE
-from belvedere.incremental.event_time import Clocks
-from belvedere.incremental.pipeline import WAITING, Relation, Rule, Slot
+from belvedere.engine.costs import Costs
+from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.render import quote
 from belvedere.plan.monotone import NEVER
+from belvedere.rules.clock_filter import ENTER, LEAVE
+from belvedere.rules.pipeline import WAITING, Rule
 from belvedere.schema import KEY, WEIGHT
-from belvedere.spark.costs import Costs
 from belvedere.spark.exchange import Exchange, Keys, Rows, combined, keys_of
 from belvedere.spark.merge_sql import view_name
 from belvedere.spark.prepare import NEW, PreparedStage
-from belvedere.spark.render import quote
 from belvedere.spark.standing import beside_standing
 from belvedere.store.protocol import StoredTable, Transaction
+from belvedere.time.event_time import Clocks
 
 WEIGHT_FIELD = pa.field(WEIGHT, pa.int64(), nullable=False)
 NEW_FIELD = pa.field(NEW, pa.bool_())

@@ -12,7 +12,7 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.spark.held import Rows
+from belvedere.engine.rows import Rows
 
 
 def beside_standing(computed: Rows, stored: Rows, limits: Mapping[str, int]) -> pa.RecordBatchReader:

@@ -6,7 +6,7 @@ that was not among the first, a session that ended below the bound.
 
 from __future__ import annotations
 
-from belvedere.incremental.pipeline import OWN
+from belvedere.rules.pipeline import OWN
 from belvedere.spark.exchange import Rows
 from belvedere.spark.merge import keys_of_changes
 from belvedere.spark.merge_sql import view_name

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from belvedere.incremental.settling import ROW, SINCE, SIZE, UNTIL, Reach
+from belvedere.rules.window_by.settling import ROW, SINCE, SIZE, UNTIL, Reach
 from belvedere.schema import KEY
 from belvedere.spark.exchange import Keys
 from belvedere.spark.prepare import PreparedStage

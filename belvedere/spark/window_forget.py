@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from belvedere.incremental.settling import ROW, SINCE, Settling
+from belvedere.engine.identity import key_text
+from belvedere.engine.render import quote
 from belvedere.lang.window_by.resume import AFTER, FROM, LABEL, TO
 from belvedere.plan.window_by import Resume
+from belvedere.rules.window_by.settling import ROW, SINCE, Settling
 from belvedere.schema import KEY, TIMESTAMP, Column, Schema
 from belvedere.spark.exchange import Rows, combined, keys_of
-from belvedere.spark.identity import key_text
 from belvedere.spark.ordered import stream
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.render import quote
 from belvedere.spark.stages import Context, stored_schema
 from belvedere.spark.window_by.maintain import tuple_times, window_extents
 

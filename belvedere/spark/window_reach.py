@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.incremental.settling import Reach
 from belvedere.plan.window_by import Ranges
+from belvedere.rules.window_by.settling import Reach
 from belvedere.schema import KEY
 from belvedere.spark.exchange import Rows, combined
 from belvedere.spark.prepare import PreparedStage

@@ -6,11 +6,11 @@ state any more, so they are neither found again nor replaced; where windows look
 
 from __future__ import annotations
 
+from belvedere.engine.render import quote
 from belvedere.plan.monotone import NEVER
 from belvedere.schema import KEY
 from belvedere.spark.exchange import Rows, keys_of
 from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.render import quote
 from belvedere.spark.stages import Context, collect_rows, put_windows
 from belvedere.spark.window_forget import SETTLED, forget_settled, open_rows
 

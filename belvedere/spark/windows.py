@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from belvedere.engine.render import render
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.window_by import WindowBlock
-from belvedere.spark.render import render
 from belvedere.spark.window_by.maintain import window_rows
 
 

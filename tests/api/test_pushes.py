@@ -21,12 +21,12 @@ from belvedere.api.server import Application, ServerSettings
 from belvedere.api.status import status_of
 from belvedere.compiler import compile_script
 from belvedere.errors import fail
-from belvedere.incremental.event_time import Clocks
-from belvedere.incremental.producers import StreamClock, bounded, closed, opened
 from belvedere.intake.desk import Desk
 from belvedere.intake.journal import Position
 from belvedere.intake.wire import DeskServer
 from belvedere.store.protocol import EpochRow
+from belvedere.time.event_time import Clocks
+from belvedere.time.producers import StreamClock, bounded, closed, opened
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.incremental import Options, maintain
-from belvedere.incremental.explain import explain
-from belvedere.incremental.pipeline import Rule
+from belvedere.rules import Options, maintain
+from belvedere.rules.explain import explain
+from belvedere.rules.pipeline import Rule
 from belvedere.workbench import Workbench
 from tests.event_time.cases import at
 

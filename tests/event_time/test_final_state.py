@@ -13,16 +13,16 @@ from belvedere.catalog import Catalog
 from belvedere.cli import run
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.incremental import Options, maintain
-from belvedere.incremental.emission import EMITTED, GROUPS
-from belvedere.incremental.explain import explain
-from belvedere.incremental.final import final_below, standing_below
-from belvedere.incremental.past_bounds import PastBounds
-from belvedere.incremental.pipeline import STATE
 from belvedere.instants import microseconds
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Scan
+from belvedere.rules import Options, maintain
+from belvedere.rules.emit.emission import EMITTED, GROUPS
+from belvedere.rules.expiry import final_below, standing_below
+from belvedere.rules.explain import explain
+from belvedere.rules.pipeline import STATE
 from belvedere.schema import HISTORY
+from belvedere.time.past_bounds import PastBounds
 from belvedere.workbench import Workbench
 from tests.event_time.cases import at
 

@@ -11,8 +11,12 @@ import pytest
 
 from belvedere.catalog import Input, InputKind, LatePolicy, Watermark
 from belvedere.compiler import compile_script
-from belvedere.incremental.entries import Act, ProducerAct
-from belvedere.incremental.event_time import (
+from belvedere.instants import microseconds
+from belvedere.schema import TIMESTAMP, UID, Column, Schema
+from belvedere.spark.arrived import Mark
+from belvedere.spark.late import judge
+from belvedere.time.entries import Act, ProducerAct
+from belvedere.time.event_time import (
     Clocks,
     admit,
     close_producer,
@@ -20,11 +24,7 @@ from belvedere.incremental.event_time import (
     pass_time,
     send_bound,
 )
-from belvedere.incremental.producers import StreamClock, bounded, closed, holding_back, opened, settled
-from belvedere.instants import microseconds
-from belvedere.schema import TIMESTAMP, UID, Column, Schema
-from belvedere.spark.arrived import Mark
-from belvedere.spark.late import judge
+from belvedere.time.producers import StreamClock, bounded, closed, holding_back, opened, settled
 from tests.event_time.cases import at, rowtime_cases
 
 MINUTE = 60_000_000

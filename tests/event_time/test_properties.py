@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from belvedere.incremental import Options
-from belvedere.incremental.emission import EMITTED, GROUPS
+from belvedere.rules import Options
+from belvedere.rules.emit.emission import EMITTED, GROUPS
 from belvedere.workbench import Workbench
 from tests.event_time.cases import at
 

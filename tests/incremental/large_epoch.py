@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.compiler import compile_script
-from belvedere.incremental import maintain
+from belvedere.rules import maintain
 from belvedere.spark.engine import Engine
 from belvedere.spark.session import local_session
 from belvedere.store import open_store

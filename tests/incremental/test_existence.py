@@ -9,8 +9,8 @@ import pytest
 
 from belvedere import Workbench
 from belvedere.compiler import compile_script
-from belvedere.incremental import Options, maintain
-from belvedere.incremental.pipeline import Rule
+from belvedere.rules import Options, maintain
+from belvedere.rules.pipeline import Rule
 from tests.incremental.batch_answers import are_batch_answers
 
 SCRIPT = """

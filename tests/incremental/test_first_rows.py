@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.incremental import Options, keep_groups, maintain
-from belvedere.incremental.explain import explain
-from belvedere.incremental.pipeline import Rule
+from belvedere.rules import Options, keep_groups, maintain
+from belvedere.rules.explain import explain
+from belvedere.rules.pipeline import Rule
 from belvedere.spark import first
 from belvedere.workbench import Workbench
 from tests.incremental.test_recomputation import same_rows

@@ -10,9 +10,9 @@ import pytest
 
 from belvedere import Workbench
 from belvedere.compiler import compile_script
-from belvedere.incremental import Options, maintain
-from belvedere.incremental.frames import frames_of
 from belvedere.plan.nodes import Window
+from belvedere.rules import Options, maintain
+from belvedere.rules.frames.frames import frames_of
 from belvedere.spark import frame_reach
 from tests.incremental.batch_answers import STORES_AND_SEEDS, are_batch_answers
 

@@ -11,8 +11,8 @@ import pytest
 
 from belvedere import Workbench
 from belvedere.compiler import compile_script
-from belvedere.incremental import Options, maintain
-from belvedere.incremental.pipeline import Stage
+from belvedere.rules import Options, maintain
+from belvedere.rules.pipeline import Stage
 from belvedere.spark import by_key, frame_reach
 from belvedere.spark.exchange import Rows
 from belvedere.spark.prepare import PreparedStage

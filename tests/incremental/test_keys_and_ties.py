@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.incremental import maintain
-from belvedere.incremental.clock_filter import ENTER, LEAVE
-from belvedere.incremental.pipeline import Rule
+from belvedere.rules import maintain
+from belvedere.rules.clock_filter import ENTER, LEAVE
+from belvedere.rules.pipeline import Rule
 from belvedere.schema import ENGINE_COLUMNS, KEY, WEIGHT
 from belvedere.spark.prepare import NEW, PLACE
 from belvedere.workbench import Workbench

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.incremental import Options
+from belvedere.engine.rows import Rows
+from belvedere.rules import Options
 from belvedere.spark.exchange import Exchange
-from belvedere.spark.held import Rows
 from belvedere.workbench import Workbench
 from tests.incremental.test_recomputation import same_rows
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from belvedere.incremental import Options
-from belvedere.spark.costs import LEAST
+from belvedere.engine.costs import LEAST
+from belvedere.rules import Options
 from belvedere.workbench import Workbench
 from tests.incremental.random_plans import catalog_of
 

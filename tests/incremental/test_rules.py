@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.incremental import Options, maintain
-from belvedere.incremental.pipeline import Rule
+from belvedere.rules import Options, maintain
+from belvedere.rules.pipeline import Rule
 from belvedere.workbench import Workbench
 from tests.incremental.test_recomputation import same_rows
 

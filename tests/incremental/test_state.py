@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from belvedere.cli import app
 from belvedere.compiler import compile_script
-from belvedere.incremental import maintain
-from belvedere.incremental.explain import explain
-from belvedere.incremental.pipeline import WAITING, Pipeline
+from belvedere.rules import maintain
+from belvedere.rules.explain import explain
+from belvedere.rules.pipeline import WAITING, Pipeline
 from belvedere.schema import HISTORY
 from belvedere.store import open_store
 from belvedere.workbench import Workbench

@@ -14,8 +14,6 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.incremental.entries import Act, ProducerAct
-from belvedere.incremental.event_time import Clocks, pass_time
 from belvedere.instants import microseconds
 from belvedere.intake import desk as module
 from belvedere.intake import journal as journal_module
@@ -23,6 +21,8 @@ from belvedere.intake.desk import Answer, Desk, Request
 from belvedere.intake.journal import Position
 from belvedere.intake.read import find_input, read_rows
 from belvedere.store.protocol import EpochRow
+from belvedere.time.entries import Act, ProducerAct
+from belvedere.time.event_time import Clocks, pass_time
 
 SCRIPT = """
 CREATE STREAM Bid (bidtime TIMESTAMP, price INT, WATERMARK FOR bidtime);

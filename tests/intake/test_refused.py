@@ -13,10 +13,10 @@ import pytest
 from belvedere.api import pushes
 from belvedere.catalog import SourceTable
 from belvedere.compiler import compile_script
-from belvedere.incremental.event_time import Clocks
 from belvedere.intake import desk
 from belvedere.intake.journal import Position
 from belvedere.intake.read import read_rows
+from belvedere.time.event_time import Clocks
 
 CATALOG = compile_script("CREATE STREAM Orders (ticker STRING)").catalog
 

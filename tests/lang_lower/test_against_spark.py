@@ -45,7 +45,7 @@ def plain(type_: pa.DataType) -> str:
 
 @pytest.fixture(scope="module")
 def tables(spark: Any) -> Any:
-    from belvedere.spark.render import spark_type
+    from belvedere.engine.render import spark_type
 
     catalog = compile_script(TABLES).catalog
     for name, rows in ROWS.items():
@@ -107,7 +107,7 @@ def rows_of(rows: list[Any], count: int) -> Counter[Any]:
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_plan_answers_like_spark(tables: Any, query: str) -> None:
-    from belvedere.spark.render import render
+    from belvedere.engine.render import render
 
     result = compile_script(f"{TABLES}\nv := {query};")
     assert result.ok, [(d.code, d.message) for d in result.diagnostics]

@@ -46,7 +46,7 @@ def test_no_text_ends_in_a_traceback(noise: str, text: str) -> None:
 def test_spark_answers_the_plan_as_the_query(spark: Any, texts: list[str]) -> None:
     from pyspark.errors import PySparkException
 
-    from belvedere.spark.render import render, spark_type
+    from belvedere.engine.render import render, spark_type
 
     catalog = compile_script(TABLES).catalog
     for name, rows in ROWS.items():

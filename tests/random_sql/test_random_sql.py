@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.incremental import Options, maintain
+from belvedere.rules import Options, maintain
 from tests.random_sql.queries import SCRIPT, chosen_queries, random_query
 from tests.random_sql.runs import Run
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.incremental.entries import Act, ProducerAct
 from belvedere.instants import microseconds
 from belvedere.intake.desk import Desk, Request, open_desk
 from belvedere.intake.read import find_input, read_rows
+from belvedere.time.entries import Act, ProducerAct
 
 pytestmark = pytest.mark.spark
 
@@ -41,7 +41,7 @@ class Run:
         self.open()
 
     def open(self, **settings: Any) -> None:
-        from belvedere.incremental import maintain
+        from belvedere.rules import maintain
         from belvedere.settings import Project
         from belvedere.spark.engine import Engine
         from belvedere.spark.records import RECORDS

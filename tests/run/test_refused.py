@@ -16,7 +16,7 @@ import pytest
 from belvedere.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.incremental import maintain
+from belvedere.rules import maintain
 from belvedere.settings import Project, Sink, Source
 
 EVENTS = pa.table({"id": [1]})

@@ -80,7 +80,7 @@ class Shop:
             store.close()
 
     def open(self, **settings: Any) -> Any:
-        from belvedere.incremental import maintain
+        from belvedere.rules import maintain
         from belvedere.spark.engine import Engine
         from belvedere.spark.records import RECORDS
         from belvedere.spark.run_loop import RunLoop, RunSettings

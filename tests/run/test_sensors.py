@@ -80,8 +80,8 @@ def test_what_is_due(spark: Any) -> None:
 
 @pytest.mark.spark
 def test_many_rows_are_made_piece_by_piece(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from belvedere.engine.rows import Rows
     from belvedere.spark import generator
-    from belvedere.spark.held import Rows
 
     settings = {"sensors": 3, "rows_per_second": 10, "rows": 35, "move_every": 2}
     for name in ("SensorReading", "Sensors"):

@@ -309,8 +309,9 @@ def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
 ) -> None:
     from belvedere.catalog import SourceTable
     from belvedere.compiler import compile_script
-    from belvedere.incremental import maintain
-    from belvedere.spark import held, source_files, source_tables
+    from belvedere.engine import rows as held
+    from belvedere.rules import maintain
+    from belvedere.spark import source_files, source_tables
     from belvedere.spark.engine import Engine
     from belvedere.spark.late import judge
     from belvedere.spark.source_tables import FileTable

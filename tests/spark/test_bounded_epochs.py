@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.incremental.pipeline import SEQUENCE
+from belvedere.engine import rows as held
+from belvedere.engine.rows import Memory, Rows
+from belvedere.rules.pipeline import SEQUENCE
 from belvedere.schema import KEY, WEIGHT
 from belvedere.settings import Project, Sink
-from belvedere.spark import emit_parts, emit_rows, events, exports, held, ingest_bag
-from belvedere.spark.held import Memory, Rows
+from belvedere.spark import emit_parts, emit_rows, events, exports, ingest_bag
 from belvedere.workbench import Workbench
 from tests.incremental.test_recomputation import same_rows
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from belvedere.incremental import Options
+from belvedere.rules import Options
 from belvedere.workbench import Workbench
 from tests.incremental.test_recomputation import same_rows
 

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.incremental.pipeline import Relation
+from belvedere.engine.relation import Relation
+from belvedere.engine.rows import Memory
 from belvedere.schema import TIMESTAMP, Column, Schema
-from belvedere.spark.held import Memory
 from belvedere.spark.spans import Change, Spans, TooMuch, changes_of, is_mixed
 
 DAY = date(1970, 1, 4)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from belvedere.spark.held import Rows
+from belvedere.engine.rows import Rows
 from belvedere.workbench import Workbench
 
 SCRIPT = """

@@ -10,9 +10,9 @@ import pytest
 
 import belvedere
 from belvedere.compiler import compile_script
-from belvedere.incremental import maintain
-from belvedere.incremental.pipeline import Rule
 from belvedere.plan.window_by import JOIN, WindowBlock
+from belvedere.rules import maintain
+from belvedere.rules.pipeline import Rule
 from belvedere.workbench import Workbench
 
 TABLES = """

@@ -10,12 +10,12 @@ import pytest
 
 import belvedere
 from belvedere.compiler import compile_script
-from belvedere.incremental import Options, maintain
-from belvedere.incremental.pipeline import Rule
 from belvedere.lang.window_by.joins import variables_of
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.lang.window_by.relational import Unsaid, said
 from belvedere.plan.window_by import WindowBlock
+from belvedere.rules import Options, maintain
+from belvedere.rules.pipeline import Rule
 from belvedere.workbench import Workbench
 
 COLUMNS = (
@@ -81,7 +81,7 @@ def test_what_the_plan_cannot_say_is_left(key: str) -> None:
 @pytest.mark.spark
 def test_the_plan_says_the_same(spark: Any) -> None:
     """The relational plan's values are those of the language, for every row."""
-    render = pytest.importorskip("belvedere.spark.render")
+    render = pytest.importorskip("belvedere.engine.render")
     random = Random(3)
     wb = Workbench(TABLE, spark=spark)
     wb.insert("T", [row(random, n) for n in range(120)])

@@ -7,13 +7,13 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.incremental import Options, maintain
-from belvedere.incremental.explain import explain
-from belvedere.incremental.pipeline import Rule
 from belvedere.lang.expand import expand
 from belvedere.lang.window_by.lower import lower_window_query
 from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import WindowBlock
+from belvedere.rules import Options, maintain
+from belvedere.rules.explain import explain
+from belvedere.rules.pipeline import Rule
 from belvedere.schema import Column, Schema
 
 STATION, DATE = Column("station", pa.string(), False), Column("date", pa.date32(), False)

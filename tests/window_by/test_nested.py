@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.incremental import maintain
-from belvedere.incremental.pipeline import Rule
+from belvedere.rules import maintain
+from belvedere.rules.pipeline import Rule
 from tests.window_by.test_keys import TABLE, followed
 from tests.window_by.test_views import STREAM, streamed
 

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from belvedere.incremental.pipeline import Path, Relation
-from belvedere.incremental.settling import ROW, SINCE, SIZE, UNTIL, Reach
+from belvedere.engine.relation import Path, Relation
+from belvedere.engine.rows import Memory
 from belvedere.lang.window_by.lower import lower_window_query
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.lang.window_by.ranges import reaches
@@ -23,8 +23,8 @@ from belvedere.lang.window_by.tree import Selected
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import Ranges
+from belvedere.rules.window_by.settling import ROW, SINCE, SIZE, UNTIL, Reach
 from belvedere.schema import KEY, Column, Schema
-from belvedere.spark.held import Memory
 from belvedere.spark.window_by.interpret_query import compile_query
 from tests.window_by.oracle import Framing, Tree
 from tests.window_by.random_queries import conditions, labelled, sequence_text

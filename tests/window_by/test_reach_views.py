@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.incremental import Options, maintain
+from belvedere.rules import Options, maintain
 from belvedere.workbench import Workbench
 
 pytestmark = pytest.mark.spark
@@ -159,7 +159,7 @@ def test_many_changes_find_the_windows_again_by_their_labels(seed: int, monkeypa
 
 def test_partitions_with_one_hash_are_computed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where two partitions share a hash, each changed one is found again with the other."""
-    monkeypatch.setattr(pytest.importorskip("belvedere.spark.identity"), "path_hash", lambda exprs, types: "CAST(1 AS BIGINT)")
+    monkeypatch.setattr(pytest.importorskip("belvedere.engine.identity"), "path_hash", lambda exprs, types: "CAST(1 AS BIGINT)")
     assert followed({"Cold": SLIDING["Cold"]}, 3, 120, 1, monkeypatch)[0] > 110
 
 

@@ -13,6 +13,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from sqlglot import exp
 
+from belvedere.engine.identity import key_text
+from belvedere.engine.render import quote, spark_type
 from belvedere.lang.window_by.chain import tuples_of, windowed_of
 from belvedere.lang.window_by.groups import over_groups
 from belvedere.lang.window_by.joins import over_join
@@ -22,8 +24,6 @@ from belvedere.lang.window_by.resume import AFTER, FROM, LABEL, TO, extents
 from belvedere.lang.window_by.tree import Block, Query
 from belvedere.plan.window_by import GROUPS, JOIN, Ranges, Resume, WindowBlock
 from belvedere.schema import KEY, Schema
-from belvedere.spark.identity import key_text
-from belvedere.spark.render import quote, spark_type
 from belvedere.spark.window_by.relation import Result, Table, output_columns
 from belvedere.spark.window_by.runner import Runner
 from belvedere.spark.window_by.tuples import Spread

@@ -1,0 +1,1 @@
+"""The epoch: stages, rows wherever they are, costs. No PySpark."""

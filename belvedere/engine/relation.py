@@ -1,0 +1,76 @@
+"""Relations that are maintained, the access paths by which their rows are looked up, and the slots that read them.
+
+In: nothing. Out: immutable descriptions that rules make and the engine runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from belvedere.plan.nodes import Expr
+from belvedere.schema import Schema
+
+
+@dataclass(frozen=True)
+class Path:
+    """An access path: rows are found by a hash of these expressions over the relation's own columns."""
+
+    name: str
+    exprs: tuple[Expr, ...]
+    types: tuple[pa.DataType, ...]
+    stored: bool = True
+    """Whether the hash is a stored, indexed column; else changes carry it and the store does not."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A maintained relation. Not stored where nothing needs its old rows (an append-only private stream)."""
+
+    name: str
+    schema: Schema
+    stored: bool
+    paths: tuple[Path, ...] = ()
+    ranges: tuple[str, ...] = ()
+    append_only: bool = False
+    keep: int | None = None
+    """Microseconds for which an input's rows are served; such rows cannot be another operator's state."""
+    final: tuple[str, ...] = ()
+    """Event-time columns whose bound makes rows final: such rows leave (an operator's own state only)."""
+    view: str | None = None
+    """The id of the input or view that this relation is; None for an operator's own state."""
+    serves: str = ""
+    """The one plan that the state is good for, as text, where rows leave that another plan would need (WINDOWS)."""
+    silent: tuple[str, ...] = ()
+    """Columns for the engine alone: a row in which only these differ has not changed for anybody."""
+    spans: tuple[tuple[str, ...], ...] = ()
+    """Access paths with a column (or two, for the values of the first) by which the rows of a key are looked up in part, in its order."""
+
+    @property
+    def is_state(self) -> bool:
+        """Whether all its rows are there to be looked up."""
+        return self.stored and self.keep is None
+
+    @property
+    def loses_rows(self) -> bool:
+        """Whether rows leave that still count: what is there is enough for its readers key by key, and not all of it."""
+        return bool(self.final or self.serves)
+
+    @property
+    def stored_paths(self) -> tuple[str, ...]:
+        """The names of the stored hash columns."""
+        return tuple(p.name for p in self.paths if p.stored)
+
+    def path(self, name: str) -> Path:
+        """The access path of that name."""
+        return next(p for p in self.paths if p.name == name)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One input of a stage: `Scan(name)` in the stage's plan reads `relation`, looked up by `path` (None: whole)."""
+
+    name: str
+    relation: str
+    path: str | None = None

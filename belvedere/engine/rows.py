@@ -1,0 +1,216 @@
+"""Rows of an epoch wherever they are: in the driver as Arrow, in scratch Parquet files, or in Spark as a data frame.
+
+In: tables, files, frames. Out: the same rows as a stream of batches, or whole where they are few. `Memory` says how much the driver may
+hold; who makes rows asks it. In scratch files columns are called by number: any name is allowed in a relation.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BATCH_ROWS = 16_384
+BATCH_BYTES = 4 << 20
+"""Of wide rows a batch has fewer: about so many bytes."""
+
+
+class Memory:
+    """How many bytes of an epoch's rows the driver holds, and may hold."""
+
+    def __init__(self, bound: int):
+        self.bound = bound
+        self.held = 0
+
+    @property
+    def chunk(self) -> int:
+        """What one step may hold at once: a step has some copies of it (old, new and flat rows, their difference)."""
+        return max(1, self.bound // 16)
+
+    @property
+    def large(self) -> int:
+        """Rows of more bytes than these do not come to the driver whole."""
+        return self.bound // 8
+
+    def has_room(self, size: int) -> bool:
+        return size <= self.large and self.held + size <= self.bound // 4
+
+    def hold(self, rows: Rows, size: int) -> Rows:
+        """Count these rows as held until they are let go."""
+        self.held += size
+        weakref.finalize(rows, self._release, size)
+        return rows
+
+    def _release(self, size: int) -> None:
+        self.held -= size
+
+
+class Rows:
+    """A relation's rows: an Arrow table, scratch files, or a data frame; a frame also becomes a table once asked for one."""
+
+    def __init__(
+        self,
+        table: pa.Table | None = None,
+        frame: DataFrame | None = None,
+        schema: pa.Schema | None = None,
+        files: tuple[Path, ...] | None = None,
+        count: int | None = None,
+    ):
+        self._table = table
+        self.frame = frame
+        self._schema = table.schema if table is not None else schema
+        self.files = files
+        self._count = count
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The names and types; of a frame without a given schema those that it is collected in."""
+        return self._schema if self._schema is not None else self.table.schema
+
+    @property
+    def table(self) -> pa.Table:
+        """All rows in the driver. Only for rows that are few, or that a caller wants whole."""
+        if self._table is None and self.files is not None:
+            return pa.Table.from_batches(self.batches(), self._schema)
+        if self._table is None:
+            if self.frame is None:
+                raise AssertionError("rows without a table, files or a frame")
+            self._table = conform(self.frame.toArrow(), self._schema) if self._schema else self.frame.toArrow()
+        return self._table
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are; a frame may have to be run for it."""
+        if self._table is not None:
+            return int(self._table.num_rows)
+        if self._count is None:
+            self._count = self.frame.count() if self.frame is not None else self.table.num_rows
+        return self._count
+
+    @property
+    def known_values(self) -> int:
+        """How many values there are, as far as that is known without running a frame."""
+        return (self._count or 0) * len(self._schema or ())
+
+    @property
+    def is_collected(self) -> bool:
+        """Whether the rows are in the driver already."""
+        return self._table is not None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no row; a frame that was not counted counts as having some."""
+        return (self._table.num_rows if self._table is not None else self._count) == 0
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of these columns, a batch at a time."""
+        if self.files is None:
+            table = self.table
+            yield from (table if columns is None else table.select(columns)).to_batches()
+            return
+        assert self._schema is not None
+        names = self._schema.names if columns is None else list(columns)
+        wanted = pa.schema([self._schema.field(n) for n in names])
+        places = [f"c{self._schema.get_field_index(n)}" for n in names]
+        for path in self.files:
+            # without memory map and read-ahead a file is read column by column, a few pages at a time
+            with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
+                for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), columns=places, use_threads=False):
+                    found = pa.Table.from_batches([batch]).select(places).rename_columns(names).cast(wanted)
+                    yield from found.to_batches()
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows as they are held: one table in the driver, else one for each batch."""
+        if self.is_collected:
+            yield self.table
+        else:
+            yield from (pa.Table.from_batches([b]) for b in self.batches())
+
+    def reader(self, columns: Sequence[str] | None = None, names: Sequence[str] | None = None) -> pa.RecordBatchReader:
+        """The rows of these columns as a stream, under other `names` where given."""
+        wanted = self.schema.names if columns is None else list(columns)
+        schema = pa.schema([self.schema.field(n) for n in wanted])
+        if names is not None:
+            schema = pa.schema([f.with_name(n) for f, n in zip(schema, names, strict=True)])
+        named = (pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in self.batches(wanted))
+        return pa.RecordBatchReader.from_batches(schema, named)
+
+    def where(self, test: Callable[[pa.RecordBatch], pa.Array], columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+        """A stream of the rows for which `test` holds; `columns` are those that remain."""
+        kept = self.schema.names if columns is None else list(columns)
+        schema = pa.schema([self.schema.field(n) for n in kept])
+        found = (b.filter(test(b)).select(kept) for b in self.batches())
+        return pa.RecordBatchReader.from_batches(schema, (b for b in found if b.num_rows))
+
+
+def _batch_rows(file: pq.FileMetaData) -> int:
+    size = sum(file.row_group(n).total_byte_size for n in range(file.num_row_groups))
+    return max(1, min(BATCH_ROWS, int(BATCH_BYTES * file.num_rows // max(1, size))))
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Values of one column of some rows: distinct and in one array where all rows are in the driver, else streamed from their files."""
+
+    parts: tuple[tuple[Rows, str], ...]
+    array: pa.Array | None
+
+    @property
+    def is_empty(self) -> bool:
+        return not len(self.array) if self.array is not None else all(r.is_empty for r, _ in self.parts)
+
+    def given(self) -> pa.Array | pa.RecordBatchReader:
+        """The keys as a store takes them; each call starts a stream anew. A stream may have a key more than once."""
+        if self.array is not None:
+            return self.array
+        schema = pa.schema([pa.field("k", self.parts[0][0].schema.field(self.parts[0][1]).type)])
+        batches = (
+            pa.record_batch([pc.unique(b.column(0))], schema=schema)
+            for rows, column in self.parts
+            for b in rows.batches([column])
+            if b.num_rows
+        )
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def keys_of(parts: Iterable[tuple[Rows, str]], *more: pa.Array) -> Keys:
+    """The keys that rows have in a column each, and `more`."""
+    parts = tuple(parts)
+    if all(r.is_collected for r, _ in parts):
+        chunks = [c for r, column in parts for c in r.table[column].chunks]
+        type_ = more[0].type if more else parts[0][0].schema.field(parts[0][1]).type
+        return Keys(parts, combined(pc.unique(pa.chunked_array([*chunks, *more], type_))))
+    extra = tuple((Rows(pa.table([a], ["k"])), "k") for a in more)
+    return Keys((*parts, *extra), None)
+
+
+def combined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One contiguous array."""
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The same rows with exactly the names, order and types of `schema`."""
+    return table.select(schema.names).cast(schema)
+
+
+def fits_parquet(schema: pa.Schema) -> bool:
+    """Whether Spark and Arrow read each other's Parquet files of these types exactly."""
+    return all(_fits(f.type) for f in schema)
+
+
+def _fits(type_: pa.DataType) -> bool:
+    if pa.types.is_nested(type_):
+        return bool(type_.num_fields) and all(_fits(type_.field(n).type) for n in range(type_.num_fields))
+    return not (
+        pa.types.is_null(type_) or pa.types.is_interval(type_) or pa.types.is_duration(type_) or pa.types.is_time(type_)
+    )

@@ -1,0 +1,280 @@
+"""The relations and stages of a pipeline while it is being made: what every rule's choice shares.
+
+In: ids and plan nodes. Out: the relation behind each, made on first use, with the access paths that its readers ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from belvedere.catalog import Catalog, ChangeKind, Input, Subscription
+from belvedere.engine.relation import Path, Relation, Slot
+from belvedere.plan.bounds import Bounds, bounds_of
+from belvedere.plan.expressions import column
+from belvedere.plan.keys import carry_keys, keep_columns
+from belvedere.plan.nodes import Expr, Join, JoinKind, Node, Scan, Values
+from belvedere.rules.emit.emission import unsettled_inputs
+from belvedere.rules.expiry import bounds_of_stage, final_below, settled, slots_known
+from belvedere.rules.facts import Partition, base_scan, is_linear, needs_clock
+from belvedere.rules.options import Options
+from belvedere.rules.pipeline import CHANGES, EVENT_COLUMNS, SEQUENCE, VERSION_COLUMNS, Pipeline, Rule, Stage
+from belvedere.rules.rewrite import inline, push_down, replace_scans
+from belvedere.schema import HISTORY, INGEST_TIME, SINCE_EPOCH, UNTIL_TIME, Schema
+from belvedere.time.event_time import Clocks, bounds_by_input
+
+SAID = {ChangeKind.ADD: "new", ChangeKind.CHANGE: "changed", ChangeKind.DELETE: "gone"}
+
+
+@dataclass
+class Draft:
+    """A relation while consumers still add access paths to it."""
+
+    relation: Relation
+    paths: list[Path] = field(default_factory=list)
+
+    def path(self, exprs: tuple[Expr, ...], types: tuple[pa.DataType, ...], stored: bool = True) -> str:
+        """The name of the access path by these expressions, made on first use; once stored, it stays stored."""
+        for n, known in enumerate(self.paths):
+            if known.exprs == exprs and known.types == types:
+                self.paths[n] = replace(known, stored=known.stored or stored)
+                return known.name
+        self.paths.append(Path(f"_h{len(self.paths)}", exprs, types, stored))
+        return self.paths[-1].name
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a stage is a part of: the relation it makes, the view it belongs to, and the id it is if it is one itself."""
+
+    name: str
+    owner: str
+    view: str | None
+
+
+Keys = tuple[tuple[Expr, ...], tuple[pa.DataType, ...]]
+"""What an access path is by: expressions over the relation's columns, and their types."""
+
+Choose = Callable[["Builder", Node, Part], Relation]
+"""The choice of a rule for the operator on top of a plan."""
+
+
+class Builder:
+    """Makes relations and stages on demand, in the order in which an epoch runs them."""
+
+    def __init__(self, catalog: Catalog, options: Options, stored: tuple[str, ...], choose: Choose):
+        self.catalog = catalog
+        self.options = options
+        self.drafts: dict[str, Draft] = {}
+        self.stages: list[Stage] = []
+        self.names: dict[str, str] = {}
+        self.own: dict[Node, Relation] = {}
+        self.stored_ids = frozenset(stored)
+        self.choose = choose
+        self.unsettled = unsettled_inputs(catalog, options.forget)
+        self._bounds: dict[str, Bounds] = {}
+
+    def pipeline(self) -> Pipeline:
+        relations = {n: replace(d.relation, paths=tuple(d.paths)) for n, d in self.drafts.items()}
+        served = {i: self.names[i] for i in self.stored_ids if i in self.names}
+        made = Pipeline(relations, tuple(self.stages), served, self.unsettled, self.options.cost)
+        found = final_below(made, bounds_by_input(self.catalog, Clocks()).__getitem__)
+        for name, columns in found.items():
+            known = relations[name]
+            ranges = tuple(dict.fromkeys((*known.ranges, *columns)))
+            relations[name] = replace(known, final=tuple(columns), ranges=ranges)
+        return made
+
+    def relation_of(self, id_: str) -> str:
+        """The maintained relation of an input or view; makes its stages on the first call."""
+        if id_ not in self.names:
+            if id_ in self.catalog.inputs:
+                self._ingest(self.catalog.inputs[id_])
+            elif id_ in self.catalog.subscriptions:
+                self._events(self.catalog.subscriptions[id_])
+            else:
+                self.maintain(self.catalog.views[id_].plan, Part(id_, id_, id_))
+            self.names[id_] = id_
+        return self.names[id_]
+
+    def _ingest(self, table: Input) -> None:
+        stored = table.id in self.stored_ids or not table.append_only
+        keep = table.keep if table.append_only else None
+        ranges = (INGEST_TIME,) if keep is not None else ()
+        relation = Relation(table.id, table.schema, stored, (), ranges, table.append_only, keep, view=table.id)
+        self.drafts[table.id] = Draft(relation)
+        if not table.append_only and not table.primary_key:
+            visible = tuple(c for c in table.schema if not c.hidden)
+            self.drafts[table.id].path(tuple(column(c.name) for c in visible), tuple(c.type for c in visible))
+        reason = "rows only arrive" if table.append_only else "rows are upserted by key and may be deleted"
+        if not stored:
+            reason += "; private and not needed as state: not stored"
+        self.stages.append(Stage(table.id, Rule.INGEST, Scan(table.id, table.schema), owner=table.id, reason=reason))
+
+    def _events(self, subscription: Subscription) -> None:
+        observed = self.relation_of(subscription.view)
+        schema = self.drafts[observed].relation.schema
+        slot = Slot("s0", observed)
+        reason = f"one event for each row of the observed query that is {SAID[subscription.on]}"
+        stage = Stage(
+            subscription.id, Rule.EVENTS, Scan("s0", schema), (slot,), None, subscription.id, reason, on=subscription.on
+        )
+        relation = Relation(
+            subscription.id, subscription.schema, stored=True, ranges=(SEQUENCE,), append_only=True, view=subscription.id
+        )
+        self.drafts[subscription.id] = Draft(relation)
+        self.stages.append(stage)
+
+    def changes_of(self, id_: str) -> None:
+        """The changes of an exported relation, kept until they are delivered."""
+        relation = self.drafts[self.relation_of(id_)].relation
+        shown = tuple(c for c in relation.schema if not c.hidden)
+        schema = Schema(shown + EVENT_COLUMNS, (SEQUENCE,))
+        name = id_ + CHANGES
+        reason = "one event for each row that is new, changed or gone, until it is exported"
+        self.drafts[name] = Draft(Relation(name, schema, stored=True, ranges=(SEQUENCE,), append_only=True))
+        scan = Scan("s0", relation.schema)
+        self.stages.append(Stage(name, Rule.EVENTS, scan, (Slot("s0", relation.name),), None, id_, reason))
+
+    def history_of(self, id_: str, keep: int | None) -> None:
+        """All versions of a relation's rows, beside it."""
+        relation = self.drafts[self.relation_of(id_)].relation
+        name = id_ + HISTORY
+        schema = Schema((*relation.schema.columns, *VERSION_COLUMNS), (*(relation.schema.key or ()), SINCE_EPOCH))
+        self.drafts[name] = Draft(Relation(name, schema, stored=True, ranges=(UNTIL_TIME,)))
+        reason = "every version of every row" + (f", for {keep}us after it is over" if keep is not None else "")
+        scan = Scan("s0", relation.schema)
+        self.stages.append(Stage(name, Rule.HISTORY, scan, (Slot("s0", relation.name),), None, id_, reason, keep=keep))
+
+    def definition(self, id_: str) -> Node | None:
+        """The plan of a view that is worth inlining: private, and linear down to other relations."""
+        view = self.catalog.views.get(id_)
+        if view is None or id_ in self.stored_ids or id_ in self.names:
+            return None
+        plan = inline(view.plan, self.definition)
+        node = plan
+        while is_linear(node) and len(node.inputs) == 1:
+            node = node.inputs[0]
+        return plan if isinstance(node, Scan) else None
+
+    def maintain(self, plan: Node, part: Part) -> Relation:
+        """Make the stages that keep `plan` as the relation of `part`."""
+        return self.choose(self, inline(plan, self.definition), part)
+
+    def shared(self, plan: Node, owner: str) -> Relation:
+        """The relation of an operator's own state; operators of several views that need the same share it."""
+        plan = inline(plan, self.definition)
+        if plan not in self.own:
+            self.own[plan] = self.maintain(plan, Part(self.fresh(owner), owner, None))
+        return self.own[plan]
+
+    def settle(self, plan: Node, owner: str) -> Node:
+        """A linear tree in which nonlinear parts (below a union) have become relations of their own."""
+        if isinstance(plan, Scan):
+            return plan
+        if is_linear(plan):
+            return plan.with_inputs(tuple(self.settle(i, owner) for i in plan.inputs))
+        part = self.shared(plan, owner)
+        return Scan(part.name, part.schema)
+
+    def relation_of_scan(self, scan: Scan) -> str:
+        """The relation behind a scan of a catalog id or of an operator's own state."""
+        return scan.relation if scan.relation in self.drafts else self.relation_of(scan.relation)
+
+    def fresh(self, owner: str) -> str:
+        n = 1
+        while f"{owner}${n}" in self.drafts or any(s.output == f"{owner}${n}" for s in self.stages):
+            n += 1
+        self.drafts.setdefault(f"{owner}${n}", Draft(Relation(f"{owner}${n}", Schema(()), stored=True)))
+        return f"{owner}${n}"
+
+    def state_of(self, part: Part, suffix: str, schema: Schema, ranges: tuple[str, ...]) -> Draft:
+        """A relation of a stage's own beside its output."""
+        draft = Draft(Relation(part.name + suffix, schema, stored=True, ranges=ranges))
+        self.drafts[part.name + suffix] = draft
+        return draft
+
+    def emit(
+        self, stage: Stage, append_only: bool, view: str | None, ranges: tuple[str, ...] = (), schema: Schema | None = None
+    ) -> Relation:
+        schema = schema or stage.plan.schema
+        if schema.key is None:
+            raise AssertionError(f"relation {stage.output} has no key")
+        relation = Relation(stage.output, schema, stored=True, append_only=append_only, view=view, ranges=ranges)
+        known = self.drafts.get(stage.output)
+        self.drafts[stage.output] = Draft(relation, known.paths if known else [])
+        self.stages.append(stage)
+        return relation
+
+    def delta_slots(self, plan: Node) -> tuple[Node, tuple[Slot, ...]]:
+        """A linear tree over slots that are fed by changes alone."""
+        slots: list[Slot] = []
+
+        def to_slot(scan: Scan) -> Scan:
+            slots.append(Slot(f"s{len(slots)}", self.relation_of_scan(scan)))
+            return Scan(slots[-1].name, scan.relation_schema)
+
+        return replace_scans(plan, to_slot), tuple(slots)
+
+    def slot(self, number: int, fragment: Node, keys: Keys | None, owner: str) -> tuple[Slot, Node]:
+        """The slot for one input of an operator, and the fragment to render in its place."""
+        base = base_scan(fragment)
+        if base is not None:
+            relation = self.relation_of_scan(base)
+            draft = self.drafts[relation]
+            if draft.relation.is_state:
+                path = None
+                if keys is not None:
+                    path = draft.path(push_down(fragment, keys[0]), keys[1])
+                slot = Slot(f"s{number}", relation, path)
+                return slot, replace_scans(fragment, lambda s: Scan(slot.name, s.relation_schema))
+        # what DISTINCT and set operations read has no key of its own: as state its rows need one
+        state = self.shared(carry_keys(fragment), owner)
+        path = None if keys is None else self.drafts[state.name].path(*keys)
+        slot = Slot(f"s{number}", state.name, path)
+        return slot, keep_columns(Scan(slot.name, state.schema), fragment.schema.names)
+
+    def slots(self, top: Node, partition: Partition | None, owner: str) -> tuple[tuple[Slot, ...], Node]:
+        slots, inputs = [], []
+        for n, fragment in enumerate(top.inputs):
+            keys = None if partition is None else (partition.inputs[n], partition.types)
+            slot, rendered = self.slot(n, fragment, keys, owner)
+            slots.append(slot)
+            inputs.append(rendered)
+        return tuple(slots), top.with_inputs(tuple(inputs))
+
+    def span(self, relation: str, path: str | None, *by: str) -> None:
+        """Rows of a key of this access path are looked up in part, in the order of a column, or of two."""
+        draft = self.drafts[relation]
+        assert path is not None
+        draft.relation = replace(draft.relation, spans=tuple(dict.fromkeys((*draft.relation.spans, (path, *by)))))
+
+    def grows(self, node: Node) -> bool:
+        """Whether a relation only ever gains rows."""
+        if isinstance(node, Scan):
+            return self.drafts[self.relation_of_scan(node)].relation.append_only
+        if is_linear(node) or (isinstance(node, Join) and node.kind is JoinKind.INNER and not needs_clock(node)):
+            return all(self.grows(i) for i in node.inputs)
+        return isinstance(node, Values)
+
+    def bounds_of(self, operator: Node, slots: tuple[Slot, ...]) -> Bounds:
+        """The columns of an operator over slots that can come to have a bound; none has come yet."""
+        return bounds_of(operator, slots_known(slots, self.bounds()))
+
+    def bounds(self) -> Mapping[str, Bounds]:
+        """The same of every relation made so far."""
+        inputs = settled(self.unsettled, bounds_by_input(self.catalog, Clocks()).__getitem__)
+        for stage in self.stages[len(self._bounds) :]:
+            self._bounds[stage.output] = bounds_of_stage(stage, inputs, self._bounds)
+        return self._bounds
+
+    def hash_changes(self, source: Node, slots: tuple[Slot, ...], partition: Partition) -> tuple[Slot, ...]:
+        """Let the changes of a relation that only grows carry the hash of the group: it saves the query that finds the groups."""
+        base = base_scan(source)
+        if base is None or len(slots) != 1 or not self.drafts[slots[0].relation].relation.append_only:
+            return slots
+        exprs = push_down(source, partition.inputs[0])
+        path = self.drafts[slots[0].relation].path(exprs, partition.types, stored=False)
+        return (replace(slots[0], path=path),)

@@ -1,0 +1,1 @@
+"""EMIT and SELECT STREAM."""

@@ -1,0 +1,195 @@
+"""What an EMIT or SELECT STREAM needs to know before it runs: by what rows are grouped, which columns complete them, what it keeps.
+
+In: an `Emit` or `InOrder` node and its input's plan down to the catalog's inputs. Out: an `Emission`, as data. A *group* is what the paper
+calls an event-time grouping: the rows of equal windows or event-time keys, else each row by itself. Versions and delays count per group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.catalog import Catalog, LatePolicy
+from belvedere.plan.bounds import Known, bounds_of, event_time_columns, grouping_columns
+from belvedere.plan.monotone import NEVER
+from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.time_nodes import Emit, InOrder
+from belvedere.schema import Column, Schema
+from belvedere.time.event_time import Clocks, bounds_by_input
+
+GROUPS = "$groups"
+"""Suffix of the relation with a row per group: its next version, when it is due, whether it is complete."""
+EMITTED = "$emitted"
+"""Suffix of the relation with the rows as they were last emitted, where the output is their changelog."""
+DUE, COMPLETE, WAIT = "due", "complete", "wait"
+PLAIN = ("group", "ver", COMPLETE)
+"""The columns of the groups that nothing looks up a range of."""
+WAITING_COLUMNS = (Column("_at", pa.int64(), hidden=True), Column("_arrived", pa.int64(), nullable=False, hidden=True))
+"""What a row that waits for its turn has besides: its time in microseconds, and the order of arrival."""
+
+
+@dataclass(frozen=True)
+class Emission:
+    """How a relation's changes are emitted.
+
+    `group` are the columns that tell groups apart; `times` those by which a group is complete as soon as one of them is below its bound.
+    `source` is the input's plan over the catalog's inputs, for bounds.
+    """
+
+    node: Emit | InOrder
+    source: Node
+    group: tuple[str, ...] = ()
+    times: tuple[str, ...] = ()
+    unsettled: frozenset[str] = frozenset()
+    """Inputs whose rows may change below their bounds: updated tables, streams that keep late rows."""
+
+    @property
+    def delay(self) -> int | None:
+        """Microseconds from the first change of a group to its emission."""
+        return self.node.delay if isinstance(self.node, Emit) else None
+
+    @property
+    def watermark(self) -> bool:
+        """Whether completion emits."""
+        return isinstance(self.node, Emit) and self.node.watermark
+
+    @property
+    def stream(self) -> bool:
+        """Whether the output is a changelog."""
+        return isinstance(self.node, Emit) and self.node.stream
+
+    @property
+    def at_once(self) -> bool:
+        """Whether every change is emitted in its epoch: then nothing is kept but versions."""
+        return self.delay is None and not self.watermark
+
+    @property
+    def groups_schema(self) -> Schema:
+        """The columns of the relation of groups."""
+        waits = tuple(Column(f"{WAIT}{n}", pa.int64()) for n in range(len(self.times)))
+        columns = (
+            Column("group", pa.int64(), nullable=False),
+            Column("ver", pa.int64(), nullable=False),
+            Column(DUE, pa.int64()),
+            Column(COMPLETE, pa.bool_(), nullable=False),
+        )
+        return Schema((*columns, *waits), ("group",))
+
+    def settles(self, catalog: Catalog) -> bool:
+        """Whether the rows of an ordered input stay as they are once its bound has passed their time."""
+        if not isinstance(self.node, InOrder) or self.node.within is not None:
+            return False
+        tables = [catalog.inputs.get(n.relation) for n in self.source.walk() if isinstance(n, Scan)]
+        grows = all(t is not None and t.append_only for t in tables)
+        return grows and self.node.time in event_time_columns(self.source, bounds_by_input(catalog, Clocks()).__getitem__)
+
+    def final_bounds(self, inputs: Known) -> tuple[int, ...]:
+        """Bounds of `times` below which nothing will ever change, not even by an update or a late row."""
+        found = bounds_of(self.source, lambda i: {} if i in self.unsettled else inputs(i) or {})
+        return tuple(found.get(n, NEVER) for n in self.times)
+
+    @property
+    def forgets(self) -> bool:
+        """Whether groups can become final."""
+        scanned = {n.relation for n in self.source.walk() if isinstance(n, Scan)}
+        return bool(self.times) and not scanned & self.unsettled
+
+    def bounds(self, inputs: Known) -> tuple[int, ...]:
+        """The bounds of `times` (`InOrder`: of its time)."""
+        found = bounds_of(self.source, inputs)
+        names = (self.node.time,) if isinstance(self.node, InOrder) else self.times
+        return tuple(found.get(n, NEVER) for n in names)
+
+
+def unsettled_inputs(catalog: Catalog, forget: bool = True) -> frozenset[str]:
+    """The inputs whose bounds make nothing final; all of them where nothing shall be forgotten."""
+    tables = catalog.inputs.values()
+    return frozenset(t.id for t in tables if not forget or not t.append_only or t.late is LatePolicy.KEEP)
+
+
+def plan_emission(
+    node: Emit | InOrder,
+    source: Node,
+    inputs: Mapping[str, Mapping[str, int] | None],
+    unsettled: frozenset[str] = frozenset(),
+) -> Emission:
+    """Find the groups and what completes them; `inputs` say which columns of the inputs have event time."""
+    if isinstance(node, InOrder):
+        return Emission(node, source)
+    known: Known = inputs.__getitem__
+    names = source.schema.names
+    timed = event_time_columns(source, known)
+    grouping = grouping_columns(source, known)
+    if grouping and (grouping & timed or not node.watermark):
+        group = tuple(n for n in names if n in grouping)
+        return Emission(node, source, group, tuple(n for n in group if n in timed), unsettled)
+    return Emission(node, source, source.schema.key or (), tuple(n for n in names if n in timed), unsettled)
+
+
+@dataclass
+class Group:
+    """What is known of one group between its changes."""
+
+    version: int = 0
+    due: int | None = None
+    complete: bool = False
+    waits: tuple[int | None, ...] = ()
+
+    def passed(self, bounds: tuple[int, ...]) -> bool:
+        """Whether one of its times is below that column's bound."""
+        return any(w is not None and w < b for w, b in zip(self.waits, bounds, strict=True))
+
+
+def due_groups(
+    emission: Emission, groups: Mapping[int, Group], touched: set[int], bounds: tuple[int, ...], now: int
+) -> set[int]:
+    """Which groups are emitted with this epoch's changes, at the epoch's clock; arms and clears delays, marks completion."""
+    firing: set[int] = set()
+    for key, group in groups.items():
+        completes = emission.watermark and not group.complete and group.passed(bounds)
+        group.complete = group.complete or completes
+        if completes or (key in touched and emission.delay is None and (group.complete or not emission.watermark)):
+            firing.add(key)
+            group.due = None
+            continue
+        if key in touched and emission.delay is not None and group.due is None:
+            group.due = now + emission.delay
+        if group.due is not None and group.due <= now:
+            firing.add(key)
+            group.due = None
+    return firing
+
+
+def orderable(value: Any) -> tuple[int, Any]:
+    """A value that sorts beside those of its own type, NaN behind all numbers, NULL last."""
+    if value is None:
+        return 2, 0
+    if value != value:
+        return 1, "nan"
+    if isinstance(value, (int, float, str, bytes)) or hasattr(value, "year") or hasattr(value, "as_tuple"):
+        return 0, value
+    return 1, repr(value)
+
+
+def explain_emission(emission: Emission) -> str:
+    """How it is emitted, for people: which groups, what completes them."""
+    node = emission.node
+    if isinstance(node, InOrder):
+        waits = f"{node.time} is {node.within}us old" if node.within is not None else f"the bound reaches its {node.time}"
+        if node.then:
+            waits = f"the bound has passed its {node.time}, sorted by {', '.join(name for name, _, _ in node.then)}"
+        return f"a row comes out once {waits}"
+    by = ", ".join(emission.group) or "one group"
+    words = [f"{'changes' if node.stream else 'rows'} by {by}"]
+    if node.delay is not None:
+        words.append(f"{node.delay}us after the first change of a group")
+    if node.watermark:
+        words.append(f"once {' or '.join(emission.times)} is below its bound")
+    if emission.forgets:
+        words.append(f"forgotten once {' or '.join(emission.times)} is below its bound")
+    elif not node.watermark or node.stream:
+        words.append("never forgotten: no bound makes a group final")
+    return ", ".join(words)

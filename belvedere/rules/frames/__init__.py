@@ -1,0 +1,1 @@
+"""Window functions, by the rows around a change."""

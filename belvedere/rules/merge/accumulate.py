@@ -1,0 +1,257 @@
+"""Aggregates as accumulator columns: what an epoch adds, how two states become one, and the result.
+
+In: an aggregate, and whether its input only grows. Out: an `Accumulator`, or None where the aggregate must be recomputed by
+key. Sums of integers and decimals and counts follow retractions (rows carry `_weight`); sums of doubles, extremes, variances
+and packed values are kept only while rows are never taken back.
+
+Sources: mergeable variance after Chan, Golub and LeVeque, 'Updating formulae and a pairwise algorithm', 1979.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+import pyarrow as pa
+from sqlglot import exp, parse_one
+
+from belvedere.plan.expressions import column, replace_columns
+from belvedere.plan.nodes import Aggregate, Expr, Item
+from belvedere.rules.pipeline import Accumulator
+from belvedere.schema import PACKED, Schema
+
+BIGINT = pa.int64()
+DOUBLE = pa.float64()
+VARIANCES: dict[type[Expr], str] = {
+    exp.Variance: "CASE WHEN n > 1 THEN m2 / (n - 1) END",
+    exp.VariancePop: "CASE WHEN n > 0 THEN m2 / n END",
+    exp.Stddev: "CASE WHEN n > 1 THEN sqrt(m2 / (n - 1)) END",
+    exp.StddevSamp: "CASE WHEN n > 1 THEN sqrt(m2 / (n - 1)) END",
+    exp.StddevPop: "CASE WHEN n > 0 THEN sqrt(m2 / n) END",
+}
+
+
+ROWS = "_n"
+
+GUARD = 6
+"""So many more digits than an average has must its quotient have: rounded twice, it is then right for a million rows at the least."""
+
+
+@dataclass(frozen=True)
+class State:
+    """The accumulators of all aggregates of one GROUP BY, with names that cannot clash.
+
+    `partials` are the aggregates over a delta, `merge` has one expression per partial over `old.` and `new.` columns,
+    `results` the columns of the aggregate itself over the state's columns.
+    """
+
+    schema: Schema
+    partials: tuple[Item, ...]
+    merge: tuple[Expr, ...]
+    results: tuple[Item, ...]
+
+
+def state_of(node: Aggregate, accumulators: tuple[Accumulator, ...]) -> State:
+    """Lay the accumulators of an aggregate out as columns after its keys; the first counts the group's rows."""
+    partials = [Item(ROWS, template("coalesce(sum(_weight), 0)"), BIGINT, nullable=False, hidden=True)]
+    merge = [template(f"coalesce(old.{ROWS}, 0) + coalesce(new.{ROWS}, 0)")]
+    results = [Item(i.name, column(i.name), i.type, i.nullable, i.hidden, i.doc) for i in node.keys]
+    for n, (item, kept) in enumerate(zip(node.aggregates, accumulators, strict=True)):
+        own = {name: f"_a{n}_{name}" for name, _ in kept.columns}
+        for (name, type_), partial, together in zip(kept.columns, kept.partials, kept.merge, strict=True):
+            partials.append(Item(own[name], partial, type_, hidden=True))
+            merge.append(_renamed(together, own))
+        results.append(replace(item, expr=_renamed(kept.result, own)))
+    columns = tuple(i.column for i in node.keys) + tuple(p.column for p in partials)
+    return State(Schema(columns, tuple(i.name for i in node.keys)), tuple(partials), tuple(merge), tuple(results))
+
+
+def _renamed(expr: Expr, names: Mapping[str, str]) -> Expr:
+    """The same expression over columns of other names; a table prefix (`old`, `new`) stays."""
+
+    def change(node: Expr) -> Expr:
+        if isinstance(node, exp.Column) and node.name in names:
+            return exp.column(names[node.name], table=node.table or None, quoted=True)
+        return node
+
+    return expr.copy().transform(change)
+
+
+def accumulate(item: Item, source: Schema, append_only: bool) -> Accumulator | None:
+    """How one aggregate is kept as columns; None where it cannot be."""
+    call, condition = _unfiltered(item.expr)
+    if condition is not None and not isinstance(call, exp.Count | exp.Sum | exp.Avg | exp.Min | exp.Max):
+        return None
+    if isinstance(call, exp.Count):
+        return _count(call, condition)
+    value = call.this if isinstance(call, exp.Func) else None
+    if not isinstance(value, exp.Expr) or isinstance(value, exp.Distinct | exp.Star) or is_modified(call):
+        return None
+    if condition is not None:
+        value = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
+    return _of_value(call, value, item.type, source, append_only)
+
+
+def _unfiltered(expr: Expr) -> tuple[Expr, Expr | None]:
+    if isinstance(expr, exp.Filter):
+        return expr.this, expr.expression.this
+    return expr, None
+
+
+def is_modified(call: Expr) -> bool:
+    """DISTINCT, ORDER BY, IGNORE NULLS and further arguments change the meaning: such calls are recomputed."""
+    return any(v for k, v in call.args.items() if k != "this" and v not in (None, False, []))
+
+
+def _count(call: exp.Count, condition: Expr | None) -> Accumulator | None:
+    values = [call.this, *call.expressions]
+    if isinstance(call.this, exp.Distinct):
+        return None
+    tests: list[Expr] = [
+        exp.Not(this=exp.Is(this=v.copy(), expression=exp.Null())) for v in values if not isinstance(v, exp.Star)
+    ]
+    if condition is not None:
+        tests.append(condition.copy())
+    counted: Expr = exp.and_(*tests) if tests else exp.true()
+    partial = template("coalesce(sum(CASE WHEN x THEN _weight ELSE 0 END), 0)", x=counted)
+    return Accumulator((("c", BIGINT),), (partial,), (template("coalesce(old.c, 0) + coalesce(new.c, 0)"),), template("c"))
+
+
+def _of_value(call: Expr, value: Expr, result: pa.DataType, source: Schema, append_only: bool) -> Accumulator | None:
+    exact = pa.types.is_integer(result) or pa.types.is_decimal(result)
+    match call:
+        case exp.Sum() if pa.types.is_integer(result) and not is_small_integer(value, source):
+            return _whole_sum(value)
+        case exp.Sum() if exact or append_only:
+            return _sum(value, result) if adds_exactly(result) else None
+        case exp.Avg():
+            return _average(value, result, source, append_only)
+        case exp.Min() if append_only:
+            return _extreme(value, result, "min", "least")
+        case exp.Max() if append_only:
+            return _extreme(value, result, "max", "greatest")
+        case exp.Median() if append_only:
+            return _median(value)
+        case _ if append_only and type(call) in VARIANCES:
+            return _variance(value, VARIANCES[type(call)])
+        case _:
+            return None
+
+
+_COUNT = "coalesce(sum(CASE WHEN x IS NOT NULL THEN _weight ELSE 0 END), 0)"
+_PLUS_COUNT = "coalesce(old.c, 0) + coalesce(new.c, 0)"
+_SUM = "coalesce(sum(CASE WHEN _weight > 0 THEN x ELSE -x END), 0)"
+_PLUS_SUM = "coalesce(old.s, 0) + coalesce(new.s, 0)"
+
+
+def _sum(value: Expr, result: pa.DataType) -> Accumulator:
+    if pa.types.is_integer(result):
+        value = _wide(value)
+    partials = (template(_SUM, x=value), template(_COUNT, x=value))
+    merge = (template(_PLUS_SUM), template(_PLUS_COUNT))
+    return Accumulator((("s", result), ("c", BIGINT)), partials, merge, template("CASE WHEN c > 0 THEN s END"))
+
+
+def _whole_sum(value: Expr) -> Accumulator:
+    """A sum of BIGINT: that of the upper and that of the lower 32 bits, which do not overflow on the way.
+
+    So it fails where the sum of the rows that are there is none, whatever came and went in which order.
+    """
+    value = _wide(value)
+    partials = (
+        template(_SUM, x=template("shiftright(x, 32)", x=value)),
+        template(_SUM, x=template("x & 4294967295", x=value)),
+        template(_COUNT, x=value),
+    )
+    merge = tuple(template(f"coalesce(old.{n}, 0) + coalesce(new.{n}, 0)") for n in ("h", "l", "c"))
+    total = template("CASE WHEN c > 0 THEN (h + shiftright(l, 32)) * 4294967296 + (l & 4294967295) END")
+    return Accumulator((("h", BIGINT), ("l", BIGINT), ("c", BIGINT)), partials, merge, total)
+
+
+def _average(value: Expr, result: pa.DataType, source: Schema, append_only: bool) -> Accumulator | None:
+    partials = [template(_SUM, x=value), template(_COUNT, x=value)]
+    merge = (template(_PLUS_SUM), template(_PLUS_COUNT))
+    if pa.types.is_decimal(result):
+        # Spark: avg(DECIMAL(p, s)) is DECIMAL(p + 4, s + 4), its sum DECIMAL(p + 10, s)
+        total: pa.DataType = pa.decimal128(min(38, result.precision + 6), max(0, result.scale - 4))
+        if result.scale == 38 or _quotient_scale(total) < result.scale + GUARD:
+            return None
+        final = template("CASE WHEN c > 0 THEN s / CAST(c AS DECIMAL(20, 0)) END")
+        return Accumulator((("s", total), ("c", BIGINT)), tuple(partials), merge, final)
+    if is_small_integer(value, source):
+        partials[0] = template(_SUM, x=_wide(value))
+        final = template("CASE WHEN c > 0 THEN CAST(s AS DOUBLE) / c END")
+        return Accumulator((("s", BIGINT), ("c", BIGINT)), tuple(partials), merge, final)
+    if not append_only:
+        return None
+    partials[0] = template(_SUM, x=template("CAST(x AS DOUBLE)", x=value))
+    final = template("CASE WHEN c > 0 THEN s / c END")
+    return Accumulator((("s", DOUBLE), ("c", BIGINT)), tuple(partials), merge, final)
+
+
+def adds_exactly(type_: pa.DataType) -> bool:
+    """Whether `+` keeps all digits of two numbers of this type: Spark takes those beyond 38 from the end, down to six after the point."""
+    return not (pa.types.is_decimal(type_) and type_.precision == 38 and type_.scale > 6)
+
+
+def _quotient_scale(total: pa.Decimal128Type) -> int:
+    """The digits after the point that Spark gives a sum of this type divided by a DECIMAL(20, 0)."""
+    whole: int = total.precision - total.scale
+    return min(int(total.scale) + 21, max(38 - whole, 6))
+
+
+def _wide(value: Expr) -> Expr:
+    """As a BIGINT: the least INT has no negative of its own type."""
+    return template("CAST(x AS BIGINT)", x=value)
+
+
+def is_small_integer(value: Expr, source: Schema) -> bool:
+    """A column of at most 32 bits: its sums cannot overflow a BIGINT in practice."""
+    found = source.find(value.name) if isinstance(value, exp.Column) else None
+    return found is not None and pa.types.is_integer(found.type) and found.type.bit_width <= 32
+
+
+def _extreme(value: Expr, result: pa.DataType, function: str, choice: str) -> Accumulator:
+    merge = template(f"{choice}(old.m, new.m)")  # least and greatest skip NULLs, and take NaN for the greatest
+    return Accumulator((("m", result),), (template(f"{function}(x)", x=value),), (merge,), template("m"))
+
+
+def _variance(value: Expr, result: str) -> Accumulator:
+    x = template("CAST(x AS DOUBLE)", x=value)
+    partials = (
+        template("count(x)", x=x),
+        template("coalesce(avg(x), 0)", x=x),
+        template("coalesce(var_pop(x) * count(x), 0)", x=x),
+    )
+    count = "(coalesce(old.n, 0) + coalesce(new.n, 0))"
+    apart = "(coalesce(new.mu, 0) - coalesce(old.mu, 0))"
+    mean = f"CASE WHEN {count} = 0 THEN 0 ELSE coalesce(old.mu, 0) + {apart} * coalesce(new.n, 0) / {count} END"
+    square = (
+        f"CASE WHEN {count} = 0 THEN 0 ELSE coalesce(old.m2, 0) + coalesce(new.m2, 0)"
+        f" + {apart} * {apart} * coalesce(old.n, 0) * coalesce(new.n, 0) / {count} END"
+    )
+    columns = (("n", BIGINT), ("mu", DOUBLE), ("m2", DOUBLE))
+    merge = tuple(template(t) for t in (f"{count}", mean, square))
+    return Accumulator(columns, partials, merge, template(result))
+
+
+def _median(value: Expr) -> Accumulator:
+    """All values of a group packed into one, so that a group is one row of state however many values it has."""
+    packed = template("collect_list(CAST(x AS DOUBLE))", x=value)
+    merge = template("concat(coalesce(old.v, array()), coalesce(new.v, array()))")
+    lower, upper = "element_at(_s, CAST((size(_s) + 1) DIV 2 AS INT))", "element_at(_s, CAST(size(_s) DIV 2 + 1 AS INT))"
+    middle = f"CASE WHEN {lower} = {upper} THEN {lower} ELSE 0.5D * {lower} + 0.5D * {upper} END"
+    result = f"CASE WHEN size(v) > 0 THEN element_at(transform(array(array_sort(v)), _s -> {middle}), 1) END"
+    return Accumulator((("v", PACKED),), (packed,), (merge,), template(result))
+
+
+@cache
+def _parsed(text: str) -> Expr:
+    return parse_one(text, dialect="spark")
+
+
+def template(text: str, **parts: Expr) -> Expr:
+    """A Spark expression with its column names replaced by other expressions."""
+    expr = _parsed(text)
+    return replace_columns(expr, {k: exp.paren(v, copy=True) for k, v in parts.items()}) if parts else expr.copy()

@@ -1,0 +1,108 @@
+"""What bounds make final around a join that keeps rows without a match, or that only asks whether there is one.
+
+Such a join is computed anew for a whole key, so its old rows may leave only together: a result that may still change needs all rows of
+either side that it is made of. In: the stage, and the bounds of its result (no later change concerns a row below them). Out: the times
+below which rows of a side are not needed any more; and which results stand: computing their key anew must leave them as they are. For that
+results carry the times of the rows that they are of, hidden where the script does not show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from belvedere.plan.bounds import Bounds, implied_bounds
+from belvedere.plan.expressions import column
+from belvedere.plan.monotone import FOREVER
+from belvedere.plan.nodes import Item, Join, JoinKind, Node, Project
+from belvedere.rules.facts import is_linear
+from belvedere.rules.pipeline import Rule, Stage
+from belvedere.schema import TIMESTAMP
+
+KEPT: Mapping[JoinKind, tuple[int, ...]] = {
+    JoinKind.LEFT: (0,),
+    JoinKind.RIGHT: (1,),
+    JoinKind.FULL: (0, 1),
+    JoinKind.SEMI: (0,),
+    JoinKind.ANTI: (0,),
+}
+"""The sides (0 left, 1 right) whose rows make a result: every result has a row of one of them."""
+
+
+def join_of(stage: Stage) -> Join | None:
+    """The join that a stage computes key by key, where these rules are for its kind."""
+    node = stage.plan
+    while _passes(node):
+        node = node.inputs[0]
+    return node if stage.rule is Rule.KEYED and isinstance(node, Join) and node.kind in KEPT else None
+
+
+def times_to_carry(plan: Node, join: Join, bounds: Bounds) -> tuple[Item, ...]:
+    """The times that results of `plan` need besides their own: one of each kept side that has a bound in the join's result.
+
+    `bounds` are those of the join. Empty where a side has none: then no result is known to stand.
+    """
+    found, shown = [], {_origin(plan, n) for n in plan.schema.names}
+    for side in KEPT.get(join.kind, ()):
+        columns = [c for c in join.inputs[side].schema if c.name in bounds and c.type == TIMESTAMP]
+        if not columns:
+            return ()
+        if not any(c.name in shown for c in columns):
+            first = columns[0]
+            found.append(Item(f"_time{side}", column(first.name), first.type, first.nullable or len(KEPT[join.kind]) > 1))
+    return tuple(found)
+
+
+def standing(stage: Stage, own: Bounds) -> dict[str, int]:
+    """Columns of the result with the bounds below which results stand; `own` are the bounds of the result. None of an inner join's."""
+    return {output: bound for output, _, bound in _limits(stage, own).values()}
+
+
+def needed(stage: Stage, own: Bounds, side: int) -> dict[str, int]:
+    """Columns of one side of the join with bounds below which none of the results that may change needs its rows."""
+    join, found = join_of(stage), None
+    if join is None:
+        return {}
+    columns = join.inputs[side].schema.names
+    for kept, (_, time, bound) in _limits(stage, own).items():
+        implied = {time: bound} if kept == side else implied_bounds({time: bound}, join.condition)
+        need = {n: b for n, b in implied.items() if n in columns}
+        found = need if found is None else {n: min(found[n], b) for n, b in need.items() if n in found}
+    return found or {}
+
+
+def _limits(stage: Stage, own: Bounds) -> dict[int, tuple[str, str, int]]:
+    """Per kept side a column of the result, the column of that side that it is, and its bound; nothing where a side has none."""
+    join = join_of(stage)
+    if join is None:
+        return {}
+    found = {}
+    for side in KEPT[join.kind]:
+        columns = join.inputs[side].schema.names
+        for name, bound in own.items():
+            time = _origin(stage.plan, name)
+            if time in columns and bound != FOREVER and stage.plan.schema[name].type == TIMESTAMP:
+                found[side] = (name, time, bound)
+                break
+    return found if len(found) == len(KEPT[join.kind]) else {}
+
+
+def _origin(node: Node, name: str) -> str:
+    """The column of the join that a column of the result is; empty where it is computed."""
+    while _passes(node):
+        below = node.inputs[0]
+        if isinstance(node, Project):
+            expr = next(i.expr for i in node.items if i.name == name)
+            if not isinstance(expr, exp.Column):
+                return ""
+            name = expr.name
+        elif name not in below.schema.names:
+            return ""
+        node = below
+    return name
+
+
+def _passes(node: Node) -> bool:
+    """Whether each row of an operator is made of one row below it."""
+    return is_linear(node) and len(node.inputs) == 1

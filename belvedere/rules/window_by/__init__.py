@@ -1,0 +1,1 @@
+"""WINDOW BY kept up to date."""

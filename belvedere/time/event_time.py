@@ -1,0 +1,280 @@
+"""Event time at the intake: which rows are late, and how rows and bounds move the clocks of the inputs.
+
+In: rows of an input as they arrive, bounds, producers. Out: immutable `Clocks` (a JSON document of the epoch row) and, per call, an
+`Admission`: the rows taken and the late ones with the bound that they broke. A row is judged against the rows and bounds before it,
+row by row, so that it does not matter how arrivals are cut into calls and epochs. What happens to late rows is the caller's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.catalog import Catalog, Input, InputKind, LatePolicy, Watermark
+from belvedere.plan.monotone import NEVER
+from belvedere.schema import INGEST_TIME, ROWTIME, TIMESTAMP, UID, WEIGHT
+from belvedere.time import producers
+from belvedere.time.producers import STRICT, StreamClock, highest
+
+Times = npt.NDArray[np.int64]
+LOWEST = int(np.iinfo(np.int64).min)
+
+
+@dataclass(frozen=True)
+class LateRow:
+    """A row below the bound of its stream: its place in the call, the event-time column, its time and the bound."""
+
+    index: int
+    column: str
+    time: int
+    bound: int
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many rows an input was given; of them late and not used; of them malformed. The others were used."""
+
+    given: int = 0
+    late: int = 0
+    malformed: int = 0
+
+    @property
+    def used(self) -> int:
+        """How many rows the input holds or has held: rows in = rows used + rows late + rows malformed."""
+        return self.given - self.late - self.malformed
+
+    def plus(self, given: int, late: int = 0, malformed: int = 0) -> Counts:
+        """The counts with more rows."""
+        return Counts(self.given + given, self.late + late, self.malformed + malformed)
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The clocks of all inputs: input id -> event-time column -> clock; and the count of their rows."""
+
+    streams: Mapping[str, Mapping[str, StreamClock]] = field(default_factory=dict)
+    counts: Mapping[str, Counts] = field(default_factory=dict)
+
+    def bound(self, table: str, column: str) -> int | None:
+        """The bound of an event-time column; None before there is one."""
+        return self.clock(table, column).bound
+
+    def clock(self, table: str, column: str) -> StreamClock:
+        """The clock of an event-time column."""
+        return self.streams.get(table, {}).get(column) or StreamClock()
+
+    def with_clock(self, table: str, column: str, clock: StreamClock) -> Clocks:
+        """The same with one clock replaced."""
+        return replace(self, streams={**self.streams, table: {**self.streams.get(table, {}), column: clock}})
+
+    def counted(self, table: str, given: int, late: int = 0, malformed: int = 0) -> Clocks:
+        """The same with more rows counted."""
+        counts = self.counts.get(table, Counts()).plus(given, late, malformed)
+        return replace(self, counts={**self.counts, table: counts})
+
+    def as_document(self) -> dict[str, Any]:
+        """The clocks as JSON data, for the epoch row."""
+        streams = {t: {c: clock.as_document() for c, clock in columns.items()} for t, columns in self.streams.items()}
+        counts = {t: [c.given, c.late, c.malformed] for t, c in self.counts.items()}
+        return {"streams": streams, "counts": counts}
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Clocks:
+        """The clocks that `as_document` wrote; none for an empty document."""
+        streams = {
+            t: {c: StreamClock.of_document(d) for c, d in columns.items()} for t, columns in document.get("streams", {}).items()
+        }
+        return cls(streams, {t: Counts(*c) for t, c in document.get("counts", {}).items()})
+
+
+@dataclass(frozen=True)
+class Admission:
+    """The outcome of a call: the clocks after it, the rows taken (late ones too under KEEP), and those that were not."""
+
+    clocks: Clocks
+    taken: pa.Table
+    late: tuple[LateRow, ...] = ()
+
+
+def admit(clocks: Clocks, table: Input, rows: pa.Table, now: int, producer: str | None = None) -> Admission:
+    """Judge the rows of one call (with the input's event-time columns; `_weight` < 0 is never late) and move the clocks on."""
+    if not rows.num_rows:
+        return Admission(clocks, rows)
+    late: tuple[LateRow, ...] = ()
+    if table.watermarks and table.late is not LatePolicy.KEEP:
+        late = _late_rows(clocks, table, rows, producer)
+    taken = rows
+    if late:
+        used = np.ones(rows.num_rows, dtype=bool)
+        used[[r.index for r in late]] = False
+        taken = rows.filter(pa.array(used))
+    moved = move_on(clocks, table, taken, now, producer)
+    return Admission(moved.counted(table.id, rows.num_rows, len(late)), taken, late)
+
+
+def move_on(clocks: Clocks, table: Input, taken: pa.Table, now: int, producer: str | None = None) -> Clocks:
+    """The clocks after rows that were taken: what they imply for the bounds. They are not judged, and not counted."""
+    arriving = _arriving(taken)
+    if not arriving.any():
+        return clocks
+    for mark in table.watermarks:
+        implied = None
+        if mark.delay is not None:
+            times, known = _times(taken, mark.column, arriving)
+            implied = int(times[known].max()) - mark.delay if known.any() else None
+        clock = producers.rows_seen(clocks.clock(table.id, mark.column), producer, implied, now)
+        clocks = clocks.with_clock(table.id, mark.column, clock)
+    return clocks
+
+
+def send_bound(clocks: Clocks, table: Input, column: str, bound: int, now: int, producer: str | None, strict: bool) -> Clocks:
+    """An explicit bound of a producer on one event-time column."""
+    moved = producers.bounded(clocks.clock(table.id, column), producer, bound + (STRICT if strict else 0), now)
+    return clocks.with_clock(table.id, column, moved)
+
+
+def open_producer(clocks: Clocks, table: Input, producer: str | None, bound: int | None, now: int) -> Clocks:
+    """A producer attaches; its bound is one on the first event-time column."""
+    for n, mark in enumerate(table.watermarks):
+        clock = producers.opened(clocks.clock(table.id, mark.column), producer, bound if n == 0 else None, now)
+        clocks = clocks.with_clock(table.id, mark.column, clock)
+    return clocks
+
+
+def close_producer(clocks: Clocks, table: Input, producer: str | None, now: int) -> Clocks:
+    """A producer detaches."""
+    for mark in table.watermarks:
+        clocks = clocks.with_clock(table.id, mark.column, producers.closed(clocks.clock(table.id, mark.column), producer, now))
+    return clocks
+
+
+def bounds_by_input(catalog: Catalog, clocks: Clocks) -> dict[str, Mapping[str, int] | None]:
+    """Per input the bounds of its event-time columns; None for tables without any, which nobody waits for."""
+    found: dict[str, Mapping[str, int] | None] = {}
+    for table in catalog.inputs.values():
+        waits_for_nothing = not table.watermarks and (table.kind is InputKind.TABLE or bool(table.primary_key))
+        bounds = {w.column: clocks.bound(table.id, w.column) for w in table.watermarks}
+        found[table.id] = None if waits_for_nothing else {c: NEVER if b is None else b for c, b in bounds.items()}
+    return found
+
+
+def pass_time(clocks: Clocks, catalog: Catalog, now: int) -> Clocks:
+    """Let the processing time pass: producers that were silent for too long stop holding their streams back."""
+    for table in catalog.inputs.values():
+        for mark in table.watermarks:
+            if mark.idle_after is not None and mark.column in clocks.streams.get(table.id, {}):
+                moved = producers.settled(clocks.clock(table.id, mark.column), mark.idle_after, now)
+                clocks = clocks.with_clock(table.id, mark.column, moved)
+    return clocks
+
+
+def with_rowtime(table: Input, rows: pa.Table, now: int) -> pa.Table:
+    """The rows with the hidden `rowtime` that they were not given: the clock at their arrival."""
+    known = table.schema.find(ROWTIME)
+    if known is None or not known.hidden:
+        return rows
+    arrival = pa.array(np.full(rows.num_rows, now), pa.int64()).cast(TIMESTAMP)
+    if ROWTIME not in rows.schema.names:
+        return rows.append_column(ROWTIME, arrival)
+    filled = pc.coalesce(rows[ROWTIME].cast(TIMESTAMP), arrival)
+    return rows.set_column(rows.schema.names.index(ROWTIME), ROWTIME, filled)
+
+
+def late_rows(table: Input, late_table: Input, rows: pa.Table, late: tuple[LateRow, ...]) -> pa.Table:
+    """The late rows of a call as rows of `LATE(T)`."""
+    found = rows.take(pa.array([r.index for r in late], pa.int64()))
+    reason, bound = [c.name for c in late_table.schema if c.name not in (UID, INGEST_TIME)][-2:]
+    word = "rejected" if table.late is LatePolicy.REJECT else "dropped"
+    texts = [f"{word}: {r.column} is below the bound" for r in late]
+    made = {reason: pa.array(texts, pa.string()), bound: pa.array([r.bound for r in late], pa.int64()).cast(TIMESTAMP)}
+    names = [c.name for c in late_table.schema if c.name in made or c.name in found.schema.names]
+    return pa.table({n: made.get(n, found[n] if n in found.schema.names else None) for n in names})
+
+
+def time_text(micros: int) -> str:
+    """Microseconds since 1970 as RFC 3339."""
+    time: datetime = pa.scalar(micros, pa.int64()).cast(TIMESTAMP).as_py()
+    return time.isoformat().replace("+00:00", "Z")
+
+
+def log_points(before: int, after: int) -> tuple[int, ...]:
+    """The powers of ten among the late rows `before` + 1 to `after`: so often they are told."""
+    powers = (10**n for n in range(len(str(after)) + 1))
+    return tuple(p for p in powers if before < p <= after)
+
+
+_Given = tuple[Watermark, StreamClock, Times, npt.NDArray[np.bool_]]
+
+
+def _arriving(rows: pa.Table) -> npt.NDArray[np.bool_]:
+    if WEIGHT not in rows.schema.names:
+        return np.ones(rows.num_rows, dtype=bool)
+    return np.asarray(pc.greater(rows[WEIGHT], 0).to_numpy(), dtype=bool)
+
+
+def _times(rows: pa.Table, name: str, arriving: npt.NDArray[np.bool_]) -> tuple[Times, npt.NDArray[np.bool_]]:
+    """The times in microseconds, and which rows have one: a NULL is never late and implies no bound."""
+    column = rows[name].cast(TIMESTAMP).cast(pa.int64())
+    known = np.asarray(pc.is_valid(column).to_numpy(), dtype=bool) & arriving
+    return np.asarray(pc.fill_null(column, LOWEST).to_numpy(), dtype=np.int64), known
+
+
+def _late_rows(clocks: Clocks, table: Input, rows: pa.Table, producer: str | None) -> tuple[LateRow, ...]:
+    arriving, size = _arriving(rows), rows.num_rows
+    given = [(w, clocks.clock(table.id, w.column), *_times(rows, w.column, arriving)) for w in table.watermarks]
+    if len(given) > 1:
+        return _late_by_any(given, producer, size)
+    mark, clock, times, known = given[0]
+    least = np.full(size, _or_lowest(clock.least_for(producer)), dtype=np.int64)
+    if mark.delay is not None:
+        implied = np.where(known, times, LOWEST + mark.delay) - mark.delay
+        least[1:] = np.maximum(least[1:], np.maximum.accumulate(implied)[:-1])
+    found = np.flatnonzero(known & (times < least))
+    return tuple(LateRow(int(i), mark.column, int(times[i]), int(least[i])) for i in found)
+
+
+def _late_by_any(given: list[_Given], producer: str | None, size: int) -> tuple[LateRow, ...]:
+    """With several event-time columns, row by row: a row that is late by one does not move the others."""
+    least = [_or_lowest(clock.least_for(producer)) for _, clock, _, _ in given]
+    found = []
+    for index in range(size):
+        broken = next((n for n, (_, _, t, known) in enumerate(given) if known[index] and t[index] < least[n]), None)
+        if broken is not None:
+            mark, _, times, _ = given[broken]
+            found.append(LateRow(index, mark.column, int(times[index]), least[broken]))
+            continue
+        for n, (mark, _, times, known) in enumerate(given):
+            if mark.delay is not None and known[index]:
+                least[n] = max(least[n], int(times[index]) - mark.delay)
+    return tuple(found)
+
+
+def _or_lowest(bound: int | None) -> int:
+    return LOWEST if bound is None else bound
+
+
+__all__ = [
+    "Admission",
+    "Clocks",
+    "Counts",
+    "LateRow",
+    "admit",
+    "bounds_by_input",
+    "close_producer",
+    "highest",
+    "late_rows",
+    "log_points",
+    "move_on",
+    "open_producer",
+    "pass_time",
+    "send_bound",
+    "time_text",
+    "with_rowtime",
+]

@@ -1,0 +1,173 @@
+"""The intake: rows, bounds, opens and closes as they are pushed, judged at once, kept for the next epoch.
+
+In: Arrow rows and times. Out: per epoch what waits for it: the arrivals by input id (late ones under `LATE(T)`) and the clocks after
+them. What an epoch did not take is applied again on the clocks that it has committed. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import pyarrow as pa
+
+from belvedere.catalog import Catalog, Input, LatePolicy
+from belvedere.errors import BelvedereError, Diagnostic, fail
+from belvedere.schema import TIMESTAMP
+from belvedere.time import event_time
+from belvedere.time.entries import Act, Entry, Malformed, ProducerAct, TakenRows
+from belvedere.time.event_time import Admission, Clocks, Counts, LateRow, log_points
+
+LOG = logging.getLogger("belvedere.late")
+TOLD_AT_ONCE = 10
+"""So many late rows of one call are named in its error."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What waits for an epoch, in the order in which it was taken in, and the clocks after all of it."""
+
+    clocks: Clocks
+    entries: tuple[Entry, ...] = ()
+    sequence: int = 0
+    """The number of the last entry, where they are numbered (`belvedere.intake`)."""
+
+    def arrivals(self, catalog: Catalog) -> dict[str, pa.Table]:
+        """The rows by input id, without copies."""
+        found: dict[str, list[pa.Table]] = {}
+        for entry in self.entries:
+            if isinstance(entry, TakenRows):
+                if entry.rows.num_rows:
+                    found.setdefault(entry.table, []).append(entry.rows)
+                late = catalog.late_of(entry.table) if entry.late is not None else None
+                if late is not None:
+                    found.setdefault(late.id, []).append(entry.late)
+        return {i: pa.concat_tables(t, promote_options="default") for i, t in found.items()}
+
+    @property
+    def malformed(self) -> dict[str, list[Malformed]]:
+        """The rows that did not fit, by input id."""
+        found: dict[str, list[Malformed]] = {}
+        for entry in self.entries:
+            if isinstance(entry, TakenRows) and entry.malformed:
+                found.setdefault(entry.table, []).extend(entry.malformed)
+        return found
+
+
+@dataclass
+class Intake:
+    """What clients have pushed since the last epoch, and the clocks as they are with it."""
+
+    catalog: Catalog
+    clocks: Clocks = field(default_factory=Clocks)
+    entries: list[Entry] = field(default_factory=list)
+
+    def resume(self, clocks: Clocks) -> None:
+        """Go on from committed clocks: what still waits for an epoch moves them again in the same way."""
+        self.clocks = clocks
+        for entry in self.entries:
+            self.clocks = entry.moved(self.clocks, self.catalog)
+
+    def keep(self, entry: Entry) -> None:
+        """Take in what was decided."""
+        self.clocks = entry.moved(self.clocks, self.catalog)
+        self.entries.append(entry)
+
+    def judge(
+        self, table: Input, rows: pa.Table, now: int, producer: str | None = None, malformed: Sequence[Malformed] = ()
+    ) -> tuple[TakenRows, Admission]:
+        """Decide which rows are late, by the clocks as they are. Nothing is kept yet."""
+        if producer is not None:
+            self.event_time_column(table, None)
+        rows = event_time.with_rowtime(table, rows, now)
+        admission = event_time.admit(self.clocks, table, rows, now, producer)
+        late_table = self.catalog.late_of(table.id)
+        late = None
+        if admission.late and late_table is not None:
+            tell_late(table, self.clocks, admission)
+            late = event_time.late_rows(table, late_table, rows, admission.late)
+        return TakenRows(table.id, now, producer, admission.taken, late, tuple(malformed)), admission
+
+    def insert(self, table: Input, rows: pa.Table, now: int, producer: str | None = None) -> None:
+        """Take rows in. Late rows go to `LATE(T)`; raises B5024 naming them where the stream rejects them."""
+        taken, admission = self.judge(table, rows, now, producer)
+        self.keep(taken)
+        if admission.late and table.late is LatePolicy.REJECT:
+            raise BelvedereError([refused(table, r) for r in admission.late[:TOLD_AT_ONCE]])
+
+    def delete(self, table: Input, rows: pa.Table) -> None:
+        """Take retractions in; their times do not count."""
+        self.keep(TakenRows(table.id, 0, None, rows))
+
+    def bound(self, table: Input, time: int, now: int, *, column: str | None, producer: str | None, strict: bool) -> None:
+        """A bound of a producer on an event-time column (None: the first)."""
+        self.keep(self.decide(ProducerAct(Act.BOUND, table.id, now, producer, time, column, strict)))
+
+    def open(self, table: Input, producer: str | None, bound: int | None, now: int) -> None:
+        """A producer comes."""
+        self.keep(self.decide(ProducerAct(Act.OPEN, table.id, now, producer, bound)))
+
+    def close(self, table: Input, producer: str | None, now: int) -> None:
+        """A producer goes; raises B5022 where it is not there."""
+        self.keep(self.decide(ProducerAct(Act.CLOSE, table.id, now, producer)))
+
+    def decide(self, act: ProducerAct) -> ProducerAct:
+        """The act on the event-time column that it means; raises B5021 or B5022 where it cannot be."""
+        table = self.catalog.inputs[act.table]
+        name = self.event_time_column(table, act.column)
+        known = self.clocks.clock(table.id, name).producers
+        if act.act is Act.CLOSE and act.producer not in known:
+            names = ", ".join(repr(p) for p in known if p is not None) or "none"
+            raise fail("B5022", f'"{table.name}" has no producer {act.producer!r}', hint=f"attached are: {names}")
+        return replace(act, column=name)
+
+    def waiting(self, now: int | None = None) -> Waiting:
+        """What the next epoch takes. `now` is its clock: what comes from here on is judged by the bounds that the epoch will have,
+        also where these pass over producers that are silent.
+        """
+        if now is not None:
+            self.clocks = event_time.pass_time(self.clocks, self.catalog, now)
+        return Waiting(self.clocks, tuple(self.entries))
+
+    def committed(self, waiting: Waiting, clocks: Clocks) -> None:
+        """An epoch has taken `waiting` in and left the clocks at `clocks`: what came since goes on from there."""
+        del self.entries[: len(waiting.entries)]
+        self.resume(clocks)
+
+    @staticmethod
+    def event_time_column(table: Input, column: str | None) -> str:
+        """The event-time column of that name, or the first; raises B5021 where there is none."""
+        names = [w.column for w in table.watermarks]
+        if not names:
+            hint = f"declare one: WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS among the columns of {table.name}"
+            raise fail("B5021", f'"{table.name}" has no event-time column: it takes no bounds and has no producers', hint=hint)
+        if column is None:
+            return names[0]
+        found = next((n for n in names if n.casefold() == column.casefold()), None)
+        if found is None:
+            raise fail("B5021", f'"{column}" is no event-time column of "{table.name}"', hint=f"it has {', '.join(names)}")
+        return found
+
+
+def tell_late(table: Input, before: Clocks, admission: Admission) -> None:
+    """Log late rows: the first, the tenth, the hundredth ... of an input."""
+    counted = before.counts.get(table.id, Counts()).late
+    for number in log_points(counted, counted + len(admission.late)):
+        row = admission.late[number - counted - 1]
+        LOG.warning('late row %d of "%s": %s %s is below %s', number, table.name, row.column, _time(row.time), _time(row.bound))
+
+
+def refused(table: Input, row: LateRow) -> Diagnostic:
+    """What the sender of a late row is told where its stream rejects such rows."""
+    return Diagnostic(
+        "B5024",
+        f'row {row.index + 1} of "{table.name}" is late: {row.column} {_time(row.time)} is below the bound {_time(row.bound)}',
+        hint=f"it is in LATE({table.name}); declare a delay with WATERMARK FOR, or LATE DROP or LATE KEEP",
+    )
+
+
+def _time(micros: int) -> str:
+    time: datetime = pa.scalar(micros, pa.int64()).cast(TIMESTAMP).as_py()
+    return time.replace(tzinfo=None).isoformat(" ")

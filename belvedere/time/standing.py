@@ -1,0 +1,37 @@
+"""Where each stream stands: its bounds, and the producers that hold them back.
+
+In: the catalog and the clocks after an epoch. Out: one `Standing` per event-time column, for people (`/status` also names all producers).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from belvedere.catalog import Catalog
+from belvedere.time.event_time import Clocks, Counts
+from belvedere.time.producers import holding_back
+
+
+@dataclass(frozen=True)
+class Standing:
+    """An event-time column's bound (microseconds since 1970; None: there is none yet), whether it passes over silent producers, who
+    holds it back, and the count of the stream's late rows.
+    """
+
+    stream: str
+    column: str
+    bound: int | None
+    assumed: bool
+    held_back_by: tuple[str | None, ...]
+    late: int
+
+
+def standings(catalog: Catalog, clocks: Clocks) -> tuple[Standing, ...]:
+    """The standings of all streams, in the order of the script."""
+    found = []
+    for table in catalog.inputs.values():
+        late = clocks.counts.get(table.id, Counts()).late
+        for mark in table.watermarks:
+            clock = clocks.clock(table.id, mark.column)
+            found.append(Standing(table.name, mark.column, clock.bound, clock.assumed, holding_back(clock), late))
+    return tuple(found)
