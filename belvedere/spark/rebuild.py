@@ -16,12 +16,12 @@ from belvedere.catalog import Catalog
 from belvedere.engine.identity import identity_columns
 from belvedere.engine.relation import Relation
 from belvedere.engine.render import print_expression, quote, spark_type
-from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.optimize.indexes import read_indexes
 from belvedere.plan.text import plan_text
 from belvedere.rules.emit.emission import EMITTED, GROUPS
 from belvedere.rules.pipeline import STATE, WAITING, Pipeline, Rule, Stage
 from belvedere.spark.exchange import Exchange
+from belvedere.spark.lost_rows import refuse_lost_rows
 from belvedere.spark.prepare import stored_table
 from belvedere.spark.windows import print_plan
 from belvedere.store.protocol import EpochRow, Store, StoredTable, Transaction
@@ -43,7 +43,7 @@ def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store) -> TablePlan
     """Compare what the pipeline needs with what the store holds.
 
     A table counts as filled when an epoch that knew its meaning was committed: one that was only made does not.
-    Raises BelvedereError B7030 where a view must be rebuilt from rows that were not kept.
+    Raises BelvedereError B7030 where a view must be rebuilt from rows that were not kept, B7031 where a pushed input has changed.
     """
     last = store.last_epoch()
     meaning, paths = meanings(pipeline), {r.name: path_print(r) for r in pipeline.relations.values()}
@@ -62,7 +62,7 @@ def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store) -> TablePlan
         fresh = _with_forgotten(pipeline, fresh, forgetful) & tables.keys()
     rehashed = frozenset(n for n, t in tables.items() if n not in fresh and filled[n] != t.meaning)
     if last is not None:
-        _refuse_lost_inputs(pipeline, fresh)
+        refuse_lost_rows(catalog, pipeline, fresh, filled)
     outdated = tuple(n for n in known if n not in tables or n in fresh or n in rehashed)
     return TablePlan(tables, fresh, rehashed, outdated)
 
@@ -89,20 +89,6 @@ def _with_forgotten(pipeline: Pipeline, fresh: frozenset[str], forgetful: frozen
 def _filled(last: EpochRow | None, known: Mapping[str, str]) -> dict[str, str]:
     committed: Mapping[str, str] = last.extra.get("meanings", {}) if last else {}
     return {n: m for n, m in known.items() if committed.get(n) == m}
-
-
-def _refuse_lost_inputs(pipeline: Pipeline, fresh: frozenset[str]) -> None:
-    """A changed view over rows that were not kept cannot be rebuilt: say so rather than give a part of the answer."""
-    for stage in pipeline.stages:
-        for slot in stage.slots:
-            if stage.output in fresh and not pipeline.relations[slot.relation].is_state:
-                raise BelvedereError(
-                    Diagnostic(
-                        "B7030",
-                        f'view "{stage.owner}" is new or changed, but the rows of "{slot.relation}" so far were not kept',
-                        hint="start with an empty store so that all input is read again, or make the input public to keep its rows",
-                    )
-                )
 
 
 def make_tables(plan: TablePlan, pipeline: Pipeline, store: Store, transaction: Transaction, exchange: Exchange) -> None:

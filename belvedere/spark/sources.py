@@ -22,12 +22,12 @@ from belvedere.engine.rows import Rows
 from belvedere.errors import fail
 from belvedere.instants import microseconds
 from belvedere.intake.desk import OFFSET, Desk
-from belvedere.intake.read import pushed_inputs
 from belvedere.schema import INGEST_TIME, ROWTIME, UID
 from belvedere.settings import Project
 from belvedere.spark.arrived import Arrived
 from belvedere.spark.generator import SensorTable
 from belvedere.spark.late import judge
+from belvedere.spark.lost_rows import refuse_changed_inputs
 from belvedere.spark.records import FILES, RejectedRow, SourceFile
 from belvedere.spark.source_tables import FileTable
 from belvedere.store.protocol import EpochRow, Reader
@@ -196,7 +196,7 @@ def open_sources(
     """
     renewed = set(fresh)
     if last is not None:
-        _refuse_changed(catalog, renewed & set(last.extra.get("meanings", {})))
+        refuse_changed_inputs(catalog, renewed & set(last.extra.get("meanings", {})))
     offsets = {} if last is None else last.offsets
     tables = []
     for id_, table in catalog.inputs.items():
@@ -205,17 +205,6 @@ def open_sources(
             offset = {} if id_ in renewed else offsets.get(id_, {})
             tables.append(_open(table, project, offset, known))
     return Sources(catalog, tables, desk or Unpushed(catalog, Clocks.of_document(last.bounds) if last else Clocks()))
-
-
-def _refuse_changed(catalog: Catalog, changed: set[str]) -> None:
-    for id_, table in pushed_inputs(catalog).items():
-        if id_ in changed:
-            raise fail(
-                "B7031",
-                f'"{table.name}" has changed since its rows were pushed: they would be lost',
-                span=table.span,
-                hint="give it a new name, or start with an empty store (--store)",
-            )
 
 
 def _open(table: Input, project: Project, offset: Mapping[str, Any], known: set[str]) -> TableSource:

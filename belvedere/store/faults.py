@@ -16,7 +16,7 @@ _RULES: tuple[tuple[str, str, str, str | None], ...] = (
     (r"disk is full|disk full|no space left|SQLSTATE: 53100", "B7003", "the store's disk is full",
      "free some space; the store is at its last committed epoch"),
     (r"not a database|malformed|SQLITE_CORRUPT|file is encrypted", "B7002", "the store's file is damaged or no SQLite file",
-     "restore it from a backup, or give another --store: it is built again from the sources"),
+     "restore it from a backup; another --store is built again from files, without the rows that clients pushed"),
     (r"database (table )?is locked|SQLITE_BUSY|deadlock detected|lock timeout", "B7004", "another process has locked the store",
      "end the process that has the store open, or give another --store"),
     (r"readonly database|read-only|permission denied|SQLSTATE: 42501|SQLSTATE: 25006", "B7001", "the store cannot be written",

@@ -168,5 +168,13 @@ def test_an_input_that_changed_is_not_emptied(spark: Any, tmp_path: Path) -> Non
     run.push("Items", {"item": "A", "name": "Anvil"})
     run.loop.run()
     run.close()
-    with pytest.raises(BelvedereError, match="B7031"):
-        Run(spark, tmp_path, SCRIPT.replace("name STRING, PRIMARY", "name STRING, size INT, PRIMARY"))
+    for old, new in (
+        ("name STRING, PRIMARY", "name STRING, size INT, PRIMARY"),
+        ("price INT, item", "price INT, size INT, item"),
+    ):
+        run.catalog = compile_script(SCRIPT.replace(old, new)).catalog
+        with pytest.raises(BelvedereError, match="B7031") as failure:
+            run.open()
+        run.desk.close()
+        run.store.close()
+        assert "an empty store would lose it" in (failure.value.diagnostics[0].hint or "")

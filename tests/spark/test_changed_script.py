@@ -53,8 +53,11 @@ def test_a_new_view_over_rows_that_were_not_kept_is_refused(spark: Any, tmp_path
     wb.insert("_S", [{"a": 1}])
     wb.step()
     wb.close()
-    with pytest.raises(BelvedereError, match="B7030"):
+    with pytest.raises(BelvedereError, match="B7030") as failure:
         Workbench(BASE + "Counted := SELECT count(*) AS n FROM _S;", url, spark=spark)
+    hint = failure.value.diagnostics[0].hint or ""
+    assert "cannot be read again" in hint, "what was pushed has no other source"
+    assert 'an empty store would lose those of "T", "_S" too' in hint
 
 
 @pytest.mark.spark
