@@ -42,6 +42,7 @@ class Exchange:
         self._scratch = Path(tempfile.mkdtemp(prefix="belvedere-"))
         self._files = itertools.count()
         self._large: dict[str, int] = {}
+        self._views: set[str] = set()
         self.last_query = ""
         """The query that ran last: the one that failed, where one failed."""
 
@@ -53,6 +54,7 @@ class Exchange:
         """Make the view `name` of these rows."""
         view = self.view_name(name)
         self._frame(rows).createOrReplaceTempView(view)
+        self._views.add(view)
         size = self._size(rows)
         self._large.pop(quote(view), None)
         if size > self.memory.large:
@@ -152,9 +154,9 @@ class Exchange:
 
     def close(self) -> None:
         """Delete the scratch folder and the views."""
-        for view in self.spark.catalog.listTables():
-            if view.isTemporary and view.name.startswith(f"{self.prefix}_"):
-                self.spark.catalog.dropTempView(view.name)
+        for view in self._views:
+            self.spark.catalog.dropTempView(view)
+        self._views.clear()
         self.discard()
 
     def discard(self) -> None:
