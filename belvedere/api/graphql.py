@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from graphql import GraphQLSchema, execute_sync
@@ -26,7 +27,7 @@ from belvedere.api.failures import (
     TIME_OUT,
     RequestError,
 )
-from belvedere.api.limits import Limits
+from belvedere.api.limits import Limits, check_variables
 from belvedere.api.operations import Operation, Operations, Prepared, only_fields
 from belvedere.api.types import schema_of
 from belvedere.catalog import Catalog
@@ -34,6 +35,8 @@ from belvedere.errors import BelvedereError
 from belvedere.instants import instant
 from belvedere.store.history import AsOf, check_known
 from belvedere.store.protocol import Reader, StoredTable
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Api:
@@ -49,16 +52,17 @@ class Api:
 
     def answer(self, text: str, variables: Mapping[str, Any] | None = None, name: str | None = None) -> bytes:
         """The whole answer; raises `RequestError`."""
-        operation, literals = self.find(text, name)
+        operation, literals = self.find(text, name, variables or {})
         if operation.introspects:
             self.check_introspection()
             return self.introspect(operation, literals, variables or {})
         return self.run(self.operations.prepare(operation, literals, variables or {}))
 
-    def find(self, text: str, name: str | None = None) -> tuple[Operation, list[Any]]:
-        """The operation of a text."""
+    def find(self, text: str, name: str | None = None, variables: Mapping[str, Any] = NOTHING) -> tuple[Operation, list[Any]]:
+        """The operation of a text; raises also where its variables are more than a request may have."""
         if len(text) > self.limits.size:
             raise RequestError(LIMIT_EXCEEDED, f"the request has more than {self.limits.size} characters")
+        check_variables(variables, self.limits)
         return self.operations.find(text, name)
 
     def run(self, prepared: Prepared) -> bytes:

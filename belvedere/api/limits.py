@@ -5,19 +5,23 @@ In: nothing. Out: `Limits`, all on by default. Each limit that a request exceeds
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from belvedere.api.failures import LIMIT_EXCEEDED, RequestError
 from belvedere.store.query import LIMIT_DEFAULT, LIMIT_MOST
+
+NESTED_MOST = 100
+"""So many levels of brackets, selections or values may be nested; what walks them by recursion has room for that."""
 
 
 @dataclass(frozen=True)
 class Limits:
     """`size`: bytes of a request; `tokens` of its text; `depth`: levels of lists and objects; `fields` in all, fragments
-    spread; `aliases` in all; `cost`: rows times fields that it may read, where a list without `limit` counts as
-    `assumed_rows`; `answer`: bytes; `seconds` of database time; `push`: bytes of a request of `/streams`,
-    `push_rows`: its rows; `rows` of a list without `limit`, `most_rows` of any list.
+    spread; `aliases` in all; `values` of all arguments, variables put in; `cost`: rows times fields that it may read, where a
+    list without `limit` counts as `assumed_rows`; `answer`: bytes; `seconds` of database time; `push`: bytes of a request of
+    `/streams`, `push_rows`: its rows; `rows` of a list without `limit`, `most_rows` of any list.
     """
 
     rows: int = LIMIT_DEFAULT
@@ -29,6 +33,7 @@ class Limits:
     depth: int = 15
     fields: int = 2_000
     aliases: int = 100
+    values: int = 5_000
     cost: int = 5_000_000
     assumed_rows: int = 10
     answer: int = 32_000_000
@@ -53,3 +58,26 @@ SETTINGS = {
 def limits_of(settings: Mapping[str, Any]) -> Limits:
     """The limits that a project file's `[api]` gives; the others stay as they are."""
     return Limits(**{SETTINGS[key]: value for key, value in settings.items() if key in SETTINGS})
+
+
+def check_variables(variables: Mapping[str, Any], limits: Limits) -> None:
+    """Raise where a request's variables are too many or nested too deeply. It does not recurse itself."""
+    level: list[Any] = list(variables.values())
+    number = depth = 0
+    while level:
+        number += len(level)
+        depth += 1
+        if depth > NESTED_MOST:
+            raise RequestError(LIMIT_EXCEEDED, f"the variables are nested more than {NESTED_MOST} levels deep", "nest less")
+        if number > limits.values:
+            raise too_many_values(limits)
+        level = [v for value in level if isinstance(value, dict | list) for v in _inside(value)]
+
+
+def too_many_values(limits: Limits) -> RequestError:
+    """The error of a request with too many values."""
+    return RequestError(LIMIT_EXCEEDED, f"more than {limits.values} values in one request", "ask in several requests")
+
+
+def _inside(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value

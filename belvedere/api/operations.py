@@ -26,14 +26,13 @@ from graphql import (
     get_named_type,
     parse,
     type_from_ast,
-    validate,
 )
 from graphql.execution.values import get_variable_values
-from graphql.language import Visitor, visit
 
+from belvedere.api.documents import check_document, fragments_of
 from belvedere.api.entities import Model
-from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, LIMIT_EXCEEDED, SYNTAX, VALIDATION, InvalidDocument, RequestError
-from belvedere.api.limits import Limits
+from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, LIMIT_EXCEEDED, SYNTAX, InvalidDocument, RequestError
+from belvedere.api.limits import NESTED_MOST, Limits
 from belvedere.api.literals import Literals, take_out
 from belvedere.api.planning import Cost, Draft, Planner
 from belvedere.api.values import Values, look_up, shape
@@ -146,20 +145,10 @@ class Operations:
         except GraphQLError as error:
             raise InvalidDocument(SYNTAX, [error]) from None
         node = _chosen(document, name)
-        fragments = {d.name.value: d for d in document.definitions if isinstance(d, FragmentDefinitionNode)}
-        self._check_aliases(document)
-        errors = validate(self.schema, document, max_errors=5)
-        if errors:
-            raise InvalidDocument(VALIDATION, errors)
+        fragments = fragments_of(document)
+        check_document(self.schema, document, fragments, self.limits)
         numbers = {offset: number for number, offset in enumerate(literals.offsets)}
         return Operation(document, node, fragments, numbers, self._enums(node), _introspects(node.selection_set, fragments))
-
-    def _check_aliases(self, document: DocumentNode) -> None:
-        counter = _Counter()
-        visit(document, counter)
-        if counter.aliases > self.limits.aliases:
-            hint = "ask in several requests"
-            raise RequestError(LIMIT_EXCEEDED, f"more than {self.limits.aliases} aliases in one request", hint)
 
     def _enums(self, node: OperationDefinitionNode) -> frozenset[str]:
         """The variables that hold directions of an order: their strings are part of the plan."""
@@ -184,7 +173,7 @@ class Operations:
         """The planner for one request of an operation."""
         declared = {d.variable.name.value for d in operation.node.variable_definitions or ()}
         given = {n: v for n, v in variables.items() if n in declared}
-        values = Values(operation.node, given, operation.literals)
+        values = Values(operation.node, given, operation.literals, self.limits)
         return Planner(self.model, self.limits, values, operation.fragments)
 
     def root_fields(self, operation: Operation, variables: Mapping[str, Any]) -> dict[str, list[FieldNode]]:
@@ -247,8 +236,8 @@ def _check_nesting(text: str) -> None:
     for character in text:
         if character in "{[(":
             depth += 1
-            if depth > 100:
-                raise RequestError(LIMIT_EXCEEDED, "brackets are nested more than 100 levels deep")
+            if depth > NESTED_MOST:
+                raise RequestError(LIMIT_EXCEEDED, f"brackets are nested more than {NESTED_MOST} levels deep", "nest less")
         elif character in "}])":
             depth -= 1
 
@@ -264,15 +253,6 @@ def _chosen(document: DocumentNode, name: str | None) -> OperationDefinitionNode
     if operations[0].operation is not OperationType.QUERY:
         raise RequestError(BAD_REQUEST, "views are read only: there are no mutations or subscriptions here", "write `query`")
     return operations[0]
-
-
-class _Counter(Visitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.aliases = 0
-
-    def enter_field(self, node: FieldNode, *_: Any) -> None:
-        self.aliases += node.alias is not None
 
 
 def _introspects(selections: SelectionSetNode, fragments: Mapping[str, FragmentDefinitionNode]) -> bool:

@@ -146,7 +146,7 @@ class Application:
 
     async def _answer(self, text: str, variables: dict[str, Any], name: str | None) -> bytes:
         api = self.api
-        operation, literals = api.find(text, name)
+        operation, literals = api.find(text, name, variables)
         if operation.introspects:
             api.check_introspection()
             return await self._in_thread(lambda: api.introspect(operation, literals, variables))

@@ -22,6 +22,8 @@ from graphql import (
     VariableNode,
 )
 
+from belvedere.api.limits import Limits, too_many_values
+
 Source = tuple[Any, ...]
 """("literal", number) or ("variable", name, step, step ...)."""
 
@@ -44,15 +46,22 @@ Given = Scalar | Fixed | dict[str, Any] | list[Any]
 
 
 class Values:
-    """Reads the argument values of one operation. `literals` maps a literal's offset in the text to its number."""
+    """Reads the argument values of one operation, `limits.values` at most: a variable may be used many times. `literals` maps a
+    literal's offset in the text to its number.
+    """
 
-    def __init__(self, operation: OperationDefinitionNode, variables: Mapping[str, Any], literals: Mapping[int, int]):
+    def __init__(
+        self, operation: OperationDefinitionNode, variables: Mapping[str, Any], literals: Mapping[int, int], limits: Limits
+    ):
+        self._limits = limits
+        self._read = 0
         self._defaults = {d.variable.name.value: d.default_value for d in operation.variable_definitions or ()}
         self._variables = variables
         self._literals = literals
 
     def read(self, node: ValueNode) -> Given | None:
         """The value of a node; None for a variable that is absent and has no default (as if nothing had been written)."""
+        self._count()
         if isinstance(node, VariableNode):
             return self._variable(node.name.value)
         if isinstance(node, NullValueNode):
@@ -69,9 +78,24 @@ class Values:
 
     def _variable(self, name: str) -> Given | None:
         if name in self._variables:
-            return _given(self._variables[name], ("variable", name))
+            return self._given(self._variables[name], ("variable", name))
         default = self._defaults.get(name)
         return None if default is None else self.read(default)
+
+    def _given(self, value: Any, path: Source) -> Given:
+        self._count()
+        if value is None or isinstance(value, bool):
+            return Fixed(value)
+        if isinstance(value, dict):
+            return {k: self._given(v, (*path, k)) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self._given(v, (*path, i)) for i, v in enumerate(value)]
+        return Scalar(path)
+
+    def _count(self) -> None:
+        self._read += 1
+        if self._read > self._limits.values:
+            raise too_many_values(self._limits)
 
     def scalar(self, given: Scalar) -> Any:
         """The value of a scalar that came in a variable."""
@@ -81,16 +105,6 @@ class Values:
         """The value of a directive's condition: part of the plan."""
         found = self.read(node)
         return isinstance(found, Fixed) and found.value is True
-
-
-def _given(value: Any, path: Source) -> Given:
-    if value is None or isinstance(value, bool):
-        return Fixed(value)
-    if isinstance(value, dict):
-        return {k: _given(v, (*path, k)) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_given(v, (*path, i)) for i, v in enumerate(value)]
-    return Scalar(path)
 
 
 def look_up(source: Source, literals: list[Any], variables: Mapping[str, Any]) -> Any:

@@ -33,6 +33,16 @@ def concatenation(parts: Sequence[str]) -> str:
     return "||".join(f"({'||'.join(chunk)})" for chunk in chunks)
 
 
+def joined(operator: str, parts: Sequence[str], empty: str) -> str:
+    """Brackets around many parts: without them SQLite nests an expression as deep as it has parts."""
+    if not parts:
+        return empty
+    if len(parts) > _LONGEST_CHAIN:
+        chunks = [parts[i : i + _LONGEST_CHAIN] for i in range(0, len(parts), _LONGEST_CHAIN)]
+        return joined(operator, [joined(operator, chunk, empty) for chunk in chunks], empty)
+    return parts[0] if len(parts) == 1 else "(" + operator.join(parts) + ")"
+
+
 def _is_length(type_: pa.DataType) -> bool:
     """Times of day and lengths of time: integers in the type's unit."""
     return bool(types.is_time(type_) or types.is_duration(type_))

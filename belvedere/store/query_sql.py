@@ -44,7 +44,7 @@ from belvedere.store.query import (
     total_order,
 )
 from belvedere.store.query_expressions import print_expression
-from belvedere.store.query_forms import FORMS, Forms, concatenation, literal
+from belvedere.store.query_forms import FORMS, Forms, concatenation, joined, literal
 from belvedere.store.query_plans import CLOCKS, print_plan
 from belvedere.store.query_typed import Scope, Typed
 from belvedere.store.query_values import Convert, converter
@@ -115,19 +115,21 @@ class _Rows:
 @dataclass
 class _Printer:
     forms: Forms
-    parameters: list[Parameter] = field(default_factory=list)
+    parameters: dict[Parameter, int] = field(default_factory=dict)
     aliases: count[int] = field(default_factory=count)
 
     def finish(self, text: str) -> Statement:
         """Placeholders in the driver's form for the markers."""
-        order: list[Parameter] = []
+        parameters, order = list(self.parameters), list[Parameter]()
+        places: dict[Parameter, int] = {}
 
         def place(found: re.Match[str]) -> str:
-            parameter = self.parameters[int(found[1])]
+            parameter = parameters[int(found[1])]
             if self.forms.dialect == "postgres":
-                if parameter not in order:
+                number = places.setdefault(parameter, len(places) + 1)
+                if number > len(order):
                     order.append(parameter)
-                return f"${order.index(parameter) + 1}"
+                return f"${number}"
             order.append(parameter)
             return "?"
 
@@ -136,9 +138,7 @@ class _Printer:
         return Statement(sql, tuple(order), converters)
 
     def marker(self, parameter: Parameter) -> str:
-        if parameter not in self.parameters:
-            self.parameters.append(parameter)
-        return f"\0{self.parameters.index(parameter)}\0"
+        return f"\0{self.parameters.setdefault(parameter, len(self.parameters))}\0"
 
     def value(self, parameter: Parameter) -> str:
         """A parameter in the form in which it compares with a column of its type."""
@@ -277,9 +277,9 @@ class _Printer:
             case NullTest():
                 return f"{rows.column(condition.column)} IS {'' if condition.null else 'NOT '}NULL"
             case Every():
-                return _joined(" AND ", [self.condition(p, rows) for p in condition.parts], "1=1")
+                return joined(" AND ", [self.condition(p, rows) for p in condition.parts], "1=1")
             case Some():
-                return _joined(" OR ", [self.condition(p, rows) for p in condition.parts], "1=0")
+                return joined(" OR ", [self.condition(p, rows) for p in condition.parts], "1=0")
             case Negation():
                 return f"NOT ({self.condition(condition.part, rows)})"
 
@@ -333,14 +333,14 @@ class _Printer:
             column, value = self.compared(rows, sort.column), self.value(parameter)
             greater = f"{column}{'<' if sort.descending else '>'}{value}"
             if not rows.nullable(sort.column):
-                alternatives.append(_joined(" AND ", [*equal, greater], ""))
+                alternatives.append(joined(" AND ", [*equal, greater], ""))
                 equal.append(f"{column}={value}")
                 continue
             null, given = f"{rows.column(sort.column)} IS NULL", f"{value} IS NULL"
             step = f"{given} AND NOT {null}" if sort.nulls_first else f"{null} AND NOT {given}"
-            alternatives.append(_joined(" AND ", [*equal, f"({greater} OR ({step}))"], ""))
+            alternatives.append(joined(" AND ", [*equal, f"({greater} OR ({step}))"], ""))
             equal.append(self.forms.same(column, value))
-        return f"({_joined(' OR ', alternatives, '1=0')})"
+        return f"({joined(' OR ', alternatives, '1=0')})"
 
 
 def ordered(query: Query) -> tuple[Sort, ...]:
@@ -389,12 +389,6 @@ def _restricted(query: Query) -> bool:
 
 def _where(conditions: Sequence[str]) -> str:
     return f" WHERE {' AND '.join(conditions)}" if conditions else ""
-
-
-def _joined(operator: str, parts: Sequence[str], empty: str) -> str:
-    if not parts:
-        return empty
-    return parts[0] if len(parts) == 1 else "(" + operator.join(parts) + ")"
 
 
 __all__ = ["Statement", "print_read"]
