@@ -30,10 +30,12 @@ from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, NOT_AL
 from belvedere.api.graphql import Api
 from belvedere.api.limits import Limits
 from belvedere.api.metrics import Metrics
+from belvedere.api.origins import is_foreign
 from belvedere.api.pushes import push_routes
 from belvedere.api.status import status_of
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
+from belvedere.intake.desk import problem
 from belvedere.intake.wire import DeskClient
 from belvedere.store.protocol import EpochRow, Reader
 
@@ -41,6 +43,8 @@ JSON = b"application/json"
 GRAPHQL = b"application/graphql-response+json"
 PROTECTED = ("/graphql", "/metrics", "/schema.graphql", "/streams", "/status")
 """Paths that need the token, where there is one."""
+GUARDED = ("/graphql", "/streams")
+"""Paths that foreign web pages may not ask."""
 QUICK = 0.003
 """Seconds: a plan that last took less runs where the request was read, any other in a thread."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -86,7 +90,7 @@ class Application:
         headers = dict(scope["headers"])
         refused = self._refusal(scope, headers)
         if refused is not None:
-            await _send(send, refused.status, JSON, _errors(refused), self._cross_origin(headers))
+            await _send(send, refused.status, *_refused(scope["path"], refused), self._cross_origin(headers))
         elif scope["path"] == "/graphql":
             await self._graphql(scope, headers, receive, send)
         else:
@@ -97,6 +101,12 @@ class Application:
         if settings.hosts is not None and _host(headers.get(b"host", b"")) not in settings.hosts:
             hint = "use localhost or 127.0.0.1 in the URL"
             return RequestError(NOT_ALLOWED, "this server answers to its own names only", hint, status=421)
+        if scope["path"].startswith(GUARDED) and scope["method"] != "OPTIONS":
+            # any page may read where the project file says so, only pages that it names may push
+            allowed = [o for o in settings.origins if o != "*"] if scope["path"] != "/graphql" else settings.origins
+            if "*" not in allowed and is_foreign(scope["method"], headers, allowed):
+                hint = "name the page's origin in `cors_origins` under `[api]`"
+                return RequestError(NOT_ALLOWED, "this request comes from a foreign web page", hint, status=403)
         if self._authorization is not None and scope["path"].startswith(PROTECTED):
             given = headers.get(b"authorization", b"")
             if scope["method"] != "OPTIONS" and not hmac.compare_digest(given, self._authorization):
@@ -283,6 +293,13 @@ async def _send(send: Send, status: int, media: bytes, body: bytes, more: list[t
 
 def _errors(error: RequestError) -> bytes:
     return json.dumps({"errors": error.formatted()}).encode()
+
+
+def _refused(path: str, error: RequestError) -> tuple[bytes, bytes]:
+    """Media type and body of a refusal, in the form of what was asked."""
+    if path.startswith("/streams"):
+        return b"application/problem+json", json.dumps(problem(error.status, error.code, error.message, error.hint)).encode()
+    return JSON, _errors(error)
 
 
 def _host(header: bytes) -> str:

@@ -1,0 +1,70 @@
+"""Foreign web pages: they can move nothing, and make no process work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import api_example as example
+import pytest
+from api_reader import MemoryReader
+from starlette.testclient import TestClient
+
+from belvedere.api.server import Application, ServerSettings
+from belvedere.compiler import compile_script
+
+STREAMS = compile_script("CREATE STREAM Bid (at TIMESTAMP, price INT, WATERMARK FOR at) KEEP 30 DAYS;").catalog
+HOST = {"host": "localhost:8080"}
+FOREIGN: list[dict[str, str]] = [
+    {"origin": "https://evil.example"},
+    {"origin": "null"},
+    {"origin": "http://localhost:3000"},
+    {"origin": "http://[bad"},
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site", "origin": "http://localhost:3000"},
+    {"sec-fetch-site": "cross-site", "origin": "https://evil.example", "sec-fetch-mode": "no-cors"},
+    {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"},
+]
+OWN: list[dict[str, str]] = [
+    {},
+    {"origin": "http://localhost:8080"},
+    {"origin": "https://seen-by-a-proxy.example", "sec-fetch-site": "same-origin"},
+    {"sec-fetch-site": "none"},
+    {"origin": "https://app.example", "sec-fetch-site": "cross-site"},
+]
+
+
+def client(catalog: Any, reader: Any = None, **settings: Any) -> TestClient:
+    origins = settings.pop("origins", ("https://app.example",))
+    made = ServerSettings(origins=origins, hosts=frozenset({"localhost"}), **settings)
+    return TestClient(Application(catalog, lambda: reader, made))
+
+
+@pytest.mark.parametrize(
+    "path", ["/streams/Bid", "/streams/Bid/open?producer=evil", "/streams/Bid/bound", "/streams/Bid/close"]
+)
+def test_a_foreign_page_moves_nothing(path: str) -> None:
+    with client(STREAMS) as known, client(STREAMS, origins=("*",)) as anybody:
+        for headers in FOREIGN:
+            for asked in (known, anybody):
+                answer = asked.post(path, headers=HOST | headers)
+                assert (answer.status_code, answer.json()["code"]) == (403, "B8008"), headers
+                assert answer.headers["content-type"] == "application/problem+json"
+        for headers in OWN:
+            assert known.post(path, headers=HOST | headers).status_code in (415, 503)  # no JSON, or nobody takes it in
+
+
+def test_a_foreign_page_makes_no_process_work() -> None:
+    reader = MemoryReader()
+    asked = {"query": "{ things(limit: 1) { id } }"}
+    with client(example.catalog(), reader) as known, client(example.catalog(), reader, origins=("*",)) as anybody:
+        for headers in FOREIGN:
+            assert known.get("/graphql", params=asked, headers=HOST | headers).status_code == 403
+            assert known.post("/graphql", json=asked, headers=HOST | headers).status_code == 403
+            assert anybody.post("/graphql", json=asked, headers=HOST | headers).status_code == 200
+        for headers in OWN:
+            assert known.post("/graphql", json=asked, headers=HOST | headers).status_code == 200
+        link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+        assert known.get("/graphql", params=asked, headers=HOST | link).status_code == 200
+        assert known.post("/graphql", json=asked, headers=HOST | link).status_code == 403
+        assert known.options("/graphql", headers=HOST | FOREIGN[0]).status_code == 204
+    reader.close()
