@@ -26,6 +26,7 @@ from belvedere.scenarios.observe import OBSERVE, Observed
 from belvedere.scenarios.read import Scenario, Step
 from belvedere.scenarios.world import World
 from belvedere.settings import Project, Sink, load_project
+from belvedere.temporary import process_folder
 from belvedere.workbench import Workbench
 
 FIRST_CLOCK = "2020-01-01 00:00:00"
@@ -61,7 +62,7 @@ class Outcome:
 def run_scenario(scenario: Scenario, file: Path, spark: Callable[[], Any], *, batch: bool = False) -> Outcome:
     """Run a scenario of `file`. With `batch` every stored view is also compared with its batch answer at the end."""
     outcome, started = Outcome(scenario), perf_counter()
-    with tempfile.TemporaryDirectory(prefix="belvedere-test-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(dir=process_folder(), ignore_cleanup_errors=True) as folder:
         try:
             _run(scenario, file, spark, Path(folder), outcome, batch)
         except BelvedereError as error:

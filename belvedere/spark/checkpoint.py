@@ -54,6 +54,13 @@ def open_checkpoint(directory: Path, last: EpochRow | None, sources: Sequence[st
     )
     if agrees and last is not None:
         return Checkpoint(directory, last.checkpoint, tuple(sources), resumed=True)
+    return empty_checkpoint(directory, sources)
+
+
+def empty_checkpoint(directory: Path, sources: Sequence[str]) -> Checkpoint:
+    """A new checkpoint in place of whatever lies there."""
+    if directory.exists() and not directory.is_dir():
+        directory.unlink()
     shutil.rmtree(directory / QUERY, ignore_errors=True)
     directory.mkdir(parents=True, exist_ok=True)
     return Checkpoint(directory, uuid.uuid4().hex, tuple(sources), resumed=False)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.engine.render import quote
 from belvedere.engine.rows import Keys, Memory, Rows, combined, conform, fits_parquet, keys_of
+from belvedere.temporary import temporary_folder
 
 __all__ = ["Exchange", "Keys", "Memory", "Rows", "combined", "conform", "keys_of"]
 
@@ -39,7 +39,7 @@ class Exchange:
         self.prefix = prefix
         self.memory = Memory(memory)
         self.small = small
-        self._scratch = Path(tempfile.mkdtemp(prefix="belvedere-"))
+        self._scratch = temporary_folder("epochs-")
         self._files = itertools.count()
         self._large: dict[str, int] = {}
         self._views: set[str] = set()

@@ -17,6 +17,7 @@ from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.spark.exchange import Exchange
 from belvedere.spark.failing_row import describe_failing_row
 from belvedere.spark.prepare import PreparedStage
+from belvedere.temporary import full_folder
 
 CONDITION = re.compile(r"\[([A-Z_]+)(?:\.[A-Z_]+)*\]\s*(.*?)(?:\s*SQLSTATE: \w+|$)", re.S)
 HINTS = {
@@ -56,7 +57,7 @@ def explain_failure(prepared: PreparedStage, catalog: Catalog, exchange: Exchang
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        raise BelvedereError(_diagnose(error, prepared, catalog, exchange)) from error
+        raise full_folder(error) or BelvedereError(_diagnose(error, prepared, catalog, exchange)) from error
 
 
 @contextmanager
@@ -65,6 +66,8 @@ def explain_query_failure(hints: Mapping[str, str] | None = None) -> Iterator[No
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
+        if full := full_folder(error):
+            raise full from error
         condition, message, hint = _named(str(error), type(error).__name__)
         hint = (hints or {}).get(condition.upper().replace(" ", "_"), hint)
         raise BelvedereError([Diagnostic("B7041", f"the query failed: {condition}", detail=message, hint=hint)]) from error

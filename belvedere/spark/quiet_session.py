@@ -21,6 +21,7 @@ from typing import IO, Any
 from pyspark.sql import SparkSession
 
 from belvedere.spark.session import SETTINGS, local_session
+from belvedere.temporary import temporary_folder
 
 OWN_SETTINGS = ("cores", "memory", "trigger", "clock", "retry")
 """Settings of `[spark]` that are not Spark's own."""
@@ -149,7 +150,7 @@ def end_spark(spark: SparkSession) -> None:
 def _own_folder() -> dict[str, str]:
     """Settings that put the JVM's temporary files into a folder that goes with it, however it ends."""
     global _folder  # noqa: PLW0603
-    _folder = tempfile.mkdtemp(prefix="belvedere-spark-")
+    _folder = str(temporary_folder("spark-"))
     settings = {"spark.local.dir": _folder}
     if _folder.split() == [_folder]:
         options = SETTINGS["spark.driver.extraJavaOptions"]

@@ -23,8 +23,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from belvedere.catalog import Catalog
-from belvedere.errors import fail
-from belvedere.spark.checkpoint import open_checkpoint
+from belvedere.errors import BelvedereError, fail
+from belvedere.spark.checkpoint import empty_checkpoint, open_checkpoint
 from belvedere.spark.records import FILES, REJECTED, RejectedRow, record_files, record_rejected
 from belvedere.spark.sources import Batch, Sources
 from belvedere.spark.stop_flag import StopFlag
@@ -129,6 +129,18 @@ class RunLoop:
 
     def run(self) -> None:
         """Run until the end. Raises BelvedereError for what went wrong, with the store at the last good epoch."""
+        try:
+            self._run_query()
+        except (PySparkException, Py4JError, BelvedereError) as error:
+            of_query = not isinstance(error, BelvedereError) or error.diagnostics[0].code == "B7023"
+            if self.failure is not None or not of_query or not self.checkpoint.resumed:
+                raise
+            # no epoch failed: it is the checkpoint that Spark cannot read, and an empty one does as well
+            self.checkpoint = empty_checkpoint(self.settings.checkpoint, list(self.sources.tables))
+            self._closing = False
+            self._run_query()
+
+    def _run_query(self) -> None:
         query = self._start()
         try:
             while not self._is_over(query):

@@ -35,6 +35,7 @@ from belvedere.spark.sources import files_read, open_sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store import open_store
 from belvedere.store.faults import is_transient
+from belvedere.temporary import full_folder
 
 UNITS = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "second": 1.0, "m": 60.0, "minute": 60.0}
 WAITING_SHARE = 4
@@ -90,6 +91,8 @@ class Runner:
                 raise fail("B7022", "Spark's process ended", hint=hint, detail=last_words()) from error
             if isinstance(error, BelvedereError) or os.environ.get("BELVEDERE_TRACEBACK"):
                 raise
+            if full := full_folder(error):
+                raise full from error
             lines = str(error).strip().splitlines() or [""]
             raise fail(
                 "B7021",

@@ -6,7 +6,6 @@ In: rows as they come, a table or batch at a time. Out: a table, or `Rows` whose
 from __future__ import annotations
 
 import shutil
-import tempfile
 import weakref
 from pathlib import Path
 
@@ -16,10 +15,11 @@ from pyspark.sql import DataFrame
 
 from belvedere.engine import rows as held
 from belvedere.engine.rows import Rows, fits_parquet
+from belvedere.temporary import temporary_folder
 
 FEW_BYTES = 1 << 20
 """Up to so many bytes are not worth a file."""
-PREFIX = "belvedere-read-"
+PREFIX = "read-"
 
 
 class Scratch:
@@ -51,7 +51,7 @@ class Scratch:
         """Write what is held as one row group: parts may be as small as a row."""
         numbered = pa.schema([f.with_name(f"c{n}").with_nullable(True) for n, f in enumerate(self.schema)])
         if self._writer is None:
-            self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+            self._folder = temporary_folder(PREFIX)
             self._gone = weakref.finalize(self, shutil.rmtree, self._folder, True)
             # without statistics, as in `Exchange`: Arrow leaves NaN out of them
             self._writer = pq.ParquetWriter(self._folder / "rows.parquet", numbered, compression="lz4", write_statistics=False)
@@ -89,7 +89,7 @@ def scratch_frame(frame: DataFrame) -> pa.Table | Rows:
     schema = frame.limit(0).toArrow().schema
     if not fits_parquet(schema):
         return frame.toArrow()
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    folder = temporary_folder(PREFIX)
     try:
         write_frame(frame.toDF(*[f"c{n}" for n in range(len(schema))]), folder / "rows")
         found = written_rows(folder / "rows", schema)

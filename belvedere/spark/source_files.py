@@ -32,6 +32,7 @@ from belvedere.spark.source_marks import MarkScratch, has_marks
 from belvedere.spark.source_rows import FILE, LINE, NOT_JSON, REASON, TEXT, collectable, explain_json
 from belvedere.spark.source_small import SMALL_READERS
 from belvedere.spark.source_spool import spool
+from belvedere.temporary import process_folder
 
 MOST_LINES = 1 << 40
 
@@ -78,7 +79,7 @@ def read_files(
     count = 0
     marks = MarkScratch(table)
     apart = apart and fits_parquet(wanted)
-    with tempfile.TemporaryDirectory(prefix="belvedere-read-") as scratch:
+    with tempfile.TemporaryDirectory(dir=process_folder()) as scratch:
         reading = Reading(spark, table, columns, options, Path(scratch), chunk, bounds_of=bounds_of)
         # bounds count for the rows behind them, so their files are read in order
         is_marked = has_marks(reading, files)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import shutil
-import tempfile
 from pathlib import Path
 
 from belvedere.errors import fail
@@ -18,6 +17,7 @@ from belvedere.store.libraries import ADBC, closed, is_open, opened
 from belvedere.store.protocol import Reader, Store
 from belvedere.store.sqlite_reader import AdbcReader, FileReader
 from belvedere.store.sqlite_session import SqliteSession
+from belvedere.temporary import temporary_folder
 
 _SQLITE = "sqlite:"
 _POSTGRES = ("postgresql://", "postgres://")
@@ -91,7 +91,7 @@ class _SqliteStore(DatabaseStore):
 
 
 def _temporary() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="belvedere-"))
+    folder = temporary_folder("store-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder / "store.db"
 

@@ -154,6 +154,20 @@ def test_a_batch_that_is_in_the_store_is_skipped(shop: Shop) -> None:
     assert len(shop.progress) == 1
 
 
+def test_a_damaged_checkpoint_heals(shop: Shop) -> None:
+    shop.orders("1.json", ("a", 1))
+    shop.run()
+    for path in (shop.directory / "checkpoint" / "query").rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"\0nonsense")
+    shop.orders("2.json", ("a", 10))
+    assert shop.run() == {"a": (11, 2)}
+    shutil.rmtree(shop.directory / "checkpoint")
+    (shop.directory / "checkpoint").write_text("no folder")
+    shop.orders("3.json", ("a", 100))
+    assert shop.run() == {"a": (111, 3)}
+
+
 def test_rejected_rows_are_kept_and_the_stream_goes_on(shop: Shop) -> None:
     path = shop.orders("1.json", ("a", 1), ("b", "many"))
     with path.open("a") as file:

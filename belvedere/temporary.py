@@ -1,0 +1,110 @@
+"""Temporary folders: all of a process's in one folder of its own, which goes with it.
+
+In: a prefix. Out: a new folder; a diagnostic where there is none to be had. A process that is killed leaves its folder behind: the next one
+that needs a folder sweeps it. The folder's lock says that its process lives: the system lets it go with the process, and no number of a
+process is compared. Folders of other users, of other machines (they may share one) and without the lock's mark are left alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from belvedere.errors import BelvedereError, fail
+
+PREFIX = "belvedere-"
+MARK = "machine"
+"""A file that says on which machine the folder is locked; written once it is."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL_TEXTS = ("No space left on device", "Disk quota exceeded", "No usable temporary directory")
+
+_own: tuple[int, Path] | None = None
+
+
+def temporary_folder(prefix: str) -> Path:
+    """A new folder in the one of this process. Raises B7032 where it cannot be made."""
+    try:
+        return Path(tempfile.mkdtemp(prefix=prefix, dir=process_folder()))
+    except OSError as error:
+        raise _unusable(error) from error
+
+
+def full_folder(error: BaseException) -> BelvedereError | None:
+    """The diagnostic B7032 where a failure, or what it came from, says that the temporary folder is full; else None."""
+    for cause in _causes(error):
+        full = cause.errno in FULL if isinstance(cause, OSError) and cause.errno else False
+        if full or any(text in str(cause) for text in FULL_TEXTS):
+            return _unusable(cause)
+    return None
+
+
+def _unusable(error: BaseException) -> BelvedereError:
+    with contextlib.suppress(OSError):
+        return fail(
+            "B7032",
+            f"the temporary folder {tempfile.gettempdir()} is full or cannot be written",
+            hint="free some space on its disk, or set TMPDIR to a folder with more; the store is at its last good epoch",
+            detail=next((text for text in FULL_TEXTS if text in str(error)), str(error)),
+        )
+    return fail("B7032", "no temporary folder can be written", hint="set TMPDIR to a folder with free space", detail=str(error))
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it came from."""
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__ or found.__context__
+
+
+def process_folder() -> Path:
+    """This process's folder, made where there is none: forked processes have folders of their own. Raises B7032 where it cannot be."""
+    global _own  # noqa: PLW0603
+    if _own is None or _own[0] != os.getpid() or not _own[1].is_dir():
+        sweep()
+        try:
+            _own = (os.getpid(), _make())
+        except OSError as error:
+            raise _unusable(error) from error
+    return _own[1]
+
+
+def _make() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    atexit.register(_remove, folder, os.getpid())
+    with contextlib.suppress(OSError):  # a file system without locks: nobody sweeps what has no mark
+        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)  # never closed: the lock ends with the process
+        (folder / MARK).write_text(socket.gethostname())
+    return folder
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep() -> None:
+    """Delete the folders that processes which have ended left in the temporary folder."""
+    with contextlib.suppress(OSError):
+        for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+            with contextlib.suppress(OSError):
+                _sweep(folder)
+
+
+def _sweep(folder: Path) -> None:
+    """Delete a folder of ours that nobody has locked; raises OSError where it is not ours, or locked."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(descriptor).st_uid == os.getuid() and (folder / MARK).read_text() == socket.gethostname():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(descriptor)
