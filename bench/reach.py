@@ -22,7 +22,6 @@ HEAD = "V := FROM T AS r WINDOW BY w PARTITION BY r.k ORDER BY r.n TYPE "
 SELECT = " SELECT s.n, LEN(w) AS size, ARRAY_SUM(w[*].x) AS total;"
 KINDS: Mapping[str, str] = {
     "sliding, class a": "SLIDING START AS s WHEN s.x < 50 END NEXT AS e WHEN e.x >= 50",
-    "sliding, class c": "SLIDING START AS s WHEN s.x < 50 ONLY END AS e WHEN e.x > s.x",
     "tumbling": "TUMBLING START AS s WHEN s.x < 50 END NEXT AS e WHEN e.x >= 50",
     "tumbling, looking back": "TUMBLING START AS s PREV AS p WHEN s.x < p.x",
     "labels": "SLIDING LABEL AS s AT lp START AT sp WHEN lp - sp = 5 END AT ep WHEN ep - lp = 5",

@@ -44,8 +44,8 @@ class Relation:
     """The one plan that the state is good for, as text, where rows leave that another plan would need (WINDOWS)."""
     silent: tuple[str, ...] = ()
     """Columns for the engine alone: a row in which only these differ has not changed for anybody."""
-    spans: tuple[tuple[str, ...], ...] = ()
-    """Access paths with a column (or two, for the values of the first) by which the rows of a key are looked up in part, in its order."""
+    spans: tuple[tuple[str, str], ...] = ()
+    """Access paths with a column by which the rows of a key are looked up in part, in its order."""
 
     @property
     def is_state(self) -> bool:

@@ -45,8 +45,7 @@ class Ranges:
     """Windows that no change between two values of `column`, ORDER BY's first key, can reach can be told from the others.
 
     `before`, `ahead`: some condition reads the tuple before or after its own. SLIDING: `closing` are the places of the alternatives of END
-    whose nearest tuple never moves back as the start moves on; where there are none, windows are told by where they ended before
-    (`by_ends`). TUMBLING windows are told by the stored ones, so `closing` is empty.
+    whose nearest tuple never moves back as the start moves on. TUMBLING windows are told by the stored ones, so `closing` is empty.
     """
 
     column: str
@@ -56,19 +55,10 @@ class Ranges:
     closing: tuple[int, ...] = ()
     descending: bool = False
     """Whether ORDER BY's first key falls from tuple to tuple."""
-    filtered: bool = False
-    """Whether WHERE leaves rows out, so that the row beside a tuple is not the tuple beside it."""
-    pairs: bool = False
-    """Whether windows without an end are dropped, and whether one ends at a tuple depends on the two tuples alone (`by_ends`)."""
     labelled: bool = False
     """Whether windows are found by their labels. START lies at a distance before the label."""
     pinned: bool = False
     """Whether END is one tuple before the label, and windows without it are dropped: no later row brings it."""
-
-    @property
-    def by_ends(self) -> bool:
-        """Whether the end of every window has to be known from before."""
-        return not self.tumbling and not self.closing
 
 
 @dataclass(frozen=True)

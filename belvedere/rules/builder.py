@@ -245,11 +245,11 @@ class Builder:
             inputs.append(rendered)
         return tuple(slots), top.with_inputs(tuple(inputs))
 
-    def span(self, relation: str, path: str | None, *by: str) -> None:
-        """Rows of a key of this access path are looked up in part, in the order of a column, or of two."""
+    def span(self, relation: str, path: str | None, by: str) -> None:
+        """Rows of a key of this access path are looked up in part, in the order of a column."""
         draft = self.drafts[relation]
         assert path is not None
-        draft.relation = replace(draft.relation, spans=tuple(dict.fromkeys((*draft.relation.spans, (path, *by)))))
+        draft.relation = replace(draft.relation, spans=tuple(dict.fromkeys((*draft.relation.spans, (path, by)))))
 
     def grows(self, node: Node) -> bool:
         """Whether a relation only ever gains rows."""

@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.schema import KEY
-from belvedere.spark.exchange import Rows, combined, keys_of
+from belvedere.spark.exchange import Rows, combined
 from belvedere.spark.frame_reach import frames_around
 from belvedere.spark.prepare import FOLLOWING, PreparedStage
 from belvedere.spark.spans import TooMuch
 from belvedere.spark.stages import Context, collect_rows, limits_of, prefers_whole, put_windows, run_keyed, run_whole
-from belvedere.spark.window_ends import forget_ends
 from belvedere.spark.window_reach import windows_around
 
 
@@ -23,10 +22,8 @@ def run_by_key(prepared: PreparedStage, context: Context) -> Rows | None:
     """Compute again what the changes reach."""
     stage = prepared.stage
     if (stage.frames is None and stage.reach is None) or stage.output in context.fresh or limits_of(context, stage.output):
-        forget_ends(prepared, context, None)
         return run_keyed(prepared, context)
     if prefers_whole(prepared, context):
-        forget_ends(prepared, context, None)
         return run_whole(prepared, context)
     (delta,) = context.deltas_of(prepared)
     if delta is None:
@@ -34,8 +31,6 @@ def run_by_key(prepared: PreparedStage, context: Context) -> Rows | None:
     few = delta.is_collected and delta.num_rows <= context.exchange.small
     found = _around(prepared, context, delta.table) if few else None
     if found is None:
-        path = prepared.slots[0][0].path
-        forget_ends(prepared, context, None if path is None else keys_of([(delta, path)]))
         return run_keyed(prepared, context)
     rows, keys = found
     goes_on = stage.following is not None

@@ -32,9 +32,7 @@ class Stretch:
     """The rows of one partition that are read: `back` rows before the change in [`low`, `high`] and `ahead` rows behind it.
 
     `begin` and `end` are the (mirrored) order keys of the first and the last row; None = the partition's edge. TUMBLING: `back` counts
-    windows. Where the windows' ends tell, `first` is the place from which windows may have changed, once it was looked up, and `closed`
-    says whether all of these had an end. `open` are the rows where windows without an end start before the change: none but a changed row
-    can end these (`Ranges.pairs`).
+    windows.
     """
 
     key: int
@@ -44,9 +42,6 @@ class Stretch:
     ahead: int
     begin: int | None = None
     end: int | None = None
-    first: int | None = None
-    closed: bool = True
-    open: pa.Table | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -57,9 +52,8 @@ class Stretch:
 class Windows:
     """The windows in one stretch in the order of their starts: order keys of start, end and the tuple after it, LEAST where there is none.
 
-    `complete`: no row behind the stretch can change the window. `keys` are the `_key`s of the rows at the starts. `tuples` are the order
-    keys of all rows of the stretch that WHERE keeps, where the windows' ends tell. With LABEL, `since` and `keys` are of the labels, and
-    `starts` has the starts.
+    `complete`: no row behind the stretch can change the window. `keys` are the `_key`s of the rows at the starts. With
+    LABEL, `since` and `keys` are of the labels, and `starts` has the starts.
     """
 
     since: Ints
@@ -67,7 +61,6 @@ class Windows:
     after: Ints
     complete: Bools
     keys: pa.Array
-    tuples: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     starts: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
@@ -162,33 +155,6 @@ def labelled(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
             stretch.ahead *= LONGER
             proven = False
     return (begin, last) if proven else None
-
-
-def ended(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
-    """From the first window that did not end before the change up to the change, where all windows in between end in the stretch."""
-    assert stretch.first is not None
-    if stretch.open is not None:
-        ends_now = windows.complete & (windows.since < stretch.first)
-        if ends_now.any():
-            stretch.first = int(windows.since[ends_now].min())
-            return None
-    at, first, last = windows.tuples, stretch.first, stretch.high
-    above, behind = at[at < stretch.low], np.unique(at[at > stretch.high])
-    if ranges.ahead:  # START at the last tuple before the change sees a changed one
-        first = min(first, int(above.max(initial=LEAST)))
-    if ranges.before and len(behind):  # and that at the first tuple behind it
-        last = int(behind[0])
-    proven = True
-    if stretch.begin is not None and (ranges.ahead > len(above) or (ranges.before and not (at < first).any())):
-        stretch.back *= LONGER
-        proven = False
-    inside = (windows.since >= first) & (windows.since <= last)
-    if stretch.open is not None:
-        inside &= ~np.asarray(pc.is_in(windows.keys, value_set=stretch.open[KEY].combine_chunks().cast(pa.string())))
-    if stretch.end is not None and (len(behind) < ranges.before + ranges.ahead or not windows.complete[inside].all()):
-        stretch.ahead *= LONGER
-        proven = False
-    return (first, last) if proven else None
 
 
 def tumbling(

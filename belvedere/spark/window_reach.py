@@ -8,7 +8,6 @@ the end it is the whole partition.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -30,7 +29,6 @@ from belvedere.spark.stretch import (
     Span,
     Stretch,
     Windows,
-    ended,
     labelled,
     mirrored,
     placed,
@@ -38,8 +36,7 @@ from belvedere.spark.stretch import (
     tumbling,
     windows_of,
 )
-from belvedere.spark.window_by.maintain import window_reach, window_tuples
-from belvedere.spark.window_ends import Ends
+from belvedere.spark.window_by.maintain import window_reach
 
 FIRST_ROWS = 8_192
 """So many rows, over all changed partitions, are read before and behind the changes at first. A shorter partition is read whole: that saves
@@ -59,9 +56,6 @@ class Source(Protocol):
     def stored(self, keys: pa.Array) -> pa.Array:
         """Those of the keys that a window had before the change."""
 
-    def keep(self, stretch: Stretch, rows: pa.Table, windows: Windows, chosen: Bools) -> None:
-        """Remember where the chosen ones of the windows in a stretch end."""
-
 
 def windows_around(
     prepared: PreparedStage, context: Context, delta: pa.Table, reach: Reach
@@ -76,9 +70,7 @@ def windows_around(
     if stretches is None:
         return None
     source = _Stored(prepared, context, reach)
-    rows, keys = reached_rows(source, reach.ranges, reach.order, stretches)
-    source.write([*keys, combined(delta[KEY])])
-    return rows, keys
+    return reached_rows(source, reach.ranges, reach.order, stretches)
 
 
 def first_stretches(delta: pa.Table, path: str, order: str, ranges: Ranges) -> list[Stretch] | None:
@@ -88,11 +80,7 @@ def first_stretches(delta: pa.Table, path: str, order: str, ranges: Ranges) -> l
         return None
     rows = max(LEAST_ROWS, FIRST_ROWS // max(1, len(changes)))
     # the tuple after a start may be a changed one; the last start but one before the change has the last one after it
-    back = rows
-    if ranges.tumbling:
-        back = 1 + ranges.ahead + 2 * ranges.before
-    elif ranges.by_ends:
-        back = ranges.before + ranges.ahead
+    back = 1 + ranges.ahead + 2 * ranges.before if ranges.tumbling else rows
     edges = [(c.key, *sorted(mirrored(n, ranges.descending) for n in (c.low, c.high))) for c in changes]
     return [Stretch(key, low, high, back, rows) for key, low, high in edges]
 
@@ -103,20 +91,14 @@ def reached_rows(source: Source, ranges: Ranges, order: str, stretches: list[Str
     keys: list[pa.Array] = []
     while stretches:
         tables = [source.read(s) for s in stretches]
-        told = [(s, t) for s, t in zip(stretches, tables, strict=True) if ranges.by_ends or not s.is_whole]
-        found = iter(source.windows([_with_open(s, t, order, ranges) for s, t in told]))
+        found = iter(source.windows([t for s, t in zip(stretches, tables, strict=True) if not s.is_whole]))
         longer = []
         for stretch, table in zip(stretches, tables, strict=True):
             at = placed(table[order], ranges.descending)
-            windows = next(found) if ranges.by_ends or not stretch.is_whole else None
-            span: Span | None = (LEAST, None)
-            if windows is not None and not stretch.is_whole:
-                span = _span(source, ranges, stretch, at, windows)
+            span = (LEAST, None) if stretch.is_whole else _span(source, ranges, stretch, at, next(found))
             if span is None:
                 longer.append(stretch)
                 continue
-            if windows is not None and ranges.by_ends:
-                source.keep(stretch, table, windows, _within(windows.since, span))
             done.append(table)
             keys.append(combined(table[KEY]).filter(pa.array(_within(at, span))))
         stretches = longer
@@ -129,25 +111,12 @@ def _span(source: Source, ranges: Ranges, stretch: Stretch, at: Ints, windows: W
         return tumbling(ranges, stretch, at, windows, source.stored)
     if ranges.labelled:
         return labelled(ranges, stretch, windows)
-    return ended(ranges, stretch, windows) if ranges.by_ends else sliding(ranges, stretch, windows)
-
-
-def _with_open(stretch: Stretch, rows: pa.Table, order: str, ranges: Ranges) -> pa.Table:
-    """The rows, behind those where windows without an end start before them."""
-    if stretch.is_whole or stretch.open is None or stretch.first is None:
-        return rows
-    before = placed(stretch.open[order], ranges.descending) < stretch.first
-    return pa.concat_tables([stretch.open.filter(pa.array(before)), rows])
+    return sliding(ranges, stretch, windows)
 
 
 def _within(places: Ints, span: Span) -> Bools:
     found: Bools = (places >= span[0]) & (places <= (GREATEST if span[1] is None else span[1]))
     return found
-
-
-def _where(found: pa.Table, rows: pa.Table) -> Ints:
-    """At which of the rows results stand."""
-    return np.asarray(pc.index_in(combined(found[KEY]).cast(pa.string()), value_set=combined(rows[KEY])), np.int64)
 
 
 class _Stored:
@@ -161,41 +130,16 @@ class _Stored:
         if reach.start is not None:
             assert prepared.stage.path is not None
             self.starts = Spans(context, prepared.output, prepared.stage.path, reach.start)
-        self.ends = Ends(prepared, context, reach) if reach.ranges.by_ends else None
-        self.around: list[pa.Table] = []
-        self.whole: dict[int, list[pa.Table]] = {}
 
     def read(self, stretch: Stretch) -> pa.Table:
         """The rows; all of the partition's where it cannot be told from another."""
-        if self.ends is not None:
-            self._from_ends(self.ends, stretch)
-        else:
-            stretch.begin = self._begin(stretch)
-            stretch.end = self._place(self.spans, stretch, after=True)
+        stretch.begin = self._begin(stretch)
+        stretch.end = self._place(self.spans, stretch, after=True)
         rows = self._rows(stretch)
         if not stretch.is_whole and is_mixed(rows, self.reach.partition):
             stretch.begin = stretch.end = None
             rows = self._rows(stretch)
         return rows
-
-    def _from_ends(self, ends: Ends, stretch: Stretch) -> None:
-        """Set the edges, and which windows may have changed, by where the windows ended before."""
-        ranges = self.reach.ranges
-        if stretch.first is None:
-            touched = ends.touched(stretch.key, stretch.low, stretch.high)
-            if touched is None:
-                return  # from edge to edge
-            stretch.first, stretch.closed = touched.first, touched.closed
-            if ranges.pairs:
-                stretch.open = self.rows_of(touched.open)
-        stretch.begin = stretch.first if stretch.first > LEAST else None
-        if stretch.begin is not None and (ranges.before or ranges.ahead):
-            stretch.begin = self._moved(self.spans, stretch.key, stretch.begin, stretch.back, after=False)
-        stretch.end = self._place(self.spans, stretch, after=True) if stretch.closed else None
-
-    def rows_of(self, keys: pa.Array) -> pa.Table:
-        """The rows with these keys."""
-        return self.context.look_up(self.slot.relation, KEY, keys).table
 
     def _begin(self, stretch: Stretch) -> int | None:
         """Where the stretch begins. TUMBLING: to find the windows of few rows takes less time than to tell which of them changed."""
@@ -226,30 +170,9 @@ class _Stored:
         spark, operator = self.context.exchange.spark, self.prepared.windows[0]
         small = rows.num_rows <= self.context.exchange.small
         reached = window_reach(spark, operator.block, operator.frames(spark), self.reach.ranges, small).toArrow()
-        places, ranges = placed(rows[self.reach.order], self.reach.ranges.descending), self.reach.ranges
-        kept = np.arange(rows.num_rows)
-        if ranges.by_ends and ranges.filtered and (ranges.before or ranges.ahead):
-            kept = _where(window_tuples(spark, operator.block, operator.frames(spark), small).toArrow(), rows)
-        number = np.repeat(np.arange(len(tables)), [t.num_rows for t in tables])
-        owner = number[_where(reached, rows)]
-        found = (windows_of(reached.filter(pa.array(owner == n)), ranges) for n in range(len(tables)))
-        return [replace(w, tuples=places[kept[number[kept] == n]]) for n, w in enumerate(found)]
+        at = pc.index_in(combined(reached[KEY]).cast(pa.string()), value_set=combined(rows[KEY]))
+        owner = np.repeat(np.arange(len(tables)), [t.num_rows for t in tables])[np.asarray(at, np.int64)]
+        return [windows_of(reached.filter(pa.array(owner == n)), self.reach.ranges) for n in range(len(tables))]
 
     def stored(self, keys: pa.Array) -> pa.Array:
         return combined(self.context.look_up(self.prepared.stage.output, KEY, keys).table[KEY])
-
-    def keep(self, stretch: Stretch, rows: pa.Table, windows: Windows, chosen: Bools) -> None:
-        """For `write`; nothing of partitions that cannot be told from each other, which are read whole again."""
-        assert self.ends is not None
-        if not stretch.is_whole:
-            if chosen.any():
-                self.around.append(self.ends.rows(stretch.key, rows, windows, chosen, known=False))
-            return
-        alone = rows.num_rows and not is_mixed(rows, self.reach.partition)
-        self.whole[stretch.key] = [self.ends.rows(stretch.key, rows, windows, chosen, known=True)] if alone else []
-
-    def write(self, gone: Sequence[pa.Array]) -> None:
-        """Store where the windows end, instead of those that start at rows of these keys."""
-        if self.ends is not None:
-            keys = combined(pc.unique(pa.chunked_array(list(gone), pa.string())))
-            self.ends.write(keys, self.around, list(self.whole), [t for tables in self.whole.values() for t in tables])

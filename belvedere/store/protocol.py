@@ -107,14 +107,6 @@ class Transaction(Protocol):
     def lookup_span(self, table: str, by: str, key: int, column: str, low: Any, high: Any) -> pa.RecordBatchReader:
         """Rows whose path `by` is `key` with `low <= column <= high`; None = unbounded, below with the NULLs."""
 
-    def lookup_spans(
-        self, table: str, by: str, key: int, group: str, column: str, spans: Sequence[tuple[Any, Any, Any]]
-    ) -> pa.RecordBatchReader:
-        """Rows whose path `by` is `key` and for which a span (value, low, high) holds: `group` is the value, `low <= column <= high`.
-
-        A bound that is None asks nothing of the column; NULLs meet no other.
-        """
-
     def place(self, table: str, by: str, key: int, column: str, value: Any, count: int, after: bool) -> Any:
         """The `column` of the row that is `count` rows before (`after`: behind) all with `value`, of those whose `by` is `key`.
 

@@ -5,7 +5,7 @@ In: rows in the catalog's types. Out: the same. It is written on a `Session`'s p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -97,22 +97,6 @@ class EpochTransaction:
         if high is not None:
             below = f"{place} <= ?" if low is not None else f"({place} <= ? OR {place} IS NULL)"
             where, values = f"{where} AND {below}", [*values, self._bound(layout, column, high)]
-        return self._rows(layout, self._session.select_where(layout, where, tuple(values)))
-
-    def lookup_spans(
-        self, table: str, by: str, key: int, group: str, column: str, spans: Sequence[tuple[Any, Any, Any]]
-    ) -> pa.RecordBatchReader:
-        layout = self._start(table)
-        first, place = f"t.{identifier(group)}", f"t.{identifier(column)}"
-        tests, values = [], [key]
-        for value, low, high in spans:
-            test, given = f"{first} = ?", [value]
-            for compared, bound in ((">=", low), ("<=", high)):
-                if bound is not None:
-                    test, given = f"{test} AND {place} {compared} ?", [*given, self._bound(layout, column, bound)]
-            tests.append(f"({test})")
-            values += given
-        where = f"t.{identifier(by)} = ? AND ({' OR '.join(tests)})"
         return self._rows(layout, self._session.select_where(layout, where, tuple(values)))
 
     def place(self, table: str, by: str, key: int, column: str, value: Any, count: int, after: bool) -> Any:

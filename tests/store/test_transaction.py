@@ -271,9 +271,6 @@ def test_spans_are_closed_and_places_are_counted_within_a_key(store: Store) -> N
     assert keys(None, minute(1)) == ["0", "1", "never", "numbered"]
     assert keys(minute(3), None) == ["3", "4"]
     assert keys(None, None) == ["0", "1", "2", "3", "4", "never", "numbered"]
-    spans = [(None, minute(1), None), (0, None, minute(0)), (1, minute(2), minute(3)), (2, None, None), (4, minute(5), None)]
-    numbered = transaction.lookup_spans("Counts", "_by_word", 3, "number", "at", spans)
-    assert sorted(numbered.read_all()["_key"].to_pylist()) == ["0", "2", "3", "numbered"]
     assert transaction.place("Counts", "_by_word", 3, "at", minute(2), 1, after=False) == minute(1)
     assert transaction.place("Counts", "_by_word", 3, "at", minute(2), 2, after=True) == minute(4)
     assert transaction.place("Counts", "_by_word", 3, "at", minute(2), 3, after=False) is None

@@ -126,7 +126,7 @@ def test_by_which_rule_they_are_kept() -> None:
     catalog = compile_script(script()).catalog
     stages = {s.output: s for s in maintain(catalog).stages}
     reached = {n for n in TEXTS if stages[n].reach is not None}
-    assert reached == {"Years", "Pairs", "Inner", "Lower"}
+    assert reached == {"Years", "Pairs", "Lower"}
     assert {n for n in TEXTS if stages[n].rule is Rule.WHOLE} == {"All"}
     assert "any row may change any window: PARTITION BY g.xs[0] is no column and cannot be made one" in stages["All"].reason
     assert stages["Half"].reason.startswith("all windows of the changed f (PARTITION BY g.xs[0] is no column")

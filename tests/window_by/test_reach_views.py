@@ -31,17 +31,6 @@ TUMBLING = {
     "Fresh": "PARTITION BY g.station ORDER BY g.day DESC, g.o TYPE TUMBLING START AS s WHEN s.val < 25 END NEXT AS n WHEN n.val >= 25",
     "Since": "ORDER BY g.o TYPE TUMBLING START AS s WHEN s.val < 9",
 }
-BY_ENDS = {
-    "Answered": "PARTITION BY g.station ORDER BY g.at TYPE SLIDING START AS s WHEN s.val < 20 ONLY END AS e WHEN e.val > s.val AND "
-    "(e.val - s.val) % 5 = 0 AND e.id <> 3",
-    "Same": "PARTITION BY g.station ORDER BY g.o TYPE SLIDING START AS s AT sp WHEN s.val < 25 ONLY END AS e AT ep WHEN e.val = s.val "
-    "AND ep - sp > 0",
-    "Higher": "PARTITION BY g.station ORDER BY g.day TYPE SLIDING START AS s PREV AS b WHEN s.val < 15 END AS e NEXT AS n "
-    "WHEN n.val > s.val + 3 AND (b IS MISSING OR e.val <> b.val)",
-    "Product": "ORDER BY g.o DESC TYPE SLIDING START AS s NEXT AS m WHEN s.val > 2 AND s.val < m.val "
-    "END AS e WHEN e.val * s.val > 70 AND e.val > s.val",
-}
-
 LABELLED = {
     "Around": "PARTITION BY g.station ORDER BY g.o TYPE SLIDING LABEL AS s AT lp WHEN s.val < 20 START AT sp WHEN lp - sp = 2 "
     "END AT ep WHEN ep - lp = 1",
@@ -69,12 +58,9 @@ def row(random: Random, number: int) -> Row:
     }
 
 
-def followed(
-    framed: dict[str, str], seed: int, rows: int, epochs: int, monkeypatch: pytest.MonkeyPatch, losing: bool = False
-) -> list[int]:
+def followed(framed: dict[str, str], seed: int, rows: int, epochs: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Random changes in a few places of long partitions, and one restart; how many rows each stage read in each epoch."""
     window_reach = pytest.importorskip("belvedere.spark.window_reach")
-    by_key = pytest.importorskip("belvedere.spark.by_key")
     monkeypatch.setattr(window_reach, "FIRST_ROWS", 8)
     monkeypatch.setattr(window_reach, "LEAST_ROWS", 4)
     read: list[int] = []
@@ -86,14 +72,6 @@ def followed(
         return found
 
     monkeypatch.setattr(window_reach, "reached_rows", counted)
-    forgotten = by_key.forget_ends
-    if losing:  # what is computed by other rules is not known any more
-        around = by_key.windows_around
-        monkeypatch.setattr(by_key, "windows_around", lambda *given: around(*given) if random.randrange(3) else None)
-    else:
-        monkeypatch.setattr(
-            by_key, "forget_ends", lambda p, c, keys: forgotten(p, c, keys) if keys is None else pytest.fail("by another rule")
-        )
     random = Random(seed)
     present = {n: row(random, n) for n in range(rows)}
     bench = Workbench(TABLE + "".join(f"{n} := {HEAD}{t}{TAIL}" for n, t in framed.items()))
@@ -125,13 +103,6 @@ def test_a_change_finds_the_windows_again_that_it_can_reach(monkeypatch: pytest.
     assert sorted(read)[len(read) // 2] < 120
 
 
-def test_where_the_windows_ended_says_which_ones_a_change_can_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = followed(BY_ENDS, 7, 400, 3, monkeypatch)
-    first, later = read[: len(BY_ENDS)], read[len(BY_ENDS) :]
-    assert min(first) > 350  # the windows' ends are not known yet
-    assert sorted(later)[len(later) // 2] < 200, later
-
-
 def test_labels_and_looks_back_read_what_is_around_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
     framed = {**LABELLED, "Steps": BACK["Steps"]}
     read = followed(framed, 11, 400, 2, monkeypatch)
@@ -141,14 +112,8 @@ def test_labels_and_looks_back_read_what_is_around_a_change(monkeypatch: pytest.
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(6))
-def test_partitions_computed_by_other_rules_are_found_out_again(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    followed(BY_ENDS, seed, 300, 10, monkeypatch, losing=True)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(6))
 def test_many_changes_find_the_windows_again_that_they_can_reach(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    followed({**SLIDING, **TUMBLING, **BY_ENDS, **BACK}, seed, 600, 10, monkeypatch)
+    followed({**SLIDING, **TUMBLING, **BACK}, seed, 600, 10, monkeypatch)
 
 
 @pytest.mark.nightly
@@ -164,12 +129,9 @@ def test_partitions_with_one_hash_are_computed_whole(monkeypatch: pytest.MonkeyP
 
 
 def test_the_rule_can_be_switched_off() -> None:
-    every = {**SLIDING, **TUMBLING, **BY_ENDS, **LABELLED, **BACK}
+    every = {**SLIDING, **TUMBLING, **LABELLED, **BACK}
     script = TABLE + "".join(f"{n} := {HEAD}{t}{TAIL}" for n, t in every.items())
     catalog = compile_script(script).catalog
     reached = {s.output for s in maintain(catalog).stages if s.reach is not None}
     assert reached == {*every}
-    kept = [s for s in maintain(catalog).stages if s.reach is not None and s.state is not None]
-    assert {s.output for s in kept} == {*BY_ENDS}
-    assert [s.output for s in kept if s.reach is not None and s.reach.ranges.pairs] == ["Answered"]
     assert not [s for s in maintain(catalog, Options(ranges=False)).stages if s.reach is not None]

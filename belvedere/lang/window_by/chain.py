@@ -69,12 +69,6 @@ def table_of(block: Block) -> str:
     return table_of(expr.query.blocks[0]) if isinstance(expr, QueryExpression) else str(expr.name)
 
 
-def leaves_out(block: Block) -> bool:
-    """Whether the block, or one below it, leaves rows of the table out before WINDOW BY."""
-    expr = block.sources[0].expr
-    return block.where is not None or (isinstance(expr, QueryExpression) and leaves_out(expr.query.blocks[0]))
-
-
 def names_before(block: Block) -> tuple[str, ...]:
     """The variables that an item of the block's WINDOW BY is made of."""
     terms = [n.text for s in block.sources for n in (s.variable, s.position) if isinstance(n, Name)]

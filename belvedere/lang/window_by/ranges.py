@@ -6,9 +6,8 @@ cut is made.
 A window is a function of the tuples from its start (the one before it, with PREV) to its end (the one after it, with NEXT), unless it
 counts from the partition's first tuple (AT) or lies at its edge (UNBOUNDED). So a change reaches the windows around it. How far back these
 begin is known. TUMBLING: the search begins anew at each window's start, and the stored windows before the change are still right. SLIDING:
-where END never moves back as the start moves on, then what is closed for one tuple is closed for all tuples before it; with any other END
-a window changes where it did not end before the change, and where all windows end is kept (`belvedere.spark.window_ends`). LABEL: the same,
-where START lies at a distance before the label, which so moves on with it.
+where END never moves back as the start moves on, then what is closed for one tuple is closed for all tuples before it.
+LABEL: the same, where START lies at a distance before the label, which so moves on with it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from functools import reduce
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by.chain import leaves_out
 from belvedere.lang.window_by.classes import Item, classify
 from belvedere.lang.window_by.closing import closing_of, frame_closing, is_before
 from belvedere.lang.window_by.functions import Type
@@ -57,18 +55,20 @@ def ranges_of(block: Block, source: Node, row: Type, partition: tuple[str, ...])
         "next" in roles,
         window.tumbling,
         descending=key.descending,
-        filtered=leaves_out(block),
     )
     if window.tumbling:
         return found
     item = item_of(block, window, row)
     closing = tuple(_closing(window, item, column))
-    if window.label is not None:
-        if not closing:
-            return "windows may reach from anywhere before their labels to anywhere behind them"
-        return replace(found, closing=closing, labelled=True, pinned=_is_pinned(window, item))
-    # an end whose order key is NULL looks like none
-    return replace(found, closing=closing, pairs=not closing and window.only and roles <= {"item"} and not column.nullable)
+    if window.label is None:
+        return (
+            replace(found, closing=closing)
+            if closing
+            else "END of a later start may come before that of an earlier one, at any distance"
+        )
+    if not closing:
+        return "windows may reach from anywhere before their labels to anywhere behind them"
+    return replace(found, closing=closing, labelled=True, pinned=_is_pinned(window, item))
 
 
 def _reaches_far(window: WindowBy) -> str:

@@ -11,13 +11,13 @@ from belvedere.engine.relation import Relation, Slot
 from belvedere.plan.bounds import event_time_columns
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import carry_keys
-from belvedere.plan.nodes import Filter, Item, Node, Scan
+from belvedere.plan.nodes import Item, Node, Scan
 from belvedere.plan.window_by import WindowBlock
 from belvedere.rules.builder import Builder, Part
 from belvedere.rules.facts import Partition, base_scan
 from belvedere.rules.pipeline import STATE, Rule, Stage
 from belvedere.rules.rewrite import carry, inline, push_down, replace_node
-from belvedere.rules.window_by.settling import ROW, SINCE, SIZE, UNTIL, Reach, Settling
+from belvedere.rules.window_by.settling import ROW, SINCE, Reach, Settling
 from belvedere.schema import Column, Schema
 from belvedere.time.event_time import Clocks, bounds_by_input
 
@@ -69,16 +69,11 @@ def keep_windows(builder: Builder, plan: Node, top: WindowBlock, settling: Settl
 def _state_of_settled(builder: Builder, top: WindowBlock, part: Part) -> str:
     """The relation that keeps from which time on windows are not final yet: a row for each partition of which rows have left."""
     types = tuple(top.inputs[0].schema[n].type for n in top.partition)
-    name, _ = _state(builder, part, types, (Column(SINCE, pa.int64(), nullable=False),))
-    return name
-
-
-def _state(builder: Builder, part: Part, types: tuple[pa.DataType, ...], columns: tuple[Column, ...]) -> tuple[str, str]:
-    """A stage's relation with rows by ROW, found by PARTITION BY's values of these types."""
     by = tuple(Column(f"by{n}", t) for n, t in enumerate(types))
-    schema = Schema((Column(ROW, pa.string(), nullable=False), *by, *columns), (ROW,))
-    draft = builder.state_of(part, STATE, schema, ())
-    return draft.relation.name, draft.path(tuple(column(c.name) for c in by), types)
+    columns = (Column(ROW, pa.string(), nullable=False), *by, Column(SINCE, pa.int64(), nullable=False))
+    draft = builder.state_of(part, STATE, Schema(columns, (ROW,)), ())
+    draft.path(tuple(column(c.name) for c in by), types)
+    return draft.relation.name
 
 
 def with_stored_keys(builder: Builder, top: WindowBlock, part: Part) -> WindowBlock | None:
@@ -121,7 +116,7 @@ def reaches_part(builder: Builder, plan: Node, top: WindowBlock) -> bool:
 def keep_reach(builder: Builder, plan: Node, top: WindowBlock, part: Part) -> Relation:
     """The windows that a change can reach, among those of its partition: key by key with less than all rows of a key."""
     assert top.ranges is not None
-    ranges = replace(top.ranges, filtered=top.ranges.filtered or any(isinstance(n, Filter) for n in top.inputs[0].walk()))
+    ranges = top.ranges
     outputs = top.partition_columns
     keys = tuple(column(n) for n in top.partition)
     partition = Partition((keys,), tuple(column(c.name) for c in outputs), tuple(c.type for c in outputs))
@@ -135,8 +130,7 @@ def keep_reach(builder: Builder, plan: Node, top: WindowBlock, part: Part) -> Re
     start = names[-1] if ranges.tumbling else None
     order, *own = push_down(top.inputs[0], (column(ranges.column), *keys))
     reach = Reach(ranges, order.name, tuple(e.name for e in own), start)
-    state = _state_of_ends(builder, top, partition, part) if ranges.by_ends else None
-    stage = Stage(part.name, Rule.KEYED, whole, slots, None, part.owner, _said(top), state=state, reach=reach)
+    stage = Stage(part.name, Rule.KEYED, whole, slots, None, part.owner, _said(top), reach=reach)
     relation = builder.emit(stage, False, part.view)
     path = builder.drafts[part.name].path(tuple(column(n) for n in names[: len(keys)]), partition.types)
     builder.stages[-1] = replace(builder.stages[-1], path=path)
@@ -146,23 +140,13 @@ def keep_reach(builder: Builder, plan: Node, top: WindowBlock, part: Part) -> Re
     return relation
 
 
-def _state_of_ends(builder: Builder, top: WindowBlock, partition: Partition, part: Part) -> str:
-    """The relation that keeps where the windows end: a row for each, those that ONLY or HAVING drop too."""
-    assert top.ranges is not None
-    order = top.inputs[0].schema[top.ranges.column].type
-    ends = (Column(SIZE, pa.int64(), nullable=False), Column(SINCE, order), Column(UNTIL, order))
-    name, path = _state(builder, part, partition.types, ends)
-    builder.span(name, path, SIZE, SINCE)
-    return name
-
-
 def _said(top: WindowBlock) -> str:
     assert top.ranges is not None
     by = f"the changed {', '.join(top.by)}" if top.partition else "the sequence"
     since = "the last end before it"
     until = "the next start that stays one" if top.ranges.tumbling else "the end of the windows around it"
-    if not top.ranges.closing:
-        since = "the last stored start before it" if top.ranges.tumbling else "the first window that did not end before it"
+    if top.ranges.tumbling:
+        since = "the last stored start before it"
     if top.ranges.labelled:
         since, until = "the last label whose window ends before it", "the first one whose window begins behind it"
     return f"of {by} the windows around the change: from {since} to {until}; {top.found}"

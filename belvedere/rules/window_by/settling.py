@@ -12,8 +12,8 @@ from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Node
 from belvedere.plan.window_by import Ranges, Resume, WindowBlock
 
-ROW, SIZE, SINCE, UNTIL = "row", "size", "since", "until"
-"""The columns of the relations that keep where windows end, or from where on they are not final, beside the values of PARTITION BY."""
+ROW, SINCE = "row", "since"
+"""The columns of the relations that keep from where on windows are not final, beside the values of PARTITION BY."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Reach:
     """How a change's reach is found in the store: by `ranges`, which are those of the stage's block.
 
     `order` is ORDER BY's first key in the rows that are looked up, `partition` the columns of PARTITION BY there; `start` is the column of
-    the output with the order key of each window's start (TUMBLING). Where the windows' ends tell (`by_ends`), the stage's state has them.
+    the output with the order key of each window's start (TUMBLING).
     """
 
     ranges: Ranges

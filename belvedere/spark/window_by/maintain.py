@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from sqlglot import exp
 
 from belvedere.engine.identity import key_text
 from belvedere.engine.render import quote, spark_type
@@ -89,17 +88,6 @@ def window_reach(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFra
     reach = reaches(query, ranges)
     result = _run(spark, block, rows, reach, small, query.blocks[0])
     found = [c.alias(i.name) for c, i in zip(output_columns(result.value), reach.blocks[0].select.items, strict=True)]
-    return _with_key(block, result, found)
-
-
-def window_tuples(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFrame], small: bool) -> DataFrame:
-    """The `_key`s of the rows that WHERE keeps."""
-    plain = tuples_of(_query(block), exp.Literal.number(1))
-    return _with_key(block, _run(spark, block, rows, plain, small), [])
-
-
-def _with_key(block: WindowBlock, result: Result, found: list[Column]) -> DataFrame:
-    """These columns of a result, and the `_key` of the row that it stands at."""
     hidden = block.schema.columns[len(block.columns) :]
     own = [F.expr(quote(c)).alias(wanted.name) for c, wanted in zip(result.identity, hidden, strict=True)]
     frame = result.frame.select(*found, *own)
