@@ -50,6 +50,8 @@ class SourceTable:
     table: str
     connector: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    columns: pa.Schema | None = None
+    """The columns where rows told them: they hold for as long as the store does."""
 
 
 @dataclass(frozen=True)

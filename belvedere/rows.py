@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 from functools import cache, partial
+from reprlib import Repr
 from typing import Any
 
 import pyarrow as pa
@@ -71,9 +72,19 @@ def converted_row(
 def _misfit(table: str, number: int, column: Column, value: Any, error: Exception) -> BelvedereError:
     return fail(
         "B6001",
-        f'row {number + 1} of "{table}": {value!r} is no {describe(column.type)} for column "{column.name}"',
+        f'row {number + 1} of "{table}": {shown(value)} is no {describe(column.type)} for column "{column.name}"',
         detail=str(error),
     )
+
+
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
+_SHORT.maxlist = _SHORT.maxdict = _SHORT.maxtuple = 20
+
+
+def shown(value: Any) -> str:
+    """A value for people, however large or deep it is."""
+    return _SHORT.repr(value)
 
 
 def describe(type_: pa.DataType) -> str:
@@ -124,7 +135,11 @@ def _as_text(value: Any) -> str:
 
 
 def _as_binary(value: Any) -> bytes:
-    return base64.b64decode(value, validate=True) if isinstance(value, str) else bytes(value)
+    if isinstance(value, str):
+        return base64.b64decode(value, validate=True)
+    if isinstance(value, bytes | bytearray | memoryview):  # of a number `bytes` would make as many zeros
+        return bytes(value)
+    raise TypeError("bytes, or text in base64, are wanted")
 
 
 def _as_nested(value: Any, type_: pa.DataType) -> Any:

@@ -10,12 +10,15 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from belvedere.errors import Diagnostic, Severity, Span
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FILE_NAME = "belvedere.toml"
 VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -65,6 +68,8 @@ class Source:
     format: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    stored: Mapping[str, pa.Schema] = field(default_factory=dict)
+    """The columns of tables as the store knows them: they were found in rows when it began."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,10 @@ class Project:
     def sink(self, name: str) -> Sink | None:
         """The sink of that name, whatever its case."""
         return next((s for key, s in self.sinks.items() if key.casefold() == name.casefold()), None)
+
+    def with_columns(self, stored: Mapping[str, Mapping[str, pa.Schema]]) -> Project:
+        """The same with the columns that a store has for tables of sources, by their names."""
+        return replace(self, sources={n: replace(s, stored=stored.get(s.name, {})) for n, s in self.sources.items()})
 
 
 def load_project(directory: Path | str, environ: Mapping[str, str] | None = None) -> Project:

@@ -36,9 +36,10 @@ def command(
 
 def check(text: str, path: Path) -> tuple[Diagnostic, ...]:
     """The diagnostics of a script and of its project file."""
+    from belvedere.commands.stores import with_columns_at_hand
     from belvedere.compiler import compile_script
     from belvedere.settings import load_project
 
-    project = load_project(path.parent)
+    project = with_columns_at_hand(load_project(path.parent), path)
     compiled = compile_script(text, path=path, project=project)
     return tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics)))

@@ -24,11 +24,12 @@ Sizes = Mapping[str, tuple[int, int]]
 
 def explain_script(path: Path, *, view: str | None, sql: str | None, json: bool, state: str | None = None) -> int:
     """Print how the views of a script are kept; `sql` names a view to print as standard SQL, `state` a store to measure."""
+    from belvedere.commands.stores import with_columns_at_hand
     from belvedere.compiler import compile_script
     from belvedere.settings import load_project
 
     text = read_script(path)
-    compiled = compile_script(text, path=path, project=load_project(path.parent))
+    compiled = compile_script(text, path=path, project=with_columns_at_hand(load_project(path.parent), path))
     if has_errors(compiled.diagnostics):
         show(compiled.diagnostics, {str(path): text}, stream=sys.stderr)
         return 1

@@ -35,15 +35,18 @@ def command(
     """Keep a script's views up to date and serve them."""
     text = read_script(script)
     project = load_project(script.parent)
+    from belvedere.commands.stores import store_url
     from belvedere.compiler import compile_script
+    from belvedere.store.source_columns import with_stored_columns
 
+    url = store_url(store, project, script)
+    project = with_stored_columns(project, url)
     compiled = compile_script(text, path=script, project=project)
     found = tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics)))
     if has_errors(found):
         show(found, {str(script): text}, stream=sys.stderr)
         return 1
     show([d for d in found if d.severity is Severity.WARNING], {str(script): text}, stream=sys.stderr)
-    url = store or _project_store(project) or f"sqlite:///{script.resolve().with_suffix('.db')}"
     with stop_on_signals() as stopped:
         run(script, compiled.catalog, project, url, _port(port, project), once=once, json=json, stopped=stopped)
     return 0
@@ -69,13 +72,6 @@ def run(
             runner.run(display.progress, stopped, display.notice)
         finally:
             display.end()
-
-
-def _project_store(project: Project) -> str | None:
-    """The store that the project file names; a relative SQLite file lies beside it."""
-    if project.store is None or not project.store.startswith("sqlite:///"):
-        return project.store
-    return f"sqlite:///{project.directory / project.store.removeprefix('sqlite:///')}"
 
 
 def _port(given: int | None, project: Project) -> int:

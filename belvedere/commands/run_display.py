@@ -50,7 +50,7 @@ class PlainLines:
 
     def progress(self, progress: Progress) -> None:
         self._write(epoch_line(progress))
-        for text in rejected_lines(progress):
+        for text in (*progress.notices, *rejected_lines(progress)):
             self._write(text)
 
     def notice(self, text: str) -> None:
@@ -83,6 +83,7 @@ class JsonLines(PlainLines):
                 "changes": dict(progress.changes),
                 "rejected": dict(progress.rejected),
                 "rejected_examples": rejected,
+                "notices": list(progress.notices),
                 "streams": [_stream(s) for s in progress.streams],
                 "seconds": round(progress.seconds, 4),
             }
@@ -129,7 +130,7 @@ class LiveTable:
         self.seen, self.last = now, progress
         for name, changes in _by_name(progress.changes).items():
             self.changed[name] = (changes, now)
-        for text in rejected_lines(progress):
+        for text in (*progress.notices, *rejected_lines(progress)):
             self.live.console.print(text, style="yellow", highlight=False, markup=False)
 
     def notice(self, text: str) -> None:

@@ -15,7 +15,7 @@ import typer
 
 from belvedere.commands.output import has_errors, print_json, read_script, show
 from belvedere.errors import BelvedereError, Diagnostic, Severity
-from belvedere.settings import Project, load_project
+from belvedere.settings import load_project
 
 
 def command(
@@ -30,8 +30,12 @@ def command(
     """Serve the views of an existing store."""
     text = read_script(script)
     project = load_project(script.parent)
+    from belvedere.commands.stores import store_url
     from belvedere.compiler import compile_script
+    from belvedere.store.source_columns import with_stored_columns
 
+    url = store_url(store, project, script)
+    project = with_stored_columns(project, url)
     compiled = compile_script(text, path=script, project=project)
     found = tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics)))
     if has_errors(found):
@@ -41,7 +45,6 @@ def command(
     from belvedere.api.processes import DEFAULT_PORT, start_api
     from belvedere.store import open_reader
 
-    url = store or _project_store(project) or f"sqlite:///{script.resolve().with_suffix('.db')}"
     open_reader(url).close()  # a store that is missing or damaged is told at once
     _tell_what_is_missing(model_of(compiled.catalog).omitted, script, text)
     stopped = Event()
@@ -65,10 +68,3 @@ def _tell_what_is_missing(omitted: tuple[Diagnostic, ...], script: Path, text: s
 
     if omitted:
         show([replace(d, severity=Severity.WARNING) for d in omitted], {str(script): text}, stream=sys.stderr)
-
-
-def _project_store(project: Project) -> str | None:
-    """The store that the project file names; a relative SQLite file lies beside it."""
-    if project.store is None or not project.store.startswith("sqlite:///"):
-        return project.store
-    return f"sqlite:///{project.directory / project.store.removeprefix('sqlite:///')}"

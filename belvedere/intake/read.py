@@ -17,7 +17,7 @@ from belvedere.catalog import Catalog, Input
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
 from belvedere.lang.names import did_you_mean
-from belvedere.rows import arrow_of, as_instant, converted_row, names_of
+from belvedere.rows import arrow_of, as_instant, converted_row, names_of, shown
 from belvedere.schema import INGEST_TIME, UID, WEIGHT, Column
 from belvedere.time.entries import Act, Malformed, ProducerAct
 
@@ -132,7 +132,7 @@ def read_act(kind: Act, table: Input, given: Any, producer: str | None = None) -
     try:
         time = None if at is None else microseconds(as_instant(at))
     except (ValueError, TypeError, OverflowError):
-        raise fail("B5025", f'a {kind.value} of "{table.name}": {at!r} is no time', hint=hint) from None
+        raise fail("B5025", f'a {kind.value} of "{table.name}": {shown(at)} is no time', hint=hint) from None
     name = given.get("producer", producer)
     if not isinstance(name, str | None):
         raise fail("B5025", f'a {kind.value} of "{table.name}": `producer` is a name', hint=hint)
@@ -170,5 +170,5 @@ def _refused(place: int, row: Any, error: BelvedereError) -> tuple[Malformed, st
 def _text(row: Any) -> str:
     try:
         return json.dumps(row, ensure_ascii=False)[:LONGEST_TEXT]
-    except (ValueError, TypeError):
-        return repr(row)[:LONGEST_TEXT]
+    except (ValueError, TypeError, RecursionError):
+        return shown(row)[:LONGEST_TEXT]

@@ -1,7 +1,8 @@
 """The tables of a configured source and their columns, without a JVM.
 
-In: a source of the project file. Out: table names, and a table's columns as an Arrow schema, from what the project file
-declares or from a sample of its files. Only a sample is read: what does not fit later is refused row by row by who reads it.
+In: a source of the project file. Out: table names, and a table's columns as an Arrow schema: those that the project file declares,
+else those with which the store began (`Source.stored`), else those of a sample of its files. Only a sample is read: what does not fit
+later is refused row by row by who reads it.
 """
 
 from __future__ import annotations
@@ -46,13 +47,15 @@ class SourceTable:
     name: str
     schema: pa.Schema
     primary_key: tuple[str, ...] = ()
+    is_found: bool = False
+    """Whether its rows told its columns, now or when the store began."""
 
 
 def table_names(source: Source) -> tuple[str, ...]:
     """The tables that a source has, in alphabetical order."""
     if source.connector == "sensors":
         return SENSOR_TABLES
-    declared = set(source.tables)
+    declared = {*source.tables, *source.stored}
     found = set(_found(source)) if source.path is not None else set()
     known = {name.casefold() for name in declared}
     return tuple(sorted(declared | {name for name in found if name.casefold() not in known}))
@@ -67,19 +70,21 @@ def source_table(source: Source, table: str, *, span: Span | None = None) -> Sou
     name = next((n for n in names if n == table), None) or next((n for n in names if n.casefold() == table.casefold()), None)
     if name is None:
         raise _no_table(source, table, names, span)
-    declared = source.tables.get(name, {})
+    declared, found = source.tables.get(name, {}), False
     if "columns" in declared:
         schema = _declared_schema(source, name, declared["columns"], span)
     elif source.connector == "sensors":
         schema = _sensor_schema(source, name)
+    elif name in source.stored:
+        schema, found = source.stored[name], True
     else:
-        schema = _inferred(source, name, span)
+        schema, found = _inferred(source, name, span), True
     key = tuple(str(k) for k in declared.get("primary_key", ()))
     missing = next((k for k in key if k not in schema.names), None)
     if missing is not None:
         hint = did_you_mean(missing, schema.names)
         raise fail("B6105", f'primary key "{missing}" of table "{name}" is none of its columns', span=span, hint=hint)
-    return SourceTable(name, schema, key)
+    return SourceTable(name, schema, key, found)
 
 
 def infer_file(path: Path, options: Mapping[str, Any] | None = None) -> pa.Schema:
@@ -177,7 +182,7 @@ def _schema_of(table: str, files: list[Path], options: Mapping[str, Any], span: 
         try:
             for name, kind in _columns_of(file, options, SAMPLED_ROWS // len(files)):
                 kinds[name] = merge(kinds[name], kind) if name in kinds else kind
-        except (OSError, ValueError, pa.ArrowInvalid, csv.Error, EOFError) as error:
+        except (OSError, ValueError, RecursionError, pa.ArrowInvalid, csv.Error, EOFError) as error:
             first = str(error).strip().split("\n")[0]
             raise fail("B6102", f'file {file} of table "{table}" cannot be read', span=span, detail=first) from error
     if not kinds:
@@ -225,7 +230,7 @@ def _json_records(file: Path) -> Iterator[dict[str, Any]]:
             continue
         try:
             value = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             broken += 1
             continue
         if isinstance(value, dict):

@@ -21,10 +21,11 @@ WHOLE_TEXT = re.compile(r"[+-]?(0|[1-9]\d*)")
 NUMBER_TEXT = re.compile(r"[+-]?(0|[1-9]\d*)?\.?\d+([eE][+-]?\d+)?|[+-]?(0|[1-9]\d*)\.|NaN|[+-]?Infinity")
 
 Kind = Any
+DEEPEST = 50
 
 
-def kind_of_value(value: Any) -> Kind:
-    """The kind of a JSON value."""
+def kind_of_value(value: Any, depth: int = 0) -> Kind:
+    """The kind of a JSON value; what is nested deeper than `DEEPEST` is text."""
     match value:
         case None:
             return None
@@ -36,13 +37,15 @@ def kind_of_value(value: Any) -> Kind:
             return DOUBLE
         case str():
             return _time_or_text(value)
+        case list() | dict() if depth > DEEPEST:
+            return STRING
         case list():
             element: Kind = None
             for item in value:
-                element = merge(element, kind_of_value(item))
+                element = merge(element, kind_of_value(item, depth + 1))
             return ("list", element)
         case dict():
-            return {name: kind_of_value(field) for name, field in value.items()}
+            return {name: kind_of_value(field, depth + 1) for name, field in value.items()}
     return STRING
 
 

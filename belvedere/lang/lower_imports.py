@@ -97,7 +97,8 @@ class Importer:
 
     def _from_source(self, source: Source, table: str, name: str, clauses: InputClauses, span: Span, doc: str | None) -> None:
         found = source_table(source, table, span=span)
-        origin = SourceTable(source.name, found.name, source.connector, dict(source.options))
+        columns = found.schema if found.is_found else None
+        origin = SourceTable(source.name, found.name, source.connector, dict(source.options), columns)
         define_imported(
             self.definitions, name if name.casefold() != found.name.casefold() else found.name, found.schema, found.primary_key,
             origin, clauses, self.file, span, doc,

@@ -33,3 +33,5 @@ class Arrived:
     files: tuple[SourceFile, ...] = ()
     marks: Iterable[Mark] = ()
     """The bounds that the source carries, in order; true where there is any."""
+    notices: tuple[str, ...] = ()
+    """What people should know, once."""

@@ -36,6 +36,7 @@ from belvedere.spark.rebuild import TablePlan, make_tables, plan_tables
 from belvedere.spark.rules import run_stage
 from belvedere.spark.stages import Context
 from belvedere.store.protocol import EpochRow, Store, Transaction
+from belvedere.store.source_columns import COLUMNS, columns_document
 from belvedere.time.event_time import Clocks, bounds_by_input, pass_time
 from belvedere.time.past_bounds import PastBounds
 
@@ -168,6 +169,7 @@ class Engine:
     def _row(self, context: Context, next_uid: int, row: EpochRow) -> EpochRow:
         filled = {n: t.meaning for n, t in self.tables.items()}
         extra = {"next_uid": next_uid, "sequences": context.sequences, "meanings": filled}
+        extra[COLUMNS] = columns_document(self.catalog)
         return replace(row, bounds=context.clocks.as_document(), extra=extra, committed_at=datetime.now(UTC))
 
     def _committed(self, row: EpochRow, context: Context, next_uid: int) -> None:

@@ -47,7 +47,8 @@ def judge(
         table = catalog.inputs[id_]
         among = (marks or {}).get(id_, ())
         if not table.watermarks and not isinstance(given, pa.Table):
-            used[id_] = given
+            rows = given.count() if isinstance(given, DataFrame) else given.num_rows
+            used[id_], clocks = given, clocks.counted(id_, rows)
             continue
         if isinstance(given, DataFrame) and table.late is LatePolicy.KEEP and not table.schema.find(ROWTIME) and not among:
             used[id_], clocks = given, _moved_by_frame(clocks, table, given, now)

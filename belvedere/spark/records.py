@@ -6,10 +6,12 @@ transaction, so that they are true after any crash. They are no relations of the
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -48,6 +50,8 @@ REJECTED = StoredTable(
 )
 
 RECORDS = (FILES, REJECTED)
+LONGEST_TEXT = 10_000
+"""So many characters of a rejected row, and of the reason, are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,10 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class RejectedRow:
-    """A row that its table cannot take, or a whole file (`line` and `text` None), and why."""
+    """A row that its table cannot take, or a whole file (`line` and `text` None), and why.
+
+    Whatever it is made of, its texts are such that a store and a terminal take them.
+    """
 
     table: str
     file: str | None
@@ -69,11 +76,32 @@ class RejectedRow:
     text: str | None
     reason: str
 
+    def __post_init__(self) -> None:
+        for name, value in (("file", path_text(self.file)), ("text", sound(self.text)), ("reason", sound(self.reason))):
+            object.__setattr__(self, name, value)
+
+
+def sound(text: str | None) -> str | None:
+    """The text with surrogates written as escapes: they have no form in UTF-8. What is very long is cut."""
+    return None if text is None else text[:LONGEST_TEXT].encode("utf-8", "backslashreplace").decode()
+
+
+def path_text(path: str | None) -> str | None:
+    """A path as text, one for each path: a `file:` URI where its bytes are no UTF-8."""
+    if path is None or path.isprintable():
+        return path
+    try:
+        os.fsencode(path).decode()
+    except UnicodeError:
+        return Path(path).absolute().as_uri()
+    return path
+
 
 def record_files(files: Iterable[tuple[str, SourceFile]], epoch: int) -> pa.Table:
     """Rows of `FILES`: pairs of a source's name and a file that this epoch reads."""
     names = FILES.arrow.names
-    rows = [(s, f.path, f.length, f.modified, epoch, f"{s}\n{f.path}\n{epoch}") for s, f in files]
+    named = ((s, path_text(f.path), f) for s, f in files)
+    rows = [(s, path, f.length, f.modified, epoch, f"{s}\n{path}\n{epoch}") for s, path, f in named]
     return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=FILES.arrow)
 
 

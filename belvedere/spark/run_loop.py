@@ -74,6 +74,8 @@ class Progress:
     views: Mapping[str, float] = field(default_factory=dict)
     streams: tuple[Standing, ...] = ()
     """Where the streams stand after it."""
+    notices: tuple[str, ...] = ()
+    """What people should know about what came."""
 
 
 @dataclass(frozen=True)
@@ -275,6 +277,7 @@ def _progress(report: Any, batch: Batch, catalog: Catalog, clocks: Clocks, secon
         seconds,
         report.seconds,
         standings(catalog, clocks),
+        batch.notices,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +26,18 @@ from belvedere.schema import Column
 from belvedere.spark.arrived import Mark
 from belvedere.spark.records import RejectedRow, SourceFile
 from belvedere.spark.scratch import Scratch, scratch_rows
+from belvedere.spark.source_columns import unknown_columns
 from belvedere.spark.source_formats import CHUNK_BYTES, KEPT_REJECTED, PlacedMark, Reading, by_format, first_line
 from belvedere.spark.source_large import LARGE_READERS, local_path
 from belvedere.spark.source_marks import MarkScratch, has_marks
-from belvedere.spark.source_rows import FILE, LINE, NOT_JSON, REASON, TEXT, collectable, explain_json
+from belvedere.spark.source_reasons import explain_json
+from belvedere.spark.source_rows import FILE, LINE, NOT_JSON, REASON, TEXT, collectable
 from belvedere.spark.source_small import SMALL_READERS
 from belvedere.spark.source_spool import spool
 from belvedere.temporary import process_folder
 
 MOST_LINES = 1 << 40
+SMALL_BYTES = CHUNK_BYTES
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Taken:
     marks: Iterable[Mark] = ()
     apart: Rows | None = None
     """Instead of `rows`: many rows, in scratch files."""
+    ignored: Mapping[str, str] = field(default_factory=dict)
+    """Columns that the table does not have, each with the first file that has it."""
 
     @property
     def num_rows(self) -> int:
@@ -63,14 +68,14 @@ def read_files(
     files: Sequence[SourceFile],
     columns: Sequence[Column],
     options: Mapping[str, Any],
-    small_bytes: int = CHUNK_BYTES,
+    small_bytes: int | None = None,
     bounds_of: Input | None = None,
     apart: bool = False,
     chunk: int = CHUNK_BYTES,
 ) -> Taken:
     """Read all rows of `files` for `table`; control rows are bounds on the input `bounds_of`.
 
-    Up to `small_bytes` on disk are read in the driver, and those with control rows; `chunk` bytes of rows are held at once.
+    Up to `small_bytes` (`SMALL_BYTES`) on disk are read in the driver, and those with control rows; `chunk` bytes of rows are held at once.
     `apart`: more rows than that stay in scratch files, in the order of their files.
     Raises a diagnostic B6022 where Spark fails on files that looked whole.
     """
@@ -83,7 +88,7 @@ def read_files(
         reading = Reading(spark, table, columns, options, Path(scratch), chunk, bounds_of=bounds_of)
         # bounds count for the rows behind them, so their files are read in order
         is_marked = has_marks(reading, files)
-        is_small = sum(f.length for f in files) <= min(small_bytes, chunk)
+        is_small = sum(f.length for f in files) <= min(SMALL_BYTES if small_bytes is None else small_bytes, chunk)
         readers = SMALL_READERS if is_marked or is_small else LARGE_READERS
         for format_, group in by_format(files, options, in_order=is_marked):
             if format_ not in readers:
@@ -91,6 +96,9 @@ def read_files(
                     reading.reject(file, "is of no known format: json, csv or parquet")
                 continue
             reading.order[:] = [f.path for f in group]
+            for file in group:
+                for name in unknown_columns(file.path, format_, columns, options):
+                    reading.ignored.setdefault(name, file.path)
             for frame in readers[format_](reading, group):
                 take = _spool if apart and readers is LARGE_READERS else _collect
                 taken = take(frame, reading, wanted)
@@ -102,7 +110,8 @@ def read_files(
                 marks.add(Mark(count, placed.act))
             reading.marks.clear()
     found, many = _together([r.rows() if isinstance(r, Scratch) else r for r in rows], wanted)
-    return Taken(found, (*reading.rejected_files, *reading.rejected), reading.refused, marks.marks(), many)
+    rejected = (*reading.rejected_files, *reading.rejected)
+    return Taken(found, rejected, reading.refused, marks.marks(), many, dict(reading.ignored))
 
 
 def _put(parts: list[pa.Table | Rows | Scratch], taken: Taken, wanted: pa.Schema, few: int | None) -> None:

@@ -54,7 +54,7 @@ def take_mark(reading: Reading, path: str, record: TextRecord) -> bool:
         return False
     try:
         given = json.loads(record.text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     if not isinstance(given, dict) or set(given) != {CONTROL}:
         return False

@@ -8,10 +8,10 @@ number of fields, text behind the JSON object. No action runs here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -81,56 +81,31 @@ def typed_rows(raw: DataFrame, columns: Sequence[Column]) -> DataFrame:
         if field.dataType.simpleString().casefold() == wanted.replace(": ", ":").replace(", ", ",").replace("`", "").casefold():
             member[c.name] = value
             continue
-        if field.dataType.typeName() in ("struct", "array", "map"):
-            # Spark casts structs by position: JSON finds their fields by name
-            member[c.name] = F.from_json(F.to_json(value), wanted, {"mode": "PERMISSIVE"})
-            text = F.to_json(value)
-        else:
-            member[c.name] = F.expr(f"try_cast({quote(field.name)} AS {wanted})")
-            text = value.cast("string")
+        is_nested = field.dataType.typeName() in ("struct", "array", "map")
+        text = F.to_json(value) if is_nested else value.cast("string")
+        # Spark casts structs by position: JSON finds their fields by name
+        how = F.from_json(text, wanted, {"mode": "PERMISSIVE"}) if is_nested else value.try_cast(wanted)
+        how = text if is_nested and wanted == "STRING" else how
+        member[c.name] = how if _is_sound(raw, how) else F.lit(None).cast(wanted)
         reasons.append(_cast_reason(value, member[c.name], c, text))
     reason = F.coalesce(_joined(reasons), _null_reasons(member, columns))
     everything = F.to_json(F.struct(*[F.col(quote(f.name)) for f in present.values()])) if present else F.lit("{}")
     return _finish(raw.withColumn(TEXT, everything), member, columns, reason)
 
 
+def _is_sound(raw: DataFrame, expression: SparkColumn) -> bool:
+    """Whether Spark knows such a conversion at all."""
+    try:
+        raw.select(expression)
+    except AnalysisException:
+        return False
+    return True
+
+
 def collectable(rows: DataFrame) -> DataFrame:
     """The rows as they go to the driver: the text stays behind where the row fits."""
     text = F.when(F.col(REASON).isNotNull(), F.substring(TEXT, 1, LONGEST_TEXT)).alias(TEXT)
     return rows.select(*[F.col(quote(n)) for n in rows.columns if n != TEXT], text)
-
-
-def explain_json(text: str, columns: Sequence[Column]) -> str:
-    """Why Spark could not read this text as a row: for people, so a few checks do."""
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        return f"is not JSON: {error}"
-    if not isinstance(value, dict):
-        return "is not a JSON object"
-    for c in columns:
-        member = value.get(c.name)
-        if member is not None and not _plausible(member, spark_type(c.type)):
-            shown = json.dumps(member, ensure_ascii=False)
-            return f'column "{c.name}": {shown[:200]} is not of type {spark_type(c.type)}'
-    return "does not have the types of its table"
-
-
-def _plausible(value: Any, wanted: str) -> bool:
-    if wanted in ("TINYINT", "SMALLINT", "INT", "BIGINT"):
-        bits = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}[wanted]
-        return isinstance(value, int) and not isinstance(value, bool) and -(1 << bits - 1) <= value < 1 << bits - 1
-    if wanted in ("DOUBLE", "FLOAT"):
-        return (isinstance(value, (int, float)) and not isinstance(value, bool)) or value in ("NaN", "Infinity", "-Infinity")
-    if wanted == "BOOLEAN":
-        return isinstance(value, bool)
-    if wanted.startswith("DECIMAL"):
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    if wanted.startswith("ARRAY"):
-        return isinstance(value, list)
-    if wanted.startswith(("STRUCT", "MAP")):
-        return isinstance(value, dict)
-    return wanted == "STRING"  # dates and timestamps: if nothing else is wrong, it is they
 
 
 def _from_text(text: SparkColumn, column: Column, options: Mapping[str, Any]) -> SparkColumn:

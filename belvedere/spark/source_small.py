@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from belvedere.spark.records import SourceFile
@@ -92,7 +93,12 @@ def read_small_parquet(reading: Reading, files: Sequence[SourceFile]) -> Iterabl
             placed = table.append_column(FILE, pa.array([file.path] * table.num_rows))
             placed = placed.append_column(LINE, pa.array(range(first, first + table.num_rows), pa.int64()))
             first += table.num_rows
-            yield typed_rows(reading.spark.createDataFrame(placed), reading.columns)
+            try:
+                frame = typed_rows(reading.spark.createDataFrame(placed), reading.columns)
+            except PySparkException as error:
+                reading.reject(file, f"has columns of types that cannot be read: {first_line(error)}")
+                break
+            yield frame
 
 
 def _parquet_pieces(path: str, size: int) -> Iterator[pa.Table]:
@@ -100,6 +106,7 @@ def _parquet_pieces(path: str, size: int) -> Iterator[pa.Table]:
         batches = (b for b in file.iter_batches() if b.num_rows)
         for piece in in_pieces(batches, size, file.schema_arrow):
             if piece.num_rows:
+                piece.validate(full=True)  # a damaged file may hold any bytes as text
                 yield plain_types(piece.combine_chunks())
 
 

@@ -19,7 +19,7 @@ from belvedere.catalog import Input
 from belvedere.schema import CONTROL, Column
 from belvedere.spark.arrived import Arrived
 from belvedere.spark.exchange import DRIVER_MEMORY
-from belvedere.spark.records import SourceFile
+from belvedere.spark.records import SourceFile, path_text
 from belvedere.spark.source_files import read_files
 from belvedere.spark.source_formats import CHUNK_BYTES
 from belvedere.spark.source_large import escape_glob
@@ -51,6 +51,8 @@ class FileTable:
         self.columns = [replace(c, nullable=c.nullable and c.name not in table.primary_key) for c in columns]
         self.options = options
         self.known = known
+        self.tells_ignored = table.source.columns is not None
+        self.told: set[str] = set()
         self.chunk = min(CHUNK_BYTES, max(LEAST_CHUNK, driver_memory // 16))
 
     def listing(self, spark: SparkSession) -> DataFrame:
@@ -74,15 +76,20 @@ class FileTable:
         )
         read = {"files": len(self.known) + len(new)}
         rows = taken.rows if taken.apart is None else taken.apart
-        return Arrived(rows, read, taken.rejected, taken.refused, tuple(new), taken.marks)
+        ignored = {n: p for n, p in taken.ignored.items() if n not in self.told} if self.tells_ignored else {}
+        self.told |= ignored.keys()
+        notices = tuple(
+            f'"{self.table}" has no column "{n}", which {path_text(p)} has: it is ignored' for n, p in ignored.items()
+        )
+        return Arrived(rows, read, taken.rejected, taken.refused, tuple(new), taken.marks, notices)
 
     def _counts(self, path: str) -> bool:
         """Whether it is new and finished: writers give unfinished files and directories names with `.` or `_` in front."""
         below = path.removeprefix(str(self.directory))
-        return path not in self.known and not any(part.startswith((".", "_")) for part in Path(below).parts)
+        return path_text(path) not in self.known and not any(part.startswith((".", "_")) for part in Path(below).parts)
 
     def committed(self, arrived: Arrived) -> None:
-        self.known.update(f.path for f in arrived.files)
+        self.known.update(str(path_text(f.path)) for f in arrived.files)
 
     def offset(self) -> Mapping[str, Any]:
         return {"files": len(self.known)}

@@ -24,6 +24,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
 CHUNK = 1 << 20
 REPLACEMENT = "\ufffd"
+csv.field_size_limit(sys.maxsize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,21 @@ def read_json_records(path: str) -> Iterator[TextRecord]:
     """The non-empty lines, as they are read; the elements where the file is one JSON array."""
     if _is_array(path):
         for number, element in enumerate(read_elements(_chunks(path)), start=1):
-            yield TextRecord(number, json.dumps(element, ensure_ascii=False))
+            yield TextRecord(number, _element_text(element))
         return
     for number, line in enumerate(_lines(path), start=1):
         stripped = line.strip()
         if stripped:
             text, bad = _decode(stripped)
             yield TextRecord(number, text, bad=bad)
+
+
+def _element_text(element: Any) -> str:
+    try:
+        # the file may spell surrogates as escapes, which UTF-8 does not have
+        return json.dumps(element, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    except RecursionError:
+        return "an element that is nested too deep"
 
 
 def _lines(path: str) -> Iterator[bytes]:
@@ -96,7 +105,6 @@ def _is_array(path: str) -> bool:
 
 def read_csv_records(path: str, delimiter: str = ",") -> Iterator[TextRecord]:
     """The records of a CSV file (RFC 4180: quoted fields may hold line breaks), the header's among them, as they are read."""
-    csv.field_size_limit(sys.maxsize)
     bad = not _is_utf8(path)
     text = io.TextIOWrapper(io.BufferedReader(_Bytes(_chunks(path)), CHUNK), "utf-8", "replace", newline="")
     reader = csv.reader(text, delimiter=delimiter)

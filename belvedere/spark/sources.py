@@ -113,6 +113,10 @@ class Batch:
         return files | {i: len(m) for i, m in self.waiting.malformed.items()}
 
     @property
+    def notices(self) -> tuple[str, ...]:
+        return tuple(n for a in self.arrived.values() for n in a.notices)
+
+    @property
     def files(self) -> list[tuple[str, SourceFile]]:
         return [(i, f) for i, a in self.arrived.items() for f in a.files]
 

@@ -80,7 +80,7 @@ def test_json_rows_and_their_refusals(spark: Any, tmp_path: Path, small: int) ->
         ('{"id": 5} tr', "is not JSON"),
         ("not json", "is not JSON"),
         ("[1]", "is not a JSON object"),
-        ('{"id": 7, "p', "does not have the types of its table"),
+        ('{"id": 7, "p', 'column "price"'),
         ('{"id": 8, "a', 'column "at"'),
         ('{"id": 10, "', "is not UTF-8"),
     ]

@@ -1,0 +1,31 @@
+"""The store of a script: its URL, and what it knows of the script's sources.
+
+In: what the command line says, the project file, the script's path. Out: a URL; a project with the columns that the store has.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from belvedere.settings import Project
+
+
+def store_url(given: str | None, project: Project, script: Path) -> str:
+    """The store that was asked for, else the project file's (a relative SQLite file lies beside it), else a file beside the script."""
+    if given:
+        return given
+    if project.store is None:
+        return f"sqlite:///{script.resolve().with_suffix('.db')}"
+    if not project.store.startswith("sqlite:///"):
+        return project.store
+    return f"sqlite:///{project.directory / project.store.removeprefix('sqlite:///')}"
+
+
+def with_columns_at_hand(project: Project, script: Path) -> Project:
+    """The project with the columns that a store in a file has: no server is asked."""
+    url = store_url(None, project, script)
+    if not url.startswith("sqlite:///") or not Path(url.removeprefix("sqlite:///")).is_file():
+        return project
+    from belvedere.store.source_columns import with_stored_columns  # a script without a store needs none of it
+
+    return with_stored_columns(project, url)

@@ -1,0 +1,51 @@
+"""Columns that a file has and its table has not: they are ignored, and told.
+
+In: a file, its format, the table's columns. Out: names. Of JSON only the beginning is looked at; a file that cannot be read has none,
+since whoever reads it says so.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from belvedere.schema import CONTROL, Column
+from belvedere.spark.source_formats import delimiter_of, has_header
+from belvedere.spark.source_text import first_csv_record, open_bytes
+
+LOOKED_AT = 64 << 10
+MOST_LINES = 100
+
+
+def unknown_columns(path: str, format_: str, columns: Sequence[Column], options: Mapping[str, Any]) -> list[str]:
+    """The names, each once. JSON names are told apart by their case, as they are read."""
+    try:
+        match format_:
+            case "json":
+                known = {CONTROL, *(c.name for c in columns)}
+                return [n for n in dict.fromkeys(_members(path)) if n not in known]
+            case "csv":
+                names = first_csv_record(path, delimiter_of(path, options)) if has_header(options) else []
+            case _:
+                names = pq.read_schema(path).names
+    except (OSError, EOFError, ValueError, pa.ArrowException, csv.Error):
+        return []
+    folded = {c.name.casefold() for c in columns}
+    return [n.strip() for n in dict.fromkeys(names) if n.strip() and n.strip().casefold() not in folded]
+
+
+def _members(path: str) -> Iterator[str]:
+    with open_bytes(path) as stream:
+        lines = stream.read(LOOKED_AT).split(b"\n")
+    for line in lines[:MOST_LINES]:
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            yield from value

@@ -1,0 +1,93 @@
+"""A run of a script over a folder of files and over pushes, in this process, one epoch loop at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from belvedere.api.pushes import Refusal, _read
+from belvedere.compiler import compile_script
+from belvedere.intake.desk import Desk, Request, open_desk
+from belvedere.intake.read import find_input, pushed_inputs
+from belvedere.settings import load_project
+from belvedere.store.source_columns import with_stored_columns
+
+
+class Loop:
+    """The script `s.sqrl` of a folder, whose `belvedere.toml` names its sources; each `once` is a run of its own."""
+
+    def __init__(self, spark: Any, folder: Path, script: str, project: str = ""):
+        self.spark, self.folder, self.script = spark, folder, script
+        self.url = f"sqlite:///{folder / 's.db'}"
+        (folder / "belvedere.toml").write_text(project)
+        self.progress: list[Any] = []
+
+    def once(self, *pushes: tuple[str, bytes]) -> None:
+        """Compile the script and run it until nothing is left; `pushes` are bodies in JSON for inputs."""
+        from belvedere.rules import maintain
+        from belvedere.spark.engine import Engine
+        from belvedere.spark.records import RECORDS
+        from belvedere.spark.run_loop import RunLoop, RunSettings
+        from belvedere.spark.sources import files_read, open_sources
+        from belvedere.store import open_store
+
+        project = with_stored_columns(load_project(self.folder), self.url)
+        compiled = compile_script(self.script, path=self.folder / "s.sqrl", project=project)
+        assert compiled.ok, compiled.diagnostics
+        catalog = compiled.catalog
+        store = open_store(self.url)
+        store.acquire("test", 60)
+        engine = Engine(self.spark, catalog, maintain(catalog), store)
+        desk = None
+        try:
+            store.create(RECORDS)
+            if pushed_inputs(catalog):
+                desk = open_desk(catalog, self.folder / "s.intake", store.last_epoch())
+                for name, body in pushes:
+                    self.push(desk, name, body)
+            reader = store.reader()
+            known = files_read(reader)
+            reader.close()
+            sources = open_sources(catalog, project, store.last_epoch(), known, engine.fresh, desk)
+            settings = RunSettings(self.folder / "checkpoint", "test", once=True)
+            RunLoop(self.spark, engine, store, sources, settings, self.progress.append).run()
+        finally:
+            if desk is not None:
+                desk.close()
+            engine.close()
+            store.close()
+
+    def push(self, desk: Desk, name: str, body: bytes) -> None:
+        """Push as an API process does."""
+        table = find_input(desk.catalog, name)
+        try:
+            pushed = _read(table, body, "application/json", 100_000)
+        except Refusal:
+            return
+        desk.take([Request(table.id, pushed)])
+
+    def counts(self, id_: str) -> tuple[int, int, int, int]:
+        """Of an input: rows in, used, late, malformed."""
+        from belvedere.store import open_reader
+        from belvedere.time.event_time import Clocks
+
+        reader = open_reader(self.url)
+        last = reader.last_epoch()
+        reader.close()
+        assert last is not None
+        found = Clocks.of_document(last.bounds).counts[id_]
+        return found.given, found.used, found.late, found.malformed
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """A stored table as it is."""
+        from belvedere.store import open_store
+
+        store = open_store(self.url)
+        try:
+            reader = store.reader()
+            table = next(t for t in store.tables() if t.name == name)
+            found: list[dict[str, Any]] = reader.rows(table).to_pylist()
+            reader.close()
+            return found
+        finally:
+            store.close()
