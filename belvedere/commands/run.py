@@ -30,6 +30,10 @@ def command(
     ] = None,
     port: Annotated[int | None, typer.Option("--port", help="the API's port; 0 takes a free one", min=0, max=65535)] = None,
     once: Annotated[bool, typer.Option("--once", help="take in what is there, commit, and end")] = False,
+    accept_clock: Annotated[
+        bool,
+        typer.Option("--accept-clock", help="this machine's clock is right, though it has jumped or is behind the store's"),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="print a JSON object per line")] = False,
 ) -> int:
     """Keep a script's views up to date and serve them."""
@@ -48,12 +52,31 @@ def command(
         return 1
     show([d for d in found if d.severity is Severity.WARNING], {str(script): text}, stream=sys.stderr)
     with stop_on_signals() as stopped:
-        run(script, compiled.catalog, project, url, _port(port, project), once=once, json=json, stopped=stopped)
+        run(
+            script,
+            compiled.catalog,
+            project,
+            url,
+            _port(port, project),
+            once=once,
+            json=json,
+            stopped=stopped,
+            accept_clock=accept_clock,
+        )
     return 0
 
 
 def run(
-    script: Path, catalog: Catalog, project: Project, url: str, port: int, *, once: bool, json: bool, stopped: StopFlag
+    script: Path,
+    catalog: Catalog,
+    project: Project,
+    url: str,
+    port: int,
+    *,
+    once: bool,
+    json: bool,
+    stopped: StopFlag,
+    accept_clock: bool = False,
 ) -> None:
     """Open the store, start the API, then Spark, and run epochs until `stopped` is set or `once` is done."""
     from belvedere.api.processes import start_api
@@ -64,7 +87,7 @@ def run(
     use_java()
     display = display_for(json)
     with (
-        Runner(script, catalog, project, url, once=once) as runner,
+        Runner(script, catalog, project, url, once=once, accept_clock=accept_clock) as runner,
         start_api(catalog, runner.store_url, port, settings=project.api, desk=runner.server) as api,
     ):
         display.start(api.url, runner.store_url)

@@ -319,11 +319,17 @@ def position_in(last: EpochRow | None) -> Position:
     return Position(known.get("journal", ""), known.get("sequence", 0))
 
 
-def open_desk(catalog: Catalog, directory: Path, last: EpochRow | None, waiting_bytes: int = WAITING_BYTES) -> Desk:
+def open_desk(
+    catalog: Catalog,
+    directory: Path,
+    last: EpochRow | None,
+    waiting_bytes: int = WAITING_BYTES,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> Desk:
     """The desk of a run whose store is at epoch `last`; about `waiting_bytes` of rows wait for an epoch at most."""
     clocks = Clocks.of_document(last.bounds) if last is not None else Clocks()
     since = last.clock if last is not None else None
-    return Desk(catalog, directory, clocks, position_in(last), since, waiting_bytes=waiting_bytes)
+    return Desk(catalog, directory, clocks, position_in(last), since, now, waiting_bytes)
 
 
 __all__ = ["OFFSET", "Answer", "Desk", "Request", "open_desk", "problem"]

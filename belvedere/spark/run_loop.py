@@ -30,6 +30,8 @@ from belvedere.spark.sources import Batch, Sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store.protocol import EpochRow, Store
 from belvedere.time.event_time import Clocks
+from belvedere.time.machine_clock import NAME as CLOCK
+from belvedere.time.machine_clock import MachineClock
 from belvedere.time.standing import Standing, standings
 
 LEASE_SECONDS = 600.0
@@ -107,6 +109,7 @@ class RunLoop:
         settings: RunSettings,
         watch: Callable[[Progress], None] = lambda progress: None,
         stopped: StopFlag | None = None,
+        clock: MachineClock | None = None,
     ):
         self.spark, self.engine, self.store, self.sources, self.settings, self.watch = (
             spark,
@@ -119,6 +122,7 @@ class RunLoop:
         self.last: EpochRow | None = store.last_epoch()
         self.checkpoint = open_checkpoint(settings.checkpoint, self.last, list(sources.tables))
         self.failure: BaseException | None = None
+        self.clock = clock or MachineClock()
         self._stopped = stopped or StopFlag()
         self._closing = False
         self._lock = threading.Lock()
@@ -168,7 +172,7 @@ class RunLoop:
             return query is None or _idle(query)
         if time.monotonic() - self._ran < self.settings.interval:
             return False
-        now = datetime.now(UTC)
+        now = self.clock.now()
         return self.sources.pushes.has_waiting or self.sources.idles(now) or (query is None and self._is_due(now))
 
     def _start(self) -> StreamingQuery | None:
@@ -232,7 +236,8 @@ class RunLoop:
         return self.settings.reads_clock and (self.settings.once or elapsed >= self.settings.clock_interval)
 
     def _run_batch(self, listed: Iterable[Row], number: int) -> None:
-        now = max(datetime.now(UTC), self.last.clock if self.last else EARLIEST)
+        self.clock.heed(self.store.other_clock)
+        now = max(self.clock.now(), self.last.clock if self.last else EARLIEST)
         idles = self.sources.idles(now)  # before: what is taken is judged by bounds that have passed over the silent
         batch = self.sources.take(self.spark, listed, now, self.settings.once)
         if not batch and not self._is_due(now) and not idles:
@@ -244,7 +249,7 @@ class RunLoop:
             now,
             checkpoint=self.checkpoint.id,
             batch=number,
-            offsets=self.sources.offsets(batch),
+            offsets=self.sources.offsets(batch) | {CLOCK: self.clock.document()},
             bounds=batch.clocks.as_document(),
             records=_records(batch, epoch),
         )

@@ -13,6 +13,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -36,6 +37,8 @@ from belvedere.spark.stop_flag import StopFlag
 from belvedere.store import open_store
 from belvedere.store.faults import is_transient
 from belvedere.temporary import full_folder
+from belvedere.time.machine_clock import JUMP, MachineClock, duration_text
+from belvedere.time.machine_clock import NAME as CLOCK
 
 UNITS = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "second": 1.0, "m": 60.0, "minute": 60.0}
 WAITING_SHARE = 4
@@ -47,7 +50,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 class Runner:
     """One run of one script over one store."""
 
-    def __init__(self, script: Path, catalog: Catalog, project: Project, url: str, *, once: bool = False):
+    def __init__(
+        self, script: Path, catalog: Catalog, project: Project, url: str, *, once: bool = False, accept_clock: bool = False
+    ):
         self.script, self.catalog, self.project, self.once = script, catalog, project, once
         self.interval = seconds_of(project.spark.get("trigger", "500 ms"))
         self.retry = seconds_of(project.spark.get("retry", "1 minute"))
@@ -57,6 +62,9 @@ class Runner:
         self.store_url = self.store.url
         try:
             self.store.acquire(self.owner, LEASE_SECONDS)
+            last = self.store.last_epoch()
+            self.clock = MachineClock(last.offsets.get(CLOCK) if last is not None else None, accept=accept_clock)
+            self.accept_clock = accept_clock
             self.desk = self._open_desk()
         except BaseException:
             self.store.close()
@@ -113,6 +121,10 @@ class Runner:
     def _run(self, watch: Callable[[Progress], None], stopped: StopFlag, tell: Callable[[str], None]) -> None:
         # from here on a signal waits: a JVM that is interrupted while it starts would stay behind, an epoch be for nothing
         stopped.interrupts = False
+        self.clock.tell = tell
+        self._wait_for_clock(stopped)
+        if stopped.is_set():
+            return
         spark = self.spark = quiet_session(self.project.spark, self.project.driver_memory)
         if stopped.is_set():
             return
@@ -131,6 +143,21 @@ class Runner:
                     raise
                 self._come_back(error, stopped, tell)
 
+    def _wait_for_clock(self, stopped: StopFlag) -> None:
+        """Wait while the store's last epoch lies more than an hour in the future: epochs would stand still until then."""
+        last = self.store.last_epoch()
+        told = False
+        while last is not None and not self.accept_clock and not stopped.is_set() and last.clock - self.clock.now() > JUMP:
+            ahead = duration_text((last.clock - self.clock.now()) // timedelta(microseconds=1))
+            text = f"the store's last epoch is {ahead} ahead of the clock of this machine"
+            hint = "set the clock right, or start with --accept-clock: now() then stands still until the clock is there"
+            if self.once:
+                raise fail("B7033", text, hint=hint)
+            if not told:
+                self.clock.tell(f"{text}, which is waited for; {hint}")
+            told = True
+            _wait(1.0, stopped)
+
     def _run_epochs(
         self, spark: SparkSession, pipeline: Pipeline, watch: Callable[[Progress], None], stopped: StopFlag
     ) -> None:
@@ -147,7 +174,7 @@ class Runner:
             settings = RunSettings(
                 self._beside(".checkpoint"), self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval
             )
-            RunLoop(spark, engine, self.store, sources, settings, watch, stopped).run()
+            RunLoop(spark, engine, self.store, sources, settings, watch, stopped, self.clock).run()
         finally:
             engine.exchange.discard()
 
@@ -191,7 +218,7 @@ class Runner:
         if not pushed_inputs(self.catalog):
             return None
         waiting = self.project.driver_memory // WAITING_SHARE
-        return open_desk(self.catalog, self._beside(".intake"), self.store.last_epoch(), waiting)
+        return open_desk(self.catalog, self._beside(".intake"), self.store.last_epoch(), waiting, self.clock.now)
 
     def close(self) -> None:
         """Take no more pushes, give the lease back, close the store, end Spark."""

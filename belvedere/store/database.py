@@ -142,6 +142,9 @@ class DatabaseStore:
         rows = self._session.execute(LAST_EPOCH)
         return epoch_from_values(rows[0]) if rows else None
 
+    def other_clock(self) -> int | None:
+        return self._session.other_clock()
+
     def begin(self, chunk_bytes: int = CHUNK_BYTES) -> Transaction:
         with self._lock:
             if self._transaction is not None:

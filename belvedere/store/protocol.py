@@ -173,6 +173,9 @@ class Store(Protocol):
 
     def last_epoch(self) -> EpochRow | None: ...
 
+    def other_clock(self) -> int | None:
+        """Microseconds since 1970 by the clock of the machine that the database is on; None where it is this one."""
+
     def tables(self) -> tuple[StoredTable, ...]:
         """The tables as they are stored now, with their meanings."""
 

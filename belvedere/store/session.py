@@ -90,4 +90,7 @@ class Session(Protocol):
     def now(self) -> int:
         """Microseconds since 1970 by the store's clock."""
 
+    def other_clock(self) -> int | None:
+        """The same where the store is on another machine; else None."""
+
     def close(self) -> None: ...

@@ -231,6 +231,9 @@ class SqliteSession:
     def now(self) -> int:
         return time.time_ns() // 1000
 
+    def other_clock(self) -> int | None:
+        return None
+
     def close(self) -> None:
         with self._lock, self._guarded():
             self._connection.close()

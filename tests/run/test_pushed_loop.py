@@ -15,6 +15,7 @@ from belvedere.instants import microseconds
 from belvedere.intake.desk import Desk, Request, open_desk
 from belvedere.intake.read import find_input, read_rows
 from belvedere.time.entries import Act, ProducerAct
+from tests.event_time.test_machine_clock import Machine
 
 pytestmark = pytest.mark.spark
 
@@ -56,8 +57,9 @@ class Run:
         self.desk: Desk = open_desk(self.catalog, self.folder / "intake", last)
         self.engine = Engine(self.spark, self.catalog, maintain(self.catalog), self.store)
         sources = open_sources(self.catalog, Project(self.folder), last, {}, self.engine.fresh, self.desk)
+        clock = settings.pop("clock", None)
         chosen = RunSettings(self.folder / "checkpoint", "test", **({"interval": 0.05} | settings))
-        self.loop = RunLoop(self.spark, self.engine, self.store, sources, chosen, self.progress.append)
+        self.loop = RunLoop(self.spark, self.engine, self.store, sources, chosen, self.progress.append, clock=clock)
 
     def start(self) -> None:
         self.thread = threading.Thread(target=self.loop.run)
@@ -178,3 +180,33 @@ def test_an_input_that_changed_is_not_emptied(spark: Any, tmp_path: Path) -> Non
         run.desk.close()
         run.store.close()
         assert "an empty store would lose it" in (failure.value.diagnostics[0].hint or "")
+
+
+def test_a_clock_that_jumps_ahead_expires_nothing_until_it_is_accepted(spark: Any, tmp_path: Path) -> None:
+    from belvedere.time.machine_clock import NAME, MachineClock
+
+    machine, row = Machine(), {"at": at(1), "price": 2, "item": "A"}
+    run = Run(spark, tmp_path)
+
+    def once(clock: MachineClock) -> int:
+        """How many bids are there after an epoch of one more."""
+        run.close()
+        run.open(once=True, clock=clock)
+        run.push("Bid", row)
+        run.loop.run()
+        reader = run.store.reader()
+        found = reader.rows(run.engine.tables["Bid"]).num_rows
+        reader.close()
+        return found
+
+    clock = machine.open()
+    assert once(clock) == 1
+    machine.clock += 40 * timedelta(days=1)
+    machine.run(timedelta(minutes=1))
+    assert once(clock) == 2
+    assert [t.split(":")[0] for t in machine.told] == ["the clock of this machine has jumped ahead by 40 days"]
+    last = run.store.last_epoch()
+    assert last is not None
+    assert last.clock == clock.now() == machine.clock - 40 * timedelta(days=1)
+    assert once(machine.open(last.offsets[NAME], accept=True)) == 1, "all others are older than 30 days now"
+    run.close()

@@ -226,3 +226,7 @@ def test_documents(store: Store, url: str) -> None:
     store.set_document("catalog", "undone")
     transaction.rollback()
     assert store.document("catalog") == text
+
+
+def test_a_database_on_this_machine_has_no_other_clock(store: Store) -> None:
+    assert store.other_clock() is None

@@ -1,0 +1,104 @@
+"""The machine's clock, believed as far as it agrees with the time that has passed.
+
+In: what the last epoch noted, the machine's clock, a counter of seconds that nobody sets and that runs on while the machine sleeps.
+Out: `now()`. A clock that jumps ahead by more than an hour would expire at once what is kept for a while, and epochs never go back. So a
+jump is told and waits, and time goes on from before it: until the clock agrees again, a database on another machine says the same, or the
+user accepts it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from belvedere.instants import instant, microseconds
+
+NAME = "~clock"
+"""Its name among the offsets in an epoch's row."""
+JUMP = timedelta(hours=1)
+HOUR = JUMP // timedelta(microseconds=1)
+STARTED = Path("/proc/sys/kernel/random/boot_id")
+ACCEPT = "if it is right, start again with --accept-clock"
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """Where the times come from, in microseconds: the clock, the counter, and since when the counter counts (a name; "" if unknown)."""
+
+    clock: Callable[[], int]
+    counter: Callable[[], int]
+    started: str
+
+
+def machine_ticks() -> Ticks:
+    """Those of this machine."""
+    kind = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # macOS counts sleep in CLOCK_MONOTONIC
+    started = STARTED.read_text().strip() if STARTED.exists() else ""
+    return Ticks(lambda: microseconds(datetime.now(UTC)), lambda: time.clock_gettime_ns(kind) // 1000, started)
+
+
+class MachineClock:
+    """Thread-safe; `heed` is for the thread that runs epochs."""
+
+    def __init__(self, noted: Mapping[str, Any] | None = None, *, accept: bool = False, ticks: Ticks | None = None):
+        """`noted` is what `document` said at the last epoch; `accept`: the machine's clock is right, whatever it says now."""
+        self.tell: Callable[[str], None] = lambda text: None
+        self._ticks = ticks or machine_ticks()
+        self._lock = threading.Lock()
+        self._base: tuple[int, int] | None = None
+        self._told: int | None = None
+        if noted and not accept and noted["started"] == self._ticks.started:
+            self._base = (noted["clock"], noted["counter"])
+
+    def now(self) -> datetime:
+        """The time: the machine's, unless that has jumped ahead."""
+        with self._lock:
+            clock, expected = self._read()
+            return instant(expected if clock - expected > HOUR else clock)
+
+    def heed(self, other: Callable[[], int | None]) -> None:
+        """Tell a jump, each hour anew; believe it where the clock of another machine (`other`, microseconds) says the same."""
+        with self._lock:
+            clock, expected = self._read()
+            counter = self._ticks.counter()
+            if clock - expected <= HOUR:
+                self._told = None
+                return
+            said = other()
+            if said is not None and abs(said - clock) <= HOUR:
+                self._base = (clock, counter)
+                return
+            if self._told is not None and counter - self._told < HOUR:
+                return
+            self._told = counter
+        ahead = duration_text(clock - expected)
+        self.tell(f"the clock of this machine has jumped ahead by {ahead}: now() goes on from before the jump; {ACCEPT}")
+
+    def document(self) -> dict[str, Any]:
+        """What an epoch's row says of it; nothing where a later process could not tell how much time has passed."""
+        with self._lock:
+            if self._base is None or not self._ticks.started:
+                return {}
+            clock, counter = self._base
+            return {"started": self._ticks.started, "clock": clock, "counter": counter}
+
+    def _read(self) -> tuple[int, int]:
+        """What the machine's clock says, and what it would say had nobody set it; small steps are taken over."""
+        clock, counter = self._ticks.clock(), self._ticks.counter()
+        if self._base is None:
+            self._base = (clock, counter)
+        expected = self._base[0] + counter - self._base[1]
+        if abs(clock - expected) <= HOUR:
+            self._base = (clock, counter)
+        return clock, expected
+
+
+def duration_text(length: int) -> str:
+    """Microseconds as `10 days`, `3 hours`, for people."""
+    hours = round(length / HOUR)
+    return f"{round(hours / 24)} days" if hours >= 48 else f"{hours} hours" if hours > 1 else "an hour"
