@@ -24,13 +24,13 @@ check: setup  ## format, lint, types, and who may import whom
 	$(BIN)/lint-imports
 
 test: setup  ## every test but the nightly ones
-	$(BIN)/pytest -m "not nightly"
+	$(BIN)/pytest -m "not nightly" --durations=10
 
 fast: setup  ## the tests that need neither a JVM nor Postgres
 	$(BIN)/pytest -m "not nightly and not spark and not postgres"
 
-nightly: setup  ## the long-running tests
-	$(BIN)/pytest -m nightly
+nightly: setup  ## the long-running tests, with Spark set as it runs in production
+	PYSPARK_SUBMIT_ARGS=pyspark-shell $(BIN)/pytest -m nightly
 
 bench: setup  ## measure on this machine: throughput, latency, memory, against Spark in batch and DuckDB
 	$(BIN)/python -m bench

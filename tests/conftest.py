@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -9,6 +11,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+
+SMALL_AND_SHORT = [
+    "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a run is over before more would pay
+    "spark.sql.codegen.wholeStage=false",
+    "spark.sql.codegen.factoryMode=NO_CODEGEN",  # some rows do not pay for a class of their own
+]
+"""Settings of Spark for tests, here and in processes that tests start; make nightly runs with Spark's own."""
+
+
+def pytest_configure() -> None:
+    arguments = " ".join(shlex.join(["--conf", setting]) for setting in SMALL_AND_SHORT)
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"{arguments} pyspark-shell")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

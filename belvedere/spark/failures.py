@@ -45,6 +45,8 @@ ROOTS = {
     "IllegalArgumentException": ("invalid argument", "test the argument before"),
 }
 """Failures of expressions that Spark gives no name of its own: by the class of Java's exception, what happened and what to do."""
+PATTERN = "[INVALID_PARAMETER_VALUE.PATTERN]"
+"""Its name for such a failure where it interprets an expression instead of generating code for it."""
 OVERFLOW = re.compile(r"^OverflowError: (.*)$", re.M)
 """What the kernels and the interpreter of WINDOW BY raise."""
 WINDOW_HINTS = {"ARITHMETIC_OVERFLOW": "whole numbers have 64 bits: compute with TO_DOUBLE(value), or as DECIMAL"}
@@ -96,6 +98,8 @@ def _named(text: str, kind: str) -> tuple[str, str, str | None]:
     worker = OVERFLOW.search(text)
     if worker:
         return "arithmetic overflow", worker.group(1), WINDOW_HINTS["ARITHMETIC_OVERFLOW"]
+    if found and found.group().startswith(PATTERN):
+        return ROOTS["PatternSyntaxException"][0], " ".join(found.group(2).split()), ROOTS["PatternSyntaxException"][1]
     if found:
         name = found.group(1)
         return name.lower().replace("_", " "), " ".join(found.group(2).split()), HINTS.get(name)
