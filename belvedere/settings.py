@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -38,21 +38,51 @@ SINK_KEYS = {
     "console": ("connector",),
 }
 FORMATS = ("json", "csv", "parquet")
-API_KEYS = (
-    "host",
-    "port",
-    "limit",
-    "max_limit",
-    "max_depth",
-    "max_cost",
-    "max_push_bytes",
-    "max_push_rows",
-    "timeout_seconds",
-    "cors_origins",
-    "introspection",
-    "token",
-)
 ON_ERROR = ("stop", "null")
+LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a value must be, in words, and whether one is."""
+
+    what: str
+    fits: Callable[[Any], bool]
+
+
+def _whole(least: int, most: int) -> Rule:
+    what = f"a whole number from {least:,} to {most:,}" if most < LARGEST else f"a whole number from {least:,} on"
+    return Rule(what, lambda v: isinstance(v, int) and not isinstance(v, bool) and least <= v <= most)
+
+
+def _text(what: str, pattern: str) -> Rule:
+    return Rule(what, lambda v: isinstance(v, str) and re.fullmatch(pattern, v) is not None)
+
+
+def _are_origins(value: Any) -> bool:
+    """One origin or a list of them, `*` for all."""
+    each = value if isinstance(value, list) else [value]
+    return all(isinstance(o, str) and re.fullmatch(r"\*|[a-z][a-z0-9+.-]*://[^/?#\s]+", o) for o in each)
+
+
+def _are_seconds(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0.001 <= value <= 86_400
+
+
+API_RULES: Mapping[str, Rule] = {
+    "host": _text('an address or the name of a host, such as "127.0.0.1"', r"[^\s/]+"),
+    "port": _whole(0, 65_535),
+    "limit": _whole(1, LARGEST),
+    "max_limit": _whole(1, LARGEST),
+    "max_depth": _whole(1, 100),
+    "max_cost": _whole(1, 2**63 - 1),
+    "max_push_bytes": _whole(1, LARGEST),
+    "max_push_rows": _whole(1, LARGEST),
+    "timeout_seconds": Rule("a number of seconds from 0.001 to 86,400", _are_seconds),
+    "cors_origins": Rule('a list of origins such as ["https://app.example"], without a path', _are_origins),
+    "introspection": Rule("true or false", lambda v: isinstance(v, bool)),
+    "token": _text("a text of printable ASCII characters without spaces", r"[!-~]+"),
+}
 
 
 @dataclass(frozen=True)
@@ -223,12 +253,14 @@ class _Reader:
         return megabytes << 20
 
     def api(self, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        self.known(table, API_KEYS, "api")
-        port = table.get("port")
-        if port is not None and not (isinstance(port, int) and not isinstance(port, bool) and 0 <= port <= 65535):
-            self.report("B9104", "`port` is a number from 0 to 65535", self.at("api", "port"))
-            return {k: v for k, v in table.items() if k != "port"}
-        return table
+        self.known(table, tuple(API_RULES), "api")
+        wrong = [k for k, v in table.items() if k in API_RULES and not API_RULES[k].fits(v)]
+        for key in wrong:  # the value may be a secret: it is not shown
+            self.report("B9104", f"`{key}` is {API_RULES[key].what}", self.at("api", key))
+        kept = {k: v for k, v in table.items() if k in API_RULES and k not in wrong}
+        if kept.get("limit", 0) > kept.get("max_limit", LARGEST):
+            self.report("B9104", "`limit` is more than `max_limit`", self.at("api", "limit"), "give a smaller `limit`")
+        return kept
 
     # -- values -------------------------------------------------------------------------------------------------------
 

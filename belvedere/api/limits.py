@@ -6,7 +6,7 @@ In: nothing. Out: `Limits`, all on by default. Each limit that a request exceeds
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from belvedere.api.failures import LIMIT_EXCEEDED, RequestError
@@ -57,7 +57,8 @@ SETTINGS = {
 
 def limits_of(settings: Mapping[str, Any]) -> Limits:
     """The limits that a project file's `[api]` gives; the others stay as they are."""
-    return Limits(**{SETTINGS[key]: value for key, value in settings.items() if key in SETTINGS})
+    found = Limits(**{SETTINGS[key]: value for key, value in settings.items() if key in SETTINGS})
+    return replace(found, rows=min(found.rows, found.most_rows))
 
 
 def check_variables(variables: Mapping[str, Any], limits: Limits) -> None:

@@ -10,6 +10,7 @@ import mmap
 import os
 from bisect import bisect_left
 from collections.abc import Iterable
+from threading import Lock
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Upper bounds in seconds."""
@@ -22,8 +23,13 @@ _MISSES = _MICROSECONDS + 1
 def shared_file(processes: int) -> int:
     """A new file for the counts of so many processes: its descriptor, to be inherited."""
     descriptor = os.memfd_create("belvedere-metrics") if hasattr(os, "memfd_create") else _unnamed()
-    os.ftruncate(descriptor, processes * _FIELDS * 8)
+    os.ftruncate(descriptor, _size(processes))
     return descriptor
+
+
+def _size(processes: int) -> int:
+    """A region for each process, and the count of the restarts."""
+    return (processes * _FIELDS + 1) * 8
 
 
 def _unnamed() -> int:
@@ -34,12 +40,25 @@ def _unnamed() -> int:
     return descriptor
 
 
+class Restarts:
+    """Counts processes that died, in the process that starts them again."""
+
+    def __init__(self, descriptor: int, processes: int):
+        self._memory = mmap.mmap(descriptor, _size(processes))
+        self._cells = memoryview(self._memory).cast("q")
+        self._lock = Lock()
+
+    def count(self) -> None:
+        """One more; several threads may count."""
+        with self._lock:
+            self._cells[-1] += 1
+
+
 class Metrics:
     """The counts of process number `process` of `processes`."""
 
     def __init__(self, descriptor: int | None = None, process: int = 0, processes: int = 1):
-        size = processes * _FIELDS * 8
-        self._memory = mmap.mmap(-1 if descriptor is None else descriptor, size)
+        self._memory = mmap.mmap(-1 if descriptor is None else descriptor, _size(processes))
         self._all = memoryview(self._memory).cast("q")
         self._own = self._all[process * _FIELDS : (process + 1) * _FIELDS]
         self._processes = processes
@@ -74,6 +93,8 @@ class Metrics:
         lines += [f"belvedere_request_seconds_sum {sums[_MICROSECONDS] / 1e6}", f"belvedere_request_seconds_count {total}"]
         lines += _header("belvedere_operations_parsed_total", "counter", "Operations that were not in the plan cache.")
         lines.append(f"belvedere_operations_parsed_total {sums[_MISSES]}")
+        lines += _header("belvedere_api_restarts_total", "counter", "Processes of the API that died and were started again.")
+        lines.append(f"belvedere_api_restarts_total {self._all[-1]}")
         if epoch is not None:
             lines += [*_header("belvedere_epoch", "gauge", "The last committed epoch."), f"belvedere_epoch {epoch}"]
         if freshness is not None:

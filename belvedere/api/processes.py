@@ -1,4 +1,4 @@
-"""Serve from processes of their own: they hold the port, and end when this process does, however it ends.
+"""Serve from processes of their own: they end when this process does, however it ends, and start again when they die.
 
 In: a catalog, a store's URL, host and port. Out: a `Serving` with the URL. The children start at once and answer `/healthz`;
 `/readyz` answers 200 from the store's first committed epoch on. Nothing is printed.
@@ -6,7 +6,6 @@ In: a catalog, a store's URL, host and port. Out: a `Serving` with the URL. The 
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import os
 import pickle
@@ -14,18 +13,21 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
 
 from belvedere.api.child import Assignment
+from belvedere.api.keeping import Keeper
 from belvedere.api.limits import limits_of
-from belvedere.api.metrics import shared_file
+from belvedere.api.metrics import Restarts, shared_file
 from belvedere.api.server import LOCAL_HOSTS, ServerSettings
 from belvedere.catalog import Catalog
-from belvedere.errors import fail
+from belvedere.errors import BelvedereError, fail
 from belvedere.intake.wire import DeskServer
 
 DEFAULT_PORT = 8080
@@ -33,16 +35,18 @@ DEFAULT_PORT = 8080
 
 @dataclass
 class Serving:
-    """Running API processes."""
+    """Running API processes; one that dies is started again."""
 
     url: str
     host: str
     port: int
-    children: tuple[subprocess.Popen[bytes], ...]
+    keepers: tuple[Keeper, ...]
+    descriptors: ExitStack = field(default_factory=ExitStack)
+    """What a process that is started again inherits: the listening socket and the counts."""
 
     def alive(self) -> bool:
-        """Whether all processes run."""
-        return all(c.poll() is None for c in self.children)
+        """Whether all processes run now."""
+        return all(k.alive() for k in self.keepers)
 
     def wait_until_listening(self, seconds: float = 30.0) -> None:
         """Return when the API answers; raises B8011 where it does not within `seconds`."""
@@ -58,15 +62,11 @@ class Serving:
 
     def close(self) -> None:
         """End the processes."""
-        for child in self.children:
-            if child.stdin is not None:
-                child.stdin.close()
-        for child in self.children:
-            try:
-                child.wait(5)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+        for keeper in self.keepers:
+            keeper.close()
+        for keeper in self.keepers:
+            keeper.wait()
+        self.descriptors.close()
 
     def __enter__(self) -> Serving:
         return self
@@ -78,33 +78,39 @@ class Serving:
 def start_api(
     catalog: Catalog,
     store_url: str,
-    port: int = 0,
+    port: int | None = 0,
     host: str = "127.0.0.1",
     *,
     processes: int | None = None,
     settings: Mapping[str, Any] | None = None,
     desk: DeskServer | None = None,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> Serving:
     """Start serving a catalog's public views out of a store, which may not be there yet.
 
-    `desk` takes what clients push; without one they are told that nobody does.
-    `port` 0 takes a free one. `settings` is the project file's `[api]`. Raises B8010 for a public address without a token,
-    B8012 where the port is taken.
+    `desk` takes what clients push; without one they are told that nobody does. `port` 0 takes a free one, None 8080 if that is
+    free. `settings` is the project file's `[api]`. Raises B8010 for a public address without a token, B8012 where the port is
+    taken. `tell` hears, in another thread, of each process that died and was started again.
     """
     made = server_settings(host, settings or {})
-    listener = _listen(host, port)
     count = processes or max(1, min(4, os.cpu_count() or 1))
-    counts = shared_file(count)
-    try:
-        children = tuple(
-            _start(Assignment(catalog, store_url, made, listener.fileno(), counts, i, count), desk) for i in range(count)
-        )
-        bound = listener.getsockname()[1]
-    finally:
-        listener.close()
-        os.close(counts)
-    shown = f"[{host}]" if ":" in host else host
-    return Serving(f"http://{shown}:{bound}", host, bound, children)
+    with ExitStack() as held:
+        listener = held.enter_context(_listen_by_default(host) if port is None else _listen(host, port))
+        counts = shared_file(count)
+        held.callback(os.close, counts)
+        restarts = Restarts(counts, count)
+
+        def again(how: str) -> None:
+            restarts.count()
+            tell(f"a process of the API ended ({how}) and was started again")
+
+        assignments = [Assignment(catalog, store_url, made, listener.fileno(), counts, i, count) for i in range(count)]
+        keepers = []
+        for assignment in assignments:
+            keepers.append(Keeper(partial(_start, assignment, desk), again))
+            held.callback(keepers[-1].close)
+        shown, bound = f"[{host}]" if ":" in host else host, listener.getsockname()[1]
+        return Serving(f"http://{shown}:{bound}", host, bound, tuple(keepers), held.pop_all())
 
 
 def server_settings(host: str, settings: Mapping[str, Any]) -> ServerSettings:
@@ -132,6 +138,13 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def _listen_by_default(host: str) -> socket.socket:
+    try:
+        return _listen(host, DEFAULT_PORT)
+    except BelvedereError:
+        return _listen(host, 0)
+
+
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -148,7 +161,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _start(assignment: Assignment, desk: DeskServer | None) -> subprocess.Popen[bytes]:
     inherited = [assignment.listener, assignment.metrics]
-    with contextlib.ExitStack() as ends:
+    with ExitStack() as ends:
         if desk is not None:
             end = ends.enter_context(desk.connect())
             assignment = replace(assignment, desk=end.fileno())
@@ -161,6 +174,9 @@ def _start(assignment: Assignment, desk: DeskServer | None) -> subprocess.Popen[
             process_group=0,  # Ctrl-C in a terminal is for the parent, which closes the pipe
         )
     assert child.stdin is not None
-    pickle.dump(assignment, child.stdin)
-    child.stdin.flush()
+    try:
+        pickle.dump(assignment, child.stdin)
+        child.stdin.flush()
+    except BrokenPipeError:  # it died at once: whoever waits for it sees that
+        pass
     return child

@@ -6,7 +6,6 @@ stopped or `--once` is done, 1 where script, data or store are wrong. The API ru
 
 from __future__ import annotations
 
-import socket
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -14,13 +13,11 @@ from typing import Annotated
 import typer
 
 from belvedere.catalog import Catalog
+from belvedere.commands.addresses import host_of, port_of
 from belvedere.commands.output import has_errors, read_script, show
 from belvedere.errors import Severity
 from belvedere.settings import Project, load_project
 from belvedere.spark.stop_flag import StopFlag, stop_on_signals
-
-DEFAULT_PORT = 8080
-HOST = "127.0.0.1"
 
 
 def command(
@@ -29,6 +26,7 @@ def command(
         str | None, typer.Option("--store", help="where views are kept: sqlite:///file.db, postgresql://...")
     ] = None,
     port: Annotated[int | None, typer.Option("--port", help="the API's port; 0 takes a free one", min=0, max=65535)] = None,
+    host: Annotated[str | None, typer.Option("--host", help="the API's address; a public one needs a token")] = None,
     once: Annotated[bool, typer.Option("--once", help="take in what is there, commit, and end")] = False,
     accept_clock: Annotated[
         bool,
@@ -51,13 +49,14 @@ def command(
         show(found, {str(script): text}, stream=sys.stderr)
         return 1
     show([d for d in found if d.severity is Severity.WARNING], {str(script): text}, stream=sys.stderr)
+    address = (host_of(host, project), port_of(port, project))
     with stop_on_signals() as stopped:
         run(
             script,
             compiled.catalog,
             project,
             url,
-            _port(port, project),
+            address,
             once=once,
             json=json,
             stopped=stopped,
@@ -71,41 +70,29 @@ def run(
     catalog: Catalog,
     project: Project,
     url: str,
-    port: int,
+    address: tuple[str, int | None],
     *,
     once: bool,
     json: bool,
     stopped: StopFlag,
     accept_clock: bool = False,
 ) -> None:
-    """Open the store, start the API, then Spark, and run epochs until `stopped` is set or `once` is done."""
-    from belvedere.api.processes import start_api
+    """Open the store, start the API at host and port, then Spark, and run epochs until `stopped` is set or `once` is done."""
+    from belvedere.api.processes import server_settings, start_api
     from belvedere.commands.run_display import display_for
     from belvedere.spark.java import use_java
     from belvedere.spark.runner import Runner
 
+    host, port = address
+    server_settings(host, project.api)  # an address that would be refused is told before anything starts
     use_java()
     display = display_for(json)
     with (
         Runner(script, catalog, project, url, once=once, accept_clock=accept_clock) as runner,
-        start_api(catalog, runner.store_url, port, settings=project.api, desk=runner.server) as api,
+        start_api(catalog, runner.store_url, port, host, settings=project.api, desk=runner.server, tell=display.notice) as api,
     ):
         display.start(api.url, runner.store_url)
         try:
             runner.run(display.progress, stopped, display.notice)
         finally:
             display.end()
-
-
-def _port(given: int | None, project: Project) -> int:
-    """The port that was asked for, else the default one if it is free, else any."""
-    asked = given if given is not None else project.api.get("port")
-    if asked is not None:
-        return int(asked)
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, DEFAULT_PORT))
-        except OSError:
-            return 0
-    return DEFAULT_PORT

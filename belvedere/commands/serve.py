@@ -13,8 +13,9 @@ from typing import Annotated
 
 import typer
 
+from belvedere.commands.addresses import host_of, port_of
 from belvedere.commands.output import has_errors, print_json, read_script, show
-from belvedere.errors import BelvedereError, Diagnostic, Severity
+from belvedere.errors import Diagnostic, Severity
 from belvedere.settings import load_project
 
 
@@ -45,21 +46,24 @@ def command(
     from belvedere.api.processes import DEFAULT_PORT, start_api
     from belvedere.store import open_reader
 
+    address, asked = host_of(host, project), port_of(port, project)
     open_reader(url).close()  # a store that is missing or damaged is told at once
     _tell_what_is_missing(model_of(compiled.catalog).omitted, script, text)
     stopped = Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, lambda *_: stopped.set())
-    address = host or str(project.api.get("host", "127.0.0.1"))
-    asked = port if port is not None else int(project.api.get("port", DEFAULT_PORT))
-    with start_api(compiled.catalog, url, asked, address, settings=project.api) as api:
+    with start_api(
+        compiled.catalog, url, DEFAULT_PORT if asked is None else asked, address, settings=project.api, tell=_tell
+    ) as api:
         api.wait_until_listening()
         print_json({"url": api.url}) if json else typer.echo(api.url)
         sys.stdout.flush()
-        while not stopped.wait(1.0):
-            if not api.alive():
-                raise BelvedereError(Diagnostic("B8011", "a process of the API ended unexpectedly"))
+        stopped.wait()
     return 0
+
+
+def _tell(text: str) -> None:
+    typer.echo(text, err=True)
 
 
 def _tell_what_is_missing(omitted: tuple[Diagnostic, ...], script: Path, text: str) -> None:

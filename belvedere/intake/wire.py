@@ -115,7 +115,7 @@ class DeskServer:
         """A socket for a serving process; this end is read until it is closed."""
         ours, theirs = socket.socketpair()
         self._sockets.append(ours)
-        threading.Thread(target=self._read, args=(ours,), name="intake-read", daemon=True).start()
+        threading.Thread(target=self._serve, args=(ours,), name="intake-read", daemon=True).start()
         return theirs
 
     def close(self) -> None:
@@ -123,9 +123,18 @@ class DeskServer:
         self._requests.put(None)
         self._clerk.join(10)
         self._room.end()
-        for end in self._sockets:
+        for end in list(self._sockets):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def _serve(self, end: socket.socket) -> None:
+        """Read a connection until its process is gone."""
+        try:
+            self._read(end)
+        finally:
+            with contextlib.suppress(ValueError):
+                self._sockets.remove(end)
             end.close()
 
     def _read(self, end: socket.socket) -> None:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import api_example as example
 import pytest
 
+from belvedere.api.keeping import Keeper
 from belvedere.api.processes import Serving, is_loopback, server_settings, start_api
 from belvedere.errors import BelvedereError
 
@@ -30,7 +32,7 @@ import api_example
 from belvedere.api.processes import start_api
 serving = start_api(api_example.catalog(), {url!r}, processes=2)
 serving.wait_until_listening()
-print(serving.port, *(c.pid for c in serving.children), flush=True)
+print(serving.port, *(k.child.pid for k in serving.keepers), flush=True)
 time.sleep(600)
 """
 
@@ -123,10 +125,54 @@ def test_a_public_address_needs_a_token() -> None:
 
 
 def test_processes_that_do_not_start() -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as child:
-        child.wait()
-        with pytest.raises(BelvedereError, match="B8011"):
-            Serving("http://127.0.0.1:1", "127.0.0.1", 1, (child,)).wait_until_listening(1.0)
+    keeper = Keeper(lambda: subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE), lambda how: None)
+    with pytest.raises(BelvedereError, match="B8011"):
+        Serving("http://127.0.0.1:1", "127.0.0.1", 1, (keeper,)).wait_until_listening(1.0)
+    keeper.close()
+    keeper.wait()
+    assert not keeper.alive()
+
+
+def test_processes_that_die_are_started_again(sqlite_file: str) -> None:
+    told: list[str] = []
+    with start_api(CATALOG, sqlite_file, processes=2, tell=told.append) as serving:
+        serving.wait_until_listening()
+        before = [k.child for k in serving.keepers]
+        assert ask(serving.url, "{ things(limit: 1) { id } }")["data"] == {"things": [{"id": 1}]}
+        for child in before:
+            child.kill()
+        while any(child.poll() is None for child in before):
+            time.sleep(0.001)
+        # nobody listens for a moment: the connection waits for the process that comes
+        assert ask(serving.url, "{ things(limit: 1) { id } }")["data"] == {"things": [{"id": 1}]}
+        end = time.monotonic() + 30
+        while len(told) < 2 and time.monotonic() < end:
+            time.sleep(0.02)
+        with OPENER.open(f"{serving.url}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        assert "\nbelvedere_api_restarts_total 2\n" in text
+        assert 'belvedere_requests_total{outcome="ok"} 2' in text
+        assert told == ["a process of the API ended (SIGKILL) and was started again"] * 2
+    assert not any(k.alive() for k in serving.keepers)
+    assert all(c.poll() is not None for c in before)
+
+
+def test_a_process_that_ends_at_once_is_started_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    keeper: list[Keeper] = []
+
+    class Closing(threading.Event):
+        """Notes the pauses instead of waiting for them."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout or 0.0)
+            return len(pauses) > 12
+
+    monkeypatch.setattr("belvedere.api.keeping.Event", Closing)
+    keeper.append(Keeper(lambda: subprocess.Popen(["false"], stdin=subprocess.PIPE), lambda how: None))
+    keeper[0].wait()
+    assert pauses[:4] == [0.1, 0.2, 0.4, 0.8]
+    assert pauses[-3:] == [30.0, 30.0, 30.0]
 
 
 def test_a_taken_port_is_told(sqlite_file: str) -> None:

@@ -7,7 +7,7 @@ What a block is, its fence says:
 * `python` runs; the blocks of a page share their names.
 * `console` holds commands after `$ ` and what they print; a line `...` stands for any lines, and `...` in a line for
   anything in it.
-* `toml` is a project file without mistakes.
+* `toml` is a project file without mistakes, in an environment that has its variables.
 * any of them with `file=NAME` is written to that file first, in the page's own folder; `json` and `csv` can do no more.
 * `sh`, `text`, `graphql` and `json` are not run: commands that serve until they are stopped, and answers.
 """
@@ -112,9 +112,9 @@ def check_script(script: str, error: str | None, folder: Path, place: str) -> No
 
 
 def check_project(text: str, folder: Path, place: str) -> None:
-    from belvedere.settings import read_project
+    from belvedere.settings import VARIABLE, read_project
 
-    project = read_project(text, folder, folder / "belvedere.toml", {})
+    project = read_project(text, folder, folder / "belvedere.toml", dict.fromkeys(VARIABLE.findall(text), "set"))
     assert not project.diagnostics, f"{place}: {[d.message for d in project.diagnostics]}"
 
 

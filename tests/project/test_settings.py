@@ -103,6 +103,50 @@ def test_what_is_wrong(text: str, code: str, line: int, hint: str | None) -> Non
     assert f"{FILE}:{line}:" in render([found], {str(FILE): text})
 
 
+WRONG_API = {
+    "host": ['""', "1", '"a b"', '"http://x"'],
+    "port": ["99999", "-1", '"80"', "true", "8080.0"],
+    "limit": ['"abc"', "0", "-1", "true", "2147483648"],
+    "max_limit": ['"abc"', "0", "1.5"],
+    "max_depth": ['"deep"', "0", "101"],
+    "max_cost": ["[]", "0"],
+    "max_push_bytes": ["0", '"1 MB"'],
+    "max_push_rows": ["0", "{}"],
+    "timeout_seconds": ["0", '"5 s"', "-1.0", "nan", "inf", "false"],
+    "cors_origins": ["1", '["app.example"]', '["https://app.example/"]', "[true]"],
+    "introspection": ["0", '"false"'],
+    "token": ["1", '""', '"a b"', '"päss"', '"a\\n"'],
+}
+
+
+@pytest.mark.parametrize("key", settings.API_RULES)
+def test_every_value_of_the_api_is_checked(key: str) -> None:
+    for value in WRONG_API[key]:
+        project = read(f"store = 'sqlite:///a.db'\n[api]\n{key} = {value}")
+        (found,) = project.diagnostics
+        assert (found.code, found.span is not None, project.api) == ("B9104", True, {}), value
+        assert found.message.startswith(f"`{key}` is ")
+        assert "päss" not in found.message
+
+
+def test_values_of_the_api_that_fit() -> None:
+    text = """
+[api]
+host = "::1"
+limit = 10
+max_limit = 20
+timeout_seconds = 0.5
+cors_origins = ["https://app.example", "http://localhost:3000", "*"]
+introspection = false
+token = "${env:TOKEN}"
+"""
+    project = read(text, TOKEN="s3cret")
+    assert (project.diagnostics, project.api["token"], len(project.api)) == ((), "s3cret", 7)
+    assert read('[api]\ncors_origins = "https://app.example"').diagnostics == ()
+    (found,) = read("[api]\nlimit = 30\nmax_limit = 20").diagnostics
+    assert found.message == "`limit` is more than `max_limit`"
+
+
 def test_no_file_is_an_empty_project(tmp_path: Path) -> None:
     project = load_project(tmp_path)
     assert (project.file, project.sources, project.diagnostics) == (None, {}, ())

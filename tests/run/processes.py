@@ -43,10 +43,10 @@ def run_once(script: Path) -> None:
     assert (process.returncode, err) == (0, "")
 
 
-def first_line(process: subprocess.Popen[str]) -> str:
+def first_line(process: subprocess.Popen[str], host: str = "127.0.0.1") -> str:
     assert process.stdout is not None
     line = process.stdout.readline().strip()
-    assert line.startswith("http://127.0.0.1:"), (line, process.stderr.read() if process.poll() is not None else "")  # type: ignore[union-attr]
+    assert line.startswith(f"http://{host}:"), (line, process.stderr.read() if process.poll() is not None else "")  # type: ignore[union-attr]
     return line
 
 

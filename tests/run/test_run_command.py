@@ -172,3 +172,24 @@ def test_it_ends_cleanly_while_spark_starts(shop: Shop) -> None:
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=90) == 0
     wait_for(lambda: not any(map(is_running, family)), "processes were left behind", 30)
+
+
+@linux
+def test_it_listens_where_it_is_told(shop: Shop) -> None:
+    project = shop.directory / "belvedere.toml"
+    project.write_text(PROJECT + '[api]\nhost = "0.0.0.0"\n')
+    public = shop.start()
+    out, err = public.communicate(timeout=60)
+    assert (public.returncode, out, "B8010" in err, "Traceback" in err) == (1, "", True, False)
+    assert not (shop.directory / "shop.db").exists()
+    local = shop.start("--host", "127.0.0.2")
+    url = first_line(local, "127.0.0.2")
+    project.write_text(PROJECT + '[api]\nhost = "0.0.0.0"\ntoken = "t"\n')
+    wait_for(lambda: status_of(f"{url}/healthz") == 200, "the API never answered")
+    local.send_signal(signal.SIGTERM)
+    assert local.wait(timeout=90) == 0
+    guarded = shop.start()
+    port = first_line(guarded, "0.0.0.0").rpartition(":")[2]
+    wait_for(lambda: status_of(f"http://127.0.0.1:{port}/status") == 401, "the API never asked for the token")
+    guarded.send_signal(signal.SIGTERM)
+    assert guarded.wait(timeout=90) == 0

@@ -1,0 +1,84 @@
+"""Keep a child process running: when it ends before it is told to, it is started again.
+
+In: a function that starts the process, its input a pipe that ends it. Out: a `Keeper`, to be closed. The pauses before a start double up to
+half a minute and are short again once a process ran for a while. It knows nothing of what the process does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from threading import Event, Lock, Thread
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
+"""Seconds before a process is started again."""
+STEADY = 60.0
+"""Seconds: a process that ran so long has not failed to start."""
+END_SECONDS = 5.0
+
+Process = subprocess.Popen[bytes]
+
+
+class Keeper:
+    """One process that is kept running. `again` hears, in a thread of its own, how a process ended that is started again."""
+
+    def __init__(self, start: Callable[[], Process], again: Callable[[str], None]):
+        self._start, self._again = start, again
+        self._lock = Lock()
+        self._closed = Event()
+        self.child = start()
+        self._thread = Thread(target=self._keep, name="keeper", daemon=True)
+        self._thread.start()
+
+    def alive(self) -> bool:
+        """Whether a process runs now."""
+        return self.child.poll() is None
+
+    def close(self) -> None:
+        """Tell the process to end; `wait` waits for it."""
+        with self._lock:
+            self._closed.set()
+            _end_input(self.child)
+
+    def wait(self) -> None:
+        """Return when the process has ended; one that takes too long is killed."""
+        self._thread.join(END_SECONDS)
+        if self.alive():
+            self.child.kill()
+            self.child.wait()
+
+    def _keep(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            started = time.monotonic()
+            code = self.child.wait()
+            if time.monotonic() - started > STEADY:
+                pause = FIRST_PAUSE
+            if self._closed.wait(pause):
+                return
+            pause = min(2 * pause, LONGEST_PAUSE)
+            with self._lock:
+                if self._closed.is_set():
+                    return
+                _end_input(self.child)
+                with contextlib.suppress(OSError):  # no memory for it, or it died at once: tried again after the next pause
+                    self.child = self._start()
+                    self._again(_how(code))
+
+
+def _end_input(process: Process) -> None:
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"

@@ -1,0 +1,20 @@
+"""At which address the API of `belvedere run` and `belvedere serve` listens.
+
+In: what the command line gave, and the project file. Out: a host, a port. Whether the address may be used is for the API to say.
+"""
+
+from __future__ import annotations
+
+from belvedere.settings import Project
+
+LOOPBACK = "127.0.0.1"
+
+
+def host_of(given: str | None, project: Project) -> str:
+    """The address that was asked for, else the project file's, else the loopback address."""
+    return given or str(project.api.get("host", LOOPBACK))
+
+
+def port_of(given: int | None, project: Project) -> int | None:
+    """The port that was asked for; None where nobody did."""
+    return given if given is not None else project.api.get("port")
