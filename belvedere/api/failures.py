@@ -18,6 +18,7 @@ TIME_OUT = "B8006"
 BAD_REQUEST = "B8007"
 NOT_ALLOWED = "B8008"
 INTERNAL = "B8009"
+STORE_AWAY = "B8013"
 
 
 class RequestError(Exception):

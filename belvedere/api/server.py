@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 from graphql import print_schema
@@ -28,6 +27,7 @@ from starlette.types import Receive, Scope, Send
 import belvedere.console
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, NOT_ALLOWED, NOT_READY, RequestError
 from belvedere.api.graphql import Api
+from belvedere.api.lazy_reader import LazyReader
 from belvedere.api.limits import Limits
 from belvedere.api.metrics import Metrics
 from belvedere.api.origins import is_foreign
@@ -39,6 +39,8 @@ from belvedere.intake.desk import problem
 from belvedere.intake.wire import DeskClient
 from belvedere.store.protocol import EpochRow, Reader
 
+Result = TypeVar("Result")
+
 JSON = b"application/json"
 GRAPHQL = b"application/graphql-response+json"
 PROTECTED = ("/graphql", "/metrics", "/schema.graphql", "/streams", "/status")
@@ -47,6 +49,8 @@ GUARDED = ("/graphql", "/streams")
 """Paths that foreign web pages may not ask."""
 QUICK = 0.003
 """Seconds: a plan that last took less runs where the request was read, any other in a thread."""
+AGAIN = "1"
+"""Seconds: when to ask again what is answered with 503."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -77,7 +81,7 @@ class Application:
         self.desk = desk or DeskClient(None)
         self.settings = settings or ServerSettings()
         self.metrics = metrics or Metrics()
-        self._lazy = _LazyReader(open_reader)
+        self._lazy = LazyReader(open_reader)
         self.api = Api(catalog, self._lazy, self.settings.limits)
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="read")
         self._authorization = f"Bearer {self.settings.token}".encode() if self.settings.token else None
@@ -160,6 +164,8 @@ class Application:
         if operation.introspects:
             api.check_introspection()
             return await self._in_thread(lambda: api.introspect(operation, literals, variables))
+        if not self._lazy.is_open:
+            await self._in_thread(lambda: self._lazy.dialect)
         prepared = api.operations.prepare(operation, literals, variables)
         self.metrics.missed(api.operations.misses)
         plan = prepared.plan
@@ -167,7 +173,7 @@ class Application:
             return api.run(prepared)
         return await self._in_thread(lambda: api.run(prepared))
 
-    async def _in_thread(self, work: Callable[[], bytes]) -> bytes:
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _cross_origin(self, headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
@@ -183,53 +189,16 @@ class Application:
             (b"vary", b"origin"),
         ]
 
-    def last_epoch(self) -> EpochRow | None:
-        """The last committed epoch, or None while there is none."""
+    async def last_epoch(self) -> EpochRow | None:
+        """The last committed epoch, or None while there is none; raises `RequestError` where the store is away."""
         try:
-            return self._lazy.last_epoch()
-        except (BelvedereError, RequestError):
+            return await self._in_thread(self._lazy.last_epoch)
+        except BelvedereError:
             return None
-
-
-class _LazyReader:
-    """A reader of a store that may not be there yet. Until it is, requests are answered with NOT_READY."""
-
-    def __init__(self, open_reader: Callable[[], Reader]):
-        self._open = open_reader
-        self._reader: Reader | None = None
-        self._lock = Lock()
-
-    @property
-    def reader(self) -> Reader:
-        if self._reader is None:
-            with self._lock:
-                if self._reader is None:
-                    try:
-                        self._reader = self._open()
-                    except BelvedereError as error:
-                        message = "no epoch was committed yet"
-                        raise RequestError(NOT_READY, message, "ask again when `/readyz` answers 200", status=503) from error
-        return self._reader
-
-    @property
-    def dialect(self) -> str:
-        return self.reader.dialect
-
-    def execute(self, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
-        return self.reader.execute(sql, parameters)
-
-    def rows(self, table: Any, as_of: Any = None) -> Any:
-        return self.reader.rows(table, as_of)
-
-    def last_epoch(self) -> EpochRow | None:
-        return self.reader.last_epoch()
-
-    def document(self, name: str) -> str | None:
-        return self.reader.document(name)
-
-    def close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
+        except RequestError as error:
+            if error.code != NOT_READY:
+                raise
+            return None
 
 
 def _from_query_string(text: bytes) -> tuple[str, dict[str, Any], str | None]:
@@ -287,6 +256,7 @@ async def _body(receive: Receive, size: int) -> bytes:
 
 async def _send(send: Send, status: int, media: bytes, body: bytes, more: list[tuple[bytes, bytes]]) -> None:
     headers = [(b"content-type", media), (b"content-length", b"%d" % len(body)), *more]
+    headers += [(b"retry-after", AGAIN.encode())] if status == 503 else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
@@ -318,21 +288,28 @@ def _routes(application: Application, catalog: Catalog) -> Starlette:
         return PlainTextResponse("ok\n")
 
     async def ready(request: Request) -> Response:
-        row = await asyncio.to_thread(application.last_epoch)
+        row = await application.last_epoch()
         if row is None:
-            return PlainTextResponse("no epoch was committed yet\n", 503)
+            return PlainTextResponse("no epoch was committed yet\n", 503, {"retry-after": AGAIN})
         return PlainTextResponse(f"epoch {row.epoch}\n")
 
     async def metrics(request: Request) -> Response:
-        row = await asyncio.to_thread(application.last_epoch)
+        try:
+            row = await application.last_epoch()
+        except RequestError:  # the counts are told all the same
+            row = None
         committed = None if row is None or row.committed_at is None else row.committed_at.timestamp()
         freshness = None if committed is None else max(0.0, time.time() - committed)
         text = application.metrics.text(None if row is None else row.epoch, freshness)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def status(request: Request) -> Response:
-        row = await asyncio.to_thread(application.last_epoch)
-        return JSONResponse(status_of(catalog, row, application.desk.is_open))
+        return JSONResponse(status_of(catalog, await application.last_epoch(), application.desk.is_open))
+
+    async def away(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestError)
+        found = problem(error.status, error.code, error.message, error.hint)
+        return JSONResponse(found, error.status, {"retry-after": AGAIN}, "application/problem+json")
 
     async def schema(request: Request) -> Response:
         if not limits.introspection:
@@ -352,7 +329,8 @@ def _routes(application: Application, catalog: Catalog) -> Starlette:
             Route("/status", status),
             *push_routes(catalog, application.desk, limits.push, limits.push_rows),
             Mount("/console", StaticFiles(directory=folder)),
-        ]
+        ],
+        exception_handlers={RequestError: away},
     )
 
 

@@ -11,9 +11,12 @@ import pytest
 from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
+from belvedere.api import lazy_reader
 from belvedere.api.limits import Limits
 from belvedere.api.server import Application, ServerSettings
 from belvedere.errors import fail
+from belvedere.instants import instant
+from belvedere.store.protocol import EpochRow
 
 CATALOG = example.catalog()
 
@@ -101,6 +104,62 @@ def test_readiness_follows_the_store(reader: MemoryReader) -> None:
         assert answer.json()["errors"][0]["extensions"]["code"] == "B8005"
         there.append(True)
         assert client.post("/graphql", json={"query": "{ things(limit: 1) { id } }"}).json()["data"] == {"things": [{"id": 1}]}
+
+
+class Leaving(MemoryReader):
+    """A store that can be reached or not, as `faults` says, and counts who tries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fault: str | None = None
+        self.tries = 0
+
+    def execute(self, sql: str, parameters: Any = ()) -> Any:
+        self.tries += 1
+        if self.fault is not None:
+            raise fail(self.fault, "the server at secret.example is gone")
+        return super().execute(sql, parameters)
+
+    def last_epoch(self) -> EpochRow | None:
+        ((epoch, clock),) = self.execute("SELECT epoch, clock FROM _belvedere_epoch")
+        return EpochRow(epoch, instant(clock))
+
+
+@pytest.mark.parametrize("fault", sorted(lazy_reader.AWAY))
+def test_a_store_that_is_away_is_asked_for_again_later(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, now = Leaving(), [0.0]
+    application = Application(CATALOG, lambda: store)
+    monkeypatch.setattr(application._lazy, "_now", lambda: now[0])
+    asked = {"query": "{ things(limit: 1) { id } }"}
+    with TestClient(application) as client:
+        assert client.post("/graphql", json=asked).status_code == 200
+        store.fault = fault
+        before = store.tries
+        for _ in range(3):
+            answer = client.post("/graphql", json=asked)
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+            assert answer.json()["errors"][0]["extensions"]["code"] == "B8013"
+            assert "secret" not in answer.text
+            for path in ("/readyz", "/status"):
+                answer = client.get(path)
+                assert (answer.status_code, answer.headers["retry-after"], answer.json()["code"]) == (503, "1", "B8013")
+        assert store.tries == before + 1  # the others did not wait for it
+        assert "belvedere_requests_total" in client.get("/metrics").text
+        store.fault = None
+        assert client.post("/graphql", json=asked).status_code == 503
+        now[0] += 1.0
+        assert client.post("/graphql", json=asked).status_code == 200
+        assert client.get("/readyz").status_code == client.get("/status").status_code == 200
+
+
+def test_a_store_that_is_away_from_the_start() -> None:
+    def open_reader() -> Any:
+        raise fail("B7005", "the Postgres server cannot be reached")
+
+    with TestClient(Application(CATALOG, open_reader)) as client:
+        answer = client.post("/graphql", json={"query": "{ things { id } }"})
+        assert (answer.status_code, answer.json()["errors"][0]["extensions"]["code"]) == (503, "B8013")
+        assert client.get("/healthz").status_code == 200
 
 
 def test_metrics_count_requests(client: TestClient) -> None:
