@@ -53,16 +53,6 @@ def frame_closing(
     )
 
 
-def running_end(window: WindowBy, item: Item, end: Search | None, nullable: bool = False) -> tuple[int, ...]:
-    """LABEL with START UNBOUNDED: as `closing_of`, where all alternatives of END count from the label and so move on with it."""
-    if window.tumbling or not window.start.unbounded or end is None:
-        return ()
-    found = closing_of(end, window, item, nullable)
-    every = [c.compares for c in end.conjunctions]
-    near = all(compares and not any(is_before(x) for x in compares) for compares in every)
-    return found if len(found) == len(every) and near else ()
-
-
 def is_before(compare: Compare) -> bool:
     """Whether a tuple is the one at some distance before another, or may be."""
     return compare.operator == "=" and _constant(compare) < 0

@@ -71,7 +71,7 @@ def _window_lines(block: Block, window: WindowBy, typing: Typing, scope: Scope) 
         lines.append("  END: before the next start, one pass, O(n)")
     elif window.only:
         lines.append("  only windows whose END is found")
-    lines.append(f"  a partition with most of the rows: {long_partition(block, item)}")
+    lines.append(f"  a partition with most of the rows: {long_partition(window, item)}")
     for name in _aggregates(block):
         lines.append(
             f"  {name}: {AGGREGATE_COST.get(name.split('_', 1)[1], 'folds over aligned blocks')}, independent of window length"

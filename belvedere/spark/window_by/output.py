@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from belvedere.spark.window_by import ranges, states
+from belvedere.spark.window_by.aggregates import aggregate
 from belvedere.spark.window_by.ranges import Bools, Ints
-from belvedere.spark.window_by.rows import Rows, Windows, numeric, ordered_codes
+from belvedere.spark.window_by.rows import Rows, Windows
 from belvedere.spark.window_by.specs import Aggregate, Flag, Gather, Length, Members, Nth, Output, Place
 
 
@@ -80,17 +79,7 @@ class Writer:
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
 
     def aggregate(self, output: Aggregate) -> pa.Array:
-        """One aggregate of all windows; NULL where nothing remains, or for STRICT where something unknown is in it."""
+        """One aggregate of all windows."""
         first, last = self.found.start, self.found.end
         extra = (~self.found.started).astype(np.int64) + ~self.found.closed if output.extra else np.zeros(len(first), np.int64)
-        if output.function not in states.WHOLE:
-            return states.finished(output, states.state_of(output, self.rows, first, last), extra)
-        included = states.included_rows(output, self.rows)
-        column = self.rows.column(str(output.column))
-        valid = np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), np.bool_) & included
-        values, _ = numeric(column)
-        if output.function == "DISTINCT":
-            return pa.array(ranges.distinct_count(ordered_codes(values), valid, first, last), pa.int64())
-        members, known = ranges.count_in(included, first, last), ranges.count_in(valid, first, last)
-        found = ranges.percentile(values.astype(np.float64), valid, first, last, output.fraction)
-        return pa.array(found, mask=states.blanks(output, members, known, extra))
+        return aggregate(output, self.rows, first, last, extra)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.lang.window_by.classes import Item, Search, item_expression
-from belvedere.lang.window_by.closing import closing_of, frame_closing, running_end
+from belvedere.lang.window_by.closing import closing_of, frame_closing
 from belvedere.lang.window_by.tree import Block, Expr
 from belvedere.spark.window_by import specs
 from belvedere.spark.window_by.native import translate
@@ -50,12 +50,6 @@ class WindowPlan:
         if window.label is not None:
             return frame_closing(window, self.item, self.start, self.end, nullable)
         return () if self.end is None else closing_of(self.end, window, self.item, nullable)
-
-    def running(self, nullable: bool) -> tuple[int, ...]:
-        """The alternatives of END where windows with LABEL run from the partition's first tuple on."""
-        window = self.block.window
-        assert window is not None
-        return () if window.label is None else running_end(window, self.item, self.end, nullable)
 
 
 class Planner(BoundaryPlanner):

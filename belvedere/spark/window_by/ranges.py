@@ -168,11 +168,7 @@ def _merge_moments(a: State, b: State) -> State:
 def moments(values: Reals, valid: Bools, first: Ints, last: Ints) -> State:
     """Count, mean and the second to fourth central sums of each range, without cancellation."""
     zero = np.zeros(len(values))
-    return merged_moments((valid.astype(np.float64), np.where(valid, values, 0.0), zero, zero, zero), first, last)
-
-
-def merged_moments(rows: State, first: Ints, last: Ints) -> State:
-    """The same of samples of which count, mean and central sums are known."""
+    rows = (valid.astype(np.float64), np.where(valid, values, 0.0), zero, zero, zero)
     return fold_blocks(rows, first, last, _merge_moments, (0.0,) * 5)
 
 

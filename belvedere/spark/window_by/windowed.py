@@ -124,7 +124,7 @@ def in_blocks(
     if cut is None:
         return None
     rows = frame.where(is_in(spec.keys, cut.giant)) if spec.keys else frame
-    found = windows_by_blocks(rows, spec, cut.lead, sort_columns(plan.sort), schema, cut.cuts, cut.told)
+    found = windows_by_blocks(rows, spec, cut.lead, sort_columns(plan.sort), schema, cut.cuts)
     if not spec.keys:
         return found
     if tuples.spread is Spread.HASHED or tuples.limits:

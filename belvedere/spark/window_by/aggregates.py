@@ -1,0 +1,99 @@
+"""Aggregates of windows' rows.
+
+In: an `Aggregate`, `Rows`, and for each window its first and last row. Out: a value per window. No row is touched per window.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.spark.window_by import ranges, search
+from belvedere.spark.window_by.ranges import Bools, Ints
+from belvedere.spark.window_by.rows import Rows, numeric, ordered_codes
+from belvedere.spark.window_by.specs import Aggregate
+
+
+def aggregate(output: Aggregate, rows: Rows, first: Ints, last: Ints, extra: Ints) -> pa.Array:
+    """The aggregate's values; `extra` of each window's members are MISSING.
+
+    NULL where nothing remains, or where for STRICT something unknown is in it.
+    """
+    included = rows.booleans(output.included) if output.included else np.ones(rows.count, np.bool_)
+    members = ranges.count_in(included, first, last)
+    if output.column is None:
+        return pa.array(members + extra, pa.int64())
+    column = rows.column(output.column)
+    valid = np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), np.bool_) & included
+    known = ranges.count_in(valid, first, last)
+    if output.function == "COUNT":
+        return pa.array(members + extra if output.strict else known, pa.int64())
+    blank: Bools = known == 0
+    if output.strict:
+        blank = blank | (members > known) | (extra > 0)
+    if output.function in ("MIN", "MAX"):
+        found = _extreme(column, valid, first, last, output.function == "MAX")
+    elif output.function == "SUM":
+        found = _sum(column, valid, first, last)
+    else:
+        return _of_numbers(output, column, valid, (first, last), known, blank)
+    return pc.if_else(pa.array(blank), pa.scalar(None, found.type), found)
+
+
+def _of_numbers(
+    output: Aggregate, column: pa.Array, valid: Bools, windows: tuple[Ints, Ints], known: Ints, blank: Bools
+) -> pa.Array:
+    values, _ = numeric(column)
+    if output.function == "DISTINCT":
+        return pa.array(ranges.distinct_count(ordered_codes(values), valid, *windows), pa.int64())
+    if output.function == "PERCENTILE":
+        return pa.array(ranges.percentile(values.astype(np.float64), valid, *windows, output.fraction), mask=blank)
+    if output.function == "AVG":
+        exact = pa.types.is_decimal(column.type) or values.dtype != np.int64 or not ranges.may_overflow(values)
+        total = _sum(column, valid, *windows) if exact else pa.array(ranges.large_sum(values, valid, *windows))
+        return pa.array(total.to_numpy(zero_copy_only=False) / np.maximum(known, 1), mask=blank)
+    result, undefined = moment(output.function, ranges.moments(values.astype(np.float64), valid, *windows))
+    return pa.array(result, pa.float64(), mask=blank | undefined)
+
+
+def _sum(column: pa.Array, valid: Bools, first: Ints, last: Ints) -> pa.Array:
+    if pa.types.is_decimal(column.type):
+        return ranges.decimal_sum(column, valid, first, last)
+    values, _ = numeric(column)
+    return pa.array((ranges.whole_sum if values.dtype == np.int64 else ranges.real_sum)(values, valid, first, last))
+
+
+def _extreme(column: pa.Array, valid: Bools, first: Ints, last: Ints, greatest: bool) -> pa.Array:
+    """The least or greatest value of each range, of the column's type; NULL where a range has none."""
+    values, _ = numeric(column)
+    blank = ranges.count_in(valid, first, last) == 0
+    codes = np.where(valid, ordered_codes(values), search.LEAST if greatest else search.GREATEST)
+    best = ranges.extreme(codes, first, last, greatest)
+    if values.dtype == np.int64 and pa.types.is_integer(column.type):
+        return pa.array(np.where(blank, 0, best), pa.int64(), mask=blank).cast(column.type)
+    known = np.flatnonzero(valid)
+    distinct, place = np.unique(codes[known], return_index=True)
+    if not len(distinct):
+        return pa.nulls(len(best), column.type)
+    row = known[place[np.minimum(np.searchsorted(distinct, best), len(distinct) - 1)]]
+    return column.take(pa.array(row, mask=blank))
+
+
+def moment(function: str, state: ranges.State) -> tuple[Any, Bools]:
+    """A moment's value and where it has none."""
+    n, _, second, third, fourth = state
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if function in ("VAR_SAMP", "STDDEV_SAMP"):
+            value, undefined = second / (n - 1), n < 2
+        elif function in ("VAR_POP", "STDDEV_POP"):
+            value, undefined = second / n, n < 1
+        elif function == "SKEWNESS":
+            value, undefined = np.sqrt(n) * third / second**1.5, second == 0
+        else:
+            value, undefined = n * fourth / (second * second) - 3, second == 0
+        if function.startswith("STDDEV"):
+            value = np.sqrt(value)
+    return np.where(undefined, 0.0, value), undefined
