@@ -26,6 +26,7 @@ from belvedere.lang.statements import (
     TemplateParameter,
     WatermarkClause,
 )
+from belvedere.lang.supported import unsupported
 
 N = TypeVar("N", bound=exp.Expr)
 TYPES = (
@@ -57,6 +58,8 @@ class ClauseParser(SqrlParser):
 
     def _place(self, node: N) -> N:
         locate(node, self._map)
+        for problem in unsupported(node):
+            raise problem
         return node
 
     def _at_words(self, *words: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
+from belvedere.lang import types as t
 from belvedere.lang.definitions import Definitions, Relation
 from belvedere.lang.infer import Inference
 from belvedere.lang.scope import Names, Scope, Source, SourceColumn
@@ -20,7 +21,7 @@ from belvedere.lang.statements import span_of
 from belvedere.lang.types import Typed
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Filter, Item, Join, JoinKind, Node, Project, Scan
-from belvedere.schema import Schema
+from belvedere.schema import Schema, has_map
 
 
 @dataclass
@@ -99,6 +100,13 @@ class Frame:
         """A typed item over the plan."""
         typed = self.inference().typed(expr)
         return Item(name, expr, typed.type, typed.nullable, hidden, doc)
+
+    def check_order(self, expr: exp.Expr, written: exp.Expr, plan: Node | None = None) -> None:
+        """Refuse what has no type, or no order, as a sort key."""
+        type_ = self.inference(plan).type(expr)
+        if has_map(type_):
+            hint = "order by one of its values, or by to_json(...)"
+            raise self.context.fail("B3002", f"{t.a_type(type_)} has no order", written, hint)
 
     def filter(self, condition: exp.Expr) -> None:
         """Keep the rows whose condition is TRUE."""

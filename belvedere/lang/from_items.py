@@ -17,7 +17,7 @@ from belvedere.lang.definitions import Relation
 from belvedere.lang.durations import microseconds
 from belvedere.lang.frame import Frame, named_source, scan
 from belvedere.lang.names import did_you_mean, misfit
-from belvedere.lang.resolve import Resolver
+from belvedere.lang.resolve import Resolver, is_modified
 from belvedere.lang.scope import Source, SourceColumn
 from belvedere.lang.statements import WindowCall, path_of
 from belvedere.lang.types import Typed
@@ -59,11 +59,7 @@ def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[Source]]:
 
 
 def _derived(frame: Frame, item: exp.Query) -> tuple[Node, list[Source]]:
-    query = (
-        item.this
-        if isinstance(item, exp.Subquery) and item.args.get("limit") is None and item.args.get("order") is None
-        else item
-    )
+    query = item.this if isinstance(item, exp.Subquery) and not is_modified(item) else item
     refuse_options(frame, item)
     if isinstance(query, exp.Table):
         raise frame.context.fail("B3023", "write the table without parentheses", item)

@@ -48,6 +48,10 @@ def add_join(frame: Frame, join: exp.Join) -> list[Expr]:
             "B3021", "ASOF JOIN is not supported", join, "write `JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`"
         )
     if kind in ("SEMI", "ANTI"):
+        if method or side not in ("", "LEFT") or join.args.get("using"):
+            shown = " ".join(w for w in (method, side, kind, "JOIN", "USING" if join.args.get("using") else "") if w)
+            hint = f"write LEFT {kind} JOIN ... ON, which keeps rows of the left side"
+            raise frame.context.fail("B3026", f"{shown} is not supported", join, hint)
         return _semi_join(frame, join, JoinKind(kind.lower()))
     join_kind = JoinKind(side.lower()) if side in ("LEFT", "RIGHT", "FULL") else JoinKind.INNER
     if method == "NATURAL" or join.args.get("using"):

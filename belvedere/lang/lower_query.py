@@ -14,7 +14,7 @@ from sqlglot import exp
 from belvedere.errors import Diagnostic
 from belvedere.lang import types as t
 from belvedere.lang.definitions import Definitions
-from belvedere.lang.frame import Context, scan
+from belvedere.lang.frame import Context, Frame, scan
 from belvedere.lang.lower_select import SelectLowering
 from belvedere.lang.lower_stream import emitted, lower_stream
 from belvedere.lang.names import counted, did_you_mean, misfit
@@ -174,6 +174,9 @@ def _set_operation(query: exp.SetOperation, context: Context) -> Node:
 
 def _by_name(left: Node, right: Node, query: exp.Expr, context: Context) -> Node:
     names = [c.name for c in right.schema.visible]
+    if len(names) > len(left.schema.visible):
+        extra = next(n for n in names if n.casefold() not in {c.name.casefold() for c in left.schema.visible})
+        raise context.fail("B2002", f"column `{extra}` is missing on the left", query, "select the same columns on both sides")
     items = []
     for c in left.schema.visible:
         found = next((r for r in right.schema.visible if r.name.casefold() == c.name.casefold()), None)
@@ -243,7 +246,10 @@ def _limited(node: Node, query: exp.Query, context: Context) -> Node:
     """ORDER BY and LIMIT around a set operation: over its output columns."""
     limit, offset = limits(query, context)
     clause = query.args.get("order")
-    orders = [_output_order(node, o, context) for o in clause.expressions] if clause is not None else []
+    orders = []
+    for written in clause.expressions if clause is not None else ():
+        orders.append(_output_order(node, written, context))
+        Frame(context).check_order(orders[-1].expr, written, node)
     if not orders and limit is None and not offset:
         return node
     return TopK(node, tuple(orders), limit, offset)

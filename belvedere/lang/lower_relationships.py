@@ -76,7 +76,7 @@ def _relationship_order(statement: DefineRelationship, frame: Frame, source: Sou
     orders = []
     for written in statement.order:
         expr = Resolver(frame).resolve(written.this)
-        frame.inference().typed(expr)
+        frame.check_order(expr, written)
         orders.append(make_order(written, _named(expr, source, target)))
     return tuple(orders)
 

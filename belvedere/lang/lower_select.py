@@ -74,14 +74,6 @@ class SelectLowering:
         return self._finish(named=named)
 
     def _refuse(self) -> None:
-        for key, word in (
-            ("connect", "CONNECT BY"),
-            ("cluster", "CLUSTER BY"),
-            ("sort", "SORT BY"),
-            ("distribute", "DISTRIBUTE BY"),
-        ):
-            if self.select.args.get(key):
-                raise self.context.fail("B3040", f"{word} is not supported", self.select, "write ORDER BY ... LIMIT")
         distinct = self.select.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
             hint = "write `V := DISTINCT T ON key ORDER BY ...`, or QUALIFY row_number() OVER (...) = 1"
@@ -159,6 +151,8 @@ class SelectLowering:
     def _keys(self, group: exp.Group | None) -> tuple[list[Item], list[tuple[int, ...]] | None]:
         if group is None:
             return [], None
+        if group.args.get("all") and any(group.args.get(k) for k in ("expressions", "rollup", "cube", "grouping_sets")):
+            raise self.context.fail("B3040", "GROUP BY ALL with keys of its own is not supported", group, "name all keys")
         if group.args.get("all"):
             exprs = [o.expr for o in self.outputs if not contains_aggregate(o.expr)]
             return [self._key(e, group) for e in dict.fromkeys(exprs)], None
@@ -226,6 +220,8 @@ class SelectLowering:
         totals = self._totals(items)
         total = totals.only if totals is not None else None
         limit, offset = limits(self.select, self.context)
+        for order, written in self.orders:
+            self.frame.check_order(order.expr, written)
         distinct = self.select.args.get("distinct") is not None
         partition = tuple(i.name for i in self.implied)
         below = not distinct

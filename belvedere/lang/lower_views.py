@@ -64,14 +64,15 @@ def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:
     frame.scope.sources.append(source)
     keys = [Resolver(frame).resolve(k) for k in statement.keys]
     orders = [make_order(o, Resolver(frame).resolve(o.this)) for o in statement.order]
-    for order in orders:
-        frame.inference().typed(order.expr)
+    for order, ordered in zip(orders, statement.order, strict=True):
+        frame.check_order(order.expr, ordered)
     partition = []
     for key, written in zip(keys, statement.keys, strict=True):
         if not isinstance(key, exp.Column):
             raise context.fail(
                 "B4020", "DISTINCT ON takes columns", written, "add the expression as a column of the table first"
             )
+        frame.check_order(key, written)
         partition.append(key.name)
     top = TopK(frame.plan, (*orders, *_arrival(source, orders)), 1, partition=tuple(partition))
     plan = Project(top, tuple(replace(item_of(frame.plan.schema[c.internal]), name=c.name) for c in source.columns))

@@ -85,6 +85,15 @@ class PositionedParser(SparkParser):
         first = self._curr
         return self._covered(super()._parse_group(*args, **kwargs), first)  # type: ignore[no-any-return]
 
+    def _parse_sort(self, *args: Any, **kwargs: Any) -> Any:
+        first = self._curr
+        return self._covered(super()._parse_sort(*args, **kwargs), first)
+
+    def _parse_limit(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        first = self._curr
+        node: exp.Expr | None = super()._parse_limit(*args, **kwargs)
+        return self._covered(node, first) if isinstance(node, exp.Limit | exp.Fetch) else node
+
     def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
         first = self._curr
         join = self._covered(super()._parse_join(*args, **kwargs), first)

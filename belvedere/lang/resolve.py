@@ -193,10 +193,15 @@ def _fields(base: Expr, names: object) -> Expr:
     return result
 
 
+def is_modified(query: exp.Expr) -> bool:
+    """Whether clauses stand after, or before, the parentheses around a query."""
+    return isinstance(query, exp.Subquery) and any(query.args.get(k) for k in ("with_", "order", "limit", "offset", "emit"))
+
+
 def unwrap_query(query: exp.Expr) -> exp.Query:
     """The query inside parentheses."""
     while isinstance(query, (exp.Subquery, exp.Paren)) and isinstance(query.this, (exp.Query, exp.Paren, exp.Values)):
-        if isinstance(query, exp.Subquery) and (query.args.get("limit") or query.args.get("order")):
+        if is_modified(query):
             break
         query = query.this
     if isinstance(query, exp.Values):

@@ -160,7 +160,7 @@ def limits(query: exp.Query, context: Context) -> tuple[int | None, int]:
     found: list[int | None] = []
     for key in ("limit", "offset"):
         clause = query.args.get(key)
-        value = clause.expression if clause is not None else None
+        value = _count(clause)
         if value is None or (isinstance(value, (exp.Column, exp.Var)) and value.name.upper() == "ALL"):
             found.append(None)
         elif isinstance(value, exp.Literal) and str(value.this).isdigit():
@@ -168,6 +168,14 @@ def limits(query: exp.Query, context: Context) -> tuple[int | None, int]:
         else:
             raise context.fail("B3046", f"{key.upper()} takes a whole number", value, "the API has limit and offset of its own")
     return found[0], found[1] or 0
+
+
+def _count(clause: exp.Expr | None) -> exp.Expr | None:
+    """The number of LIMIT and OFFSET; FETCH FIRST ROW ONLY is one row."""
+    if isinstance(clause, exp.Fetch):
+        count: exp.Expr = clause.args.get("count") or exp.Literal.number(1)
+        return count
+    return clause.expression if clause is not None else None
 
 
 def as_defined(name: str, resolved: Expr) -> str:

@@ -58,6 +58,11 @@ class WindowFunctions:
         if name is None:
             return window
         found = next((w for w in self.select.args.get("windows") or () if w.name.casefold() == name.name.casefold()), None)
+        if found is not None and (
+            found.args.get("alias") or any(window.args.get(k) for k in ("partition_by", "order", "spec"))
+        ):
+            hint = "write what it says in OVER (...), without the name"
+            raise self.frame.context.fail("B3040", f"a window over window `{name.name}` is not supported", written, hint)
         if found is None:
             raise self.frame.context.fail("B2006", f"window `{name.name}` is not defined", written)
         for key in ("partition_by", "order", "spec"):

@@ -13,7 +13,7 @@ from belvedere.lang.type_functions import is_unknown
 from belvedere.lang.type_names import field_of
 from belvedere.lang.type_scope import MONTH_UNITS, Rule, TypeScope, children
 from belvedere.lang.types import Typed
-from belvedere.schema import TIMESTAMP
+from belvedere.schema import TIMESTAMP, has_map
 
 
 def _cast(scope: TypeScope, expr: Any) -> Typed:
@@ -118,7 +118,10 @@ def _extract(scope: TypeScope, expr: Any) -> Typed:
 
 def _window(scope: TypeScope, expr: Any) -> Typed:
     for child in (*(expr.args.get("partition_by") or ()), *_order_parts(expr.args.get("order"))):
-        scope.typed(child)
+        type_ = scope.type(child)
+        if has_map(type_):
+            hint = "write map_entries(...), or one of its values"
+            raise scope.fail("B3002", f"{t.a_type(type_)} cannot stand in OVER: it has no order", child, hint)
     call = expr.this
     while isinstance(call, WRAPPERS):
         call = call.this

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.schema import TIMESTAMP
+from belvedere.schema import TIMESTAMP, has_map
 
 INT8, INT16, INT32, INT64 = pa.int8(), pa.int16(), pa.int32(), pa.int64()
 FLOAT, DOUBLE = pa.float32(), pa.float64()
@@ -260,5 +260,5 @@ def _common_nested(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def same_kind(left: pa.DataType, right: pa.DataType) -> bool:
-    """Whether two types may be compared."""
-    return common_type(left, right) is not None
+    """Whether two types may be compared: Spark compares no maps."""
+    return common_type(left, right) is not None and not has_map(left) and not has_map(right)

@@ -1,0 +1,138 @@
+"""Nothing that a query says is dropped: each argument of each class of the parser's trees is read, or refused by name and place."""
+
+from __future__ import annotations
+
+import pytest
+from sqlglot import exp
+
+from belvedere.compiler import compile_script
+from belvedere.lang.functions import NONDETERMINISTIC
+from belvedere.lang.supported import ONE, READ, WORDS, unsupported
+
+OURS = {"emit", "stream", "within", "over"}
+"""Arguments that our dialect adds to classes of the parser."""
+ARGUMENTS = [(class_, name) for class_ in READ for name in class_.arg_types if name not in READ[class_]]
+
+
+@pytest.mark.parametrize(("class_", "name"), ARGUMENTS, ids=lambda x: x if isinstance(x, str) else x.__name__)
+def test_an_argument_that_nobody_reads_is_refused(class_: type[exp.Expr], name: str) -> None:
+    for value in (exp.column("q"), [exp.column("q")], True, "WORD"):
+        node = class_(**{name: value})
+        node.meta["start"], node.meta["end"] = 5, 9
+        found = list(unsupported(node))
+        assert [p.code for p in found] == ["B3040"], name
+        assert (found[0].start, found[0].end) == (5, 9)
+        assert found[0].hint
+
+
+def test_what_is_read_is_there_to_be_read() -> None:
+    for class_, names in READ.items():
+        assert names <= set(class_.arg_types) | OURS, class_
+        plain = class_(**{n: next(iter(WORDS[class_, n]), "") if (class_, n) in WORDS else exp.null() for n in names})
+        for class_and_name in ONE:
+            if class_and_name[0] is class_:
+                plain.set(class_and_name[1], [exp.null()])
+        assert list(unsupported(plain)) == [], class_
+
+
+@pytest.mark.parametrize(("class_", "name"), WORDS, ids=lambda x: x if isinstance(x, str) else x.__name__)
+def test_a_word_that_nobody_reads_is_refused(class_: type[exp.Expr], name: str) -> None:
+    assert [p.code for p in unsupported(class_(**{name: "NONSENSE"}))] == ["B3040"]
+
+
+def test_a_class_that_nobody_knows_is_refused() -> None:
+    assert [p.code for p in unsupported(exp.Pragma(this=exp.column("q")))] == ["B3040"]
+
+
+TABLE = "CREATE TABLE O (id INT, js STRING, x INT, y INT, m MAP<STRING, INT>, l ARRAY<INT>, PRIMARY KEY (id));\n"
+REFUSED = [
+    ("SELECT js:a FROM O", "B3040", "", "get_json_object"),
+    ("SELECT id FROM O LIMIT 40 PERCENT", "B3040", "LIMIT 40 PERCENT", "number of rows"),
+    ("SELECT id FROM O LIMIT 1 BY id", "B3040", "LIMIT 1 BY id", "row_number()"),
+    ("SELECT id FROM O ORDER BY id LIMIT 1 WITH TIES", "B3040", "LIMIT 1 WITH TIES", "rank()"),
+    ("SELECT id FROM O ORDER BY id FETCH FIRST 1 ROWS WITH TIES", "B3040", "", "rank()"),
+    ("SELECT * REPLACE (x AS y) FROM O", "B3040", "", "EXCEPT"),
+    ("SELECT * RENAME (x AS z) FROM O", "B3040", "", "EXCEPT"),
+    ("SELECT * ILIKE 'a%' FROM O", "B3040", "'a%'", "name the columns"),
+    ("SELECT x, count(*) AS n FROM O GROUP BY x WITH TOTALS", "B3040", "", "ROLLUP"),
+    ("SELECT sum(x) OVER (ORDER BY id ROWS 1 PRECEDING EXCLUDE CURRENT ROW) AS s FROM O", "B3040", "", "own value"),
+    ("SELECT sum(x) OVER (ORDER BY id GROUPS 1 PRECEDING) AS s FROM O", "B3040", "", "ROWS or RANGE"),
+    ("SELECT sum(x) OVER (w ORDER BY y) AS s FROM O WINDOW w AS (PARTITION BY y)", "B3040", "", "without the name"),
+    ("SELECT sum(x) OVER v AS s FROM O WINDOW w AS (PARTITION BY y), v AS (w ORDER BY id)", "B3040", "", "without the name"),
+    ("SELECT id FROM O GROUP BY ALL id", "B3040", "GROUP BY ALL id", "all keys"),
+    ("SELECT id FROM O FOR UPDATE", "B3040", "", "locks nothing"),
+    ("SELECT id INTO z FROM O", "B3040", "", "SELECT"),
+    ("SELECT CAST(x AS STRING FORMAT 'y') AS d FROM O", "B3040", "'y'", "to_timestamp"),
+    ("SELECT js COLLATE UTF8_LCASE AS c FROM O", "B3040", "", "lower(...)"),
+    ("SELECT max(x HAVING MAX y) AS a FROM O", "B3040", "", "max_by"),
+    ("SELECT id FROM O WHERE id BETWEEN SYMMETRIC 3 AND 1", "B3040", "", "least"),
+    ("SELECT id FROM O CROSS APPLY explode(l) t", "B3040", "", "LATERAL"),
+    ("SELECT id FROM O OUTER APPLY explode(l) t", "B3040", "", "LATERAL"),
+    ("SELECT q FROM unnest(array(1), array(2)) AS t(q)", "B3040", "", "arrays_zip"),
+    ("SELECT a.id FROM O a STRAIGHT_JOIN O b", "B3040", "", "JOIN"),
+    ("SELECT a.id FROM O a RIGHT SEMI JOIN O b ON a.id = b.id", "B3026", "", "LEFT SEMI JOIN"),
+    ("SELECT a.id FROM O a LEFT ANTI JOIN O b USING (id)", "B3026", "", "LEFT ANTI JOIN"),
+    ("SELECT id FROM O UNION ALL BY NAME SELECT id, x FROM O", "B2002", "", "same columns"),
+    ("SELECT id FROM O UNION ALL CORRESPONDING SELECT id FROM O", "B3040", "", "BY NAME"),
+    ("SELECT id FROM O ORDER BY nosuch(id) LIMIT 3", "B3005", "nosuch(id)", "CAST"),
+    ("SELECT id FROM O ORDER BY m LIMIT 3", "B3002", "m", "to_json"),
+    ("SELECT id, m FROM O UNION ALL SELECT id, m FROM O ORDER BY m LIMIT 3", "B3002", "m", "to_json"),
+    ("SELECT count(*) OVER (PARTITION BY m) AS n FROM O", "B3002", "m", "map_entries"),
+    ("SELECT a.id FROM O a JOIN O b ON a.m = b.m", "B3002", "a.m = b.m", ""),
+    ("SELECT id FROM O ORDER BY rand() LIMIT 3", "B3006", "rand()", "now()"),
+    ("SELECT id FROM O ORDER BY monotonically_increasing_id() LIMIT 3", "B3006", "monotonically_increasing_id()", "_uid"),
+    ("SELECT id FROM O UNION ALL SELECT id FROM O ORDER BY uuid() LIMIT 3", "B3006", "uuid()", "_uid"),
+    ("SELECT id FROM O ORDER BY size(shuffle(l)) LIMIT 3", "B3006", "shuffle(l)", "_uid"),
+    ("SELECT id FROM O WHERE EXISTS (SELECT 1 FROM O p WHERE rand() > 0.5)", "B3006", "rand()", "now()"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "code", "place", "hint"), REFUSED, ids=[r[0] for r in REFUSED])
+def test_a_clause_that_nobody_reads_is_refused(query: str, code: str, place: str, hint: str) -> None:
+    text = f"{TABLE}V := {query};"
+    found = [d for d in compile_script(text).diagnostics if d.severity == "error"]
+    assert [d.code for d in found] == [code], [(d.code, d.message) for d in found]
+    span = found[0].span
+    assert span is not None
+    assert span.start >= len(TABLE)
+    assert not place or text[span.start : span.end] == place
+    assert hint in (found[0].hint or "")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE SUBSCRIPTION S ON ADD AS SELECT id FROM O ORDER BY rand() LIMIT 3",
+        "D := DISTINCT O ON x ORDER BY rand()",
+        "O.c := rand()",
+        "O.c := SELECT id FROM O o ORDER BY uuid() LIMIT 3",
+        "O.r := JOIN O o ON o.x = _.x ORDER BY rand() LIMIT 3",
+        "Q(n INT) := SELECT id FROM O WHERE rand() > n",
+        "SELECT id FROM O ORDER BY rand()",
+    ],
+)
+def test_no_statement_takes_a_function_of_another_answer_each_time(statement: str) -> None:
+    found = [d.code for d in compile_script(f"{TABLE}{statement};").diagnostics if d.severity == "error"]
+    assert found == ["B3006"]
+    assert "Rand" in NONDETERMINISTIC
+
+
+READ_RIGHT = [
+    "SELECT id FROM O ORDER BY id FETCH FIRST 2 ROWS ONLY",
+    "SELECT id FROM O ORDER BY id FETCH NEXT ROW ONLY",
+    "(SELECT id FROM O) ORDER BY id LIMIT 2 OFFSET 1",
+    "WITH t AS MATERIALIZED (SELECT id FROM O) SELECT id FROM t",
+    "WITH t AS (SELECT id FROM O) (SELECT id FROM t)",
+    "SELECT /*+ BROADCAST(O) */ ALL id FROM O",
+    "SELECT id FROM O GROUP BY DISTINCT id",
+    "SELECT id FROM O, LATERAL VIEW OUTER explode(l) t AS q",
+    "SELECT * EXCEPT (m) FROM O",
+    "SELECT m['a'] AS a, struct(1 AS a).a AS b, l[0] AS c, transform(l, e -> e + 1) AS d FROM O",
+    "SELECT CASE x WHEN 1 THEN 2 END AS a, x::STRING AS b, js ILIKE 'a' AS c, js LIKE 'a' ESCAPE '/' AS d FROM O",
+    "SELECT trim(BOTH 'a' FROM js) AS a, substring(js FROM 2 FOR 3) AS b, overlay(js PLACING 'x' FROM 2) AS c FROM O",
+]
+
+
+@pytest.mark.parametrize("query", READ_RIGHT)
+def test_what_is_read_is_let_through(query: str) -> None:
+    assert [d.message for d in compile_script(f"{TABLE}V := {query};").diagnostics if d.severity == "error"] == []
