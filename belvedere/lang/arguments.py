@@ -1,4 +1,4 @@
-"""What arguments a function takes: how many, where the parser does not say so, and of which types the first may be.
+"""Of which types a function's first argument may be. How many it takes is in `belvedere.lang.arity`.
 
 In: a function's name as in `functions` and `aggregates`. Out: what Spark 4.3 reports of it. Where nothing is known here, Spark decides as
 the view is first computed.
@@ -12,51 +12,6 @@ import pyarrow as pa
 
 from belvedere.lang import types as t
 from belvedere.schema import TIMESTAMP
-
-MANY = 1_000_000
-_GROUPS = {
-    (0, 0): "e",
-    (0, 2): "make_ym_interval unix_timestamp",
-    (0, 4): "make_dt_interval",
-    (0, 5): "mask",
-    (0, MANY): "map_concat",
-    (1, 1): (
-        "any bin bool_and bool_or cardinality cosh crc32 every expm1 is_valid_utf8 isnotnull isnull json_array_length log10 log1p log2 "
-        "make_valid_utf8 map_entries map_values mean nullifzero octet_length positive quote size some space std timestamp_micros "
-        "timestamp_millis timestamp_seconds try_avg try_sum try_url_decode unix_micros unix_millis unix_seconds url_decode "
-        "url_encode weekday zeroifnull"
-    ),
-    (
-        1,
-        2,
-    ): "bround btrim ltrim rtrim to_csv to_timestamp to_timestamp_ltz to_timestamp_ntz try_to_binary try_to_date try_to_timestamp",
-    (1, 3): "sentences StrToMap",
-    (1, 7): "make_timestamp try_make_timestamp",
-    (1, MANY): "hash printf xxhash64",
-    (2, 2): (
-        "array_repeat array_union arrays_overlap date_part date_trunc datepart exists find_in_set forall format_number get hypot "
-        "map_filter pmod regexp shiftrightunsigned to_varchar transform_keys transform_values try_element_at try_mod "
-        "SafeAdd SafeSubtract SafeMultiply SafeDivide Quantile"
-    ),
-    (2, 3): "from_json try_parse_url ArgMax ArgMin ApproxQuantile",
-    (2, 6): "aes_encrypt make_timestamp_ntz try_make_timestamp_ntz",
-    (2, 7): "make_timestamp_ltz try_make_timestamp_ltz",
-    (3, 3): "conv make_date slice zip_with",
-    (3, MANY): "RegexpReplace",
-    (4, 4): "WidthBucket",
-}
-ARITY: dict[str, tuple[int, int]] = {name: counts for counts, names in _GROUPS.items() for name in names.split()}
-
-
-def said(counts: tuple[int, int]) -> str:
-    """The numbers in words: `2 arguments`, `1 to 3 arguments`."""
-    least, most = counts
-    plural = "" if counts == (1, 1) else "s"
-    if least == most:
-        return f"{least or 'no'} argument{plural}"
-    if most == MANY:
-        return f"{least} arguments or more"
-    return f"{least} {'or' if most == least + 1 else 'to'} {most} arguments"
 
 
 def fits(name: str, first: pa.DataType) -> bool:

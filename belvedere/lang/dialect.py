@@ -53,9 +53,6 @@ def rounding(unit: str) -> Callable[[list[exp.Expr]], exp.Expr]:
     """Builds `minute(t)` and its like: the timestamp rounded down, not a number as in Spark."""
 
     def build(arguments: list[exp.Expr]) -> exp.Expr:
-        if len(arguments) > 1:
-            start, end = arguments[1].meta.get("start", 0), arguments[1].meta.get("end", 0) + 1
-            raise Problem("B1014", f"{unit.lower()}() takes one timestamp", start, end)
         return exp.TimestampTrunc(this=arguments[0] if arguments else None, unit=exp.var(unit))
 
     return build
@@ -84,6 +81,10 @@ class SqrlParser(PositionedParser):
         **SparkParser.FUNCTIONS,
         **{unit: rounding(unit) for unit in ROUNDING},
         "NOW": lambda args: exp.CurrentTimestamp(),
+    }
+
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k not in ("AND", "OR")
     }
 
     # x -> y is a lambda's, never a look-up in JSON

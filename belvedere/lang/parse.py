@@ -61,7 +61,7 @@ def parse_statement(raw: RawStatement, text: str, file: str, read: Tokens) -> tu
         _check_brackets(raw.tokens)
         statement = parser.statement()
     except Problem as problem:
-        problems.append(problem)
+        problems.append(parser.miscount or problem)
     except RecursionError:
         problems.append(Problem("B1015", "this statement is nested too deeply", raw.start, raw.end))
     except (ParseError, ValueError, TypeError, AttributeError, IndexError, KeyError, AssertionError):

@@ -10,11 +10,19 @@ from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel
+from sqlglot.errors import ErrorLevel, ParseError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from belvedere.lang.call_counts import miscount
 from belvedere.lang.problems import Problem, describe
+
+WORD_HOLDERS = (exp.TsOrDsAdd, exp.TimestampTrunc, exp.DateTrunc, exp.DateDiff, exp.AtTimeZone, exp.FromTimeZone, exp.Struct)
+"""Calls that keep an argument in another form: a unit as a word, a number of days with its sign, a name of a field."""
+
+
+def _is_kept_as_word(call: exp.Expr, argument: exp.Expr) -> bool:
+    return isinstance(call, WORD_HOLDERS) or isinstance(argument, exp.Boolean) or argument.is_string
 
 
 class PositionedParser(SparkParser):
@@ -29,6 +37,8 @@ class PositionedParser(SparkParser):
         self._tokens_size = len(tokens)
         self._index = -1
         self.findings: list[Problem] = []
+        self.miscount: Problem | None = None
+        """A call with too few or too many arguments: what is wrong where reading tries another form in vain."""
         self.stream_selects = stream_selects
         self.placeholders = 0
         self._advance()
@@ -61,8 +71,30 @@ class PositionedParser(SparkParser):
         return node
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        first = self._curr
-        return self._covered(super()._parse_function_call(*args, **kwargs), first)  # type: ignore[no-any-return]
+        first, index = self._curr, self._index
+        called = self._next is not None and self._next.token_type == TokenType.L_PAREN
+        problem = miscount(self._tokens, index) if called else None
+        try:
+            node = super()._parse_function_call(*args, **kwargs)
+        except (ParseError, ValueError, TypeError, AttributeError, IndexError, KeyError):
+            if problem is None:
+                raise
+            self.miscount = self.miscount or problem
+            raise problem from None
+        if node is not None and problem is not None:
+            self.miscount = self.miscount or problem
+            raise problem
+        return self._covered(node, first)  # type: ignore[no-any-return]
+
+    def validate_expression(self, expression: Any, args: list[Any] | None = None) -> Any:
+        """As in sqlglot; and each argument that was written must be in the call that is made of them."""
+        node = super().validate_expression(expression, args)
+        for argument in args or ():
+            if isinstance(argument, exp.Expr) and argument.parent is None and not _is_kept_as_word(node, argument):
+                start = argument.meta.get("start", self._prev.start)
+                hint = "leave it out, or write a literal there"
+                raise Problem("B3015", "this argument is not read", start, argument.meta.get("end", self._prev.end) + 1, hint)
+        return node
 
     def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         first = self._curr

@@ -13,8 +13,9 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.lang.aggregates import function_name
+from belvedere.lang.call_forms import misplaced
 from belvedere.lang.functions import NONDETERMINISTIC
-from belvedere.lang.problems import Problem
+from belvedere.lang.problems import Problem, place_of
 from belvedere.lang.statements import Emit, WindowByBlock, WindowCall
 
 Class = type[exp.Expr]
@@ -153,7 +154,7 @@ def unsupported(tree: exp.Expr) -> Iterator[Problem]:
     waiting = [tree]
     while waiting:
         node = waiting.pop()
-        found = _unread(node)
+        found = _unread(node) or misplaced(node)
         if found is not None:
             yield found
         for value in node.args.values():
@@ -187,7 +188,7 @@ def _unlisted(node: exp.Expr) -> Problem | None:
     if function_name(node) not in NONDETERMINISTIC:
         return None
     message = f"`{node.sql('spark')}` gives another answer each time: a view must follow from its input alone"
-    return Problem("B3006", message, *_place(node), "use `now()` for the time, `_uid` for a number of its own per row")
+    return Problem("B3006", message, *place_of(node), "use `now()` for the time, `_uid` for a number of its own per row")
 
 
 def _refused(class_: Class, name: str, value: Any, read: frozenset[str]) -> tuple[str, str | None] | None:
@@ -210,11 +211,4 @@ def _refused(class_: Class, name: str, value: Any, read: frozenset[str]) -> tupl
 
 
 def _problem(node: exp.Expr, shown: str, hint: str | None) -> Problem:
-    return Problem("B3040", f"{shown} is not supported", *_place(node), hint or "leave it out")
-
-
-def _place(node: exp.Expr) -> tuple[int, int]:
-    place: exp.Expr | None = node
-    while place is not None and "start" not in place.meta:
-        place = place.parent
-    return (place.meta["start"], place.meta["end"]) if place is not None else (0, 0)
+    return Problem("B3040", f"{shown} is not supported", *place_of(node), hint or "leave it out")

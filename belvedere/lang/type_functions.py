@@ -13,7 +13,7 @@ from sqlglot.errors import ErrorLevel, ParseError, UnsupportedError
 from belvedere.errors import BelvedereError
 from belvedere.lang import types as t
 from belvedere.lang.aggregates import AGGREGATES, COUNTING, EMPTY_ARRAY, WINDOW_FUNCTIONS, function_name
-from belvedere.lang.arguments import ARITY, fits, said
+from belvedere.lang.arguments import fits
 from belvedere.lang.functions import NEVER_NULL, NONDETERMINISTIC
 from belvedere.lang.functions import RULES as FUNCTIONS
 from belvedere.lang.names import did_you_mean
@@ -26,12 +26,6 @@ from belvedere.lang.types import Typed
 def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     """The type of a call, by the function's name."""
     name = function_name(expr)
-    if name in NONDETERMINISTIC:
-        message = f"`{expr.sql('spark')}` gives another answer each time: a view must follow from its input alone"
-        raise scope.fail("B3006", message, expr, "use `now()` for the time, `_uid` for a number of its own per row")
-    counts, given = ARITY.get(name), len(children(expr))
-    if counts is not None and not counts[0] <= given <= counts[1]:
-        raise scope.fail("B3002", f"`{_shown(expr)}` does not take {said((given, given))}", expr, f"it takes {said(counts)}")
     if name in _BY_NAME:
         return _BY_NAME[name](scope, expr)
     if name == "bround":

@@ -32,7 +32,7 @@ def test_what_is_read_is_there_to_be_read() -> None:
         for class_and_name in ONE:
             if class_and_name[0] is class_:
                 plain.set(class_and_name[1], [exp.null()])
-        assert list(unsupported(plain)) == [], class_
+        assert [p for p in unsupported(plain) if p.code == "B3040"] == [], class_
 
 
 @pytest.mark.parametrize(("class_", "name"), WORDS, ids=lambda x: x if isinstance(x, str) else x.__name__)
