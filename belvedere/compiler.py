@@ -73,8 +73,8 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
     if not computed:
         return catalog, ()
     from belvedere.lang.kept_links import keep_link  # loaded by the few scripts that have such relationships
-    from belvedere.store.query import Link
-    from belvedere.store.query_sql import check_link
+    from belvedere.store.read.query import Link
+    from belvedere.store.read.statements import check_link
 
     def refusal(r: Relationship) -> Diagnostic | None:
         try:
@@ -127,7 +127,7 @@ def unanswered_templates(catalog: Catalog) -> tuple[Diagnostic, ...]:
     """A warning (B8020, B8021) for every query template that the store cannot answer: the API leaves it out."""
     if not catalog.templates:
         return ()
-    from belvedere.store.query_plans import check_template  # loaded by the few scripts that have templates
+    from belvedere.store.read.plans import check_template  # loaded by the few scripts that have templates
 
     found: list[Diagnostic] = []
     for template in catalog.templates.values():

@@ -26,7 +26,7 @@ from belvedere.spark.engine import Engine, EpochReport
 from belvedere.spark.exchange import DRIVER_MEMORY
 from belvedere.spark.session import SparkSession, local_session
 from belvedere.store import open_store
-from belvedere.store.history import AsOf, not_whole, rows_as_of
+from belvedere.store.read.history import AsOf, not_whole, rows_as_of
 from belvedere.time.intake import Intake
 
 

@@ -13,7 +13,7 @@ from belvedere.api.entities import Entity
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
 from belvedere.api.values import Fixed, Given
 from belvedere.schema import Column
-from belvedere.store.query import (
+from belvedere.store.read.query import (
     LIMIT_MOST,
     Comparison,
     Condition,

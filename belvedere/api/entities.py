@@ -16,9 +16,9 @@ from belvedere.api.names import Namespace, first_lower, graphql_name
 from belvedere.catalog import Catalog, Parameter, QueryTemplate, Relationship
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.schema import Column, Schema
-from belvedere.store.query import Link
-from belvedere.store.query_plans import check_template
-from belvedere.store.query_sql import check_link
+from belvedere.store.read.plans import check_template
+from belvedere.store.read.query import Link
+from belvedere.store.read.statements import check_link
 
 SCALARS = ("Int", "Float", "String", "Boolean", "ID", "Long", "Decimal", "DateTime", "Date", "JSON", "Cursor", "Bytes")
 RESERVED_TYPES = ("Query", "Mutation", "Subscription", "SortOrder", "AsOf", *SCALARS, *(f"{s}Filter" for s in SCALARS))

@@ -33,8 +33,8 @@ from belvedere.api.types import schema_of
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
 from belvedere.instants import instant
-from belvedere.store.history import AsOf, check_known
 from belvedere.store.protocol import Reader, StoredTable
+from belvedere.store.read.history import AsOf, check_known
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 

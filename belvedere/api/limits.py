@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from belvedere.api.failures import LIMIT_EXCEEDED, RequestError
-from belvedere.store.query import LIMIT_DEFAULT, LIMIT_MOST
+from belvedere.store.read.query import LIMIT_DEFAULT, LIMIT_MOST
 
 NESTED_MOST = 100
 """So many levels of brackets, selections or values may be nested; what walks them by recursion has room for that."""

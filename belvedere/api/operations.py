@@ -37,8 +37,8 @@ from belvedere.api.literals import Literals, take_out
 from belvedere.api.planning import Cost, Draft, Planner
 from belvedere.api.values import Values, look_up, shape
 from belvedere.store.protocol import Reader
-from belvedere.store.query_sql import Statement, print_read
-from belvedere.store.query_values import microseconds
+from belvedere.store.read.statements import Statement, print_read
+from belvedere.store.read.values import microseconds
 
 REMEMBERED = 2_000
 """Operations, and plans of each, that are kept."""
@@ -219,7 +219,7 @@ def _varies(cost: Cost) -> bool:
 
 
 def _decoded(cursor: Any, width: int) -> list[Any]:
-    """A cursor's values: see `_Printer.cursor` in `belvedere.store.query_sql`."""
+    """A cursor's values: see `_Printer.cursor` in `belvedere.store.read.statements`."""
     try:
         values = json.loads(base64.b16decode(cursor))
     except (TypeError, ValueError):

@@ -28,7 +28,8 @@ from belvedere.api.types import SORT_ORDERS
 from belvedere.api.values import Fixed, Given, Scalar, Source, Values
 from belvedere.catalog import Parameter as TemplateParameter
 from belvedere.schema import TIMESTAMP, Column
-from belvedere.store.query import (
+from belvedere.store.read.plans import plan_order
+from belvedere.store.read.query import (
     Comparison,
     Constant,
     Every,
@@ -45,8 +46,7 @@ from belvedere.store.query import (
     Shape,
     Sort,
 )
-from belvedere.store.query_plans import plan_order
-from belvedere.store.query_sql import ordered
+from belvedere.store.read.statements import ordered
 
 
 @dataclass(frozen=True)

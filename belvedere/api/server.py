@@ -37,6 +37,7 @@ from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
 from belvedere.intake.desk import problem
 from belvedere.intake.wire import DeskClient
+from belvedere.store.dialects import DIALECTS
 from belvedere.store.protocol import EpochRow, Reader
 
 Result = TypeVar("Result")
@@ -169,7 +170,7 @@ class Application:
         prepared = api.operations.prepare(operation, literals, variables)
         self.metrics.missed(api.operations.misses)
         plan = prepared.plan
-        if plan.calls and plan.last < QUICK and api.reader.dialect == "sqlite":
+        if plan.calls and plan.last < QUICK and DIALECTS[api.reader.dialect].near:
             return api.run(prepared)
         return await self._in_thread(lambda: api.run(prepared))
 

@@ -35,8 +35,8 @@ from graphql.utilities import value_from_ast_untyped
 from belvedere.api.entities import Entity, Model, Relation, Template
 from belvedere.api.limits import Limits
 from belvedere.schema import Column
-from belvedere.store.query import is_ordered
-from belvedere.store.query_values import LONG_MOST, decimal, microseconds
+from belvedere.store.read.query import is_ordered
+from belvedere.store.read.values import LONG_MOST, decimal, microseconds
 
 types = pa.types
 

@@ -148,7 +148,7 @@ def _instant(text: str) -> int | datetime:
 def query_store(sql: str, url: str, then: int | datetime | None) -> Answer:
     """The answer of one query over the relations of a store, now or as they were; all of one epoch."""
     from belvedere.store import open_reader
-    from belvedere.store.history import AsOf, not_whole, rows_as_of, stored_tables
+    from belvedere.store.read.history import AsOf, not_whole, rows_as_of, stored_tables
 
     reader = open_reader(url)
     try:

@@ -11,20 +11,23 @@ from belvedere.settings import Project
 
 
 def store_url(given: str | None, project: Project, script: Path) -> str:
-    """The store that was asked for, else the project file's (a relative SQLite file lies beside it), else a file beside the script."""
+    """The store that was asked for, else the project file's (a relative file lies beside it), else a file beside the script."""
+    from belvedere.store import located
+
     if given:
         return given
     if project.store is None:
         return f"sqlite:///{script.resolve().with_suffix('.db')}"
-    if not project.store.startswith("sqlite:///"):
-        return project.store
-    return f"sqlite:///{project.directory / project.store.removeprefix('sqlite:///')}"
+    return located(project.store, project.directory)
 
 
 def with_columns_at_hand(project: Project, script: Path) -> Project:
     """The project with the columns that a store in a file has: no server is asked."""
+    from belvedere.store import file_of
+
     url = store_url(None, project, script)
-    if not url.startswith("sqlite:///") or not Path(url.removeprefix("sqlite:///")).is_file():
+    file = file_of(url)
+    if file is None or not file.is_file():
         return project
     from belvedere.store.source_columns import with_stored_columns  # a script without a store needs none of it
 

@@ -16,7 +16,7 @@ from belvedere.schema import KEY, SINCE_EPOCH, SINCE_TIME, TIMESTAMP, UNTIL_EPOC
 from belvedere.spark.exchange import Rows, conform
 from belvedere.spark.prepare import PreparedStage
 from belvedere.spark.stages import Context, coming
-from belvedere.store.history import BEGAN, BEGAN_TIME
+from belvedere.store.read.history import BEGAN, BEGAN_TIME
 
 
 def run_history(prepared: PreparedStage, context: Context) -> Rows | None:

@@ -34,8 +34,8 @@ from belvedere.spark.records import RECORDS
 from belvedere.spark.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings, silence_py4j
 from belvedere.spark.sources import files_read, open_sources
 from belvedere.spark.stop_flag import StopFlag
-from belvedere.store import open_store
-from belvedere.store.faults import is_transient
+from belvedere.store import file_of, open_store
+from belvedere.store.dialects.faults import is_transient
 from belvedere.temporary import full_folder
 from belvedere.time.machine_clock import JUMP, MachineClock, duration_text
 from belvedere.time.machine_clock import NAME as CLOCK
@@ -208,10 +208,8 @@ class Runner:
             return
 
     def _beside(self, ending: str) -> Path:
-        """A folder beside a SQLite store, as its name tells; beside the script for a store on a server."""
-        if self.store_url.startswith("sqlite:///"):
-            return Path(self.store_url.removeprefix("sqlite:///")).absolute().with_suffix(ending)
-        return self.script.resolve().with_suffix(ending)
+        """A folder beside the store's file; beside the script for a store on a server."""
+        return (file_of(self.store_url) or self.script.resolve()).with_suffix(ending)
 
     def _open_desk(self) -> Desk | None:
         """The desk for pushes, where the script has an input that takes them."""

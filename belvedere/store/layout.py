@@ -9,24 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.errors import fail
 from belvedere.schema import KEY
-from belvedere.store.codec import Form, form
+from belvedere.store.dialects.codec import Form, form
 from belvedere.store.identifiers import identifier, index_name, quoted, stored_name
 from belvedere.store.protocol import StoredTable
 
-_MASK_BITS = 60
+if TYPE_CHECKING:
+    from belvedere.store.dialects.dialect import Dialect
 
 
 @dataclass(frozen=True)
 class Layout:
     """How `table` is stored in `dialect`."""
 
-    dialect: str
+    dialect: Dialect
     table: StoredTable
 
     @cached_property
@@ -64,18 +66,6 @@ class Layout:
     def flat(self) -> pa.Schema:
         """What the driver moves."""
         return pa.schema([pa.field(c, f.flat) for c, f in zip(self.columns, self.forms, strict=True)])
-
-    @cached_property
-    def doubles(self) -> tuple[int, ...]:
-        """The places of columns that may hold NaN and whose driver cannot carry it (SQLite)."""
-        if self.dialect != "sqlite":
-            return ()
-        return tuple(i for i, f in enumerate(self.forms) if f.flat == pa.float64())
-
-    @cached_property
-    def masks(self) -> tuple[tuple[int, ...], ...]:
-        """`doubles` in groups that fit into the bits of one integer."""
-        return tuple(self.doubles[i : i + _MASK_BITS] for i in range(0, len(self.doubles), _MASK_BITS))
 
     def form_of(self, column: str) -> Form:
         """The form of a column by its name in the catalog."""

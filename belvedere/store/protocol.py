@@ -22,7 +22,7 @@ import pyarrow as pa
 from belvedere.schema import KEY, WEIGHT, Schema
 
 if TYPE_CHECKING:
-    from belvedere.store.as_of import AsOf
+    from belvedere.store.read.as_of import AsOf
 
 CHUNK_BYTES = 64 << 20
 """So much of a table is held in memory at once where nothing else is said."""

@@ -5,7 +5,6 @@ In: nothing. Out: SQL that both databases take, with `?` for parameters.
 
 from __future__ import annotations
 
-from belvedere.store.codec import escaped_text, unescaped_text
 from belvedere.store.identifiers import SYSTEM
 
 FORMAT = "1"
@@ -30,11 +29,6 @@ TAKE_LEASE = (
     "SET owner = excluded.owner, expires_at = excluded.expires_at, process = excluded.process"
 )
 
+SET_DOCUMENT = f"INSERT INTO {DOCUMENT} VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET content = excluded.content"
+
 LAST_EPOCH = f"SELECT epoch, clock, checkpoint, batch, content, committed_at FROM {EPOCH} ORDER BY epoch DESC LIMIT 1"
-
-
-def document_text(dialect: str, text: str, back: bool = False) -> str:
-    """A document's text as it is stored, or `back`: Postgres has no U+0000."""
-    if dialect != "postgres":
-        return text
-    return unescaped_text(text) if back else escaped_text(text)

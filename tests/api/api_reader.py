@@ -8,6 +8,7 @@ from typing import Any
 
 import api_example as example
 
+from belvedere.store.dialects import DIALECTS
 from belvedere.store.layout import Layout
 
 
@@ -22,7 +23,7 @@ class MemoryReader:
         self.connection.execute("CREATE TABLE _belvedere_epoch (epoch BIGINT PRIMARY KEY, clock BIGINT, committed_at BIGINT)")
         rows = example.rows()
         for name, table in example.tables(example.catalog()).items():
-            layout = Layout("sqlite", table)
+            layout = Layout(DIALECTS["sqlite"], table)
             self.connection.execute(layout.create())
             for batch in example.arrow(table, rows[name]).to_batches():
                 flat = layout.flatten(batch)

@@ -9,6 +9,7 @@ import pytest
 from api_reader import MemoryReader
 
 from belvedere.api.graphql import execute_graphql
+from belvedere.store.dialects import DIALECTS
 
 CATALOG = example.catalog()
 
@@ -257,9 +258,7 @@ def test_a_value_that_does_not_fit(reader: MemoryReader) -> None:
     ],
 )
 def test_what_a_client_learns_of_a_failed_read(reader: MemoryReader, told: str, store: str, answered: str) -> None:
-    from belvedere.store.faults import fault
-
-    found = fault(Exception(told), "sqlite:///x.db")
+    found = DIALECTS["sqlite"].fault(Exception(told), "sqlite:///x.db")
     assert found.diagnostics[0].code == store
 
     def fails(*_: Any) -> Any:
@@ -321,7 +320,5 @@ class _diagnosing:
     def execute(self, sql: str, parameters: Any = ()) -> Any:
         from sqlite3 import Error
 
-        from belvedere.store.faults import guarded
-
-        with guarded("sqlite:///memory", (Error,)):
+        with DIALECTS["sqlite"].guarded("sqlite:///memory", (Error,)):
             return self.reader.execute(sql, parameters)

@@ -9,7 +9,7 @@ import pytest
 from api_reader import MemoryReader, Recorded
 
 from belvedere.api.graphql import Api
-from belvedere.store.query_sql import print_read
+from belvedere.store.read.statements import print_read
 
 GOLDEN = Path(__file__).parent / "statements"
 

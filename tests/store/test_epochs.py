@@ -85,7 +85,7 @@ def test_documents_that_are_no_json_are_refused(store: Store) -> None:
 
 
 def test_old_epoch_rows_go_and_the_chain_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("belvedere.store.database.EPOCHS_KEPT", 3)
+    monkeypatch.setattr("belvedere.store.write.database.EPOCHS_KEPT", 3)
     for number in range(1, 9):
         commit(store, number)
     found = store.reader()

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.store import Store, faults, open_reader, open_store, sqlite_session
+from belvedere.store import Store, open_reader, open_store
+from belvedere.store.dialects import DIALECTS, sqlite_session
 from tests.store.samples import COUNTS, code, epoch, filled, reader, row
 
 
@@ -132,7 +133,7 @@ def test_a_store_of_another_version(store: Store, url: str) -> None:
 
 @pytest.mark.postgres
 def test_postgres_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("belvedere.store.postgres_connect.CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("belvedere.store.dialects.postgres_connect.CONNECT_SECONDS", 0.2)
     for url in ("postgresql://user:secret@127.0.0.1:1/x", "postgresql://user:secret@nowhere.invalid/x"):
         error = refused(url)
         assert code(error) == "B7005"
@@ -188,7 +189,7 @@ def test_long_keys(store: Store) -> None:
 
 
 def test_what_nobody_foresaw_is_told_with_its_text() -> None:
-    error = faults.fault(RuntimeError("the moon is\nfull"), "postgresql://me:pw@host/db")
+    error = DIALECTS["postgres"].fault(RuntimeError("the moon is\nfull"), "postgresql://me:pw@host/db")
     assert code(error) == "B7099"
     assert error.diagnostics[0].detail == "the moon is full"
     assert "pw" not in str(error)

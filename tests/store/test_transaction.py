@@ -121,7 +121,7 @@ def test_replace_of_an_empty_table_streams(store: Store) -> None:
 
 
 def test_a_large_fill_keeps_its_indexes_and_refuses_a_key_twice(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("belvedere.store.sqlite_session.FILL_ROWS", 100)
+    monkeypatch.setattr("belvedere.store.dialects.sqlite_session.FILL_ROWS", 100)
     store.create([COUNTS])
     rows = [row(f"k{i}", i % 10, number=i) for i in range(500)]
     transaction = store.begin()

@@ -1,10 +1,10 @@
 -- { monitoringGroup { lastHours { avg_temp } top: lastHours(order: {max_temp: DESC}, limit: 1) { max_temp } } }
 
 -- sqlite
-SELECT e.epoch,e.clock,e.committed_at,'{"monitoringGroup":'||(SELECT printf('[%s]',group_concat('{"lastHours":'||(SELECT printf('[%s]',group_concat('{"avg_temp":'||CASE WHEN CAST(t1."avg_temp"||'' AS REAL)=t1."avg_temp" THEN t1."avg_temp" WHEN typeof(t1."avg_temp")<>'real' OR abs(t1."avg_temp")>1.7976931348623157e308 THEN 'null' ELSE printf('%!.17g',t1."avg_temp") END||'}',','))
+SELECT e.epoch,e.clock,e.committed_at,'{"monitoringGroup":'||(SELECT printf('[%s]',group_concat('{"lastHours":'||(SELECT printf('[%s]',group_concat('{"avg_temp":'||coalesce(CASE WHEN CAST(t1."avg_temp"||'' AS REAL)=t1."avg_temp" THEN t1."avg_temp" WHEN typeof(t1."avg_temp")='real' AND abs(t1."avg_temp")<=1.7976931348623157e308 THEN printf('%!.17g',t1."avg_temp") END,'null')||'}',','))
   FROM (SELECT t1."avg_temp" AS "avg_temp"
   FROM "MonitoringGroup.hourReading" AS t1
-  WHERE t1."groupid"=t0."groupid" ORDER BY t1."time_hour" DESC,t1."groupid",t1."time_hour" LIMIT min(3,100)) AS t1)||',"top":'||(SELECT printf('[%s]',group_concat('{"max_temp":'||CASE WHEN CAST(t2."max_temp"||'' AS REAL)=t2."max_temp" THEN t2."max_temp" WHEN typeof(t2."max_temp")<>'real' OR abs(t2."max_temp")>1.7976931348623157e308 THEN 'null' ELSE printf('%!.17g',t2."max_temp") END||'}',','))
+  WHERE t1."groupid"=t0."groupid" ORDER BY t1."time_hour" DESC,t1."groupid",t1."time_hour" LIMIT min(3,100)) AS t1)||',"top":'||(SELECT printf('[%s]',group_concat('{"max_temp":'||coalesce(CASE WHEN CAST(t2."max_temp"||'' AS REAL)=t2."max_temp" THEN t2."max_temp" WHEN typeof(t2."max_temp")='real' AND abs(t2."max_temp")<=1.7976931348623157e308 THEN printf('%!.17g',t2."max_temp") END,'null')||'}',','))
   FROM (SELECT t2."max_temp" AS "max_temp"
   FROM (SELECT t3.*
   FROM "MonitoringGroup.hourReading" AS t3
@@ -15,10 +15,10 @@ SELECT e.epoch,e.clock,e.committed_at,'{"monitoringGroup":'||(SELECT printf('[%s
   FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1) AS e
 
 -- postgres
-SELECT e.epoch,e.clock,e.committed_at,'{"monitoringGroup":'||(SELECT '['||coalesce(string_agg('{"lastHours":'||(SELECT '['||coalesce(string_agg('{"avg_temp":'||CASE WHEN t1."avg_temp" IN ('NaN','Infinity','-Infinity') THEN 'null' ELSE coalesce((t1."avg_temp")::text,'null') END||'}',','),'')||']'
+SELECT e.epoch,e.clock,e.committed_at,'{"monitoringGroup":'||(SELECT '['||coalesce(string_agg('{"lastHours":'||(SELECT '['||coalesce(string_agg('{"avg_temp":'||coalesce(CASE WHEN t1."avg_temp" NOT IN ('NaN','Infinity','-Infinity') THEN (t1."avg_temp")::text END,'null')||'}',','),'')||']'
   FROM (SELECT t1."avg_temp" AS "avg_temp"
   FROM "MonitoringGroup.hourReading" AS t1
-  WHERE t1."groupid"=t0."groupid" ORDER BY t1."time_hour" DESC NULLS LAST,t1."groupid",t1."time_hour" LIMIT least(3,100)) AS t1)||',"top":'||(SELECT '['||coalesce(string_agg('{"max_temp":'||CASE WHEN t2."max_temp" IN ('NaN','Infinity','-Infinity') THEN 'null' ELSE coalesce((t2."max_temp")::text,'null') END||'}',','),'')||']'
+  WHERE t1."groupid"=t0."groupid" ORDER BY t1."time_hour" DESC NULLS LAST,t1."groupid",t1."time_hour" LIMIT least(3,100)) AS t1)||',"top":'||(SELECT '['||coalesce(string_agg('{"max_temp":'||coalesce(CASE WHEN t2."max_temp" NOT IN ('NaN','Infinity','-Infinity') THEN (t2."max_temp")::text END,'null')||'}',','),'')||']'
   FROM (SELECT t2."max_temp" AS "max_temp"
   FROM (SELECT t3.*
   FROM "MonitoringGroup.hourReading" AS t3

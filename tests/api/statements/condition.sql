@@ -1,7 +1,7 @@
 -- { monitoringGroup { warmHours(filter: {max_temp: {lt: 40}}) { avg_temp } } }
 
 -- sqlite
-SELECT e.epoch,e.clock,e.committed_at,'{"monitoringGroup":'||(SELECT printf('[%s]',group_concat('{"warmHours":'||(SELECT printf('[%s]',group_concat('{"avg_temp":'||CASE WHEN CAST(t1."avg_temp"||'' AS REAL)=t1."avg_temp" THEN t1."avg_temp" WHEN typeof(t1."avg_temp")<>'real' OR abs(t1."avg_temp")>1.7976931348623157e308 THEN 'null' ELSE printf('%!.17g',t1."avg_temp") END||'}',','))
+SELECT e.epoch,e.clock,e.committed_at,'{"monitoringGroup":'||(SELECT printf('[%s]',group_concat('{"warmHours":'||(SELECT printf('[%s]',group_concat('{"avg_temp":'||coalesce(CASE WHEN CAST(t1."avg_temp"||'' AS REAL)=t1."avg_temp" THEN t1."avg_temp" WHEN typeof(t1."avg_temp")='real' AND abs(t1."avg_temp")<=1.7976931348623157e308 THEN printf('%!.17g',t1."avg_temp") END,'null')||'}',','))
   FROM (SELECT t1."avg_temp" AS "avg_temp"
   FROM "MonitoringGroup.hourReading" AS t1
   WHERE t1."groupid"=t0."groupid" AND ((t1."avg_temp">CAST(20 AS REAL))) AND t1."max_temp"<? ORDER BY t1."groupid",t1."time_hour" LIMIT 100) AS t1)||'}',','))
@@ -11,7 +11,7 @@ SELECT e.epoch,e.clock,e.committed_at,'{"monitoringGroup":'||(SELECT printf('[%s
   FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1) AS e
 
 -- postgres
-SELECT e.epoch,e.clock,e.committed_at,'{"monitoringGroup":'||(SELECT '['||coalesce(string_agg('{"warmHours":'||(SELECT '['||coalesce(string_agg('{"avg_temp":'||CASE WHEN t1."avg_temp" IN ('NaN','Infinity','-Infinity') THEN 'null' ELSE coalesce((t1."avg_temp")::text,'null') END||'}',','),'')||']'
+SELECT e.epoch,e.clock,e.committed_at,'{"monitoringGroup":'||(SELECT '['||coalesce(string_agg('{"warmHours":'||(SELECT '['||coalesce(string_agg('{"avg_temp":'||coalesce(CASE WHEN t1."avg_temp" NOT IN ('NaN','Infinity','-Infinity') THEN (t1."avg_temp")::text END,'null')||'}',','),'')||']'
   FROM (SELECT t1."avg_temp" AS "avg_temp"
   FROM "MonitoringGroup.hourReading" AS t1
   WHERE t1."groupid"=t0."groupid" AND ((t1."avg_temp">CAST(20 AS double precision))) AND t1."max_temp"<CAST($1 AS double precision) ORDER BY t1."groupid",t1."time_hour" LIMIT 100) AS t1)||'}',','),'')||']'

@@ -1,7 +1,7 @@
 -- { monitoringGroup { lastHour { time_hour parent { groupName } } } }
 
 -- sqlite
-SELECT e.epoch,e.clock,e.committed_at,'{"monitoringGroup":'||(SELECT printf('[%s]',group_concat('{"lastHour":'||coalesce((SELECT '{"time_hour":'||coalesce(CASE WHEN t1."time_hour"%1000000=0 THEN '"'||replace(datetime(t1."time_hour"/1000000,'unixepoch'),' ','T')||'Z"' ELSE '"'||replace(datetime((t1."time_hour"-((t1."time_hour"%1000000)+1000000)%1000000)/1000000,'unixepoch'),' ','T')||printf('.%06dZ"',((t1."time_hour"%1000000)+1000000)%1000000) END,'null')||',"parent":'||coalesce((SELECT '{"groupName":'||json_quote(t2."groupName")||'}'
+SELECT e.epoch,e.clock,e.committed_at,'{"monitoringGroup":'||(SELECT printf('[%s]',group_concat('{"lastHour":'||coalesce((SELECT '{"time_hour":'||coalesce('"'||CASE WHEN t1."time_hour"%1000000=0 THEN replace(datetime(t1."time_hour"/1000000,'unixepoch'),' ','T')||'Z' ELSE replace(datetime((t1."time_hour"-((t1."time_hour"%1000000)+1000000)%1000000)/1000000,'unixepoch'),' ','T')||printf('.%06dZ',((t1."time_hour"%1000000)+1000000)%1000000) END||'"','null')||',"parent":'||coalesce((SELECT '{"groupName":'||json_quote(t2."groupName")||'}'
   FROM "MonitoringGroup" AS t2
   WHERE t2."groupid"=t1."groupid" LIMIT 1),'null')||'}'
   FROM (SELECT t1."time_hour" AS "time_hour",t1."groupid" AS "groupid"
@@ -14,7 +14,7 @@ SELECT e.epoch,e.clock,e.committed_at,'{"monitoringGroup":'||(SELECT printf('[%s
 
 -- postgres
 SELECT e.epoch,e.clock,e.committed_at,'{"monitoringGroup":'||(SELECT '['||coalesce(string_agg('{"lastHour":'||coalesce((SELECT '{"time_hour":'||coalesce('"'||to_char(((t1."time_hour") AT TIME ZONE 'UTC'),'YYYY-MM-DD"T"HH24:MI:SS')||CASE WHEN extract(microseconds
-  FROM ((t1."time_hour") AT TIME ZONE 'UTC'))::bigint%1000000=0 THEN '' ELSE to_char(((t1."time_hour") AT TIME ZONE 'UTC'),'.US') END||'Z"','null')||',"parent":'||coalesce((SELECT '{"groupName":'||CASE WHEN t2."groupName" IS NULL THEN 'null' WHEN strpos(t2."groupName",chr(1))=0 THEN to_json(t2."groupName")::text ELSE replace(replace(to_json(t2."groupName")::text,'\u0001\u0001','\u0000'),'\u0001\u0002','\u0001') END||'}'
+  FROM ((t1."time_hour") AT TIME ZONE 'UTC'))::bigint%1000000=0 THEN '' ELSE to_char(((t1."time_hour") AT TIME ZONE 'UTC'),'.US') END||'Z'||'"','null')||',"parent":'||coalesce((SELECT '{"groupName":'||CASE WHEN t2."groupName" IS NULL THEN 'null' WHEN strpos(t2."groupName",chr(1))=0 THEN to_json(t2."groupName")::text ELSE replace(replace(to_json(t2."groupName")::text,'\u0001\u0001','\u0000'),'\u0001\u0002','\u0001') END||'}'
   FROM "MonitoringGroup" AS t2
   WHERE t2."groupid"=t1."groupid" LIMIT 1),'null')||'}'
   FROM (SELECT t1."time_hour" AS "time_hour",t1."groupid" AS "groupid"

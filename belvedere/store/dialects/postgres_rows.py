@@ -6,11 +6,13 @@ In: results of the driver. Out: flat batches (see `belvedere.store.layout`). It 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from belvedere.store.layout import Layout
 
@@ -52,29 +54,40 @@ def _flat(values: pa.Array, flat: pa.DataType) -> pa.Array:
     return values if values.type == flat else values.cast(flat)
 
 
-class Counted:
-    """Batches that are counted as they pass."""
-
-    def __init__(self, batches: Iterable[pa.RecordBatch]):
-        self.rows = 0
-        self._batches = batches
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._batches:
-            self.rows += batch.num_rows
-            yield batch
+def in_array(keys: pa.Array) -> pa.RecordBatch:
+    """Keys as the one parameter of a statement with `= ANY($1)`."""
+    return pa.record_batch([pa.array([keys], pa.list_(keys.type))], ["keys"])
 
 
-class Watched:
-    """A stream of batches for the driver. It keeps the error of a batch: the driver reports only that there was one."""
+def python_rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    """A result of the driver as Python values."""
+    columns = [_python_values(c) for c in table.columns]
+    return list(zip(*columns, strict=True)) if columns else []
 
-    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]):
-        self.error: BaseException | None = None
-        self.reader = pa.RecordBatchReader.from_batches(schema, self._watch(batches))
 
-    def _watch(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from batches
-        except BaseException as error:
-            self.error = error
-            raise
+def _python_values(column: pa.ChunkedArray) -> list[Any]:
+    if isinstance(column.type, pa.OpaqueType) and column.type.type_name == "numeric":
+        return [None if v is None else Decimal(v) for v in column.to_pylist()]
+    return list(column.to_pylist())
+
+
+def escaped(texts: pa.Array) -> pa.Array:
+    """Strings as Postgres stores them, which has no U+0000."""
+    if not _has_low_bytes(texts):
+        return texts
+    return pc.replace_substring(pc.replace_substring(texts, "\x01", "\x01\x02"), "\x00", "\x01\x01")
+
+
+def unescaped(texts: pa.Array) -> pa.Array:
+    """The inverse of `escaped`."""
+    if not _has_low_bytes(texts):
+        return texts
+    return pc.replace_substring(pc.replace_substring(texts, "\x01\x01", "\x00"), "\x01\x02", "\x01")
+
+
+def _has_low_bytes(texts: pa.Array) -> bool:
+    data = texts.buffers()[-1]
+    if data is None:
+        return False
+    content = data.to_pybytes()
+    return b"\x00" in content or b"\x01" in content

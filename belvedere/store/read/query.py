@@ -1,6 +1,6 @@
 """A read of the store, as data: what GraphQL and the workbench ask for, before it is SQL.
 
-In: names of relations and columns of the catalog, never of a client. Out: immutable trees that `belvedere.store.query_sql`
+In: names of relations and columns of the catalog, never of a client. Out: immutable trees that `belvedere.store.read.statements`
 prints as one statement. A client's values are `Parameter`s: numbers of places in a list that is bound when the statement
 runs, so one printed statement serves every request of the same shape. This module knows neither HTTP nor SQL.
 """

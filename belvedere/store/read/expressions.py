@@ -13,11 +13,10 @@ from sqlglot import exp
 
 from belvedere.plan.nodes import Expr
 from belvedere.schema import TIMESTAMP
-from belvedere.store.codec import decimal_form
-from belvedere.store.query import Operator, Parameter, Role
-from belvedere.store.query_forms import FORMS, literal
-from belvedere.store.query_typed import Scope, Typed, alike, refused, timestamp_literal
-from belvedere.store.query_values import converter
+from belvedere.store.dialects.dialect import literal
+from belvedere.store.read.query import Operator, Parameter, Role
+from belvedere.store.read.typed import Scope, Typed, alike, refused, timestamp_literal
+from belvedere.store.read.values import converter
 
 types = pa.types
 
@@ -57,10 +56,11 @@ def _literal(tree: Expr, scope: Scope) -> Typed:
         return _integer(tree, int(tree.this))
     if "e" in tree.this.lower():
         return Typed(repr(float(tree.this)), pa.float64())
-    digits = tree.this.partition(".")[2]
-    type_ = pa.decimal128(max(len(tree.this) - 1, 1), len(digits))
-    sql = str(int(tree.this.replace(".", ""))) if scope.dialect == "sqlite" else tree.this
-    return Typed(sql, type_)
+    digits = tree.this.replace(".", "")
+    if len(digits) > 38:
+        raise refused(tree, "more than 38 digits")
+    type_ = pa.decimal128(max(len(digits), 1), len(tree.this.partition(".")[2]))
+    return Typed(scope.dialect.decimal(int(digits), type_), type_)
 
 
 def _integer(tree: Expr, value: int) -> Typed:
@@ -77,8 +77,7 @@ def _negative(tree: Expr, scope: Scope) -> Typed:
 
 
 def _boolean(tree: Expr, scope: Scope) -> Typed:
-    value = bool(tree.this)
-    return Typed(("1" if value else "0") if scope.dialect == "sqlite" else str(value).upper(), pa.bool_())
+    return Typed(scope.dialect.boolean(bool(tree.this)), pa.bool_())
 
 
 def _null(tree: Expr, scope: Scope) -> Typed:
@@ -104,7 +103,7 @@ def _comparison(tree: Expr, scope: Scope) -> Typed:
 
 def _same(tree: Expr, scope: Scope) -> Typed:
     left, right = alike(tree, print_expression(tree.this, scope), print_expression(tree.expression, scope), scope)
-    return Typed(f"({FORMS[scope.dialect].same(left.sql, right.sql)})", pa.bool_())
+    return Typed(f"({scope.dialect.same(left.sql, right.sql)})", pa.bool_())
 
 
 def _logical(tree: Expr, scope: Scope) -> Typed:
@@ -146,7 +145,7 @@ def _like(tree: Expr, scope: Scope) -> Typed:
         stored = converter(Parameter(0, pa.string(), role), scope.dialect)(pattern.this)
     except ValueError as error:
         raise refused(tree, str(error)) from None
-    return Typed(f"({FORMS[scope.dialect].compare(operator, text.sql, literal(stored))})", pa.bool_())
+    return Typed(f"({scope.dialect.compare(operator, text.sql, literal(stored))})", pa.bool_())
 
 
 def _between(tree: Expr, scope: Scope) -> Typed:
@@ -165,16 +164,7 @@ def _arithmetic(tree: Expr, scope: Scope) -> Typed:
     if left.type is None or right.type is None or not (types.is_integer(left.type) and types.is_integer(right.type)):
         raise refused(tree, "only whole numbers are added, subtracted and multiplied here")
     type_ = left.type if left.type.bit_width >= right.type.bit_width else right.type
-    sql = f"({left.sql}{operator}{right.sql})"
-    return Typed(_checked(sql, type_) if scope.dialect == "sqlite" else sql, type_)
-
-
-def _checked(sql: str, type_: pa.DataType) -> str:
-    """SQLite turns an overflow into a double: make it the error that Spark raises."""
-    most = 2 ** (type_.bit_width - 1) - 1
-    overflow = "abs(-9223372036854775807-1)"
-    fits = f"typeof({sql})='integer' AND {sql} BETWEEN -{most}-1 AND {most}"
-    return f"CASE WHEN {sql} IS NULL OR ({fits}) THEN {sql} ELSE {overflow} END"
+    return Typed(scope.dialect.whole(f"({left.sql}{operator}{right.sql})", type_), type_)
 
 
 def _shifted(tree: Expr, time: Expr, interval: Expr, operator: str, scope: Scope) -> Typed:
@@ -184,9 +174,7 @@ def _shifted(tree: Expr, time: Expr, interval: Expr, operator: str, scope: Scope
     amount = interval_microseconds(interval)
     if amount is None:
         raise refused(tree, "only intervals of a fixed length, WEEK or shorter")
-    if scope.dialect == "sqlite":
-        return Typed(f"({inner.sql}{operator}{amount})", inner.type)
-    return Typed(f"({inner.sql}{operator}INTERVAL '{amount} microseconds')", inner.type)
+    return Typed(scope.dialect.shifted(inner.sql, operator, amount), inner.type)
 
 
 def interval_microseconds(interval: Expr) -> int | None:
@@ -202,7 +190,7 @@ def interval_microseconds(interval: Expr) -> int | None:
 
 
 def _clock(tree: Expr, scope: Scope) -> Typed:
-    return Typed(scope.clock, TIMESTAMP)
+    return Typed(scope.dialect.clock, TIMESTAMP)
 
 
 def _cast(tree: Expr, scope: Scope) -> Typed:
@@ -220,10 +208,10 @@ def _cast(tree: Expr, scope: Scope) -> Typed:
     if target is exp.DataType.Type.DOUBLE and types.is_floating(inner.type):
         return Typed(inner.sql, pa.float64())
     if target is exp.DataType.Type.DOUBLE and types.is_integer(inner.type):
-        return Typed(f"CAST({inner.sql} AS {'REAL' if scope.dialect == 'sqlite' else 'double precision'})", pa.float64())
+        return Typed(scope.dialect.widened(inner.sql, pa.float64()), pa.float64())
     wider = _INTEGERS.get(target)
     if wider is not None and types.is_integer(inner.type) and wider.bit_width >= inner.type.bit_width:
-        return Typed(inner.sql if scope.dialect == "sqlite" else f"CAST({inner.sql} AS {_INTEGER_NAMES[wider]})", wider)
+        return Typed(scope.dialect.widened(inner.sql, wider), wider)
     if target in _TEXTS and types.is_string(inner.type):
         return inner
     raise refused(tree)
@@ -232,7 +220,6 @@ def _cast(tree: Expr, scope: Scope) -> Typed:
 _TIMESTAMPS = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ)
 _TEXTS = (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR)
 _INTEGERS = {exp.DataType.Type.INT: pa.int32(), exp.DataType.Type.BIGINT: pa.int64()}
-_INTEGER_NAMES = {pa.int32(): "integer", pa.int64(): "bigint"}
 
 
 def _decimal_literal(tree: exp.Cast, text: str, scope: Scope) -> Typed:
@@ -245,10 +232,7 @@ def _decimal_literal(tree: exp.Cast, text: str, scope: Scope) -> Typed:
     if scaled != int(scaled) or abs(scaled) >= 10**precision:
         raise refused(tree, "the literal does not fit exactly")
     type_ = pa.decimal128(precision, scale)
-    if scope.dialect == "sqlite":
-        stored = decimal_form(type_).encode(int(scaled))
-        return Typed(str(stored) if isinstance(stored, int) else literal(stored), type_)
-    return Typed(f"CAST({text} AS numeric({precision},{scale}))", type_)
+    return Typed(scope.dialect.decimal(int(scaled), type_), type_)
 
 
 def _coalesce(tree: Expr, scope: Scope) -> Typed:
@@ -290,7 +274,7 @@ def _extreme(tree: Expr, scope: Scope) -> Typed:
     if inner.type is None or types.is_nested(inner.type) or types.is_boolean(inner.type):
         raise refused(tree)
     name = "min" if isinstance(tree, exp.Min) else "max"
-    return Typed(f"{name}({FORMS[scope.dialect].column(inner.sql, inner.type)})", inner.type)
+    return Typed(f"{name}({scope.dialect.column(inner.sql, inner.type)})", inner.type)
 
 
 def _sum(tree: Expr, scope: Scope) -> Typed:
@@ -299,16 +283,8 @@ def _sum(tree: Expr, scope: Scope) -> Typed:
     average = isinstance(tree, exp.Avg)
     if inner.type is None or not (types.is_integer(inner.type) or types.is_floating(inner.type)):
         raise refused(tree, "only numbers that are not DECIMAL are summed here")
-    name = "avg" if average else "sum"
-    if types.is_integer(inner.type):
-        sql = f"{name}({inner.sql})"
-        if scope.dialect == "postgres":
-            sql = f"CAST({sql} AS {'double precision' if average else 'bigint'})"
-        return Typed(sql, pa.float64() if average else pa.int64())
-    if scope.dialect == "postgres":
-        return Typed(f"{name}(CAST({inner.sql} AS double precision))", pa.float64())
-    nan = f"sum(typeof({inner.sql})='text')>0 OR (max({inner.sql})=9e999 AND min({inner.sql})=-9e999)"
-    return Typed(f"CASE WHEN {nan} THEN 'NaN' ELSE {name}({inner.sql}) END", pa.float64())
+    type_ = pa.float64() if average or types.is_floating(inner.type) else pa.int64()
+    return Typed(scope.dialect.total("avg" if average else "sum", inner.sql, inner.type), type_)
 
 
 def _aggregate(tree: Expr, scope: Scope) -> None:

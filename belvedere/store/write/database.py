@@ -1,6 +1,6 @@
 """A store on a session: its own tables, the lease, epochs, documents, and what is stored under which meaning.
 
-In: a `Session`. Out: the `Store` of the protocol. It holds everything that SQLite and Postgres share.
+In: a `Session`. Out: the `Store` of the protocol. It holds all that the dialects share of it.
 """
 
 from __future__ import annotations
@@ -10,47 +10,39 @@ from threading import RLock
 
 from belvedere.errors import fail
 from belvedere.instants import instant, microseconds
-from belvedere.store.identifiers import quoted, stored_name
+from belvedere.store.definitions import epoch_from_values, epoch_to_values
+from belvedere.store.dialects.session import Session
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import CHUNK_BYTES, EpochRow, Lease, Reader, StoredTable, Transaction
-from belvedere.store.registry import (
-    epoch_from_values,
-    epoch_to_values,
-    same_meaning,
-    table_from_text,
-    table_to_text,
-)
-from belvedere.store.session import Session
-from belvedere.store.system import DOCUMENT, EPOCH, FORMAT, LAST_EPOCH, LEASE, STATEMENTS, TABLE, TAKE_LEASE, document_text
-from belvedere.store.transaction import EpochTransaction
+from belvedere.store.system import DOCUMENT, EPOCH, FORMAT, LAST_EPOCH, LEASE, SET_DOCUMENT, STATEMENTS, TAKE_LEASE
+from belvedere.store.write.tables import Tables
+from belvedere.store.write.transaction import EpochTransaction
 
 EPOCHS_KEPT = 1000
 """Epoch rows that stay for people to look at; only the last one matters."""
 
 
 class DatabaseStore:
-    """The `Store` of both databases; see `belvedere.store.open_store`."""
+    """The `Store` of every dialect; see `belvedere.store.open_store`."""
 
     def __init__(self, session: Session):
         self._session = session
-        self.dialect = session.dialect
+        self.dialect = session.dialect.name
         self.url = session.url
         self._lock = RLock()
         self._lease: Lease | None = None
-        self._layouts: dict[str, Layout] = {}
-        self._layouts_before = self._layouts
+        self._tables = Tables(session)
+        self._layouts_before = self._tables.layouts
         self._transaction: EpochTransaction | None = None
         self._closed = False
         self._prepare()
-        self._load()
+        self._tables.load()
 
     def _prepare(self) -> None:
         """Make the store's own tables; refuse what a newer version wrote."""
         self._session.begin()
         try:
-            if self.dialect == "postgres":  # two first starts at once would collide
-                self._session.execute("SELECT pg_advisory_xact_lock(7240511)::text")
-            for statement in STATEMENTS:
+            for statement in (*self._session.dialect.first_start, *STATEMENTS):
                 self._session.execute(statement)
             found = self.document("_format")
             if found is None:
@@ -65,11 +57,6 @@ class DatabaseStore:
                 f"the store has the format {found}, this version reads {FORMAT}",
                 hint="give another --store, or upgrade",
             )
-
-    def _load(self) -> None:
-        rows = self._session.execute(f"SELECT definition FROM {TABLE} ORDER BY place")
-        tables = [table_from_text(str(r[0])) for r in rows]
-        self._layouts = {t.name: Layout(self.dialect, t) for t in tables}
 
     # --- the lease ---
 
@@ -91,8 +78,8 @@ class DatabaseStore:
             return lease
 
     def _take_lease(self, session: Session, owner: str, seconds: float) -> Lease:
-        if self.dialect == "postgres":  # the row may not be there to be locked
-            session.execute(f"LOCK TABLE {LEASE} IN EXCLUSIVE MODE")
+        if session.dialect.for_lease is not None:
+            session.execute(session.dialect.for_lease)
         now = session.now()
         found = session.execute(f"SELECT owner, expires_at, process FROM {LEASE}")
         if found:
@@ -122,8 +109,7 @@ class DatabaseStore:
 
     def _check_lease(self) -> None:
         """Inside the transaction: nobody else may have taken the lease since we had it."""
-        lock = " FOR UPDATE" if self.dialect == "postgres" else ""
-        found = self._session.execute(f"SELECT owner, expires_at, process FROM {LEASE}{lock}")
+        found = self._session.execute(f"SELECT owner, expires_at, process FROM {LEASE}{self._session.dialect.for_update}")
         if not self._lease:
             if found and found[0][1] > self._session.now() and not self._session.gone(found[0][2]):
                 raise fail("B7006", f'the store is in use by runner "{found[0][0]}"', hint="end the other runner first")
@@ -150,8 +136,10 @@ class DatabaseStore:
             if self._transaction is not None:
                 raise fail("B7024", "an epoch is already under way", hint="commit it or roll it back first")
             self._session.begin()
-            self._layouts_before = self._layouts
-            self._transaction = EpochTransaction(self._session, self._layout, self._commit_epoch, self._finish, chunk_bytes)
+            self._layouts_before = self._tables.layouts
+            self._transaction = EpochTransaction(
+                self._session, self._tables.layout, self._commit_epoch, self._finish, chunk_bytes
+            )
             return self._transaction
 
     def _commit_epoch(self, row: EpochRow) -> None:
@@ -176,86 +164,27 @@ class DatabaseStore:
             if committed:
                 return
             self._transaction = None
-            self._layouts = self._layouts_before
+            self._tables.layouts = self._layouts_before
             self._session.rollback()
             self._keep_renewal()
 
     # --- tables ---
 
-    def _layout(self, name: str) -> Layout:
-        found = self._layouts.get(name)
-        if found is None:
-            raise fail("B7014", f'there is no stored table "{name}"', hint="create it before the epoch that writes it")
-        return found
-
     def tables(self) -> tuple[StoredTable, ...]:
-        return tuple(layout.table for layout in self._layouts.values())
+        return tuple(layout.table for layout in self._tables.layouts.values())
 
     def create(self, tables: Sequence[StoredTable]) -> None:
-        wanted = [Layout(self.dialect, t) for t in tables]
-        self._check_names(wanted)
-        for layout in wanted:
-            stored = self._layouts.get(layout.table.name)
-            if stored and not same_meaning(stored.table, layout.table):
-                raise fail(
-                    "B7009",
-                    f'the stored table "{layout.table.name}" has another meaning than before',
-                    hint="drop it and build it again, or give another --store",
-                )
-        changed = [w for w in wanted if self._layouts.get(w.table.name) != w]
-        if changed:
-            self._in_transaction(self._create, changed)
-
-    def _check_names(self, wanted: Sequence[Layout]) -> None:
-        names: dict[str, str] = {stored_name(n).casefold(): n for n in self._layouts}
-        for layout in wanted:
-            name = layout.table.name
-            other = names.setdefault(stored_name(name).casefold(), name)
-            if other != name:
-                raise fail("B7017", f'the stored tables "{other}" and "{name}" differ in case only', hint="rename one of them")
-            seen: dict[str, str] = {}
-            for field, column in zip(layout.arrow, layout.columns, strict=True):
-                if (other := seen.setdefault(column.casefold(), field.name)) != field.name:
-                    raise fail("B7017", f'the columns "{other}" and "{field.name}" of "{name}" differ in case only')
-            if len(seen) < len(layout.columns):
-                raise fail(
-                    "B7017", f'a column of the stored table "{name}" is there twice', hint="give each column its own name"
-                )
-
-    def _create(self, layout: Layout) -> None:
-        stored = self._layouts.get(layout.table.name)
-        if stored is None:
-            self._session.execute(layout.create())
-        before = set(stored.indexes()) if stored else set()
-        indexes = layout.indexes()
-        for name in before - set(indexes):
-            self._session.execute(f"DROP INDEX IF EXISTS {quoted(name)}")
-        for name, statement in indexes.items():
-            if name not in before:
-                self._session.execute(statement)
-        self._register(layout)
-
-    def _register(self, layout: Layout) -> None:
-        name, text = stored_name(layout.table.name), table_to_text(layout.table)
-        known = self._session.execute(f"SELECT 1 FROM {TABLE} WHERE name = ?", (name,))
-        if known:
-            self._session.execute(f"UPDATE {TABLE} SET definition = ? WHERE name = ?", (text, name))
-        else:
-            place = self._session.execute(f"SELECT coalesce(max(place), 0) + 1 FROM {TABLE}")[0][0]
-            self._session.execute(f"INSERT INTO {TABLE} VALUES (?, ?, ?)", (name, text, place))
+        self._in_transaction(self._tables.make, self._tables.changed(tables))
 
     def drop(self, names: Sequence[str]) -> None:
-        known = [self._layouts[n] for n in names if n in self._layouts]
-        if known:
-            self._in_transaction(self._drop, known)
-
-    def _drop(self, layout: Layout) -> None:
-        self._session.execute(f"DROP TABLE IF EXISTS {layout.name}")
-        self._session.execute(f"DELETE FROM {TABLE} WHERE name = ?", (stored_name(layout.table.name),))
+        layouts = self._tables.layouts
+        self._in_transaction(self._tables.drop, [layouts[n] for n in names if n in layouts])
 
     def _in_transaction(self, work: Callable[[Layout], None], layouts: Sequence[Layout]) -> None:
         """Do `work` in the epoch's transaction where one is open, else in its own; afterwards the tables are read anew."""
         with self._lock:
+            if not layouts:
+                return
             own = self._transaction is None
             if own:
                 self._session.begin()
@@ -267,34 +196,25 @@ class DatabaseStore:
             except BaseException:
                 if own:
                     self._session.rollback()
-                    self._load()
+                    self._tables.load()
                 raise
-            self._load()
+            self._tables.load()
 
     # --- documents and the rest ---
 
     def set_document(self, name: str, text: str) -> None:
-        stored = document_text(self.dialect, text)
         with self._lock:
-            self._session.execute(
-                f"INSERT INTO {DOCUMENT} VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET content = excluded.content",
-                (name, stored),
-            )
+            self._session.execute(SET_DOCUMENT, (name, self._session.dialect.escape(text)))
 
     def document(self, name: str) -> str | None:
         rows = self._session.execute(f"SELECT content FROM {DOCUMENT} WHERE name = ?", (name,))
-        return document_text(self.dialect, str(rows[0][0]), back=True) if rows else None
+        return self._session.dialect.unescape(str(rows[0][0])) if rows else None
 
     def reader(self) -> Reader:
         return self._session.reader()
 
     def size(self) -> Mapping[str, tuple[int, int]]:
-        names = {layout.table.name: stored_name(layout.table.name) for layout in self._layouts.values()}
-        sizes = self._session.bytes_of(tuple(names.values()))
-        return {
-            name: (int(self._session.execute(f"SELECT count(*) FROM {quoted(stored)}")[0][0]), sizes[stored])
-            for name, stored in names.items()
-        }
+        return self._tables.sizes()
 
     def close(self) -> None:
         with self._lock:

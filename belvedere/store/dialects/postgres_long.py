@@ -6,8 +6,6 @@ find the same rows either way; a narrow index gives them no order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,11 +30,11 @@ def _places(layout: Layout, columns: Columns) -> list[int]:
     return [n for n in found if _is_long_type(layout.forms[n].flat)]
 
 
-def too_long(layout: Layout, batch: pa.RecordBatch | pa.Table) -> set[Columns]:
+def too_long(layout: Layout, rows: pa.Table) -> set[Columns]:
     """The indexes for reads that may not take these flat rows."""
     indexes = [i for i in layout.table.indexes if _places(layout, i)]
     longest = {
-        n: pc.max(pc.binary_length(batch.column(n))).as_py() or 0 for n in {n for i in indexes for n in _places(layout, i)}
+        n: pc.max(pc.binary_length(rows.column(n))).as_py() or 0 for n in {n for i in indexes for n in _places(layout, i)}
     }
     return {i for i in indexes if sum(longest[n] for n in _places(layout, i)) > LONGEST}
 
@@ -58,25 +56,3 @@ def is_narrow(layout: Layout, columns: Columns) -> str:
     """A query that has a row where the index was made narrow before."""
     name = quoted(index_name(layout.table.name, columns)).replace("'", "''")
     return f"SELECT 1 WHERE obj_description(to_regclass('{name}'), 'pg_class') = '{NARROW}'"
-
-
-def parts(
-    layout: Layout, batches: Iterable[pa.RecordBatch], narrow: Callable[[set[Columns]], None]
-) -> Iterator[Iterator[pa.RecordBatch]]:
-    """The batches as streams; each ends before a batch for which indexes must be made narrow, and that is done between two streams."""
-    source = iter(batches)
-    ahead = [next(source, None)]
-    done: set[Columns] = set()
-
-    def run() -> Iterator[pa.RecordBatch]:
-        while (batch := ahead[0]) is not None:
-            yield batch
-            ahead[0] = next(source, None)
-            if ahead[0] is not None and too_long(layout, ahead[0]) - done:
-                return
-
-    while ahead[0] is not None:
-        found = too_long(layout, ahead[0]) - done
-        done |= found
-        narrow(found)
-        yield run()

@@ -8,28 +8,35 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.errors import BelvedereError
 from belvedere.schema import KEY
-from belvedere.store.faults import guarded, is_transient
+from belvedere.store.dialects.faults import is_transient
+from belvedere.store.dialects.postgres_connect import ERRORS, connect
+from belvedere.store.dialects.postgres_long import is_narrow, narrow_index, too_long
+from belvedere.store.dialects.postgres_rows import in_array, numbered, selected
+from belvedere.store.dialects.session import ASKED, KEYS, SEEN, Flat, Row, Session, overwriting
 from belvedere.store.identifiers import SYSTEM, quoted, stored_name
 from belvedere.store.layout import Layout
-from belvedere.store.postgres_connect import ERRORS, connect
-from belvedere.store.postgres_long import is_narrow, narrow_index, parts, too_long
-from belvedere.store.postgres_rows import Counted, Watched, numbered, selected
+from belvedere.store.pieces import in_pieces
 from belvedere.store.protocol import Reader
-from belvedere.store.session import Row
+
+if TYPE_CHECKING:
+    from belvedere.store.dialects.dialect import Dialect
 
 FILL_ROWS = 10_000
 """More rows than these in an empty table change what the planner should do."""
 FEW_KEYS = 1000
 """So many keys are sent as one array; more go into a temporary table."""
+COPY_BYTES = 16 << 20
+"""So many bytes of new rows are sent at once."""
 LOCK_SECONDS = 30
 NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 
@@ -40,18 +47,14 @@ _SETTINGS = (
     "SET work_mem = '64MB'",
     f"SET lock_timeout = '{LOCK_SECONDS}s'",
 )
-_TYPES = {pa.int64(): ("integer", "bigint"), pa.string(): ("text", 'text COLLATE "C"')}
-_KEYS = {t: f"{SYSTEM}keys_{name}" for t, (name, _) in _TYPES.items()}
-_ASKED = {t: f"{SYSTEM}asked_{name}" for t, (name, _) in _TYPES.items()}
-_SEEN = f"{SYSTEM}seen"
+_TYPES = {pa.int64(): "bigint", pa.string(): 'text COLLATE "C"'}
 
 
-class PostgresSession:
+class PostgresSession(Session):
     """The `Session` of a Postgres database; tables live in the first schema of the connection's search path."""
 
-    dialect = "postgres"
-
-    def __init__(self, url: str, process: str | None = None):
+    def __init__(self, dialect: Dialect, url: str, process: str | None = None):
+        self.dialect = dialect
         self.url = url
         self._lock = RLock()
         self._process = process
@@ -60,16 +63,15 @@ class PostgresSession:
         self._connection = self._connect()
 
     def _connect(self) -> Any:
-        connection = connect(self.url, _SETTINGS)
+        connection = connect(self.dialect, self.url, _SETTINGS)
+        tables = [(held[flat], type_, "") for flat, type_ in _TYPES.items() for held in (KEYS, ASKED)]
         with self._guarded(), connection.cursor() as cursor:
-            for flat, (_, type_) in _TYPES.items():
-                for name in (_KEYS[flat], _ASKED[flat]):
-                    cursor.execute(f"CREATE TEMP TABLE {name} (k {type_}) ON COMMIT DELETE ROWS")
-            cursor.execute(f"CREATE TEMP TABLE {_SEEN} (k {_TYPES[pa.string()][1]} PRIMARY KEY) ON COMMIT DELETE ROWS")
+            for name, type_, key in (*tables, (SEEN, _TYPES[pa.string()], " PRIMARY KEY")):
+                cursor.execute(f"CREATE TEMP TABLE {name} (k {type_}{key}) ON COMMIT DELETE ROWS")
         return connection
 
-    def _guarded(self, doing: str = "") -> Any:
-        return guarded(self.url, ERRORS, doing)
+    def _guarded(self, doing: str = "") -> AbstractContextManager[None]:
+        return self.dialect.guarded(self.url, ERRORS, doing)
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         with self._lock, self._guarded(), self._connection.cursor() as cursor:
@@ -87,9 +89,6 @@ class PostgresSession:
             self._connection = self._connect()
             self.execute("BEGIN")
 
-    def commit(self) -> None:
-        self.execute("COMMIT")
-
     def rollback(self) -> None:
         try:
             self.execute("ROLLBACK")
@@ -97,62 +96,53 @@ class PostgresSession:
             if not is_transient(error):  # a lost connection has rolled back
                 raise
 
-    def select(self, layout: Layout, by: str | None, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
-        if by is None or keys is None:
-            return self._read(layout, "", ())
-        column = f"t.{quoted(by)}"
-        if len(keys) <= FEW_KEYS:
-            return self._by_few(layout, f" WHERE {column} = ANY(?)", keys)
-        return self._read(layout, f" WHERE {column} IN (SELECT k FROM {self._hold(keys)})", ())
-
-    def _by_few(self, layout: Layout, where: str, keys: pa.Array) -> Iterator[pa.RecordBatch]:
-        """Few keys are always looked up by index: without fresh statistics the planner would read whole tables."""
-        self.execute("SET LOCAL enable_seqscan = off")
-        found = list(self._read(layout, where, keys))
-        self.execute("SET LOCAL enable_seqscan = on")
-        return iter(found)
-
-    def _hold(self, keys: pa.Array) -> str:
-        self._fill(_KEYS[keys.type], [_column(pc.unique(keys))], _one_column(keys.type))
-        return _KEYS[keys.type]
-
-    def ask(self, type_: pa.DataType, keys: Iterable[pa.Array]) -> None:
-        self._fill(_ASKED[type_], (_column(pc.unique(k)) for k in keys), _one_column(type_))
-        self.execute(f"ANALYZE {_ASKED[type_]}")
-
-    def select_asked(self, layout: Layout, by: str) -> Iterator[pa.RecordBatch]:
-        return self._read(layout, f" WHERE {_is_asked(layout, by)}", ())
-
-    def mark_seen(self, keys: pa.Array, first: bool) -> None:
-        if first:
-            self._fill(_SEEN, [], _one_column(pa.string()))
-        self._copy(_SEEN, _one_column(pa.string()), [_column(keys)], True, "")
-
-    def select_unseen(self, layout: Layout, by: str | None) -> Iterator[pa.RecordBatch]:
-        self.execute(f"ANALYZE {_SEEN}")
-        return self._read(layout, _unseen(layout, by), ())
-
-    def delete_unseen(self, layout: Layout, by: str | None) -> None:
-        self.execute(f"DELETE FROM {layout.name} AS t{_unseen(layout, by)}")
-
-    def select_where(self, layout: Layout, where: str, parameters: tuple[Any, ...]) -> Iterator[pa.RecordBatch]:
-        return self._read(layout, f" WHERE {where}", parameters)
-
-    def _read(self, layout: Layout, where: str, parameters: Any) -> Iterator[pa.RecordBatch]:
-        columns = ", ".join(f"t.{c}" for c in layout.quoted)
-        sql = f"SELECT {columns} FROM {layout.name} AS t{where}"
-        if isinstance(parameters, pa.Array):
-            held = pa.record_batch([pa.array([parameters], pa.list_(parameters.type))], ["keys"])
-            asked: tuple[str, Any] = numbered(sql)[0], held
-        else:
-            asked = numbered(sql, parameters)
+    def read(self, layout: Layout, source: str, parameters: Sequence[Any] | pa.Array = ()) -> Flat:
+        sql = f"SELECT {', '.join(f't.{c}' for c in layout.quoted)} FROM {source}"
+        one = isinstance(parameters, pa.Array)
+        asked = (numbered(sql)[0], in_array(parameters)) if one else numbered(sql, parameters)
         with self._guarded(), self._connection.cursor() as cursor:
             cursor.execute(*asked)
             yield from selected(layout, cursor.fetch_record_batch())
 
+    def select(self, layout: Layout, by: str, keys: pa.Array) -> Flat:
+        if len(keys) > FEW_KEYS:
+            return self.read(layout, self.among(layout, by, self._hold(keys)))
+        # few keys are always looked up by index: without fresh statistics the planner would read whole tables
+        self.execute("SET LOCAL enable_seqscan = off")
+        found = list(self.read(layout, f"{layout.name} AS t WHERE t.{quoted(by)} = ANY(?)", keys))
+        self.execute("SET LOCAL enable_seqscan = on")
+        return iter(found)
+
+    def among(self, layout: Layout, by: str, held: str) -> str:
+        return f"{layout.name} AS t WHERE t.{quoted(by)} IN (SELECT k FROM {held})"
+
+    def _hold(self, keys: pa.Array) -> str:
+        self._fill(KEYS[keys.type], (keys,))
+        return KEYS[keys.type]
+
+    def ask(self, type_: pa.DataType, keys: Iterable[pa.Array]) -> None:
+        self._fill(ASKED[type_], keys)
+        self.execute(f"ANALYZE {ASKED[type_]}")
+
+    def mark_seen(self, keys: pa.Array, first: bool) -> None:
+        if first:
+            self._empty(SEEN)
+        self._copy(SEEN, pa.table([keys], ["k"]), temporary=True)
+
+    def select_unseen(self, layout: Layout, by: str | None) -> Flat:
+        self.execute(f"ANALYZE {SEEN}")
+        return super().select_unseen(layout, by)
+
     def insert(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
-        for part in parts(layout, batches, lambda columns: self._narrow(layout, columns)):
-            self._copy(stored_name(layout.table.name), layout.flat, part, False, f': table "{layout.table.name}"')
+        self._insert(layout, batches)
+
+    def _insert(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> int:
+        count = 0
+        for rows in in_pieces(batches, COPY_BYTES, layout.flat):
+            self._narrow(layout, too_long(layout, rows))
+            self._copy(stored_name(layout.table.name), rows, doing=f': table "{layout.table.name}"')
+            count += rows.num_rows
+        return count
 
     def _narrow(self, layout: Layout, indexes: Iterable[tuple[str, ...]]) -> None:
         """Let indexes that serve reads give way where values are too long for them; once for each index."""
@@ -163,9 +153,7 @@ class PostgresSession:
 
     def fill(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
         # to drop its indexes meanwhile would lock the table's readers out
-        counted = Counted(batches)
-        self.insert(layout, counted)
-        if counted.rows > FILL_ROWS:  # else the planner guesses until autovacuum comes by
+        if self._insert(layout, batches) > FILL_ROWS:  # else the planner guesses until autovacuum comes by
             self.execute(f"ANALYZE {layout.name}")
 
     def update(self, layout: Layout, rows: pa.Table, columns: Sequence[str]) -> None:
@@ -176,51 +164,48 @@ class PostgresSession:
         definition = layout.create().removeprefix(f"CREATE TABLE {layout.name}")
         stage = f"{SYSTEM}stage_{hashlib.sha256(definition.encode()).hexdigest()[:32]}"
         self.execute(f"CREATE TEMP TABLE IF NOT EXISTS {stage} {definition} ON COMMIT DELETE ROWS")
-        self._fill(stage, rows.to_batches(), layout.flat)
+        self._empty(stage)
+        self._copy(stage, rows, temporary=True)
         self._narrow(layout, too_long(layout, rows))
-        key, columns = quoted(KEY), layout.column_list
-        changes = ", ".join(f"{c} = excluded.{c}" for c in layout.quoted)
-        self.execute(
-            f"INSERT INTO {layout.name} ({columns}) SELECT {columns} FROM {stage} ORDER BY {key} "
-            f"ON CONFLICT ({key}) DO UPDATE SET {changes}"
-        )
+        columns = layout.column_list
+        into = f"INSERT INTO {layout.name} ({columns}) SELECT {columns} FROM {stage} ORDER BY {quoted(KEY)}"
+        self.execute(into + overwriting(layout))
 
     def delete(self, layout: Layout, keys: pa.Array) -> None:
         key = quoted(KEY)
         if len(keys) > FEW_KEYS:
             self.execute(f"DELETE FROM {layout.name} AS t USING {self._hold(keys)} AS k WHERE t.{key} = k.k")
             return
-        held = pa.record_batch([pa.array([keys], pa.list_(keys.type))], ["keys"])
         with self._lock, self._guarded(), self._connection.cursor() as cursor:
-            cursor.execute(f"DELETE FROM {layout.name} WHERE {key} = ANY($1)", held)
+            cursor.execute(f"DELETE FROM {layout.name} WHERE {key} = ANY($1)", in_array(keys))
 
-    def _fill(self, temporary: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
-        """Make these rows the only ones of a temporary table; a new transaction finds it empty."""
+    def _fill(self, temporary: str, keys: Iterable[pa.Array]) -> None:
+        """Make these keys the only ones of a temporary table."""
+        self._empty(temporary)
+        for part in keys:
+            self._copy(temporary, pa.table([pc.unique(part)], ["k"]), temporary=True)
+
+    def _empty(self, temporary: str) -> None:
+        """A new transaction finds it empty."""
         if temporary in self._filled:
             self.execute(f"TRUNCATE {temporary}")
         self._filled.add(temporary)
-        self._copy(temporary, schema, batches, True, "")
 
-    def _copy(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], temporary: bool, doing: str) -> None:
-        watched = Watched(schema, iter(batches))
-        try:
+    def _copy(self, name: str, rows: pa.Table, temporary: bool = False, doing: str = "") -> None:
+        if rows.num_rows:
             with self._lock, self._guarded(doing), self._connection.cursor() as cursor:
-                cursor.adbc_ingest(name, watched.reader, mode="append", temporary=temporary)
-        except BelvedereError as error:
-            raise watched.error or error from error
+                cursor.adbc_ingest(name, rows, mode="append", temporary=temporary)
 
     def delete_where(self, sql: str, parameters: Sequence[Any]) -> int:
         return int(self.execute(f"WITH gone AS ({sql} RETURNING 1) SELECT count(*) FROM gone", parameters)[0][0])
 
     def alone(self) -> PostgresSession:
         if self._alone is None:
-            self._alone = PostgresSession(self.url, self.process())
+            self._alone = PostgresSession(self.dialect, self.url, self.process())
         return self._alone
 
     def reader(self) -> Reader:
-        from belvedere.store.postgres_reader import PostgresReader
-
-        return PostgresReader(self.url)
+        return self.dialect.reader(self.url)
 
     def bytes_of(self, tables: Sequence[str]) -> Mapping[str, int]:
         sql = "SELECT pg_total_relation_size(CAST(? AS text)::regclass)"
@@ -252,21 +237,3 @@ class PostgresSession:
                 self._alone.close()
             with self._guarded():
                 self._connection.close()
-
-
-def _one_column(type_: pa.DataType) -> pa.Schema:
-    return pa.schema([pa.field("k", type_)])
-
-
-def _column(keys: pa.Array) -> pa.RecordBatch:
-    return pa.record_batch([keys], schema=_one_column(keys.type))
-
-
-def _is_asked(layout: Layout, by: str) -> str:
-    return f"t.{quoted(by)} IN (SELECT k FROM {_ASKED[layout.form_of(by).flat]})"
-
-
-def _unseen(layout: Layout, by: str | None) -> str:
-    """The WHERE of rows whose `_key` was not seen."""
-    asked = "" if by is None else f" AND {_is_asked(layout, by)}"
-    return f" WHERE NOT EXISTS (SELECT 1 FROM {_SEEN} AS s WHERE s.k = t.{quoted(KEY)}){asked}"

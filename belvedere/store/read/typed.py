@@ -14,8 +14,8 @@ from sqlglot import exp
 from belvedere.errors import BelvedereError, fail
 from belvedere.plan.nodes import Expr
 from belvedere.schema import TIMESTAMP
-from belvedere.store.query_forms import FORMS
-from belvedere.store.query_values import microseconds
+from belvedere.store.dialects.dialect import Dialect
+from belvedere.store.read.values import microseconds
 
 types = pa.types
 
@@ -32,10 +32,9 @@ class Typed:
 class Scope:
     """What names mean in an expression: `column` gives SQL and type, `arguments` those of a template."""
 
-    dialect: str
+    dialect: Dialect
     column: Callable[[exp.Column], tuple[str, pa.DataType]]
     arguments: Mapping[str, Typed] = field(default_factory=dict)
-    clock: str = "e.clock"
     aggregates: bool = False
 
 
@@ -48,7 +47,7 @@ def refused(tree: Expr, why: str = "") -> BelvedereError:
 
 def alike(tree: Expr, left: Typed, right: Typed, scope: Scope) -> tuple[Typed, Typed]:
     """Both sides in forms that the store compares as Spark compares the values."""
-    forms = FORMS[scope.dialect]
+    forms = scope.dialect
     if left.type is None or right.type is None:
         return left, right
     left, right = _as_time(left, right, scope), _as_time(right, left, scope)
@@ -81,13 +80,7 @@ def timestamp_literal(text: str, scope: Scope) -> Typed:
         value = microseconds(text)
     except ValueError as error:
         raise fail("B8020", str(error), hint="write TIMESTAMP '2020-01-01 08:07:00'") from None
-    return Typed(_instant_sql(value, scope), TIMESTAMP)
-
-
-def _instant_sql(value: int, scope: Scope) -> str:
-    if scope.dialect == "sqlite":
-        return str(value)
-    return f"(TIMESTAMPTZ 'epoch' + INTERVAL '{value // 1_000_000} seconds {value % 1_000_000} microseconds')"
+    return Typed(scope.dialect.instant(value), TIMESTAMP)
 
 
 def _alike_decimals(tree: Expr, left: Typed, right: Typed, scope: Scope) -> tuple[Typed, Typed]:
@@ -96,7 +89,7 @@ def _alike_decimals(tree: Expr, left: Typed, right: Typed, scope: Scope) -> tupl
     assert b is not None
     if types.is_floating(a) or types.is_floating(b) or not (_is_number(a) and _is_number(b)):
         raise refused(tree, f"{a} is not compared with {b}")
-    if scope.dialect == "postgres" or a == b:
+    if scope.dialect.exact_numbers or a == b:
         return left, right
     scale = max(_scale(a), _scale(b))
     if any(_precision(t) - _scale(t) + scale > 18 for t in (a, b)):

@@ -1,55 +1,46 @@
 """From a client's value to the stored form that a statement is bound with.
 
 In: a `Parameter` and a value as JSON carries it. Out: what the database driver takes, or `ValueError` with a text for the
-client. The forms are those of `belvedere.store.codec`; nothing here touches SQL text.
+client. The forms are those of `belvedere.store.dialects.codec`; nothing here touches SQL text.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
 
 from belvedere import instants
-from belvedere.store.codec import decimal_form, escaped_text
-from belvedere.store.query import Parameter, Role
+from belvedere.store.dialects.codec import is_text
+from belvedere.store.dialects.dialect import Dialect, is_binary
+from belvedere.store.read.query import Parameter, Role
 
 Convert = Callable[[Any], Any]
 
-_EXACT = Context(prec=200)
 LONG_MOST = 2**63 - 1
 
 
-def converter(parameter: Parameter, dialect: str) -> Convert:
+def converter(parameter: Parameter, dialect: Dialect) -> Convert:
     """The function that turns a client's value for `parameter` into its stored form in `dialect`."""
-    role, type_ = parameter.role, parameter.type
-    convert = _BY_ROLE[role](dialect) if role in _BY_ROLE else _by_type(type_, role, dialect)
+    convert = _converter(parameter.role, parameter.type, dialect)
     if not parameter.nullable:
         return convert
     return lambda value: None if value is None else convert(value)
 
 
-def _by_type(type_: pa.DataType, role: Role, dialect: str) -> Convert:
-    types = pa.types
-    if types.is_boolean(type_):
-        return _boolean if dialect == "postgres" else lambda value: int(_boolean(value))
-    if types.is_integer(type_):
-        return _integer
-    if types.is_floating(type_):
-        return _double if dialect == "postgres" else lambda value: "NaN" if math.isnan(x := _double(value)) else x
-    if types.is_decimal(type_):
-        return _decimal_postgres if dialect == "postgres" else _decimal_sqlite(type_, role)
-    if types.is_timestamp(type_):
-        return (lambda value: _instant(value).isoformat()) if dialect == "postgres" else microseconds
-    if types.is_date(type_):
-        return _date_text if dialect == "postgres" else lambda value: (_date(value) - date(1970, 1, 1)).days
-    if types.is_binary(type_) or types.is_large_binary(type_):
-        return _bytes
-    return _text(dialect)
+def _converter(role: Role, type_: pa.DataType, dialect: Dialect) -> Convert:
+    match role:
+        case Role.LIMIT | Role.OFFSET:
+            return _bound
+        case Role.LIKE | Role.ILIKE:
+            return lambda value: _pattern(dialect.stored(_text(value), type_, role), dialect, fold=role is Role.ILIKE)
+        case Role.CURSOR:
+            return lambda value: value
+    read = _text if role is Role.PREFIX else next((read for test, read in _READERS if test(type_)), _text)
+    return lambda value: dialect.stored(read(value), type_, role)
 
 
 def _boolean(value: Any) -> bool:
@@ -92,27 +83,6 @@ def decimal(value: Any) -> Decimal:
     return result
 
 
-def _decimal_postgres(value: Any) -> str:
-    return format(decimal(value), "f")
-
-
-def _decimal_sqlite(type_: pa.DataType, role: Role) -> Convert:
-    form = decimal_form(type_)
-    bound = Decimal(10) ** (type_.precision - type_.scale)
-
-    def convert(value: Any) -> Any:
-        number = decimal(value)
-        scaled = _EXACT.scaleb(number, type_.scale)
-        whole = scaled.to_integral_value(ROUND_CEILING if role is Role.CEILING else ROUND_FLOOR, _EXACT)
-        if role in (Role.EXACT, Role.ARGUMENT) and (whole != scaled or abs(number) >= bound):
-            if role is Role.ARGUMENT:
-                raise ValueError(f"{number} does not fit DECIMAL({type_.precision}, {type_.scale}) exactly")
-            return form.never
-        return form.encode(int(whole))
-
-    return convert
-
-
 def _instant(value: Any) -> datetime:
     if not isinstance(value, str):
         raise ValueError(f"expected a time such as 2020-01-01T08:07:00Z, not {value!r}")
@@ -135,10 +105,6 @@ def _date(value: Any) -> date:
         raise ValueError(f"expected a date such as 2020-01-31, not {value!r}") from None
 
 
-def _date_text(value: Any) -> str:
-    return _date(value).isoformat()
-
-
 def _bytes(value: Any) -> bytes:
     try:
         return bytes.fromhex(value)
@@ -146,28 +112,22 @@ def _bytes(value: Any) -> bytes:
         raise ValueError(f"expected hexadecimal digits, not {value!r}") from None
 
 
-def _text(dialect: str) -> Convert:
-    def convert(value: Any) -> str:
-        if not isinstance(value, str):
-            raise ValueError(f"expected a string, not {value!r}")
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ValueError("a string with half a surrogate pair") from None
-        return escaped_text(value) if dialect == "postgres" else value
-
-    return convert
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"expected a string, not {value!r}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a string with half a surrogate pair") from None
+    return value
 
 
-def _bounded(most: int) -> Convert:
-    def convert(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"expected a whole number, not {value!r}")
-        if not 0 <= value <= most:
-            raise ValueError(f"must be between 0 and {most}, not {value}")
-        return value
-
-    return convert
+def _bound(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"expected a whole number, not {value!r}")
+    if not 0 <= value < 2**31:
+        raise ValueError(f"must be between 0 and {2**31 - 1}, not {value}")
+    return value
 
 
 def _patterns(pattern: str) -> list[str | None]:
@@ -193,35 +153,28 @@ def _cases(character: str) -> set[str]:
     return {character} | {c for c in (character.lower(), character.upper()) if len(c) == 1}
 
 
-def _pattern(dialect: str, fold: bool) -> Convert:
-    """LIKE as GLOB for SQLite and as a regular expression for Postgres, so that case and locale mean the same in both."""
-    many, one = ("*", "?") if dialect == "sqlite" else (".*", ".")
-    escape = "*?[" if dialect == "sqlite" else ".*+?()[]{}|^$\\"
+def _pattern(text: str, dialect: Dialect, fold: bool) -> str:
+    """LIKE as the dialect's own patterns, so that case and locale mean the same in all."""
+    how = dialect.patterns
 
     def piece(part: str | None) -> str:
         if not part:
-            return many if part is None else one
+            return how.many if part is None else how.one
         cases = sorted(_cases(part)) if fold else [part]
         if len(cases) > 1:
             return f"[{''.join(cases)}]"
-        if part not in escape:
-            return part
-        return f"[{part}]" if dialect == "sqlite" else f"\\{part}"
+        return how.escaped.format(part) if part in how.special else part
 
-    text = _text(dialect)
-
-    def convert(value: Any) -> str:
-        pattern = "".join(map(piece, _patterns(text(value))))
-        return pattern if dialect == "sqlite" else f"(?s)^{pattern}$"
-
-    return convert
+    return how.whole.format("".join(map(piece, _patterns(text))))
 
 
-_BY_ROLE: dict[Role, Callable[[str], Convert]] = {
-    Role.LIMIT: lambda _: _bounded(2**31 - 1),
-    Role.OFFSET: lambda _: _bounded(2**31 - 1),
-    Role.LIKE: lambda dialect: _pattern(dialect, fold=False),
-    Role.ILIKE: lambda dialect: _pattern(dialect, fold=True),
-    Role.PREFIX: _text,
-    Role.CURSOR: lambda _: lambda value: value,
-}
+_READERS: tuple[tuple[Callable[[pa.DataType], bool], Convert], ...] = (
+    (is_text, _text),
+    (pa.types.is_boolean, _boolean),
+    (pa.types.is_integer, _integer),
+    (pa.types.is_floating, _double),
+    (pa.types.is_decimal, decimal),
+    (pa.types.is_timestamp, _instant),
+    (pa.types.is_date, _date),
+    (is_binary, _bytes),
+)

@@ -1,6 +1,6 @@
 """A `Read` as one SQL statement of a store's dialect, whatever the depth of the request.
 
-In: a `Read` (`belvedere.store.query`). Out: a `Statement` that gives one row: the epoch, its clock, when it was committed,
+In: a `Read` (`belvedere.store.read.query`). Out: a `Statement` that gives one row: the epoch, its clock, when it was committed,
 and the whole answer as JSON text; or no row where no epoch was committed yet. All of it is read in one snapshot, so the
 answer and its epoch belong together. Identifiers come from the catalog, values are parameters only.
 """
@@ -18,9 +18,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.plan.nodes import Expr
-from belvedere.schema import HISTORY, KEY, SINCE_EPOCH, SINCE_TIME, UNTIL_EPOCH, UNTIL_TIME, Schema
+from belvedere.schema import HISTORY, KEY, Schema
+from belvedere.store.dialects import DIALECTS
+from belvedere.store.dialects.dialect import Dialect, concatenation, joined, literal
 from belvedere.store.identifiers import identifier, quoted
-from belvedere.store.query import (
+from belvedere.store.read.as_of import versions_held
+from belvedere.store.read.expressions import print_expression
+from belvedere.store.read.plans import print_plan
+from belvedere.store.read.query import (
     Comparison,
     Condition,
     Constant,
@@ -43,11 +48,8 @@ from belvedere.store.query import (
     Sort,
     total_order,
 )
-from belvedere.store.query_expressions import print_expression
-from belvedere.store.query_forms import FORMS, Forms, concatenation, joined, literal
-from belvedere.store.query_plans import CLOCKS, print_plan
-from belvedere.store.query_typed import Scope, Typed
-from belvedere.store.query_values import Convert, converter
+from belvedere.store.read.typed import Scope, Typed
+from belvedere.store.read.values import Convert, converter
 
 EPOCH = 'SELECT {} FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1'
 
@@ -74,8 +76,8 @@ class Statement:
 
 
 def print_read(read: Read, dialect: str) -> Statement:
-    """The one statement that answers a read."""
-    printer = _Printer(FORMS[dialect])
+    """The one statement that answers a read, in the dialect of that name."""
+    printer = _Printer(DIALECTS[dialect])
     answer = printer.object(read.fields, None)
     columns = '"epoch","clock","committed_at"' + (',"content"' if read.historic else "")
     content = ",e.content" if read.historic else ""
@@ -85,8 +87,8 @@ def print_read(read: Read, dialect: str) -> Statement:
 
 def check_link(link: Link, outer: Schema, own: Schema) -> None:
     """Raise B8020 where a relationship's condition or order cannot be said exactly by every store."""
-    for dialect in FORMS:
-        printer = _Printer(FORMS[dialect])
+    for dialect in DIALECTS.values():
+        printer = _Printer(dialect)
         rows, theirs = _Rows("a", Query("", own, (), link=link)), _Rows("b", Query("", outer, ()))
         printer.link_conditions(link, rows, theirs)
         printer.order_by(rows.query, rows, theirs)
@@ -114,27 +116,20 @@ class _Rows:
 
 @dataclass
 class _Printer:
-    forms: Forms
+    dialect: Dialect
     parameters: dict[Parameter, int] = field(default_factory=dict)
     aliases: count[int] = field(default_factory=count)
 
     def finish(self, text: str) -> Statement:
         """Placeholders in the driver's form for the markers."""
         parameters, order = list(self.parameters), list[Parameter]()
-        places: dict[Parameter, int] = {}
 
         def place(found: re.Match[str]) -> str:
-            parameter = parameters[int(found[1])]
-            if self.forms.dialect == "postgres":
-                number = places.setdefault(parameter, len(places) + 1)
-                if number > len(order):
-                    order.append(parameter)
-                return f"${number}"
-            order.append(parameter)
-            return "?"
+            order.append(parameters[int(found[1])])
+            return self.dialect.marker(len(order))
 
         sql = _MARKER.sub(place, text)
-        converters = tuple((p.number, converter(p, self.forms.dialect)) for p in order)
+        converters = tuple((p.number, converter(p, self.dialect)) for p in order)
         return Statement(sql, tuple(order), converters)
 
     def marker(self, parameter: Parameter) -> str:
@@ -142,7 +137,7 @@ class _Printer:
 
     def value(self, parameter: Parameter) -> str:
         """A parameter in the form in which it compares with a column of its type."""
-        form = self.forms.again if parameter.role is Role.CURSOR else self.forms.bound
+        form = self.dialect.again if parameter.role is Role.CURSOR else self.dialect.bound
         return form(self.marker(parameter), parameter.type)
 
     # rows as JSON
@@ -164,7 +159,7 @@ class _Printer:
         if isinstance(item, Nested):
             return self.query(item.query, rows)
         assert rows is not None
-        return self.forms.json_text(rows.column(item.column), rows.type(item.column))
+        return self.dialect.json_text(rows.column(item.column), rows.type(item.column))
 
     def query(self, query: Query, outer: _Rows | None) -> str:
         """A query's answer as one JSON text."""
@@ -175,7 +170,7 @@ class _Printer:
         if query.shape is Shape.ONE:
             chosen = self.chosen(query, rows, outer, " LIMIT 1")
             return f"coalesce((SELECT {row} {chosen}),'null')"
-        return f"(SELECT {self.forms.array(row)} {self.chosen(query, rows, outer, self.bounds(query))})"
+        return f"(SELECT {self.dialect.array(row)} {self.chosen(query, rows, outer, self.bounds(query))})"
 
     def chosen(self, query: Query, rows: _Rows, outer: _Rows | None, bounds: str) -> str:
         """FROM the rows of the answer. They are chosen first: a sort would else carry the JSON of all rows that it drops."""
@@ -188,7 +183,7 @@ class _Printer:
     def bounds(self, query: Query) -> str:
         limit = str(query.limit) if isinstance(query.limit, int) else self.value(query.limit)
         if query.link is not None and query.link.limit is not None and not _restricted(query):
-            limit = self.forms.least(str(query.link.limit), limit)
+            limit = self.dialect.least(str(query.link.limit), limit)
         return f" LIMIT {limit}" + ("" if query.offset is None else f" OFFSET {self.value(query.offset)}")
 
     # where rows come from
@@ -211,14 +206,11 @@ class _Printer:
         if query.plan is None:
             return identifier(query.relation) if query.as_of is None else self.versions(query.relation, query.as_of)
         arguments = {name: Typed(self.value(parameter), parameter.type) for name, parameter in query.arguments}
-        return f"({print_plan(query.plan, self.forms.dialect, arguments)})"
+        return f"({print_plan(query.plan, self.dialect, arguments)})"
 
     def versions(self, relation: str, as_of: Instant) -> str:
         """The rows that a relation had then."""
-        since, until = (SINCE_TIME, UNTIL_TIME) if as_of.by_time else (SINCE_EPOCH, UNTIL_EPOCH)
-        then, begun, over = self.value(as_of.value), identifier(since), identifier(until)
-        held = f"{begun}<={then} AND ({over} IS NULL OR {over}>{then})"
-        return f"(SELECT * FROM {identifier(relation + HISTORY)} WHERE {held})"
+        return f"(SELECT * FROM {identifier(relation + HISTORY)} WHERE {versions_held(self.value(as_of.value), as_of.by_time)})"
 
     def link_conditions(self, link: Link, rows: _Rows, outer: _Rows | None) -> list[str]:
         assert outer is not None
@@ -244,7 +236,7 @@ class _Printer:
             name = side.query.schema[column.name].name
             return side.column(name), side.type(name)
 
-        return print_expression(tree, Scope(self.forms.dialect, resolve, clock=CLOCKS[self.forms.dialect])).sql
+        return print_expression(tree, Scope(self.dialect, resolve)).sql
 
     # order
 
@@ -256,12 +248,12 @@ class _Printer:
         if not query.order and link is not None:
             for order in link.order:
                 sort = Sort("", order.descending, order.nulls_come_first)
-                keys.append(self.forms.order(self.expression(order.expr, rows, outer), sort))
-        keys += [self.forms.order(self.compared(rows, s.column), s, rows.nullable(s.column)) for s in ordered(query)]
+                keys.append(self.dialect.order(self.expression(order.expr, rows, outer), sort))
+        keys += [self.dialect.order(self.compared(rows, s.column), s, rows.nullable(s.column)) for s in ordered(query)]
         return f" ORDER BY {','.join(keys)}" if keys else ""
 
     def compared(self, rows: _Rows, name: str) -> str:
-        return self.forms.column(rows.column(name), rows.type(name))
+        return self.dialect.column(rows.column(name), rows.type(name))
 
     # conditions
 
@@ -285,7 +277,7 @@ class _Printer:
 
     def comparison(self, condition: Comparison, rows: _Rows) -> str:
         column = self.compared(rows, condition.column)
-        return self.forms.compare(condition.operator, column, self.value(condition.value))
+        return self.dialect.compare(condition.operator, column, self.value(condition.value))
 
     # pages
 
@@ -306,8 +298,8 @@ class _Printer:
 
     def page_object(self, names: PageNames, limit: str) -> str:
         within = f"CASE WHEN n<={limit} THEN "
-        parts = {alias: self.forms.array(f"{within}o{i} END") for i, (alias, _) in enumerate(names.nodes)}
-        last = f"substr(max({within}{self.forms.string_length_prefix('n')}||c END),7)"
+        parts = {alias: self.dialect.array(f"{within}o{i} END") for i, (alias, _) in enumerate(names.nodes)}
+        last = f"substr(max({within}{self.dialect.six_digits('n')}||c END),7)"
         parts |= dict.fromkeys(names.end_cursor, f"""coalesce('\"'||{last}||'\"','null')""")
         more = f"CASE WHEN count(*)>{limit} THEN 'true' ELSE 'false' END"
         parts |= dict.fromkeys(names.has_next_page, more)
@@ -322,8 +314,8 @@ class _Printer:
         pieces = ["'['"]
         for i, sort in enumerate(ordered(query)):
             pieces += ["','"] if i else []
-            pieces.append(self.forms.stored_text(rows.column(sort.column), rows.type(sort.column)))
-        return self.forms.hexadecimal(concatenation([*pieces, "']'"]))
+            pieces.append(self.dialect.stored_text(rows.column(sort.column), rows.type(sort.column)))
+        return self.dialect.hexadecimal(concatenation([*pieces, "']'"]))
 
     def behind(self, sorts: Sequence[Sort], after: Sequence[Parameter], rows: _Rows) -> str:
         """The rows behind a place: greater in the first key, or the same in it and behind in the others."""
@@ -339,7 +331,7 @@ class _Printer:
             null, given = f"{rows.column(sort.column)} IS NULL", f"{value} IS NULL"
             step = f"{given} AND NOT {null}" if sort.nulls_first else f"{null} AND NOT {given}"
             alternatives.append(joined(" AND ", [*equal, f"({greater} OR ({step}))"], ""))
-            equal.append(self.forms.same(column, value))
+            equal.append(self.dialect.same(column, value))
         return f"({joined(' OR ', alternatives, '1=0')})"
 
 

@@ -33,14 +33,14 @@ from belvedere.plan.nodes import (
     Values,
 )
 from belvedere.schema import Schema
+from belvedere.store.dialects import DIALECTS
+from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.identifiers import identifier
-from belvedere.store.query import Sort
-from belvedere.store.query_expressions import print_expression
-from belvedere.store.query_forms import FORMS
-from belvedere.store.query_typed import Scope, Typed
+from belvedere.store.read.expressions import print_expression
+from belvedere.store.read.query import Sort
+from belvedere.store.read.typed import Scope, Typed
 
 _JOINS = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
-CLOCKS = {"sqlite": "e.clock", "postgres": "(TIMESTAMPTZ 'epoch' + e.clock * INTERVAL '1 microsecond')"}
 
 
 def check_template(template: QueryTemplate, stored: Collection[str]) -> None:
@@ -53,7 +53,7 @@ def check_template(template: QueryTemplate, stored: Collection[str]) -> None:
                 span=template.span,
                 hint="give the view a name without a leading underscore",
             )
-    for dialect in FORMS:
+    for dialect in DIALECTS.values():
         arguments = {p.name: Typed("?", p.type) for p in template.parameters}
         try:
             print_plan(template.plan, dialect, arguments)
@@ -64,7 +64,7 @@ def check_template(template: QueryTemplate, stored: Collection[str]) -> None:
             raise fail(found.code, message, span=template.span, hint=found.hint) from error
 
 
-def print_plan(node: Node, dialect: str, arguments: Mapping[str, Typed]) -> str:
+def print_plan(node: Node, dialect: Dialect, arguments: Mapping[str, Typed]) -> str:
     """The plan as one SELECT."""
     return _Plans(dialect, arguments).select(node)
 
@@ -90,7 +90,7 @@ def _sort(order: Order, names: Mapping[str, str]) -> Sort:
 
 @dataclass(frozen=True)
 class _Plans:
-    dialect: str
+    dialect: Dialect
     arguments: Mapping[str, Typed]
 
     def select(self, node: Node) -> str:
@@ -112,7 +112,7 @@ class _Plans:
             known = schema[found.name]
             return identifier(known.name), known.type
 
-        return Scope(self.dialect, column, self.arguments, CLOCKS[self.dialect], aggregates)
+        return Scope(self.dialect, column, self.arguments, aggregates)
 
     def expression(self, expr: Expr, schema: Schema, expected: pa.DataType | None = None, aggregates: bool = False) -> str:
         """An expression's SQL. Where its type is told, the stored form must be that type's."""
@@ -202,7 +202,7 @@ class _Plans:
         return f" {word} ".join(sides)
 
     def top(self, node: TopK) -> str:
-        forms, schema = FORMS[self.dialect], node.input.schema
+        forms, schema = self.dialect, node.input.schema
         keys = [self.order(o, schema) for o in node.order]
         for name in schema.key or ():
             keys.append(forms.order(forms.column(identifier(name), schema[name].type), Sort(name, False, True)))
@@ -221,9 +221,8 @@ class _Plans:
 
     def order(self, order: Order, schema: Schema) -> str:
         typed = print_expression(order.expr, self.scope(schema))
-        forms = FORMS[self.dialect]
-        sql = typed.sql if typed.type is None else forms.column(typed.sql, typed.type)
-        return forms.order(sql, Sort("", order.descending, order.nulls_come_first))
+        sql = typed.sql if typed.type is None else self.dialect.column(typed.sql, typed.type)
+        return self.dialect.order(sql, Sort("", order.descending, order.nulls_come_first))
 
 
 def _same_form(one: pa.DataType, other: pa.DataType) -> bool:

@@ -14,9 +14,9 @@ import pyarrow as pa
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import instant, microseconds
 from belvedere.schema import HISTORY
-from belvedere.store.as_of import AsOf
+from belvedere.store.definitions import table_from_text
 from belvedere.store.protocol import EpochRow, Reader, StoredTable
-from belvedere.store.registry import table_from_text
+from belvedere.store.read.as_of import AsOf
 from belvedere.store.system import TABLE
 
 BEGAN, BEGAN_TIME = " began", " began at"

@@ -5,7 +5,7 @@ In: rows in the catalog's types. Out: the same. It is written on a `Session`'s p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -14,13 +14,16 @@ import pyarrow.compute as pc
 
 from belvedere.errors import BelvedereError, fail
 from belvedere.schema import KEY, WEIGHT
-from belvedere.store.codec import scalar
-from belvedere.store.difference import Difference, difference, heard
+from belvedere.store.dialects.codec import scalar
+from belvedere.store.dialects.session import Flat, Session
 from belvedere.store.identifiers import identifier
 from belvedere.store.layout import Layout, flat_batches
 from belvedere.store.pieces import in_pieces
 from belvedere.store.protocol import CHUNK_BYTES, EpochRow, Keys
-from belvedere.store.session import Flat, Session
+from belvedere.store.write.difference import Difference, difference, heard
+
+_Test = tuple[str, Any]
+"""SQL of the table's row `t`, and what to bind to it."""
 
 CHUNK = 65_536
 """Rows of a delta that are handed on at once."""
@@ -82,22 +85,26 @@ class EpochTransaction:
 
     def lookup_range(self, table: str, column: str, above: Any, up_to: Any) -> pa.RecordBatchReader:
         layout = self._start(table)
-        place = f"t.{identifier(column)}"
-        tests = [(f"{place} > ?", self._bound(layout, column, above)), (f"{place} <= ?", self._bound(layout, column, up_to))]
-        used = [(sql, value) for sql, value in tests if value is not None]
-        where = " AND ".join(sql for sql, _ in used) or f"{place} IS NOT NULL"
-        return self._rows(layout, self._session.select_where(layout, where, tuple(v for _, v in used)))
+        bounds = self._bounds(layout, column, (">", above), ("<=", up_to))
+        if not bounds:
+            return self._rows(layout, self._session.select_where(layout, f"t.{identifier(column)} IS NOT NULL", ()))
+        return self._rows_where(layout, bounds)
 
     def lookup_span(self, table: str, by: str, key: int, column: str, low: Any, high: Any) -> pa.RecordBatchReader:
         layout = self._start(table)
+        bounds = self._bounds(layout, column, (">=", low), ("<=", high))
+        if low is None and high is not None:
+            bounds = [(f"({sql} OR t.{identifier(column)} IS NULL)", value) for sql, value in bounds]
+        return self._rows_where(layout, [(f"t.{identifier(by)} = ?", key), *bounds])
+
+    def _bounds(self, layout: Layout, column: str, *bounds: tuple[str, Any]) -> list[_Test]:
+        """The tests of a column by those bounds that are given."""
         place = f"t.{identifier(column)}"
-        where, values = f"t.{identifier(by)} = ?", [key]
-        if low is not None:
-            where, values = f"{where} AND {place} >= ?", [*values, self._bound(layout, column, low)]
-        if high is not None:
-            below = f"{place} <= ?" if low is not None else f"({place} <= ? OR {place} IS NULL)"
-            where, values = f"{where} AND {below}", [*values, self._bound(layout, column, high)]
-        return self._rows(layout, self._session.select_where(layout, where, tuple(values)))
+        return [(f"{place} {how} ?", self._bound(layout, column, value)) for how, value in bounds if value is not None]
+
+    def _rows_where(self, layout: Layout, tests: Sequence[_Test]) -> pa.RecordBatchReader:
+        where, values = " AND ".join(sql for sql, _ in tests), tuple(value for _, value in tests)
+        return self._rows(layout, self._session.select_where(layout, where, values))
 
     def place(self, table: str, by: str, key: int, column: str, value: Any, count: int, after: bool) -> Any:
         layout = self._start(table)
@@ -243,7 +250,7 @@ class EpochTransaction:
     def _fill(self, layout: Layout, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """An empty table takes the rows as they stream, however many; the delta is the table."""
         self._session.fill(layout, flat_batches(layout, rows))
-        self._reading = _Reading(self._session.select(layout, None, None))
+        self._reading = _Reading(self._session.select_all(layout))
         return self._weighted(layout, ((b, 1) for b in self._reading))
 
     def _weighted(self, layout: Layout, flat: Iterable[tuple[pa.RecordBatch, int]]) -> pa.RecordBatchReader:
@@ -276,7 +283,7 @@ class EpochTransaction:
 
     def _select(self, layout: Layout, by: str | None, keys: Keys) -> Flat:
         if keys is None or by is None:
-            return self._session.select(layout, None, None)
+            return self._session.select_all(layout)
         if isinstance(keys, pa.RecordBatchReader):
             self._session.ask(layout.form_of(by).flat, self._flat_keys(layout, by, keys))
             return self._session.select_asked(layout, by)
@@ -296,8 +303,6 @@ class EpochTransaction:
         return pa.RecordBatchReader.from_batches(layout.arrow, (layout.restore(b) for b in reading if b.num_rows))
 
     def _bound(self, layout: Layout, column: str, value: Any) -> Any:
-        if value is None:
-            return None
         return scalar(layout.dialect, layout.arrow.field(column).type, value)
 
     def _empty(self, layout: Layout) -> bool:

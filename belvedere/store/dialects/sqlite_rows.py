@@ -14,14 +14,18 @@ import pyarrow.compute as pc
 from belvedere.store.layout import Layout
 
 BATCH_ROWS = 16_384
+_MASK_BITS = 60
 _BLANKS = {pa.int64(): "0", pa.float64(): "0.0", pa.string(): "''", pa.binary(): "x''"}
 
 
 def select_statement(layout: Layout, source: str) -> str:
     """All columns of `source`, in which the table is called `t`, with masks, after a made-up row."""
-    blanks = [_BLANKS[f.type] for f in layout.flat] + ["0"] * len(layout.masks)
-    values = [_nan_free(f"t.{c}") if i in layout.doubles else f"t.{c}" for i, c in enumerate(layout.quoted)]
-    masks = [_mask([f"t.{layout.quoted[i]}" for i in group]) for group in layout.masks]
+    groups = _doubles(layout)
+    blanks = [_BLANKS[f.type] for f in layout.flat] + ["0"] * len(groups)
+    values = [
+        _nan_free(f"t.{c}") if f.type == pa.float64() else f"t.{c}" for c, f in zip(layout.quoted, layout.flat, strict=True)
+    ]
+    masks = [_mask([f"t.{layout.quoted[i]}" for i in group]) for group in groups]
     return f"SELECT {', '.join(blanks)} UNION ALL SELECT {', '.join(values + masks)} FROM {source}"
 
 
@@ -44,7 +48,7 @@ def bound_values(layout: Layout, batch: pa.RecordBatch, places: Sequence[int]) -
     values = [f"?{n + 1}" for n in range(len(places))]
     columns = [batch.column(i) for i in places]
     numbers = {i: n for n, i in enumerate(places)}
-    for group in layout.masks:
+    for group in _doubles(layout):
         used = tuple(i for i in group if i in numbers)
         mask = _nan_bits(batch, used)
         if mask is not None:
@@ -52,6 +56,12 @@ def bound_values(layout: Layout, batch: pa.RecordBatch, places: Sequence[int]) -
             for bit, i in enumerate(used):
                 values[numbers[i]] = f"CASE WHEN ?{len(columns)} & {1 << bit} THEN 'NaN' ELSE ?{numbers[i] + 1} END"
     return values, pa.RecordBatch.from_arrays(columns, [str(n) for n in range(len(columns))])
+
+
+def _doubles(layout: Layout) -> list[tuple[int, ...]]:
+    """The places of columns that may hold NaN, in groups that fit into the bits of one integer."""
+    places = tuple(i for i, f in enumerate(layout.flat) if f.type == pa.float64())
+    return [places[i : i + _MASK_BITS] for i in range(0, len(places), _MASK_BITS)]
 
 
 def _nan_free(column: str) -> str:
@@ -77,7 +87,7 @@ def _nan_bits(batch: pa.RecordBatch, group: tuple[int, ...]) -> pa.Array | None:
 def _unmasked(layout: Layout, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The columns of a result, with NaN where the masks say so."""
     columns = list(batch.columns)
-    for group, mask in zip(layout.masks, columns[len(layout.flat) :], strict=True):
+    for group, mask in zip(_doubles(layout), columns[len(layout.flat) :], strict=True):
         if pc.any(pc.not_equal(mask, 0)).as_py():
             for bit, i in enumerate(group):
                 is_nan = pc.not_equal(pc.bit_wise_and(mask, 1 << bit), 0)

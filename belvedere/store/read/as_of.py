@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from belvedere.instants import instant, microseconds
 from belvedere.schema import SINCE_EPOCH, SINCE_TIME, UNTIL_EPOCH, UNTIL_TIME
 from belvedere.store.identifiers import identifier
+
+if TYPE_CHECKING:
+    from belvedere.store.dialects.dialect import Dialect
 
 
 @dataclass(frozen=True)
@@ -28,14 +32,13 @@ class AsOf:
     def __str__(self) -> str:
         return f"epoch {self.epoch}" if self.time is None else instant(self.time).isoformat()
 
+    def held(self, dialect: Dialect) -> str:
+        """The condition under which a version of a row held then."""
+        then = str(int(self.epoch or 0)) if self.time is None else dialect.instant(self.time)
+        return versions_held(then, by_time=self.time is not None)
 
-def held(as_of: AsOf, dialect: str) -> str:
-    """The condition under which a version of a row held then."""
-    if as_of.time is None:
-        since, until, then = SINCE_EPOCH, UNTIL_EPOCH, str(int(as_of.epoch or 0))
-    else:
-        since, until, then = SINCE_TIME, UNTIL_TIME, str(int(as_of.time))
-        if dialect == "postgres":
-            seconds, micros = divmod(as_of.time, 1_000_000)
-            then = f"(TIMESTAMPTZ 'epoch' + INTERVAL '{seconds} seconds {micros} microseconds')"
+
+def versions_held(then: str, by_time: bool) -> str:
+    """The condition under which a version of a row held then, an epoch's number or a time in SQL."""
+    since, until = (SINCE_TIME, UNTIL_TIME) if by_time else (SINCE_EPOCH, UNTIL_EPOCH)
     return f"{identifier(since)}<={then} AND ({identifier(until)} IS NULL OR {identifier(until)}>{then})"

@@ -6,11 +6,10 @@ In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows
 from __future__ import annotations
 
 import sqlite3
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import adbc_driver_manager as manager
@@ -18,60 +17,28 @@ import adbc_driver_sqlite.dbapi as adbc
 import pyarrow as pa
 
 from belvedere.errors import fail
-from belvedere.store.as_of import AsOf, held
-from belvedere.store.faults import guarded
+from belvedere.store.dialects.reader import PooledReader
+from belvedere.store.dialects.sqlite_libraries import ADBC, PYTHON, closed, opened
+from belvedere.store.dialects.sqlite_rows import BATCH_ROWS, select_statement, selected
 from belvedere.store.layout import Layout
-from belvedere.store.libraries import ADBC, PYTHON, closed, opened
-from belvedere.store.pool import Pool
-from belvedere.store.protocol import EpochRow, StoredTable
-from belvedere.store.registry import epoch_from_values
-from belvedere.store.sqlite_rows import BATCH_ROWS, select_statement, selected
-from belvedere.store.system import DOCUMENT, LAST_EPOCH
+
+if TYPE_CHECKING:
+    from belvedere.store.dialects.dialect import Dialect
 
 BUSY_MILLISECONDS = 5_000
 _STEPS = 100_000
 """Steps of SQLite's machine, about a millisecond, between two looks at the clock."""
-_ERRORS = (manager.Error, sqlite3.Error, OSError)
 
 
-class _SqliteReader(ABC):
-    """What both readers share."""
+class _SqliteReader(PooledReader):
+    """A reader through one copy of the SQLite library."""
 
-    dialect = "sqlite"
+    errors = (manager.Error, sqlite3.Error, OSError)
 
-    def __init__(self, path: Path, url: str, library: str, connect: Callable[[], Any]):
-        self.url = url
-        self._path = path
-        self._library = library
+    def __init__(self, dialect: Dialect, path: Path, url: str, library: str, connect: Callable[[], Any]):
         opened(library, path)
-        self._pool = Pool(connect)
-
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with guarded(self.url, _ERRORS), self._pool.lend() as connection:
-            return self._run(connection, sql, parameters)
-
-    @abstractmethod
-    def _run(self, connection: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """The rows of one statement."""
-
-    def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
-        layout = Layout("sqlite", table)
-        where = "" if as_of is None else f" WHERE {held(as_of, self.dialect)}"
-        with guarded(self.url, _ERRORS), self._pool.lend() as connection:
-            flat = self._flat(connection, layout, where)
-        return pa.Table.from_batches([layout.restore(b) for b in flat], layout.arrow)
-
-    @abstractmethod
-    def _flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
-        """The stored rows of a relation, in the columns of the store."""
-
-    def last_epoch(self) -> EpochRow | None:
-        rows = self.execute(LAST_EPOCH)
-        return epoch_from_values(rows[0]) if rows else None
-
-    def document(self, name: str) -> str | None:
-        rows = self.execute(f"SELECT content FROM {DOCUMENT} WHERE name = ?", (name,))
-        return str(rows[0][0]) if rows else None
+        self._path, self._library = path, library
+        super().__init__(dialect, url, connect)
 
     def close(self) -> None:
         if self._pool.close():
@@ -81,17 +48,17 @@ class _SqliteReader(ABC):
 class AdbcReader(_SqliteReader):
     """The reader for the process that has the store open."""
 
-    def __init__(self, path: Path, url: str):
-        super().__init__(path, url, ADBC, lambda: _adbc_connection(path))
+    def __init__(self, dialect: Dialect, path: Path, url: str):
+        super().__init__(dialect, path, url, ADBC, lambda: _adbc_connection(path))
 
-    def _run(self, connection: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def run(self, connection: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         with connection.cursor() as cursor:
             # one batch: a column's type is then inferred from all of its values
             cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(2**30)})
             cursor.execute(sql, tuple(parameters) or None)
             return list(cursor.fetchall())
 
-    def _flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
+    def flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
         with connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
             cursor.execute(select_statement(layout, f"{layout.name} AS t{where}"))
@@ -109,21 +76,21 @@ def _adbc_connection(path: Path) -> Any:
 class FileReader(_SqliteReader):
     """The reader for every other process: Python's own library, read-only."""
 
-    def __init__(self, path: Path, url: str, seconds: float | None = None):
+    def __init__(self, dialect: Dialect, path: Path, url: str, seconds: float | None = None):
         if not path.is_file():
             raise fail("B7001", f"there is no store at {path}", hint="`belvedere run` makes it; correct --store")
-        super().__init__(path, url, PYTHON, lambda: _python_connection(path, seconds))
+        super().__init__(dialect, path, url, PYTHON, lambda: _python_connection(path, seconds))
         try:
             self.last_epoch()
         except BaseException:
             self.close()
             raise
 
-    def _run(self, connection: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def run(self, connection: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         connection.start()
         return list(connection.execute(sql, tuple(parameters)).fetchall())
 
-    def _flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
+    def flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
         cursor = connection.execute(f"SELECT {layout.column_list} FROM {layout.name}{where} ORDER BY rowid")
         result = []
         while values := cursor.fetchmany(BATCH_ROWS):

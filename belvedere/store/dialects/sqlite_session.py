@@ -3,7 +3,7 @@
 In: flat batches, statements. Out: flat batches. It is the only library that may touch the file in this process
 (two copies of SQLite in one process break each other's locks).
 
-Pragmas are set outside transactions. Rows cross as `belvedere.store.sqlite_rows` says.
+Pragmas are set outside transactions. Rows cross as `belvedere.store.dialects.sqlite_rows` says.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import adbc_driver_manager as manager
 import adbc_driver_sqlite.dbapi as adbc
@@ -24,12 +25,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.schema import KEY
-from belvedere.store.faults import guarded
+from belvedere.store.dialects.session import ASKED, KEYS, SEEN, Flat, Row, Session, overwriting
+from belvedere.store.dialects.sqlite_libraries import ADBC, closed, opened
+from belvedere.store.dialects.sqlite_rows import BATCH_ROWS, bound_values, insert_statement, select_statement, selected
 from belvedere.store.identifiers import quoted
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import Reader
-from belvedere.store.session import Row
-from belvedere.store.sqlite_rows import BATCH_ROWS, bound_values, insert_statement, select_statement, selected
+
+if TYPE_CHECKING:
+    from belvedere.store.dialects.dialect import Dialect
 
 FILL_ROWS = 50_000
 """More rows than these are put into an empty table without its indexes."""
@@ -49,37 +53,35 @@ _PRAGMAS = (
     f"journal_size_limit={JOURNAL_BYTES}",
     "wal_autocheckpoint=4000",
 )
-_KEYS = {pa.int64(): "_belvedere_keys_integer", pa.string(): "_belvedere_keys_text"}
-_ASKED = {pa.int64(): "_belvedere_asked_integer", pa.string(): "_belvedere_asked_text"}
-_SEEN = "_belvedere_seen"
 
 
-class SqliteSession:
+class SqliteSession(Session):
     """The `Session` of a SQLite file."""
 
-    dialect = "sqlite"
-
-    def __init__(self, path: Path, url: str, durable: bool = True):
-        self.url = url
+    def __init__(self, dialect: Dialect, path: Path, durable: bool = True):
+        self.dialect = dialect
+        self.url = f"sqlite:///{path}"
         self.path = path
         self._lock = RLock()
-        with self._guarded():
-            self._connection = adbc.connect(str(path), autocommit=True)
+        opened(ADBC, path)
         try:
-            for pragma in _PRAGMAS:
-                self.execute(f"PRAGMA {pragma}")
-            if not durable:  # a temporary file does not outlive this process
-                self.execute("PRAGMA synchronous=OFF")
-            for name in (_KEYS[pa.int64()], _ASKED[pa.int64()]):
-                self.execute(f"CREATE TEMP TABLE {name} (k INTEGER PRIMARY KEY)")
-            for name in (_KEYS[pa.string()], _ASKED[pa.string()], _SEEN):
-                self.execute(f"CREATE TEMP TABLE {name} (k TEXT PRIMARY KEY) WITHOUT ROWID")
+            with self._guarded():
+                self._connection = adbc.connect(str(path), autocommit=True)
+            self._prepare(durable)
         except BaseException:
-            self._connection.close()
+            self.close()
             raise
 
-    def _guarded(self, doing: str = "") -> Any:
-        return guarded(self.url, ERRORS, doing)
+    def _prepare(self, durable: bool) -> None:
+        for pragma in (*_PRAGMAS, *(() if durable else ("synchronous=OFF",))):  # a temporary file ends with this process
+            self.execute(f"PRAGMA {pragma}")
+        for name in (KEYS[pa.int64()], ASKED[pa.int64()]):
+            self.execute(f"CREATE TEMP TABLE {name} (k INTEGER PRIMARY KEY)")
+        for name in (KEYS[pa.string()], ASKED[pa.string()], SEEN):
+            self.execute(f"CREATE TEMP TABLE {name} (k TEXT PRIMARY KEY) WITHOUT ROWID")
+
+    def _guarded(self, doing: str = "") -> AbstractContextManager[None]:
+        return self.dialect.guarded(self.url, ERRORS, doing)
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         with self._lock, self._guarded(), self._connection.cursor() as cursor:
@@ -88,9 +90,6 @@ class SqliteSession:
 
     def begin(self) -> None:
         self.execute("BEGIN IMMEDIATE")
-
-    def commit(self) -> None:
-        self.execute("COMMIT")
 
     def rollback(self) -> None:
         # a full disk ends the transaction by itself
@@ -102,56 +101,37 @@ class SqliteSession:
                     with self._guarded():
                         raise
 
-    def select(self, layout: Layout, by: str | None, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
-        if by is None or keys is None:
-            return self._read(layout, f"{layout.name} AS t", "", ())
-        return self._by_keys(layout, by, keys)
-
-    def _by_keys(self, layout: Layout, by: str, keys: pa.Array) -> Iterator[pa.RecordBatch]:
-        held = _KEYS[keys.type]
-        self._hold(held, (keys,))
-        return self._read(layout, _held_by(held, layout, by), "", ())
-
-    def _hold(self, held: str, keys: Iterable[pa.Array]) -> None:
-        """Make these keys the only ones of a temporary table."""
-        self.execute(f"DELETE FROM temp.{held}")
-        for part in keys:
-            ordered = part.take(pc.sort_indices(part)) if len(part) > 1 else part
-            self._many(f"INSERT OR IGNORE INTO temp.{held} VALUES (?)", pa.record_batch([ordered], ["k"]))
-
-    def ask(self, type_: pa.DataType, keys: Iterable[pa.Array]) -> None:
-        self._hold(_ASKED[type_], keys)
-
-    def select_asked(self, layout: Layout, by: str) -> Iterator[pa.RecordBatch]:
-        return self._read(layout, _held_by(_ASKED[layout.form_of(by).flat], layout, by), "", ())
-
-    def mark_seen(self, keys: pa.Array, first: bool) -> None:
-        if first:
-            self.execute(f"DELETE FROM temp.{_SEEN}")
-        ordered = keys.take(pc.sort_indices(keys)) if len(keys) > 1 else keys
-        self._many(f"INSERT INTO temp.{_SEEN} VALUES (?)", pa.record_batch([ordered], ["k"]))
-
-    def select_unseen(self, layout: Layout, by: str | None) -> Iterator[pa.RecordBatch]:
-        source = f"{layout.name} AS t" if by is None else _held_by(_ASKED[layout.form_of(by).flat], layout, by)
-        return self._read(layout, source, f" WHERE t.{quoted(KEY)} NOT IN (SELECT k FROM temp.{_SEEN})", ())
-
-    def delete_unseen(self, layout: Layout, by: str | None) -> None:
-        asked = "" if by is None else f" AND {quoted(by)} IN (SELECT k FROM temp.{_ASKED[layout.form_of(by).flat]})"
-        self.execute(f"DELETE FROM {layout.name} WHERE {quoted(KEY)} NOT IN (SELECT k FROM temp.{_SEEN}){asked}")
-
-    def select_where(self, layout: Layout, where: str, parameters: tuple[Any, ...]) -> Iterator[pa.RecordBatch]:
-        return self._read(layout, f"{layout.name} AS t", f" WHERE {where}", parameters)
-
-    def _read(self, layout: Layout, source: str, where: str, parameters: tuple[Any, ...]) -> Iterator[pa.RecordBatch]:
-        """Rows as they stream; the statement is open until the last one is read or the iterator is closed."""
+    def read(self, layout: Layout, source: str, parameters: Sequence[Any] = ()) -> Flat:
+        """The statement is open until the last row is read or the iterator is closed."""
         with self._guarded(), self._connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
-            cursor.execute(select_statement(layout, source) + where, parameters or None)
+            cursor.execute(select_statement(layout, source), tuple(parameters) or None)
             yield from selected(layout, cursor.fetch_record_batch())
+
+    def select(self, layout: Layout, by: str, keys: pa.Array) -> Flat:
+        self._hold(KEYS[keys.type], (keys,))
+        return self.read(layout, self.among(layout, by, KEYS[keys.type]))
+
+    def among(self, layout: Layout, by: str, held: str) -> str:
+        # SQLite keeps the order of a CROSS JOIN: it looks keys up, it reads no whole table
+        return f"{held} AS k CROSS JOIN {layout.name} AS t WHERE t.{quoted(by)} = k.k"
+
+    def _hold(self, held: str, keys: Iterable[pa.Array], way: str = "INSERT OR IGNORE", fresh: bool = True) -> None:
+        """Put these keys into a temporary table; `fresh` makes them the only ones."""
+        if fresh:
+            self.execute(f"DELETE FROM {held}")
+        for part in keys:
+            self._many(f"{way} INTO {held} VALUES (?)", pa.record_batch([_in_order(part, 1)], ["k"]))
+
+    def ask(self, type_: pa.DataType, keys: Iterable[pa.Array]) -> None:
+        self._hold(ASKED[type_], keys)
+
+    def mark_seen(self, keys: pa.Array, first: bool) -> None:
+        self._hold(SEEN, (keys,), "INSERT", first)
 
     def insert(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
-            self._put(layout, batch, "")
+            self._put(layout, batch)
 
     def fill(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
         """Many rows go in without indexes, which are then made from sorted values: a third faster."""
@@ -184,19 +164,16 @@ class SqliteSession:
     def upsert(self, layout: Layout, rows: pa.Table) -> None:
         # rows in the order of the key touch each page of its index once
         ordered = rows.sort_by(KEY) if rows.num_rows > 1000 else rows
-        changes = (
-            ", ".join(f"{c} = excluded.{c}" for c in layout.quoted if c != quoted(KEY)) or f"{quoted(KEY)} = {quoted(KEY)}"
-        )
         for batch in ordered.to_batches():
-            self._put(layout, batch, f" ON CONFLICT ({quoted(KEY)}) DO UPDATE SET {changes}")
+            self._put(layout, batch, overwriting(layout))
 
-    def _put(self, layout: Layout, batch: pa.RecordBatch, conflict: str) -> None:
+    def _put(self, layout: Layout, batch: pa.RecordBatch, conflict: str = "") -> None:
         sql, bound = insert_statement(layout, batch)
         self._many(sql + conflict, bound, f': table "{layout.table.name}"')
 
     def delete(self, layout: Layout, keys: pa.Array) -> None:
-        ordered = keys.take(pc.sort_indices(keys)) if len(keys) > 1000 else keys
-        self._many(f"DELETE FROM {layout.name} WHERE {quoted(KEY)} = ?", pa.record_batch([ordered], ["k"]))
+        bound = pa.record_batch([_in_order(keys, 1000)], ["k"])
+        self._many(f"DELETE FROM {layout.name} WHERE {quoted(KEY)} = ?", bound)
 
     def _many(self, sql: str, rows: pa.RecordBatch, doing: str = "") -> None:
         with self._lock, self._guarded(doing), self._connection.cursor() as cursor:
@@ -210,9 +187,7 @@ class SqliteSession:
         return self
 
     def reader(self) -> Reader:
-        from belvedere.store.sqlite_reader import AdbcReader
-
-        return AdbcReader(self.path, self.url)
+        return self.dialect.reader(self.url)
 
     def bytes_of(self, tables: Sequence[str]) -> Mapping[str, int]:
         pages = "SELECT name, pgsize FROM dbstat WHERE aggregate = TRUE"
@@ -231,17 +206,17 @@ class SqliteSession:
     def now(self) -> int:
         return time.time_ns() // 1000
 
-    def other_clock(self) -> int | None:
-        return None
-
     def close(self) -> None:
         with self._lock, self._guarded():
-            self._connection.close()
+            try:
+                if hasattr(self, "_connection"):
+                    self._connection.close()
+            finally:
+                closed(ADBC, self.path)
 
 
-def _held_by(held: str, layout: Layout, by: str) -> str:
-    """A source of the rows whose `by` is held; SQLite keeps the order of a CROSS JOIN: it looks keys up, it reads no whole table."""
-    return f"temp.{held} AS k CROSS JOIN {layout.name} AS t ON t.{quoted(by)} = k.k"
+def _in_order(keys: pa.Array, few: int) -> pa.Array:
+    return keys.take(pc.sort_indices(keys)) if len(keys) > few else keys
 
 
 def _started(pid: int) -> str | None:

@@ -1,0 +1,26 @@
+"""The databases that a store can lie in: one object each, found by its name or by a store's URL.
+
+To add one: a module with a subclass of `Dialect`, a line in `DIALECTS`, the driver among the dependencies. `tests/store` then runs on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from belvedere.errors import fail
+from belvedere.store.dialects.dialect import Dialect
+from belvedere.store.dialects.faults import without_password
+from belvedere.store.dialects.postgres import Postgres
+from belvedere.store.dialects.sqlite import Sqlite
+
+DIALECTS: Mapping[str, Dialect] = {d.name: d for d in (Sqlite(), Postgres())}
+
+_HINT = "write sqlite:///file.db, sqlite:// for a temporary file, or postgresql://user@host/database"
+
+
+def dialect_of(url: str) -> Dialect:
+    """The dialect of a store's URL; raises B7019 for any other."""
+    for dialect in DIALECTS.values():
+        if url.startswith(dialect.urls):
+            return dialect
+    raise fail("B7019", f"no store has the URL {without_password(url)}", hint=_HINT)

@@ -1,0 +1,251 @@
+"""What Belvedere must know of a database to keep a store in it: the one place where databases differ.
+
+In: Arrow types, SQL of stored values, URLs. Out: stored forms, SQL, connections. One object of a subclass is one dialect
+(`belvedere.store.dialects.DIALECTS`); all else in Belvedere asks it and never for its name. What is SQL of every database stays outside:
+quoted names, CREATE TABLE, joins. JSON is built as text by concatenation: it has no limit on the number of fields, loses no JSON
+subtype through subqueries, and was measured a third faster than SQLite's JSON functions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from belvedere.errors import BelvedereError
+from belvedere.store.dialects.codec import Form, Names, is_text
+from belvedere.store.dialects.faults import FaultRule, fault
+from belvedere.store.dialects.session import Session
+from belvedere.store.protocol import Reader
+from belvedere.store.read.query import Operator, Role, Sort
+
+types = pa.types
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """How a dialect writes the pattern of LIKE: as one of an operator that minds case, whatever the locale."""
+
+    many: str
+    one: str
+    special: str
+    """The characters that need `escaped`."""
+    escaped: str
+    whole: str
+
+
+class Dialect(ABC):
+    """A database's ways. SQL texts are of values in their stored form, see `belvedere.store.dialects.codec`."""
+
+    name: ClassVar[str]
+    urls: ClassVar[tuple[str, ...]]
+    """How the URLs of its stores begin."""
+    names: ClassVar[Names]
+    patterns: ClassVar[Patterns]
+    faults: ClassVar[tuple[FaultRule, ...]]
+    clock: ClassVar[str]
+    """The epoch's clock `e.clock`, as a timestamp."""
+    near: ClassVar[bool] = False
+    """Whether a read takes less time than handing it to another thread."""
+    exact_numbers: ClassVar[bool] = True
+    """Whether decimals of different scale compare as numbers in their stored form."""
+    first_start: ClassVar[tuple[str, ...]] = ()
+    """What a transaction that makes the store's own tables begins with: two first starts at once would collide."""
+    for_lease: ClassVar[str | None] = None
+    """What keeps others from taking the lease meanwhile, where the row may not be there to be locked."""
+    for_update: ClassVar[str] = ""
+    """What a SELECT ends with that locks its rows; nothing where a transaction locks all."""
+
+    # stored forms
+
+    @abstractmethod
+    def native(self, type_: pa.DataType) -> Form | None:
+        """The form of a type that the database has itself, or keeps in its own way; None for the common form."""
+
+    @abstractmethod
+    def stored(self, value: Any, type_: pa.DataType, role: Role) -> Any:
+        """A client's value, checked to be one of the type, as it is bound. Raises ValueError where it cannot be."""
+
+    def escape(self, text: str) -> str:
+        """A text as it is stored."""
+        return text
+
+    def unescape(self, text: str) -> str:
+        """The inverse of `escape`."""
+        return text
+
+    # placeholders
+
+    @abstractmethod
+    def marker(self, number: int) -> str:
+        """The placeholder of the parameter `number`, from 1 on, in the order of the statement."""
+
+    def bound(self, marker: str, type_: pa.DataType) -> str:
+        """A placeholder as a value that compares with a column of the type."""
+        return marker
+
+    def again(self, marker: str, type_: pa.DataType) -> str:
+        """A placeholder for a value that `stored_text` gave out."""
+        return marker
+
+    # values as text
+
+    def json_text(self, sql: str, type_: pa.DataType) -> str:
+        """The value as JSON text, never NULL: NULL, NaN and infinities are `null`."""
+        if is_text(type_):
+            return self.json_string(sql)
+        text = self.plain_text(sql, type_)
+        if types.is_timestamp(type_) or types.is_date(type_) or types.is_decimal(type_) or is_binary(type_):
+            text = f"""'"'||{text}||'"'"""
+        return f"coalesce({text},'null')"
+
+    @abstractmethod
+    def json_string(self, sql: str) -> str:
+        """A string as JSON text, never NULL."""
+
+    @abstractmethod
+    def plain_text(self, sql: str, type_: pa.DataType) -> str:
+        """Any other value as the text of JSON, without quotes; NULL for NULL, NaN and infinities."""
+
+    @abstractmethod
+    def stored_text(self, sql: str, type_: pa.DataType) -> str:
+        """The stored value as JSON text from which a cursor binds it again exactly; never NULL."""
+
+    @abstractmethod
+    def array(self, row: str) -> str:
+        """All rows' JSON texts as one JSON array."""
+
+    @abstractmethod
+    def six_digits(self, number: str) -> str:
+        """A number below a million as six digits."""
+
+    @abstractmethod
+    def hexadecimal(self, sql: str) -> str:
+        """A text's UTF-8 in hexadecimal."""
+
+    # comparisons
+
+    def column(self, sql: str, type_: pa.DataType) -> str:
+        """A column as it is compared and ordered: by Spark's rules, not by a locale's."""
+        return sql
+
+    @abstractmethod
+    def compare(self, operator: Operator, column: str, value: str) -> str:
+        """A comparison by an operator that is not SQL's own."""
+
+    @abstractmethod
+    def same(self, left: str, right: str) -> str:
+        """Equality that holds between NULLs."""
+
+    @abstractmethod
+    def order(self, column: str, sort: Sort, nullable: bool = True) -> str:
+        """One key of ORDER BY; without NULLs nothing is said of their place, so that an index can give the order."""
+
+    @abstractmethod
+    def least(self, left: str, right: str) -> str:
+        """The smaller number."""
+
+    # expressions
+
+    @abstractmethod
+    def boolean(self, value: bool) -> str:
+        """A literal."""
+
+    @abstractmethod
+    def decimal(self, unscaled: int, type_: pa.DataType) -> str:
+        """The literal `unscaled` / 10^scale of a decimal type that holds it."""
+
+    @abstractmethod
+    def instant(self, microseconds: int) -> str:
+        """A literal timestamp, since 1970 in UTC."""
+
+    @abstractmethod
+    def shifted(self, sql: str, operator: str, microseconds: int) -> str:
+        """A timestamp, so much later (`+`) or earlier (`-`)."""
+
+    @abstractmethod
+    def widened(self, sql: str, type_: pa.DataType) -> str:
+        """An integer as one of a wider type, or as a double."""
+
+    def whole(self, sql: str, type_: pa.DataType) -> str:
+        """Integer arithmetic, which fails where the result is beyond the type."""
+        return sql
+
+    @abstractmethod
+    def total(self, function: str, sql: str, type_: pa.DataType) -> str:
+        """`sum` or `avg` of integers or doubles."""
+
+    # connections
+
+    @abstractmethod
+    def session(self, url: str) -> Session:
+        """The writing connection of the store, which is made where it is missing."""
+
+    @abstractmethod
+    def reader(self, url: str, seconds: float | None = None) -> Reader:
+        """A reader of a store that is there."""
+
+    def file(self, url: str) -> Path | None:
+        """The file that a URL names, absolute; None for a server."""
+        return None
+
+    def located(self, url: str, folder: Path) -> str:
+        """The URL, in which a relative file is one in the folder."""
+        return url
+
+    def files(self, url: str) -> tuple[Path, ...]:
+        """The files of a closed store; none for a server."""
+        return ()
+
+    def fault(self, error: Exception, url: str, doing: str = "") -> BelvedereError:
+        """The diagnostic for a driver's error."""
+        return fault(error, self.faults, url, doing)
+
+    @contextmanager
+    def guarded(self, url: str, errors: tuple[type[Exception], ...], doing: str = "") -> Iterator[None]:
+        """Turn a driver's `errors` into diagnostics."""
+        try:
+            yield
+        except errors as error:
+            raise self.fault(error, url, doing) from error
+
+
+def is_binary(type_: pa.DataType) -> bool:
+    """Whether values are bytes."""
+    return bool(types.is_binary(type_) or types.is_large_binary(type_))
+
+
+def null_order(sort: Sort) -> str:
+    """The end of a key of ORDER BY that says where NULLs come."""
+    return f"{' DESC' if sort.descending else ''} NULLS {'FIRST' if sort.nulls_first else 'LAST'}"
+
+
+def literal(text: str) -> str:
+    """A string literal: all dialects take standard strings (Postgres: `standard_conforming_strings`)."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+_LONGEST_CHAIN = 100
+
+
+def concatenation(parts: Sequence[str]) -> str:
+    """`||` without needless brackets: SQLite bounds an expression's depth at 1000, and its parser's stack at 100."""
+    if len(parts) <= _LONGEST_CHAIN:
+        return "||".join(parts)
+    chunks = [parts[i : i + _LONGEST_CHAIN] for i in range(0, len(parts), _LONGEST_CHAIN)]
+    return "||".join(f"({'||'.join(chunk)})" for chunk in chunks)
+
+
+def joined(operator: str, parts: Sequence[str], empty: str) -> str:
+    """Brackets around many parts: without them SQLite nests an expression as deep as it has parts."""
+    if not parts:
+        return empty
+    if len(parts) > _LONGEST_CHAIN:
+        chunks = [parts[i : i + _LONGEST_CHAIN] for i in range(0, len(parts), _LONGEST_CHAIN)]
+        return joined(operator, [joined(operator, chunk, empty) for chunk in chunks], empty)
+    return parts[0] if len(parts) == 1 else "(" + operator.join(parts) + ")"

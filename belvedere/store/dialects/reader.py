@@ -1,0 +1,120 @@
+"""What readers of all dialects share: connections that are lent to one thread at a time, and the reads that need no more than SELECT.
+
+In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows, or Arrow in the catalog's types.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from queue import Empty, LifoQueue
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from belvedere.errors import fail
+from belvedere.store.definitions import epoch_from_values
+from belvedere.store.layout import Layout
+from belvedere.store.protocol import EpochRow, StoredTable
+from belvedere.store.read.as_of import AsOf
+from belvedere.store.system import DOCUMENT, LAST_EPOCH
+
+if TYPE_CHECKING:
+    from belvedere.store.dialects.dialect import Dialect
+
+Result = TypeVar("Result")
+
+IDLE_CONNECTIONS = 8
+
+
+class Pool:
+    """Connections that are lent to one thread at a time: as many as there are threads, few of them kept."""
+
+    def __init__(self, connect: Callable[[], Any]):
+        self._connect = connect
+        self._idle: LifoQueue[Any] = LifoQueue(IDLE_CONNECTIONS)
+        self._lock = Lock()
+        self._closed = False
+
+    @contextmanager
+    def lend(self) -> Iterator[Any]:
+        if self._closed:
+            raise fail("B7015", "this reader is closed")
+        try:
+            connection = self._idle.get_nowait()
+        except Empty:
+            connection = self._connect()
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        self._give_back(connection)
+
+    def _give_back(self, connection: Any) -> None:
+        with self._lock:
+            if not self._closed and not self._idle.full():
+                self._idle.put_nowait(connection)
+                return
+        connection.close()
+
+    def close(self) -> bool:
+        """Close what is idle; what is lent closes when it comes back. Returns whether it was open."""
+        with self._lock:
+            was_open, self._closed = not self._closed, True
+        self.forget()
+        return was_open
+
+    def forget(self) -> None:
+        """Close what is idle."""
+        while True:
+            try:
+                self._idle.get_nowait().close()
+            except Empty:
+                return
+
+
+class PooledReader(ABC):
+    """A `Reader` on a pool of connections."""
+
+    errors: tuple[type[Exception], ...]
+    """The driver's."""
+
+    def __init__(self, dialect: Dialect, url: str, connect: Callable[[], Any]):
+        self.dialect, self.url = dialect.name, url
+        self._dialect = dialect
+        self._pool = Pool(connect)
+
+    @abstractmethod
+    def run(self, connection: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """The rows of one statement."""
+
+    @abstractmethod
+    def flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
+        """The stored rows of a relation, in the columns of the store."""
+
+    def with_connection(self, work: Callable[[Any], Result]) -> Result:
+        with self._dialect.guarded(self.url, self.errors), self._pool.lend() as connection:
+            return work(connection)
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self.with_connection(lambda connection: self.run(connection, sql, parameters))
+
+    def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
+        layout = Layout(self._dialect, table)
+        where = "" if as_of is None else f" WHERE {as_of.held(self._dialect)}"
+        flat = self.with_connection(lambda connection: self.flat(connection, layout, where))
+        return pa.Table.from_batches([layout.restore(b) for b in flat], layout.arrow)
+
+    def last_epoch(self) -> EpochRow | None:
+        rows = self.execute(LAST_EPOCH)
+        return epoch_from_values(rows[0]) if rows else None
+
+    def document(self, name: str) -> str | None:
+        rows = self.execute(f"SELECT content FROM {DOCUMENT} WHERE name = {self._dialect.marker(1)}", (name,))
+        return self._dialect.unescape(str(rows[0][0])) if rows else None
+
+    def close(self) -> None:
+        self._pool.close()

@@ -1,0 +1,99 @@
+"""The stored tables of one store: made, indexed, dropped, and noted in a table of the store's own.
+
+In: `StoredTable`s, in the transaction that is open on the session. Out: their layouts. It begins and ends no transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from belvedere.errors import fail
+from belvedere.store.definitions import same_meaning, table_from_text, table_to_text
+from belvedere.store.dialects.session import Session
+from belvedere.store.identifiers import quoted, stored_name
+from belvedere.store.layout import Layout
+from belvedere.store.protocol import StoredTable
+from belvedere.store.system import TABLE
+
+
+class Tables:
+    """The tables as they are stored now, by name."""
+
+    def __init__(self, session: Session):
+        self._session = session
+        self.layouts: Mapping[str, Layout] = {}
+
+    def load(self) -> None:
+        """Read anew what is stored."""
+        rows = self._session.execute(f"SELECT definition FROM {TABLE} ORDER BY place")
+        tables = [table_from_text(str(r[0])) for r in rows]
+        self.layouts = {t.name: Layout(self._session.dialect, t) for t in tables}
+
+    def layout(self, name: str) -> Layout:
+        found = self.layouts.get(name)
+        if found is None:
+            raise fail("B7014", f'there is no stored table "{name}"', hint="create it before the epoch that writes it")
+        return found
+
+    def changed(self, tables: Sequence[StoredTable]) -> list[Layout]:
+        """Those that are not stored like this; raises B7009 where one is stored with another meaning, B7017 for their names."""
+        wanted = [Layout(self._session.dialect, t) for t in tables]
+        self._check_names(wanted)
+        for layout in wanted:
+            stored = self.layouts.get(layout.table.name)
+            if stored and not same_meaning(stored.table, layout.table):
+                raise fail(
+                    "B7009",
+                    f'the stored table "{layout.table.name}" has another meaning than before',
+                    hint="drop it and build it again, or give another --store",
+                )
+        return [w for w in wanted if self.layouts.get(w.table.name) != w]
+
+    def _check_names(self, wanted: Sequence[Layout]) -> None:
+        names: dict[str, str] = {stored_name(n).casefold(): n for n in self.layouts}
+        for layout in wanted:
+            name = layout.table.name
+            other = names.setdefault(stored_name(name).casefold(), name)
+            if other != name:
+                raise fail("B7017", f'the stored tables "{other}" and "{name}" differ in case only', hint="rename one of them")
+            seen: dict[str, str] = {}
+            for field, column in zip(layout.arrow, layout.columns, strict=True):
+                if (other := seen.setdefault(column.casefold(), field.name)) != field.name:
+                    raise fail("B7017", f'the columns "{other}" and "{field.name}" of "{name}" differ in case only')
+            if len(seen) < len(layout.columns):
+                hint = "give each column its own name"
+                raise fail("B7017", f'a column of the stored table "{name}" is there twice', hint=hint)
+
+    def make(self, layout: Layout) -> None:
+        """Make the table where it is missing, and the indexes that it should have."""
+        stored = self.layouts.get(layout.table.name)
+        if stored is None:
+            self._session.execute(layout.create())
+        before = set(stored.indexes()) if stored else set()
+        indexes = layout.indexes()
+        for name in before - set(indexes):
+            self._session.execute(f"DROP INDEX IF EXISTS {quoted(name)}")
+        for name, statement in indexes.items():
+            if name not in before:
+                self._session.execute(statement)
+        self._note(layout.table)
+
+    def _note(self, table: StoredTable) -> None:
+        place = f"coalesce((SELECT place FROM {TABLE} WHERE name = ?), (SELECT coalesce(max(place), 0) + 1 FROM {TABLE}))"
+        name = stored_name(table.name)
+        self._session.execute(
+            f"INSERT INTO {TABLE} VALUES (?, ?, {place}) ON CONFLICT (name) DO UPDATE SET definition = excluded.definition",
+            (name, table_to_text(table), name),
+        )
+
+    def drop(self, layout: Layout) -> None:
+        """Take the table out, with its indexes."""
+        self._session.execute(f"DROP TABLE IF EXISTS {layout.name}")
+        self._session.execute(f"DELETE FROM {TABLE} WHERE name = ?", (stored_name(layout.table.name),))
+
+    def sizes(self) -> Mapping[str, tuple[int, int]]:
+        """Rows and bytes of each."""
+        names = {name: stored_name(name) for name in self.layouts}
+        sizes = self._session.bytes_of(tuple(names.values()))
+        counted = {n: self._session.execute(f"SELECT count(*) FROM {quoted(stored)}")[0][0] for n, stored in names.items()}
+        return {name: (int(counted[name]), sizes[stored]) for name, stored in names.items()}
