@@ -39,6 +39,12 @@ class RequestError(Exception):
         return [{"message": self.message, **located, "extensions": extensions}]
 
 
+def no_cursor() -> RequestError:
+    """The error of a cursor that was made up, or that belongs to another order."""
+    hint = "pass on what `endCursor` gave, with the same order"
+    return RequestError(BAD_VALUE, "`after` is no cursor of this list", hint)
+
+
 class InvalidDocument(RequestError):
     """Several errors that graphql-core found in one document."""
 

@@ -26,6 +26,7 @@ from belvedere.api.failures import (
     NOT_READY,
     TIME_OUT,
     RequestError,
+    no_cursor,
 )
 from belvedere.api.limits import Limits, check_variables
 from belvedere.api.operations import Operation, Operations, Prepared, only_fields
@@ -72,6 +73,8 @@ class Api:
         try:
             rows = self.reader.execute(plan.statement.sql, prepared.parameters)
         except BelvedereError as error:
+            if plan.draft.cursors and error.diagnostics[0].code == "B7088":
+                raise no_cursor() from error
             raise _failure(error) from error
         finally:
             plan.calls += 1

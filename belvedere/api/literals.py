@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from graphql.language.block_string import dedent_block_string_lines
@@ -58,13 +58,21 @@ def _read(kind: str | None, found: re.Match[str]) -> tuple[str, Any]:
     if kind == "number":
         number = found["number"]
         if "." in number or "e" in number or "E" in number:
-            return "0.0", Decimal(number)
+            return "0.0", _decimal(number)
         return "0", int(number) if len(number) < 25 else 10**25
     if kind == "block":
         lines = re.split("\r\n|[\n\r]", found["block"].replace('\\"""', '"""'))
         return '""', "\n".join(dedent_block_string_lines(lines))
     text = found["string"]
     return '""', _unescaped(text) if "\\" in text else text
+
+
+def _decimal(number: str) -> Decimal:
+    """Exact, but infinite or zero where the exponent is beyond all that a decimal can hold."""
+    try:
+        return Decimal(number)
+    except InvalidOperation:
+        return Decimal(float(number))
 
 
 def _unescaped(text: str) -> str:

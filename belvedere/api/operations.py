@@ -31,7 +31,7 @@ from graphql.execution.values import get_variable_values
 
 from belvedere.api.documents import check_document, fragments_of
 from belvedere.api.entities import Model
-from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, LIMIT_EXCEEDED, SYNTAX, InvalidDocument, RequestError
+from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, LIMIT_EXCEEDED, SYNTAX, InvalidDocument, RequestError, no_cursor
 from belvedere.api.limits import NESTED_MOST, Limits
 from belvedere.api.literals import Literals, take_out
 from belvedere.api.planning import Cost, Draft, Planner
@@ -120,12 +120,14 @@ class Operations:
 
     def _bind(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any]) -> list[Any]:
         draft = plan.draft
-        cursors = [_decoded(look_up(source, literals, variables), width) for source, width in draft.cursors]
+        cursors = [_decoded(look_up(source, literals, variables), width, mark) for source, width, mark in draft.cursors]
         values = [cursors[s[1]][s[2]] if s[0] == "cursor" else look_up(s, literals, variables) for s in draft.sources]
         try:
             parameters = plan.statement.bind(values)
         except ValueError as error:
             message, number = error.args
+            if draft.sources[number][0] == "cursor":
+                raise no_cursor() from None
             raise RequestError(BAD_VALUE, f"`{draft.names[number]}`: {message}") from None
         for number in draft.bounded:
             if values[number] > self.limits.most_rows:
@@ -218,16 +220,15 @@ def _varies(cost: Cost) -> bool:
     return not isinstance(cost.limit, int) or any(map(_varies, cost.nested))
 
 
-def _decoded(cursor: Any, width: int) -> list[Any]:
+def _decoded(cursor: Any, width: int, mark: str) -> list[Any]:
     """A cursor's values: see `_Printer.cursor` in `belvedere.store.read.statements`."""
     try:
-        values = json.loads(base64.b16decode(cursor))
-    except (TypeError, ValueError):
-        values = None
-    if not isinstance(values, list) or len(values) != width or any(isinstance(v, list | dict | bool) for v in values):
-        hint = "pass on what `endCursor` gave, with the same order"
-        raise RequestError(BAD_VALUE, "`after` is no cursor of this list", hint)
-    return values
+        found = json.loads(base64.b16decode(cursor))
+    except (TypeError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or len(found) != width + 1 or found[0] != mark:
+        raise no_cursor()
+    return found[1:]
 
 
 def _check_nesting(text: str) -> None:

@@ -28,6 +28,7 @@ from belvedere.api.types import SORT_ORDERS
 from belvedere.api.values import Fixed, Given, Scalar, Source, Values
 from belvedere.catalog import Parameter as TemplateParameter
 from belvedere.schema import TIMESTAMP, Column
+from belvedere.store.read.cursors import order_mark
 from belvedere.store.read.plans import plan_order
 from belvedere.store.read.query import (
     Comparison,
@@ -60,13 +61,13 @@ class Cost:
 
 @dataclass(frozen=True)
 class Draft:
-    """A read, the sources of its values by number, cursors to decode (`after` values), and what it may cost."""
+    """A read, the sources of its values by number, cursors to decode (`after`, number of values, the order's mark), and its cost."""
 
     read: Read
     sources: tuple[Source, ...]
     names: tuple[str, ...]
     """For messages: what each value is called."""
-    cursors: tuple[tuple[Source, int], ...]
+    cursors: tuple[tuple[Source, int, str], ...]
     costs: tuple[Cost, ...]
     bounded: tuple[int, ...] = ()
     """The values that are numbers of rows."""
@@ -84,7 +85,7 @@ class Planner:
     fragments: Mapping[str, FragmentDefinitionNode]
     sources: list[Source] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    cursors: list[tuple[Source, int]] = field(default_factory=list)
+    cursors: list[tuple[Source, int, str]] = field(default_factory=list)
     bounded: list[int] = field(default_factory=list)
     instants: list[tuple[str, int, bool]] = field(default_factory=list)
     as_of: Instant | None = None
@@ -268,7 +269,7 @@ class Planner:
         if not isinstance(given, Scalar):
             return None
         sorts = ordered(query)
-        self.cursors.append((given.source, len(sorts)))
+        self.cursors.append((given.source, len(sorts), order_mark(query, sorts)))
         which = len(self.cursors) - 1
         result = []
         for i, sort in enumerate(sorts):

@@ -117,6 +117,10 @@ class Dialect(ABC):
         """The stored value as JSON text from which a cursor binds it again exactly; never NULL."""
 
     @abstractmethod
+    def taken_back(self, value: Any, type_: pa.DataType) -> Any:
+        """A value that `stored_text` gave out, as it is bound. Raises TypeError or ValueError for one that it never gives out."""
+
+    @abstractmethod
     def array(self, row: str) -> str:
         """All rows' JSON texts as one JSON array."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, Names, casting, form, is_text
 from belvedere.store.dialects.dialect import Dialect, Patterns, is_binary, null_order
 from belvedere.store.dialects.faults import FaultRule
@@ -47,6 +48,7 @@ _FAULTS = (
               "drop indexes on stored tables that Belvedere has not made; its own give way to long values"),
     FaultRule(r"too many columns|at most 1600 columns", "B7012", "a view has more columns than the store can hold",
               "select fewer columns"),
+    FaultRule(r"SQLSTATE: 22", "B7088", "Postgres cannot compute with a value"),
     FaultRule(r"statement timeout|SQLSTATE: 57014", "B7086", "the read took too long", "ask for less"),
     FaultRule(r"relation .* does not exist", "B7014", "a table is missing in the store",
               "run the script again to build it, or give another --store"),
@@ -155,6 +157,12 @@ class Postgres(Dialect):
 
     def stored_text(self, sql: str, type_: pa.DataType) -> str:
         return f"coalesce(to_json(({sql})::text)::text,'null')"
+
+    def taken_back(self, value: Any, type_: pa.DataType) -> str:
+        """Postgres itself reads the text."""
+        if "\0" in taken_back.text(value):
+            raise ValueError
+        return str(value)
 
     def array(self, row: str) -> str:
         return f"'['||coalesce(string_agg({row},','),'')||']'"

@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from belvedere.errors import fail
 from belvedere.instants import microseconds
-from belvedere.store.dialects.codec import Form, Names, casting
+from belvedere.store.dialects import taken_back
+from belvedere.store.dialects.codec import Form, Names, casting, is_text
 from belvedere.store.dialects.dialect import Dialect, Patterns, is_binary, literal, null_order
 from belvedere.store.dialects.faults import FaultRule
 from belvedere.store.dialects.sqlite_decimals import DIGITS, decimal_form, decimal_to_text_sql, stored_decimals
@@ -145,6 +146,16 @@ class Sqlite(Dialect):
         if is_binary(type_):
             return f"""CASE WHEN {sql} IS NULL THEN 'null' ELSE '"'||hex({sql})||'"' END"""
         return f"json_quote({sql})"
+
+    def taken_back(self, value: Any, type_: pa.DataType) -> Any:
+        if types.is_floating(type_):
+            return taken_back.double(value)
+        if is_binary(type_):
+            return bytes.fromhex(value)
+        if types.is_decimal(type_) and isinstance(value, str):
+            return taken_back.text(value)
+        kept_as_text = is_text(type_) or types.is_nested(type_) or types.is_interval(type_)
+        return taken_back.text(value) if kept_as_text else taken_back.whole(value)
 
     def array(self, row: str) -> str:
         # for no row printf writes nothing: less deep than coalesce, and SQLite's parser has a small stack

@@ -23,6 +23,7 @@ from belvedere.store.dialects import DIALECTS
 from belvedere.store.dialects.dialect import Dialect, concatenation, joined, literal
 from belvedere.store.identifiers import identifier, quoted
 from belvedere.store.read.as_of import versions_held
+from belvedere.store.read.cursors import order_mark
 from belvedere.store.read.expressions import print_expression
 from belvedere.store.read.plans import print_plan
 from belvedere.store.read.query import (
@@ -310,10 +311,11 @@ class _Printer:
         return concatenation([*pieces, "'}'"])
 
     def cursor(self, query: Query, rows: _Rows) -> str:
-        """The row's place in the total order: a JSON array of stored values, in hexadecimal."""
-        pieces = ["'['"]
-        for i, sort in enumerate(ordered(query)):
-            pieces += ["','"] if i else []
+        """The row's place in the total order: a JSON array of the order's mark and stored values, in hexadecimal."""
+        sorts = ordered(query)
+        pieces = [literal(f'["{order_mark(query, sorts)}"')]
+        for sort in sorts:
+            pieces.append("','")
             pieces.append(self.dialect.stored_text(rows.column(sort.column), rows.type(sort.column)))
         return self.dialect.hexadecimal(concatenation([*pieces, "']'"]))
 

@@ -38,9 +38,16 @@ def _converter(role: Role, type_: pa.DataType, dialect: Dialect) -> Convert:
         case Role.LIKE | Role.ILIKE:
             return lambda value: _pattern(dialect.stored(_text(value), type_, role), dialect, fold=role is Role.ILIKE)
         case Role.CURSOR:
-            return lambda value: value
+            return lambda value: _taken_back(value, type_, dialect)
     read = _text if role is Role.PREFIX else next((read for test, read in _READERS if test(type_)), _text)
     return lambda value: dialect.stored(read(value), type_, role)
+
+
+def _taken_back(value: Any, type_: pa.DataType, dialect: Dialect) -> Any:
+    try:
+        return dialect.taken_back(value, type_)
+    except (TypeError, ValueError):
+        raise ValueError("no value of this cursor") from None
 
 
 def _boolean(value: Any) -> bool:
@@ -64,7 +71,10 @@ def _integer(value: Any) -> int:
 def _double(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise ValueError(f"expected a number, not {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError("a number beyond the range of a double") from None
 
 
 def decimal(value: Any) -> Decimal:
@@ -90,7 +100,10 @@ def _instant(value: Any) -> datetime:
         found = datetime.fromisoformat(value)
     except ValueError:
         raise ValueError(f"expected a time such as 2020-01-01T08:07:00Z, not {value!r}") from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    try:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"a time beyond the years 1 to 9999 of UTC: {value!r}") from None
 
 
 def microseconds(value: Any) -> int:
