@@ -156,7 +156,8 @@ def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, Source]:
         node, kind, time.internal, size, lengths.get("hopsize", 0), lengths.get("offset", 0), partition, start, end
     )
     bounds = tuple(SourceColumn(n, i, Typed(TIMESTAMP, False)) for n, i in zip(names, (start, end), strict=True))
-    return node, Source(alias, bounds + source.columns, None)
+    table = source.alias if isinstance(data, exp.Table) and not item.alias else None
+    return node, Source(alias, bounds + source.columns, None, table=table)
 
 
 def _length(frame: Frame, call: Any, name: str) -> int:

@@ -94,7 +94,7 @@ def _add_version(frame: Frame, item: exp.Table, kind: JoinKind, on: exp.Expr | N
         hint = "define it as a view: `V := DISTINCT U ON k ORDER BY c DESC`, and join V"
         raise frame.context.fail("B5032", "FOR SYSTEM_TIME AS OF needs the name of a table or view", item, hint)
     relation = find_relation(frame, path)
-    if frame.scope.source(item.alias or relation.name) is not None:
+    if frame.scope.aliased(item.alias or relation.name) is not None:
         raise frame.context.fail(
             "B2005", f"alias `{item.alias or relation.name}` is given twice", item, "give one another alias"
         )
@@ -225,7 +225,7 @@ def _path_start(frame: Frame, path: Sequence[exp.Identifier]) -> tuple[Source, S
 
 
 def _check_alias(frame: Frame, source: Source, node: exp.Expr) -> None:
-    if source.addressable and frame.scope.source(source.alias) is not None:
+    if source.addressable and frame.scope.aliased(source.alias) is not None:
         raise frame.context.fail("B2005", f"alias `{source.alias}` is given twice", node, "give one of them another alias")
 
 

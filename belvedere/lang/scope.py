@@ -38,6 +38,8 @@ class Source:
     addressable: bool = True
     bare: bool = True
     """Whether its columns may be named without the alias."""
+    table: str | None = None
+    """The table in a windowing call without alias: the call goes by its name too, where nothing else does."""
 
     def find(self, name: str) -> SourceColumn | None:
         """An exact match first, then one that differs in case only."""
@@ -80,10 +82,15 @@ class Scope:
     outer: Scope | None = None
     used: dict[str, SourceColumn] = field(default_factory=dict)
 
-    def source(self, alias: str) -> Source | None:
-        """The FROM item of an alias, in this query only."""
+    def aliased(self, alias: str) -> Source | None:
+        """The FROM item that has this alias, in this query only."""
         folded = alias.casefold()
         return next((s for s in self.sources if s.addressable and s.alias.casefold() == folded), None)
+
+    def source(self, alias: str) -> Source | None:
+        """The FROM item that an alias means, in this query only."""
+        windowed = [s for s in self.sources if s.table is not None and s.table.casefold() == alias.casefold()]
+        return self.aliased(alias) or (windowed[0] if len(windowed) == 1 else None)
 
     def reachable(self, alias: str) -> tuple[Source, bool] | None:
         """The FROM item of an alias here or in the query around; and whether it is an outer one."""

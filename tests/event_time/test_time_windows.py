@@ -113,6 +113,28 @@ def test_both_vocabularies_mean_the_same(paper: str, flink: str, expected: tuple
         assert tuple(n.rpartition(".")[2] for n in (found.start, found.end)) == names
 
 
+def test_a_call_without_alias_goes_by_its_tables_name_too() -> None:
+    tumble, hop = (
+        "TUMBLE(_Bid, DESCRIPTOR(bidtime), INTERVAL '2' MINUTES)",
+        ("HOP(TABLE _Bid, DESCRIPTOR(bidtime), INTERVAL '2' MINUTES, INTERVAL '10' MINUTES)"),
+    )
+    script = f"""{INPUT}
+    plain := SELECT item, window_end, count(*) AS c FROM {hop} GROUP BY item, window_end;
+    named := SELECT _Bid.item, _bid.window_end, count(*) AS c FROM {hop} GROUP BY _Bid.item, _Bid.window_end;
+    joined := SELECT _Bid.n AS n, hop.n AS m, hop.window_end FROM {hop} JOIN _Bid ON _Bid.n = hop.n;
+    stars := SELECT _Bid.* FROM {tumble};
+    """
+    compiled = compile_script(script)
+    assert not compiled.diagnostics
+    plans = {n: v.plan for n, v in compiled.catalog.views.items()}
+    assert plans["named"].schema.visible == plans["plain"].schema.visible
+    assert [c.name for c in plans["joined"].schema.visible] == ["n", "m", "window_end"], "a table's own name goes before"
+    assert [c.name for c in plans["stars"].schema.visible] == ["window_start", "window_end", "n", "item", "bidtime"]
+    for text, name in ((f"_Bid.n FROM {hop} JOIN {tumble} ON true", "_Bid"), (f"_Bid.n FROM {hop} h", "_Bid")):
+        (found,) = compile_script(f"{INPUT} V := SELECT {text};").diagnostics
+        assert (found.code, f"`{name}`" in found.message) == ("B2004", True), "two calls over it, or another alias"
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 6))])
 def test_windows_are_what_their_definition_says(spark: Any, store: str, seed: int) -> None:
