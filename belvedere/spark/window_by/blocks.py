@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame
 
 from belvedere.spark.window_by.cuts import Cuts, Lead, in_order_of_blocks
 from belvedere.spark.window_by.kernel import block_windows
-from belvedere.spark.window_by.relation import fresh, spark_schema
+from belvedere.spark.window_by.relation import fresh
 from belvedere.spark.window_by.specs import KernelSpec
+from belvedere.spark.window_by.worker_python import in_python
 
 OUTPUT_ROWS = 200_000
 
@@ -33,7 +34,7 @@ def windows_by_blocks(
             found = windows_of_block(pa.Table.from_batches(taken).drop_columns([block]), number, cuts, spec)
             yield from found.select(schema.names).cast(schema).combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
 
-    return in_order_of_blocks(frame, lead, sort, cuts, block).mapInArrow(run, spark_schema(schema))
+    return in_python(in_order_of_blocks(frame, lead, sort, cuts, block), run, schema)
 
 
 def windows_of_block(own: pa.Table, number: int, cuts: Cuts, spec: KernelSpec) -> pa.Table:

@@ -31,9 +31,9 @@ from belvedere.spark.window_by.relation import (
     fresh,
     load,
     pin,
-    spark_schema,
 )
 from belvedere.spark.window_by.sql_values import Object, Scalar, Untranslatable, Value, merge, name
+from belvedere.spark.window_by.worker_python import in_python
 from belvedere.spark.window_by.workers import (
     Computed,
     computed_fields,
@@ -136,7 +136,7 @@ class Tuples:
         schema = arrow_schema(frame)
         whole = pa.schema([*schema, *computed_fields(columns)])
         function = computing(columns, layouts, self.constants(exprs, names))
-        frame = frame.mapInArrow(function, spark_schema(whole))
+        frame = in_python(frame, function, whole)
         values: list[Value] = [leaf_value(c.column, c.type, c.missing) for c in columns]
         return replace(bindings, frame=frame, variables=variables), values
 

@@ -36,6 +36,7 @@ from belvedere.spark.window_by.relation import (
 from belvedere.spark.window_by.specs import Gather, KernelSpec, Nth
 from belvedere.spark.window_by.sql_values import Object, Untranslatable, Value, merge, name
 from belvedere.spark.window_by.tuples import Names, Spread, Tuples
+from belvedere.spark.window_by.worker_python import check_workers, in_python
 from belvedere.spark.window_by.workers import (
     OutputField,
     WindowTask,
@@ -107,7 +108,7 @@ def in_one_task(
     """Each partition's windows by one task."""
     if native is None:
         rows = laid_out(tuples, frame, spec.keys, sort_columns(plan.sort))
-        return rows.mapInArrow(windows_in_batches(spec, schema), spark_schema(schema))
+        return in_python(rows, windows_in_batches(spec, schema), schema)
     free = tuples.spread is Spread.HASHED  # Spark lays the rows out as its own operators want them, and sorts them in any case
     if not free:
         frame = placed(tuples, frame, spec.keys, [F.col(k).asc_nulls_first() for k in spec.keys])
@@ -154,11 +155,12 @@ def by_interpreter(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], bl
     schema = task.schema(rows)
     order = order_of(keys, task.position)
     if any(pa.types.is_nested(rows.field(c).type) for c in columns):
+        check_workers(frame.sparkSession)
         result = frame.groupBy(*columns).applyInArrow(lambda table: windows_of_partition(task, table), spark_schema(schema))
         return Result(result, task_value(task), order, identity=task.identity)
     flags = {layout.missing for layout in map(layout_of, keys) if layout.missing is not None}
     frame = laid_out(tuples, frame, columns, [], flags)
-    result = frame.mapInArrow(interpreted_in_batches(task, schema), spark_schema(schema))
+    result = in_python(frame, interpreted_in_batches(task, schema), schema)
     return Result(result, task_value(task), order, not tuples.limits, task.identity)
 
 

@@ -1,0 +1,73 @@
+"""The Python that Spark's workers run: the driver's, or one that has what the kernels need.
+
+In: a data frame and what to do with its rows in Python. Out: the result as a data frame that has not run yet; a diagnostic before anything
+runs where the workers' Python could not do it. Workers on other machines are not asked.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+import pyarrow as pa
+from pyspark import SparkContext, SparkFiles
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+from belvedere.errors import fail
+from belvedere.spark.window_by.relation import spark_schema
+
+ASK = "import sys, belvedere, numpy, pyarrow, pyspark, sqlglot; print(sys.version_info[:2])"
+SECONDS = 60
+
+
+def in_python(
+    frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema
+) -> DataFrame:
+    """`mapInArrow` over a frame. Raises B7034 as `check_workers` does."""
+    if isinstance(frame, ClassicDataFrame):
+        check_workers(frame.sparkSession)
+    return frame.mapInArrow(function, spark_schema(schema))
+
+
+def check_workers(spark: SparkSession) -> None:
+    """Raise B7034 where the workers of a local session run a Python that lacks Belvedere, or is of another version."""
+    context = spark.sparkContext
+    found = shutil.which(context.pythonExec) or context.pythonExec
+    if not (context.master or "").startswith("local") or found == sys.executable:
+        return
+    reason = _why_unfit(found, _path(context))
+    if reason is not None:
+        raise fail(
+            "B7034",
+            f"Spark's workers run another Python than this one: {found}",
+            detail=reason,
+            hint=f'set os.environ["PYSPARK_PYTHON"] = "{sys.executable}" before the session is made, or PYSPARK_PYTHON in the shell',
+        )
+
+
+def _path(context: SparkContext) -> str:
+    """PYTHONPATH as workers have it: with the files that the session ships."""
+    root = SparkFiles.getRootDirectory()
+    shipped = [os.path.join(root, name) for name in context._python_includes or ()]
+    return os.pathsep.join([root, *shipped, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+@lru_cache(maxsize=16)
+def _why_unfit(python: str, path: str) -> str | None:
+    """Why a Python cannot be the workers', or None where it can."""
+    try:
+        environment = {**os.environ, "PYTHONPATH": path}
+        answer = subprocess.run(
+            [python, "-c", ASK], env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if answer.returncode:
+        return (answer.stderr.strip().splitlines() or ["it ends with an error"])[-1]
+    here = str(tuple(sys.version_info[:2]))
+    return None if answer.stdout.strip() == here else f"its version is {answer.stdout.strip()}, here it is {here}"
