@@ -90,6 +90,8 @@ class Grouping:
     sets: list[tuple[int, ...]] | None = None
     aggregates: list[Item] = field(default_factory=list)
     grouping_id: str | None = None
+    whole: bool = False
+    """Whether all rows that belong to the outer row are one group, which is there where there are none."""
     fixed: int = 0
     """How many keys at the front are implied (links to an outer row): they take part in every grouping set."""
 
@@ -157,9 +159,14 @@ class Grouping:
         if self.sets is None:
             raise self.frame.context.fail("B3034", "grouping() needs GROUPING SETS, ROLLUP or CUBE", written)
         name = self.id_column()
-        if isinstance(expr, exp.GroupingId):
-            return column(name)
         keys = [_plain(k.expr) for k in self.keys]
+        if isinstance(expr, exp.GroupingId):
+            if expr.expressions and [_plain(e) for e in expr.expressions] != keys[self.fixed :]:
+                hint = "write grouping_id() without arguments"
+                raise self.frame.context.fail(
+                    "B3034", "grouping_id() takes all columns of GROUP BY in their order", written, hint
+                )
+            return column(name)
         argument = _plain(expr.expressions[0])
         if argument not in keys:
             raise self.frame.context.fail("B3034", "grouping() takes a column of GROUP BY", written)
@@ -223,6 +230,9 @@ class Grouping:
             implied = range(self.fixed)
             sets = tuple(tuple(names[i] for i in (*implied, *(p + self.fixed for p in s))) for s in self.sets)
             self.id_column()
+        if not self.keys and not self.aggregates and sets is None:  # its one row needs a column
+            name = self.frame.context.names.fresh("aggregate")
+            self.aggregates.append(Item(name, exp.Count(this=exp.Star()), t.INT64, False))
         return Aggregate(self.frame.plan, tuple(self.keys), tuple(self.aggregates), sets, self.grouping_id)
 
 

@@ -40,6 +40,7 @@ from belvedere.plan.nodes import (
     Union,
     Window,
 )
+from belvedere.schema import has_map
 
 
 def new_context(
@@ -167,9 +168,17 @@ def _set_operation(query: exp.SetOperation, context: Context) -> Node:
         node: Node = Union((left, right))
         node = Distinct(node) if distinct else node
     else:
+        _refuse_maps(left, query, context)
         kind = SetKind.INTERSECT if isinstance(query, exp.Intersect) else SetKind.EXCEPT
         node = SetOperation(left, right, kind) if distinct else _counted(left, right, kind, context)
     return _limited(node, query, context)
+
+
+def _refuse_maps(side: Node, query: exp.Expr, context: Context) -> None:
+    found = next((c for c in side.schema.visible if has_map(c.type)), None)
+    if found is not None:
+        message = f"column `{found.name}` is {t.a_type(found.type)}, which {type(query).__name__.upper()} cannot compare"
+        raise context.fail("B3053", message, query, f"select map_entries({found.name})")
 
 
 def _by_name(left: Node, right: Node, query: exp.Expr, context: Context) -> Node:

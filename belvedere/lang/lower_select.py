@@ -125,7 +125,8 @@ class SelectLowering:
         if group is None and having is None and not any(contains_aggregate(e) for e in exprs):
             return
         keys, sets = self._keys(group)
-        self.grouping = Grouping(self.frame, [*self.implied, *keys], sets, fixed=len(self.implied))
+        whole = not keys and sets is None
+        self.grouping = Grouping(self.frame, [*self.implied, *keys], sets, whole=whole, fixed=len(self.implied))
         self.havings = [(self._late(p), p) for p in conjuncts(having.this if having is not None else None)]
         self._rewrite_all()
         for item in (*self.grouping.keys, *self.grouping.aggregates):
@@ -160,6 +161,8 @@ class SelectLowering:
         if sets is not None and len({frozenset(s) for s in sets}) < len(sets):
             hint = "leave one out, or write UNION ALL"
             raise self.context.fail("B3037", "a grouping set stands twice", group, hint)
+        if sets == [()] and not written:
+            return [], None  # one group of all rows, which is there where there are none
         return [self._key(self._key_expression(w), w) for w in written], sets
 
     def _key_expression(self, written: exp.Expr) -> Expr:
@@ -265,7 +268,7 @@ class SelectLowering:
     def _totals(self, items: tuple[Item, ...]) -> Totals | None:
         """An aggregate without GROUP BY: each output also where no row links, and whether it has a row at all."""
         grouping = self.grouping
-        if grouping is None or self.select.args.get("group") is not None:
+        if grouping is None or not grouping.whole:
             return None
         if self.havings and not self.pairs:
             return None
