@@ -93,6 +93,6 @@ def run(
     ):
         display.start(api.url, runner.store_url)
         try:
-            runner.run(display.progress, stopped, display.notice)
+            runner.run(display.progress, stopped, display.notice, display.phase)
         finally:
             display.end()

@@ -24,6 +24,9 @@ class Display(Protocol):
 
     def start(self, address: str, store: str) -> None: ...
 
+    def phase(self, text: str) -> None:
+        """What is under way before the first epoch is there."""
+
     def progress(self, progress: Progress) -> None: ...
 
     def notice(self, text: str) -> None: ...
@@ -48,6 +51,9 @@ class PlainLines:
     def start(self, address: str, store: str) -> None:
         self._write(address)
 
+    def phase(self, text: str) -> None:
+        self._write(text)
+
     def progress(self, progress: Progress) -> None:
         self._write(epoch_line(progress))
         for text in (*progress.notices, *rejected_lines(progress)):
@@ -69,6 +75,9 @@ class JsonLines(PlainLines):
 
     def start(self, address: str, store: str) -> None:
         self._object({"event": "api", "url": address})
+
+    def phase(self, text: str) -> None:
+        self._object({"event": "phase", "text": text})
 
     def progress(self, progress: Progress) -> None:
         rejected = [
@@ -107,6 +116,7 @@ class LiveTable:
         from rich.live import Live
 
         self.last: Progress | None = None
+        self.under_way, self.since = "starting Spark", time.monotonic()
         self.rows = 0
         self.rejected = 0
         self.changed: dict[str, tuple[int, float]] = {}
@@ -119,6 +129,9 @@ class LiveTable:
         self.console.print(address, highlight=False)
         self.console.print(f"store {store}; Ctrl-C ends", style="dim", highlight=False)
         self.live.start()
+
+    def phase(self, text: str) -> None:
+        self.under_way = text
 
     def progress(self, progress: Progress) -> None:
         now = time.monotonic()
@@ -146,7 +159,7 @@ class LiveTable:
         from rich.text import Text
 
         if self.last is None:
-            return "starting Spark"
+            return f"{self.under_way}, {time.monotonic() - self.since:.0f} s so far: the first epochs take longest"
         summary = f"epoch {self.last.epoch}   {self.rows:,} rows   {self.rate:,.0f} rows/s   {self.last.seconds:.2f} s an epoch"
         summary += f"   {self.rejected:,} rejected" if self.rejected else ""
         table = Table()

@@ -80,15 +80,19 @@ class Runner:
         self.close()
 
     def run(
-        self, watch: Callable[[Progress], None], stopped: StopFlag, tell: Callable[[str], None] = lambda text: None
+        self,
+        watch: Callable[[Progress], None],
+        stopped: StopFlag,
+        tell: Callable[[str], None] = lambda text: None,
+        phase: Callable[[str], None] = lambda text: None,
     ) -> None:
         """Run epochs until `stopped` is set or, with `once`, nothing is left. Raises BelvedereError for what went wrong.
 
-        `tell` hears when the store cannot be reached and is tried again.
+        `tell` hears when the store cannot be reached and is tried again; `phase` what is under way before the first epoch.
         """
         silence_py4j()
         try:
-            self._run(watch, stopped, tell)
+            self._run(watch, stopped, tell, phase)
         except Exception as error:
             if self._spark_is_gone():
                 if (
@@ -118,17 +122,25 @@ class Runner:
             process.wait(timeout=0.3)
         return process.poll() is not None
 
-    def _run(self, watch: Callable[[Progress], None], stopped: StopFlag, tell: Callable[[str], None]) -> None:
+    def _run(
+        self,
+        watch: Callable[[Progress], None],
+        stopped: StopFlag,
+        tell: Callable[[str], None],
+        phase: Callable[[str], None],
+    ) -> None:
         # from here on a signal waits: a JVM that is interrupted while it starts would stay behind, an epoch be for nothing
         stopped.interrupts = False
         self.clock.tell = tell
         self._wait_for_clock(stopped)
         if stopped.is_set():
             return
+        phase("starting Spark")
         spark = self.spark = quiet_session(self.project.spark, self.project.driver_memory)
         if stopped.is_set():
             return
         pipeline = maintain(self.catalog)
+        phase("computing the first epoch")
 
         def progress(found: Progress) -> None:
             self._failing_since = None

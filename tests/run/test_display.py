@@ -31,10 +31,12 @@ def test_plain_lines_begin_with_the_address() -> None:
     display = display_for(False, out)
     assert isinstance(display, PlainLines)
     display.start("http://127.0.0.1:8080", "sqlite:///shop.db")
+    display.phase("starting Spark")
     display.progress(PROGRESS)
     display.end()
     assert out.getvalue().splitlines() == [
         "http://127.0.0.1:8080",
+        "starting Spark",
         "epoch 7: Orders 1,200; 1 view changed; 0.46 s; 4 rejected; Orders waits for p1, the default producer",
         'rejected for "Orders": /data/1.json:2: column "amount": "many" is not of type BIGINT: {"amount": "many"}',
         'rejected for "Orders": /data/2.parquet: is not a whole Parquet file: cut',
@@ -47,10 +49,12 @@ def test_json_lines() -> None:
     display = display_for(True, out)
     assert isinstance(display, JsonLines)
     display.start("http://127.0.0.1:1", "sqlite:///shop.db")
+    display.phase("starting Spark")
     display.progress(PROGRESS)
     display.end()
-    first, epoch, last = (json.loads(line) for line in out.getvalue().splitlines())
+    first, phase, epoch, last = (json.loads(line) for line in out.getvalue().splitlines())
     assert first == {"event": "api", "url": "http://127.0.0.1:1"}
+    assert phase == {"event": "phase", "text": "starting Spark"}
     assert (epoch["event"], epoch["epoch"], epoch["rows_in"], epoch["clock"]) == (
         "epoch",
         7,
@@ -79,6 +83,8 @@ def test_the_live_table_shows_address_views_and_rejected_rows() -> None:
     display = display_for(False, out)
     assert isinstance(display, LiveTable)
     display.start("http://127.0.0.1:8080", "sqlite:///shop.db")
+    display.phase("computing the first epoch")
+    assert str(display.table()).startswith("computing the first epoch, 0 s so far")
     display.progress(PROGRESS)
     display.end()
     text = out.getvalue()
