@@ -4,6 +4,8 @@ PYTHON ?=
 BIN := .venv/bin
 STORE ?=
 PORT ?=
+WORKERS ?= 2
+TESTS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run check test fast nightly bench clean
@@ -24,13 +26,13 @@ check: setup  ## format, lint, types, and who may import whom
 	$(BIN)/lint-imports
 
 test: setup  ## every test but the nightly ones
-	$(BIN)/pytest -m "not nightly" --durations=10
+	$(BIN)/pytest -m "not nightly" -n $(WORKERS) --dist worksteal --durations=10 $(TESTS)
 
 fast: setup  ## the tests that need neither a JVM nor Postgres
 	$(BIN)/pytest -m "not nightly and not spark and not postgres"
 
 nightly: setup  ## the long-running tests, with Spark set as it runs in production
-	PYSPARK_SUBMIT_ARGS=pyspark-shell $(BIN)/pytest -m nightly
+	PYSPARK_SUBMIT_ARGS=pyspark-shell $(BIN)/pytest -m nightly -n $(WORKERS) --dist worksteal --durations=10 $(TESTS)
 
 bench: setup  ## measure on this machine: throughput, latency, memory, against Spark in batch and DuckDB
 	$(BIN)/python -m bench
