@@ -124,7 +124,7 @@ def read_act(kind: Act, table: Input, given: Any, producer: str | None = None) -
     unknown = sorted(set(given) - ACT_MEMBERS[kind])
     if unknown:
         raise fail("B5025", f'a {kind.value} of "{table.name}" has no `{unknown[0]}`', hint=hint)
-    if not isinstance(given.get("strict", False), bool) or not isinstance(given.get("column") or "", str):
+    if not isinstance(given.get("strict", False), bool) or not isinstance(given.get("column"), str | None):
         raise fail("B5025", f'a {kind.value} of "{table.name}": `strict` is true or false, `column` a name', hint=hint)
     at = given.get("at")
     if at is None and kind is Act.BOUND:
