@@ -21,7 +21,7 @@ from belvedere.lang.statements import span_of
 from belvedere.lang.types import Typed
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Filter, Item, Join, JoinKind, Node, Project, Scan
-from belvedere.schema import Schema, has_map
+from belvedere.schema import has_map
 
 
 @dataclass
@@ -140,8 +140,3 @@ def named_source(
 def scan(relation: Relation) -> Scan:
     """All of a relation."""
     return Scan(relation.id, relation.schema)
-
-
-def hide(schema: Schema, keep: set[str]) -> Schema:
-    """The same columns, hidden but for those named."""
-    return replace(schema, columns=tuple(replace(c, hidden=c.name not in keep) for c in schema))

@@ -80,10 +80,6 @@ def _concat(args: Sequence[pa.DataType]) -> pa.DataType | None:
     return t.BINARY if args and all(a == t.BINARY for a in args) else t.STRING
 
 
-def _same_or_string(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    return args[0] if args and (t.is_array(args[0]) or args[0] == t.BINARY) else t.STRING
-
-
 def _keys(args: Sequence[pa.DataType]) -> pa.DataType | None:
     return pa.list_(args[0].key_type) if args and pa.types.is_map(args[0]) else None
 
@@ -124,10 +120,6 @@ def _modulo(args: Sequence[pa.DataType]) -> pa.DataType | None:
     if len(args) == 2 and common is not None and t.is_decimal(common):
         return t.arithmetic_decimal("%", t.as_decimal(args[0]), t.as_decimal(args[1]))
     return common
-
-
-def _day_shift(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    return t.DATE
 
 
 def _if_null(args: Sequence[pa.DataType]) -> pa.DataType | None:

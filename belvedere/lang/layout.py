@@ -35,7 +35,6 @@ CLAUSES = frozenset(
 SET_OPERATIONS = (T.UNION, T.EXCEPT, T.INTERSECT)
 JOIN_WORDS = frozenset((T.LEFT, T.RIGHT, T.FULL, T.INNER, T.OUTER, T.CROSS, T.SEMI, T.ANTI, T.NATURAL))
 LISTS = frozenset((T.SELECT, T.FROM, T.GROUP_BY, T.ORDER_BY, T.VALUES))
-INPUT_WORDS = frozenset(("WATERMARK", "LATE", "KEEP", "IDLE"))
 
 
 def lay_out(items: list[Item]) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -314,8 +313,3 @@ def _over(inner: Inner, plan: Node) -> Inner:
 def needs_domain(inner: Inner) -> bool:
     """Whether an aggregate's rows hang on conditions that are not equalities, or any rows on outer columns themselves."""
     return inner.open or (bool(inner.residual) and inner.grouped)
-
-
-def reads_only(expr: Expr, names: Any) -> bool:
-    """Whether all columns of an expression are among `names`."""
-    return columns_of(expr) <= set(names)

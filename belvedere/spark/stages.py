@@ -99,13 +99,6 @@ def given(keys: Keys | pa.Array | None) -> pa.Array | pa.RecordBatchReader | Non
     return keys.given() if isinstance(keys, Keys) else keys
 
 
-def weighted(table: pa.Table, weight: int) -> pa.Table:
-    """The rows with one weight for all."""
-    return table.append_column(
-        pa.field(WEIGHT, pa.int64(), nullable=False), pa.array(np.full(table.num_rows, weight), pa.int64())
-    )
-
-
 def weighted_stream(rows: Rows, weight: int) -> pa.RecordBatchReader:
     """The same, a batch at a time."""
     schema = rows.schema.append(WEIGHT_FIELD)

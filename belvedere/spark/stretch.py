@@ -131,7 +131,7 @@ def sliding(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
     return (begin, last) if proven else None
 
 
-def labelled(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
+def labelled(stretch: Stretch, windows: Windows) -> Span | None:
     """From the last label whose window ends before the change to the first whose window begins behind it, where all in between are known.
 
     `windows` has one for every tuple as a label, by conditions on END that close all earlier windows too.

@@ -110,7 +110,7 @@ def _span(source: Source, ranges: Ranges, stretch: Stretch, at: Ints, windows: W
     if ranges.tumbling:
         return tumbling(ranges, stretch, at, windows, source.stored)
     if ranges.labelled:
-        return labelled(ranges, stretch, windows)
+        return labelled(stretch, windows)
     return sliding(ranges, stretch, windows)
 
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
+from belvedere.kernels.margins import Ends, Margin, begin_of, can_cut, counts_rows
+from belvedere.kernels.windows import window_tables
 from belvedere.lang.window_by.blocks import BLOCKS
 from belvedere.lang.window_by.explain import explain_window_query
 from belvedere.schema import Column, Schema
-from belvedere.spark.window_by.kernel import compute_windows
-from belvedere.spark.window_by.margins import Ends, Margin, begin_of, can_cut, counts_rows
 from belvedere.spark.window_by.plan import WindowPlan
 from belvedere.spark.window_by.sql_values import Untranslatable
 from tests.window_by.oracle import Framing, Tree
@@ -149,7 +149,7 @@ def test_blocks_give_the_windows_of_the_whole(rows: list[Row], framing: Framing,
     places = sorted(data.draw(st.lists(st.integers(0, len(rows)), min_size=1, max_size=5)))
     found = by_blocks(table, plan, ends, places, data.draw(st.integers(1, 3)))
     event(f"{'tumbling' if framing.tumbling else 'sliding'} {framing.end is None} {framing.label is None}")
-    whole = compute_windows(table, replace(plan.spec, ordered=False))
+    whole = pa.concat_tables(window_tables(table, replace(plan.spec, ordered=False)))
     assert same(found, whole)
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
+from belvedere.kernels.windows import window_tables
 from belvedere.lang.window_by.parser import parse_window_query
-from belvedere.spark.window_by.kernel import compute_windows
 from belvedere.spark.window_by.native import translate
 from belvedere.spark.window_by.plan import Planner, WindowPlan
 from belvedere.spark.window_by.sql_values import Object, Scalar, merge
@@ -48,7 +48,7 @@ def prepared(plan: WindowPlan, rows: list[dict[str, Any]]) -> pa.Table:
 def run(text: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The query's results over the rows."""
     plan = plan_of(text)
-    found = compute_windows(prepared(plan, rows), plan.spec)
+    found = pa.concat_tables(window_tables(prepared(plan, rows), plan.spec))
     with duckdb.connect() as connection:
         connection.register("windows", found)
         select = []

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from belvedere.kernels.specs import KernelSpec
+from belvedere.kernels.windows import block_windows
 from belvedere.spark.window_by.cuts import Cuts, Lead, in_order_of_blocks
-from belvedere.spark.window_by.kernel import block_windows
 from belvedere.spark.window_by.relation import fresh
-from belvedere.spark.window_by.specs import KernelSpec
 from belvedere.spark.window_by.worker_python import in_python
 
 OUTPUT_ROWS = 200_000

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
-from belvedere.spark.window_by.margins import Margin
+from belvedere.kernels.margins import Margin
 from belvedere.spark.window_by.relation import arrow_schema, fresh
 
 LEAST_ROWS = 2_000_000

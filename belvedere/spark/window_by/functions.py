@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from belvedere.kernels.values import EXACT, MISSING, compare, instant, order_key, rank, unknown
 from belvedere.lang.window_by.functions import duration_micros
 from belvedere.spark.window_by.casts import to_date, to_instant, to_real, to_text, to_whole
-from belvedere.spark.window_by.values import EXACT, MISSING, compare, instant, order_key, rank, unknown
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

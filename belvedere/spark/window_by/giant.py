@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from belvedere.kernels.margins import Ends, begin_of, can_cut, counts_rows
+from belvedere.kernels.specs import KernelSpec
 from belvedere.spark.window_by.cuts import (
     BLOCK_ROWS,
     RATE,
@@ -24,11 +26,9 @@ from belvedere.spark.window_by.cuts import (
     lead_of,
     sampled,
 )
-from belvedere.spark.window_by.margins import Ends, begin_of, can_cut, counts_rows
 from belvedere.spark.window_by.native_windows import distance
 from belvedere.spark.window_by.plan import WindowPlan
 from belvedere.spark.window_by.relation import arrow_schema, sort_columns
-from belvedere.spark.window_by.specs import KernelSpec
 
 NATIVE_CORES = 4
 """With fewer cores Spark's own operators in one task are as fast as the kernels in blocks."""

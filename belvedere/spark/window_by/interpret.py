@@ -15,16 +15,16 @@ from typing import Any
 
 from sqlglot import exp
 
+from belvedere.kernels import values as v
+from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.functions import AGGREGATES, canonical
 from belvedere.lang.window_by.tree import (
     Expr,
     Missing,
     QueryExpression,
 )
-from belvedere.spark.window_by import values as v
 from belvedere.spark.window_by.casts import cast
 from belvedere.spark.window_by.functions import call, like
-from belvedere.spark.window_by.values import MISSING
 
 Environment = Mapping[str, Any]
 Evaluate = Callable[[Environment], Any]

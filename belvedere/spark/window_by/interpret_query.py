@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from belvedere.kernels import values as v
+from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.tree import (
     Block,
     Let,
@@ -20,10 +22,8 @@ from belvedere.lang.window_by.tree import (
     SourceKind,
     WindowBy,
 )
-from belvedere.spark.window_by import values as v
 from belvedere.spark.window_by.interpret import COMPILERS, GROUP, Environment, Evaluate, compile_expression
 from belvedere.spark.window_by.scan import Bounds, find_windows, window_variables
-from belvedere.spark.window_by.values import MISSING
 
 
 def compile_query(query: Query) -> Evaluate:

@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from belvedere.kernels.values import EXACT, MISSING, instant, whole
 from belvedere.lang.window_by.functions import DURATION
 from belvedere.spark.window_by.sql_values import Object, Scalar, Value
-from belvedere.spark.window_by.values import EXACT, MISSING, instant, whole
 
 
 @dataclass(frozen=True)

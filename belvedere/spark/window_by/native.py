@@ -342,10 +342,6 @@ class Call:
     type: pa.DataType | None = None
 
 
-def _is_real(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_float64(type_))
-
-
 def _is_signed(type_: pa.DataType) -> bool:
     return type_ in (pa.int64(), pa.float64())
 

@@ -17,8 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from belvedere.spark.window_by.relation import fresh
-from belvedere.spark.window_by.specs import (
+from belvedere.kernels.specs import (
     Aggregate,
     BoundarySpec,
     CompareSpec,
@@ -33,6 +32,7 @@ from belvedere.spark.window_by.specs import (
     PartSpec,
     Place,
 )
+from belvedere.spark.window_by.relation import fresh
 from belvedere.spark.window_by.sql_values import Untranslatable, name, sql_type
 
 UNTIL = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"

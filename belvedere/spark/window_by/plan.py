@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.kernels import specs
 from belvedere.lang.window_by.classes import Item, Search, item_expression
 from belvedere.lang.window_by.closing import closing_of, frame_closing
 from belvedere.lang.window_by.tree import Block, Expr
-from belvedere.spark.window_by import specs
 from belvedere.spark.window_by.native import translate
 from belvedere.spark.window_by.plan_boundaries import BoundaryPlanner
 from belvedere.spark.window_by.plan_results import Rewriter

@@ -8,6 +8,8 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.kernels import specs
+from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.classes import (
     ITEM,
     Compare,
@@ -23,7 +25,6 @@ from belvedere.lang.window_by.classes import (
 from belvedere.lang.window_by.functions import DURATION, is_number, unify
 from belvedere.lang.window_by.names import renamed
 from belvedere.lang.window_by.tree import Boundary, Expr
-from belvedere.spark.window_by import specs
 from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.native import boolean, scalar, translate
 from belvedere.spark.window_by.plan_pairs import PairPlanner
@@ -39,7 +40,6 @@ from belvedere.spark.window_by.sql_values import (
     quoted,
     sql_type,
 )
-from belvedere.spark.window_by.values import MISSING
 
 
 class BoundaryPlanner(PairPlanner):

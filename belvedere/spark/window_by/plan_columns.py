@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from belvedere.kernels import specs
 from belvedere.lang.window_by.tree import Block, Expr, WindowBy
-from belvedere.spark.window_by import specs
 from belvedere.spark.window_by.layout import stored_type
 from belvedere.spark.window_by.native import translate
 from belvedere.spark.window_by.relation import fresh, is_column

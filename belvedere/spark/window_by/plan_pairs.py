@@ -11,18 +11,18 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.kernels import specs
+from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.classes import ITEM, OPERATORS
 from belvedere.lang.window_by.functions import DURATION
 from belvedere.lang.window_by.names import renamed
 from belvedere.lang.window_by.tree import Expr, QueryExpression
 from belvedere.lang.window_by.type_rules import arithmetic_type
-from belvedere.spark.window_by import specs
 from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.native import translate
 from belvedere.spark.window_by.plan_columns import PlanColumns
 from belvedere.spark.window_by.plan_values import plain_constant
 from belvedere.spark.window_by.sql_values import Scalar, Untranslatable, converted, merge, micros
-from belvedere.spark.window_by.values import MISSING
 
 SYMBOLS: dict[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 Typed = tuple[specs.Term, pa.DataType]

@@ -10,17 +10,17 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.kernels import specs
+from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.functions import WINDOW_AGGREGATES, canonical, is_number, unify_numbers
 from belvedere.lang.window_by.names import variables_in
 from belvedere.lang.window_by.tree import Expr, QueryExpression
-from belvedere.spark.window_by import specs
 from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.native import boolean, translate
 from belvedere.spark.window_by.plan_columns import PlanColumns
 from belvedere.spark.window_by.relation import fresh
 from belvedere.spark.window_by.sql_values import Object, Scalar, Untranslatable, Value, converted, merge, name
 from belvedere.spark.window_by.sql_values import field as field_of
-from belvedere.spark.window_by.values import MISSING
 
 
 class Rewriter:

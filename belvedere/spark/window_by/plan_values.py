@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 from typing import Any
 
-from belvedere.spark.window_by.values import MISSING, instant
+from belvedere.kernels.values import MISSING, instant
 
 EPOCH = instant(date(1970, 1, 1))
 

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from sqlglot import exp
 
+from belvedere.kernels.specs import Gather, KernelSpec, Nth
 from belvedere.lang.window_by.tree import Block, OrderKey
 from belvedere.lang.window_by.types import Typing
 from belvedere.spark.window_by.blocks import windows_by_blocks
@@ -33,7 +34,6 @@ from belvedere.spark.window_by.relation import (
     sort_texts,
     spark_schema,
 )
-from belvedere.spark.window_by.specs import Gather, KernelSpec, Nth
 from belvedere.spark.window_by.sql_values import Object, Untranslatable, Value, merge, name
 from belvedere.spark.window_by.tuples import Names, Spread, Tuples
 from belvedere.spark.window_by.worker_python import check_workers, in_python

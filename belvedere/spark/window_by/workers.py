@@ -13,14 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from belvedere.kernels.rows import group_begins
+from belvedere.kernels.specs import KernelSpec
+from belvedere.kernels.values import member, order_key
+from belvedere.kernels.windows import window_tables
 from belvedere.lang.window_by.tree import Block, Expr
 from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.interpret_query import WindowStage, item_of
-from belvedere.spark.window_by.kernel import window_tables
 from belvedere.spark.window_by.layout import Layout, read_rows, stored_type, write_column
-from belvedere.spark.window_by.rows import group_begins
-from belvedere.spark.window_by.specs import KernelSpec
-from belvedere.spark.window_by.values import member, order_key
 
 ROWS_AT_ONCE = 200_000  # enough that a kernel's fixed cost does not count
 

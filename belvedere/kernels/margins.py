@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from belvedere.spark.window_by.kernel import Finder
-from belvedere.spark.window_by.rows import Rows, Windows
-from belvedere.spark.window_by.specs import BoundarySpec, CompareSpec, Junction, KernelSpec, Mask, Place
+from belvedere.kernels.rows import Rows, Windows
+from belvedere.kernels.specs import BoundarySpec, CompareSpec, Junction, KernelSpec, Mask, Place
+from belvedere.kernels.windows import Finder
 
 
 @dataclass(frozen=True)

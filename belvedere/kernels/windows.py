@@ -2,7 +2,7 @@
 
 In: a table whose rows lie partition by partition, each in ORDER BY's order, and a `KernelSpec`: which columns hold the
 atoms of the boundaries, and what to give per window. Out: a table with one row per window, in the order of the windows.
-`compute_windows` is pure: the same rows give the same windows, so a changed partition can be recomputed alone. The windows' rows are
+`window_tables` is pure: the same rows give the same windows, so a changed partition can be recomputed alone. The windows' rows are
 copied only where the query asks for arrays.
 """
 
@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from belvedere.spark.window_by import search
-from belvedere.spark.window_by.output import Writer
-from belvedere.spark.window_by.pairs import first_pair
-from belvedere.spark.window_by.ranges import Bools, Ints
-from belvedere.spark.window_by.rows import Rows, Windows, bounded_sum, joint_codes, nowhere
-from belvedere.spark.window_by.specs import BoundarySpec, CompareSpec, ConjunctionSpec, KernelSpec, Mask, Members, PartSpec
+from belvedere.kernels import search
+from belvedere.kernels.output import Writer
+from belvedere.kernels.pairs import first_pair
+from belvedere.kernels.ranges import Bools, Ints
+from belvedere.kernels.rows import Rows, Windows, bounded_sum, joint_codes, nowhere
+from belvedere.kernels.specs import BoundarySpec, CompareSpec, ConjunctionSpec, KernelSpec, Mask, Members, PartSpec
 
 ARRAY_CHUNK = 2_000_000  # members of arrays that one batch of the output holds at most
 
@@ -88,7 +88,7 @@ class Finder:
     def found(self, boundary: BoundarySpec, side: str, windows: Windows, begin: Ints) -> Ints:
         """The first row of each window from `begin` on that satisfies the boundary; -1 for none."""
         if boundary.scan is None:
-            return self.search(boundary.search or (), side, windows, begin)
+            return self.search(boundary.search or (), windows, begin)
 
         def known(wanted: str, chosen: Ints) -> tuple[Ints, Bools]:
             places = self.places(wanted, windows)[chosen]
@@ -96,7 +96,7 @@ class Finder:
 
         return first_pair(self.rows, boundary.scan, known, side, begin)
 
-    def search(self, alternatives: Sequence[ConjunctionSpec], side: str, found: Windows, begin: Ints) -> Ints:
+    def search(self, alternatives: Sequence[ConjunctionSpec], found: Windows, begin: Ints) -> Ints:
         """The first row at or after `begin` that satisfies one of the conjunctions; -1 for none."""
         result = np.full(len(found), search.GREATEST, np.int64)
         for conjunction in alternatives:
@@ -234,12 +234,6 @@ def without_overlap(found: Windows) -> Windows:
     return found.take(np.sort(np.array(kept, np.int64)))
 
 
-def compute_windows(table: pa.Table, spec: KernelSpec) -> pa.Table:
-    """The windows of all partitions of a sorted table: keys, position in the partition (from 0), and the outputs."""
-    batches = list(window_tables(table, spec))
-    return pa.concat_tables(batches) if len(batches) > 1 else batches[0]
-
-
 def block_windows(table: pa.Table, spec: KernelSpec, own: tuple[int, int], before: int, last: bool, skipped: int) -> pa.Table:
     """The windows that start, or have their labels, in rows [own[0], own[1]) of a piece of one sorted partition.
 
@@ -257,7 +251,10 @@ def block_windows(table: pa.Table, spec: KernelSpec, own: tuple[int, int], befor
 
 
 def window_tables(table: pa.Table, spec: KernelSpec) -> Iterator[pa.Table]:
-    """As `compute_windows`, in pieces where the windows hold arrays."""
+    """The windows of all partitions of a sorted table: keys, position in the partition (from 0), and the outputs.
+
+    In pieces where the windows hold arrays.
+    """
     rows = Rows(table, spec.keys)
     found = Finder(rows, spec).windows()
     if not any(isinstance(o, Members) for o in spec.outputs) or not len(found):

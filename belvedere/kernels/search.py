@@ -7,7 +7,6 @@ one kernel serves numbers, times and strings. Every kernel costs O(n log n) at m
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -132,18 +131,6 @@ def monotone_range(operator: str, values: Ints, begin: Ints, last: Ints, wanted:
         return begin, lower_bound(values, begin, last, wanted, operator == "<=") - 1
     first = lower_bound(values, begin, last, wanted, False)
     return first, lower_bound(values, first, last, wanted, True) - 1
-
-
-def chain(is_start: Bools, end_of: Callable[[Ints], Ints]) -> Ints:
-    """TUMBLING: the starts that are kept, when the search for the next start begins after an end.
-
-    `end_of` gives the last row of the window of each start. Costs one step per window kept.
-    """
-    starts = np.flatnonzero(is_start).astype(np.int64)
-    if not len(starts):
-        return starts
-    following = np.searchsorted(starts, end_of(starts) + 1)
-    return starts[follow(following.astype(np.int64))]
 
 
 def follow(following: Ints, first: int = 0) -> Ints:

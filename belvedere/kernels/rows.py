@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.spark.window_by.ranges import Bools, Ints
-from belvedere.spark.window_by.specs import CompareSpec, Junction, LocalSpec, Mask, PartSpec
+from belvedere.kernels.ranges import Bools, Ints
+from belvedere.kernels.specs import CompareSpec, Junction, LocalSpec, Mask, PartSpec
 
 LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 SHIFTS = {"item": 0, "previous": -1, "next": 1, "position": 0}

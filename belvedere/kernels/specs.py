@@ -173,7 +173,7 @@ Output = Gather | Place | Flag | Length | Nth | Aggregate | Members
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """Everything that `compute_windows` needs to know."""
+    """Everything that `window_tables` needs to know."""
 
     keys: tuple[str, ...]
     tumbling: bool

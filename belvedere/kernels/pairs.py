@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from belvedere.spark.window_by import search
-from belvedere.spark.window_by.ranges import Bools, Ints
-from belvedere.spark.window_by.rows import COMPARISONS, Rows, ordered_codes
-from belvedere.spark.window_by.specs import Constant, Operation, Read, Term
-from belvedere.spark.window_by.values import arithmetic, compare
+from belvedere.kernels import search
+from belvedere.kernels.ranges import Bools, Ints
+from belvedere.kernels.rows import COMPARISONS, Rows, ordered_codes
+from belvedere.kernels.specs import Constant, Operation, Read, Term
+from belvedere.kernels.values import arithmetic, compare
 
 PAIRS = 1 << 16  # evaluated in one step: small enough for the processor's cache
 Places = Callable[[str], tuple[Ints, Bools]]

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.spark.window_by import ranges, search
-from belvedere.spark.window_by.ranges import Bools, Ints
-from belvedere.spark.window_by.rows import Rows, numeric, ordered_codes
-from belvedere.spark.window_by.specs import Aggregate
+from belvedere.kernels import ranges, search
+from belvedere.kernels.ranges import Bools, Ints
+from belvedere.kernels.rows import Rows, numeric, ordered_codes
+from belvedere.kernels.specs import Aggregate
 
 
 def aggregate(output: Aggregate, rows: Rows, first: Ints, last: Ints, extra: Ints) -> pa.Array:

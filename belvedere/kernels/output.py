@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from belvedere.spark.window_by.aggregates import aggregate
-from belvedere.spark.window_by.ranges import Bools, Ints
-from belvedere.spark.window_by.rows import Rows, Windows
-from belvedere.spark.window_by.specs import Aggregate, Flag, Gather, Length, Members, Nth, Output, Place
+from belvedere.kernels.aggregates import aggregate
+from belvedere.kernels.ranges import Bools, Ints
+from belvedere.kernels.rows import Rows, Windows
+from belvedere.kernels.specs import Aggregate, Flag, Gather, Length, Members, Nth, Output, Place
 
 
 class Writer:
