@@ -34,6 +34,8 @@ LINES_TYPES = (
     "application/json-lines",
 )
 LONGEST_NAME = 200
+ACT_BYTES = 10_000
+"""So many bytes has what a producer says at most: it is read where other requests wait."""
 
 
 class Refusal(Exception):
@@ -61,7 +63,7 @@ def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: 
         async def handle(request: Request) -> Response:
             async def work() -> Answer:
                 table = _input(catalog, request)
-                body = await _body(request, most_bytes, JSON_TYPES, needed=kind is Act.BOUND)
+                body = await _body(request, min(most_bytes, ACT_BYTES), JSON_TYPES, needed=kind is Act.BOUND)
                 content = _act(kind, table, body, request.query_params.get("producer"))
                 return await desk.ask(Push(table.id, content, content.producer, _key(request), _digest(request, body)))
 
@@ -99,18 +101,18 @@ async def _body(request: Request, most: int, media: tuple[str, ...], needed: boo
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
         raise Refusal(415, BAD_REQUEST, f"the body is encoded as {encoding}", "send it as it is")
-    body = b""
+    body = bytearray()
     try:
         async for part in request.stream():
             body += part
             if len(body) > most:
-                raise Refusal(413, LIMIT_EXCEEDED, f"the body has more than {most} bytes", "send the rows in several requests")
+                raise Refusal(413, LIMIT_EXCEEDED, f"the body has more than {most} bytes", "send less in one request")
     except ClientDisconnect:
         raise Refusal(400, BAD_REQUEST, "the connection was closed") from None
     if (needed or body) and _media(request) not in media:
         hint = "send `Content-Type: application/json`, or `application/x-ndjson` for a row a line"
         raise Refusal(415, BAD_REQUEST, "the body must be JSON", hint)
-    return body
+    return bytes(body)
 
 
 def _media(request: Request) -> str:

@@ -9,8 +9,11 @@ from typing import Any
 import api_example as example
 import pytest
 from api_reader import MemoryReader
+from starlette.testclient import TestClient
 
 from belvedere.api.graphql import execute_graphql
+from belvedere.api.server import Application
+from belvedere.compiler import compile_script
 from belvedere.store import open_reader
 
 CATALOG = example.catalog()
@@ -107,3 +110,11 @@ def test_deep_values_are_refused(sqlite_file: str, kind: str) -> None:
             assert unused == (
                 (None, "B8004") if depth > 100 or (kind == "and" and depth > 50) else ({"things": [{"id": 1}]}, "")
             )
+
+
+@pytest.mark.parametrize("act", ["bound", "open", "close"])
+def test_what_a_producer_says_is_short(act: str) -> None:
+    streams = compile_script("CREATE STREAM Bid (at TIMESTAMP, price INT, WATERMARK FOR at) KEEP 30 DAYS;").catalog
+    with TestClient(Application(streams, MemoryReader)) as client:
+        body = {"at": "2020-01-01T08:12:00Z", "producer": "p" * 20_000}
+        assert client.post(f"/streams/Bid/{act}", json=body).json()["code"] == "B8004"
