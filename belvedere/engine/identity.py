@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from belvedere.engine.canonical import normalised
 from belvedere.engine.relation import Path, Relation
-from belvedere.engine.render import print_expression, quote, spark_type
+from belvedere.engine.render import print_expression
+from belvedere.engine.spark_types import quote, spark_type
 from belvedere.plan.nodes import Expr
 from belvedere.schema import KEY, Schema
 
@@ -66,36 +68,6 @@ def _escaped(text: str, value: str | None = None) -> str:
     """Backslash, separator and NULL's mark are escaped; a nested NULL stays NULL."""
     escaped = f"replace(replace(replace({text}, '\\\\', '\\\\\\\\'), '|', '\\\\p'), '~', '\\\\t')"
     return escaped if value is None else f"CASE WHEN {value} IS NULL THEN NULL ELSE {escaped} END"
-
-
-def normalised(sql: str, type_: pa.DataType) -> str:
-    """One representative of all values that GROUP BY takes for equal."""
-    if pa.types.is_floating(type_):
-        return f"({sql} + CAST(0 AS {spark_type(type_)}))"
-    if pa.types.is_map(type_):
-        key, value = normalised("e.key", type_.key_type), normalised("e.value", type_.item_type)
-        return f"array_sort(transform(map_entries({sql}), e -> named_struct('key', {key}, 'value', {value})))"
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        return f"transform({sql}, e -> {normalised('e', type_.value_type)})" if _varies(type_) else sql
-    if pa.types.is_struct(type_) and _varies(type_):
-        fields = ", ".join(f"'{_literal(f.name)}', {normalised(f'{sql}.{quote(f.name)}', f.type)}" for f in type_)
-        return f"CASE WHEN {sql} IS NULL THEN NULL ELSE named_struct({fields}) END"
-    return sql
-
-
-def _literal(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'")
-
-
-def _varies(type_: pa.DataType) -> bool:
-    """Whether equal values of the type may look different."""
-    if pa.types.is_map(type_):
-        return True
-    if pa.types.is_struct(type_):
-        return any(_varies(f.type) for f in type_)
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        return _varies(type_.value_type)
-    return bool(pa.types.is_floating(type_))
 
 
 def path_hash(exprs: tuple[Expr, ...], types: tuple[pa.DataType, ...]) -> str:

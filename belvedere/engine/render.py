@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.engine.canonical import normalised, restored
+from belvedere.engine.spark_types import quote, spark_type
 from belvedere.plan.expressions import reads_clock
+from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import (
     Aggregate,
     Distinct,
@@ -33,7 +35,9 @@ from belvedere.plan.nodes import (
 )
 from belvedere.plan.ties import tie_order
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
-from belvedere.schema import Column
+from belvedere.schema import Column, has_map
+
+__all__ = ["CLOCK_COLUMN", "JOIN_WORDS", "order_text", "print_expression", "quote", "render", "spark_type"]
 
 CLOCK_COLUMN = "_now"
 JOIN_WORDS = {
@@ -43,45 +47,6 @@ JOIN_WORDS = {
     JoinKind.FULL: "FULL JOIN",
     JoinKind.SEMI: "LEFT SEMI JOIN",
     JoinKind.ANTI: "LEFT ANTI JOIN",
-}
-
-
-def quote(name: str) -> str:
-    """A Spark identifier."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def spark_type(type_: pa.DataType) -> str:
-    """The Spark SQL name of an Arrow type."""
-    if pa.types.is_decimal(type_):
-        return f"DECIMAL({type_.precision},{type_.scale})"
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        return f"ARRAY<{spark_type(type_.value_type)}>"
-    if pa.types.is_struct(type_):
-        return "STRUCT<" + ", ".join(f"{quote(f.name)}: {spark_type(f.type)}" for f in type_) + ">"
-    if pa.types.is_map(type_):
-        return f"MAP<{spark_type(type_.key_type)}, {spark_type(type_.item_type)}>"
-    if pa.types.is_timestamp(type_):
-        return "TIMESTAMP" if type_.tz else "TIMESTAMP_NTZ"
-    if pa.types.is_duration(type_):
-        return "INTERVAL DAY TO SECOND"
-    return _SIMPLE_TYPES[type_]
-
-
-_SIMPLE_TYPES: dict[pa.DataType, str] = {
-    pa.bool_(): "BOOLEAN",
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "STRING",
-    pa.large_string(): "STRING",
-    pa.binary(): "BINARY",
-    pa.large_binary(): "BINARY",
-    pa.date32(): "DATE",
-    pa.null(): "VOID",
 }
 
 
@@ -113,7 +78,7 @@ class _Renderer:
             case Aggregate():
                 return self._aggregate(node)
             case Distinct():
-                return f"SELECT DISTINCT {_columns(node)} FROM {self._from(node.input)}"
+                return self._distinct(node)
             case Union():
                 return self._union(node)
             case SetOperation():
@@ -166,23 +131,38 @@ class _Renderer:
             text += f"{JOIN_WORDS[node.kind]} ({self.query(node.right)}) AS r"
         return f"{text} ON {self.expr(node.condition)}"
 
+    def _distinct(self, node: Distinct) -> str:
+        if any(has_map(c.type) for c in node.schema):
+            return self._aggregate(Aggregate(node.input, tuple(map(item_of, node.schema)), ()))
+        return f"SELECT DISTINCT {_columns(node)} FROM {self._from(node.input)}"
+
     def _aggregate(self, node: Aggregate) -> str:
-        items = [_item(i) for i in (*node.keys, *node.aggregates)]
-        if node.grouping_sets is None:
-            group = f" GROUP BY {', '.join(str(n + 1) for n in range(len(node.keys)))}" if node.keys else ""
-            source = self._from(node.input, *(i.expr for i in (*node.keys, *node.aggregates)))
-            return f"SELECT {', '.join(items)} FROM {source}{group}"
-        return self._grouping_sets(node)
+        if node.grouping_sets is not None:
+            return self._grouping_sets(node)
+        source = self._from(node.input, *(i.expr for i in (*node.keys, *node.aggregates)))
+        maps = {n: f"`_g{n}`" for n, k in enumerate(node.keys) if has_map(k.type)}
+        if maps:  # computed below, so that GROUP BY can name them
+            below = ", ".join(f"{self._key(node.keys[n])} AS {name}" for n, name in maps.items())
+            source = f"(SELECT {below}, * FROM {source}) AS g"
+        keys = [_restored(maps[n], k) if n in maps else _item(k) for n, k in enumerate(node.keys)]
+        group = ", ".join(maps.get(n, str(n + 1)) for n in range(len(node.keys)))
+        items = ", ".join([*keys, *map(_item, node.aggregates)])
+        return f"SELECT {items} FROM {source}" + (f" GROUP BY {group}" if group else "")
+
+    def _key(self, key: Item) -> str:
+        """The value by which a key's groups are told apart."""
+        text = self.expr(key.expr)
+        return normalised(text, key.type) if has_map(key.type) else text
 
     def _grouping_sets(self, node: Aggregate) -> str:
         """The keys are computed below, so that a grouping set can name them."""
         names = {i.name: f"_g{n}" for n, i in enumerate(node.keys)}
         exprs = [i.expr for i in (*node.keys, *node.aggregates)]
         now = [quote(CLOCK_COLUMN)] if any(reads_clock(e) for e in exprs) else []
-        below = ", ".join([f"{self.expr(i.expr)} AS {names[i.name]}" for i in node.keys] + ["t.*", *now])
+        below = ", ".join([f"{self._key(i)} AS {names[i.name]}" for i in node.keys] + ["t.*", *now])
         source = f"(SELECT {below} FROM {self._from(node.input, *exprs)}) AS g"
         sets = ", ".join("(" + ", ".join(names[n] for n in s) + ")" for s in node.grouping_sets or ())
-        items = [f"{names[i.name]} AS {quote(i.name)}" for i in node.keys] + [_item(i) for i in node.aggregates]
+        items = [_restored(names[i.name], i) for i in node.keys] + [_item(i) for i in node.aggregates]
         if node.grouping_id is not None:
             items.append(f"grouping_id({', '.join(names.values())}) AS {quote(node.grouping_id)}")
         group = ", ".join(names.values())
@@ -280,7 +260,19 @@ def print_expression(expr: Expr) -> str:
     changed = expr.copy().transform(
         lambda e: exp.column(CLOCK_COLUMN, quoted=True) if isinstance(e, exp.CurrentTimestamp) else e
     )
-    return changed.sql(dialect="spark", comments=False)
+    return _readable(changed).sql(dialect="spark", comments=False)
+
+
+def _readable(expr: Expr) -> Expr:
+    """The expression with texts made of bytes that are UTF-8: what is not becomes U+FFFD, as Spark shows it; no store keeps other texts."""
+    root = exp.Paren(this=expr)
+    for cast in list(root.find_all(exp.Cast)):
+        if cast.to.this in exp.DataType.TEXT_TYPES and not isinstance(cast.this, exp.Literal):
+            around = exp.Anonymous(this="make_valid_utf8")
+            cast.replace(around)
+            around.set("expressions", [cast])
+    made: Expr = root.this
+    return made
 
 
 def order_text(order: Order) -> str:
@@ -292,6 +284,11 @@ def order_text(order: Order) -> str:
 
 def _item(item: Item) -> str:
     return f"CAST({print_expression(item.expr)} AS {spark_type(item.type)}) AS {quote(item.name)}"
+
+
+def _restored(name: str, key: Item) -> str:
+    text = f"CAST({restored(name, key.type)} AS {spark_type(key.type)})" if has_map(key.type) else name
+    return f"{text} AS {quote(key.name)}"
 
 
 def _columns(node: Node) -> str:
