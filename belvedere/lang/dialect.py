@@ -58,6 +58,13 @@ def rounding(unit: str) -> Callable[[list[exp.Expr]], exp.Expr]:
     return build
 
 
+def of_now(name: str, type_: str) -> exp.Expr:
+    """Today and the like: there is one clock, that of `now()`. `meta["called"]` is what was written, which names a select item."""
+    node: exp.Expr = exp.cast(exp.CurrentTimestamp(), type_, dialect="spark")
+    node.meta["called"] = name
+    return node
+
+
 def make_interval(count: str, unit: str) -> exp.Interval:
     """`n UNIT` in its one form; a quarter is three months, since Spark has no such unit."""
     name = UNITS[unit.upper()]
@@ -81,6 +88,12 @@ class SqrlParser(PositionedParser):
         **SparkParser.FUNCTIONS,
         **{unit: rounding(unit) for unit in ROUNDING},
         "NOW": lambda args: exp.CurrentTimestamp(),
+        **dict.fromkeys(("CURRENT_DATE", "CURDATE"), lambda args: of_now("current_date", "date")),
+        "LOCALTIMESTAMP": lambda args: of_now("localtimestamp", "timestamp_ntz"),
+    }
+    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {
+        **SparkParser.NO_PAREN_FUNCTIONS,
+        TokenType.CURRENT_DATE: lambda: of_now("current_date", "date"),
     }
 
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {

@@ -192,5 +192,7 @@ def output_name(written: exp.Expr) -> str:
         return written.name or written.expression.name
     if isinstance(written, exp.Paren):
         return output_name(written.this)
+    if "called" in written.meta:
+        return str(written.meta["called"])
     text = re.sub(r"\W+", "_", written.sql("spark").replace("`", "")).strip("_").lower()
     return text[:60].strip("_") or "column"

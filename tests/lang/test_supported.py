@@ -6,6 +6,7 @@ import pytest
 from sqlglot import exp
 
 from belvedere.compiler import compile_script
+from belvedere.engine.render import render
 from belvedere.lang.functions import NONDETERMINISTIC
 from belvedere.lang.supported import ONE, READ, WORDS, unsupported
 
@@ -139,3 +140,13 @@ READ_RIGHT = [
 @pytest.mark.parametrize("query", READ_RIGHT)
 def test_what_is_read_is_let_through(query: str) -> None:
     assert [d.message for d in compile_script(f"{TABLE}V := {query};").diagnostics if d.severity == "error"] == []
+
+
+def test_there_is_one_clock() -> None:
+    query = "SELECT current_date, curdate() AS b, localtimestamp() AS c, unix_timestamp() AS d, id FROM O"
+    view = compile_script(f"{TABLE}V := {query};").catalog.views["V"]
+    text = render(view.plan, str)
+    assert "CURRENT" not in text
+    assert "LOCALTIMESTAMP" not in text
+    assert text.count("`_now`") >= 4
+    assert view.plan.schema.visible[0].name == "current_date"
