@@ -61,9 +61,11 @@ def _window(node: Any) -> Problem | None:
 def _frame(node: Any) -> Problem | None:
     """A frame of RANGE with a distance measures along one sort key."""
     spec, order = node.args.get("spec"), node.args.get("order")
-    if spec is None or spec.args["kind"].upper() != "RANGE":
-        return None
-    if not any(isinstance(spec.args.get(bound), exp.Expr) for bound in ("start", "end")):
+    bounds = [spec.args.get(name) for name in ("start", "end")] if spec is not None else []
+    distances = [bound for bound in bounds if isinstance(bound, exp.Expr)]
+    if any(distance.find(exp.Column) for distance in distances):
+        return _problem(node, "a frame reaches as far for every row", "write a number, or an interval")
+    if not distances or spec.args["kind"].upper() != "RANGE":
         return None
     if order is not None and len(order.expressions) == 1:
         return None

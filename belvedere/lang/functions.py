@@ -13,7 +13,7 @@ from functools import reduce
 import pyarrow as pa
 
 from belvedere.lang import types as t
-from belvedere.schema import TIMESTAMP
+from belvedere.schema import TIMESTAMP, has_map
 
 Rule = Callable[[Sequence[pa.DataType]], pa.DataType | None]
 
@@ -37,8 +37,10 @@ def all_common(args: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def _greatest(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Unlike elsewhere, text beside other types is not read as theirs."""
-    return None if t.STRING in args and set(args) - {t.STRING, t.NULL} else all_common(args)
+    """Unlike elsewhere, text beside other types is not read as theirs; maps have no order."""
+    if any(has_map(a) for a in args) or (t.STRING in args and set(args) - {t.STRING, t.NULL}):
+        return None
+    return all_common(args)
 
 
 def _round(args: Sequence[pa.DataType]) -> pa.DataType | None:

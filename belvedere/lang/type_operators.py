@@ -10,7 +10,7 @@ from sqlglot import exp
 from belvedere.lang import types as t
 from belvedere.lang.type_scope import Rule, TypeScope, children
 from belvedere.lang.types import Typed
-from belvedere.schema import TIMESTAMP
+from belvedere.schema import TIMESTAMP, has_map
 
 COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 PREDICATES = (exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.SimilarTo)
@@ -44,7 +44,10 @@ def _comparison(scope: TypeScope, expr: Any) -> Typed:
 def _comparable(scope: TypeScope, left: Typed, right: Typed, expr: exp.Expr) -> None:
     if not t.same_kind(left.type, right.type):
         message = f"{t.a_type(left.type)} cannot be compared with {t.a_type(right.type)}"
-        raise scope.fail("B3002", message, expr, "CAST one side to the type of the other")
+        hint = (
+            "compare map_entries(...) or one of its values" if has_map(left.type) else "CAST one side to the type of the other"
+        )
+        raise scope.fail("B3002", message, expr, hint)
 
 
 def _never_null(scope: TypeScope, expr: Any) -> Typed:

@@ -76,6 +76,8 @@ REFUSED = [
     ("sum(x) IGNORE NULLS", "B3015", "leave it out"),
     ("upper(js) OVER ()", "B3015", "row_number"),
     ("rank() OVER (ORDER BY x ROWS 1 PRECEDING)", "B3015", "leave out ROWS"),
+    ("sum(x) OVER (ORDER BY y ROWS BETWEEN x PRECEDING AND CURRENT ROW)", "B3015", "write a number"),
+    ("greatest(map('a', 1), map('b', 2))", "B3002", "CAST"),
     ("sum(x) OVER (ORDER BY x, y RANGE 1 PRECEDING)", "B3015", "ROWS"),
     ("sum(x) OVER (RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)", "B3015", "ROWS"),
 ]
