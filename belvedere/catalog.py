@@ -234,3 +234,8 @@ class Catalog:
         """The id of the last definition of a name, whatever its case."""
         ids = (*self.inputs, *self.views, *self.subscriptions)
         return next((i for i in ids if i == name), None) or next((i for i in ids if i.casefold() == name.casefold()), None)
+
+
+def pushed_inputs(catalog: Catalog) -> dict[str, Input]:
+    """The inputs that clients push to, by id: those that no source feeds."""
+    return {i: t for i, t in catalog.inputs.items() if t.source is None and t.late_of is None}

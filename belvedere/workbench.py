@@ -22,8 +22,8 @@ from belvedere.rows import arrow_rows, as_instant
 from belvedere.rules import Options, maintain
 from belvedere.schema import ROWTIME, WEIGHT
 from belvedere.spark.batch import InputLog, run_batch
+from belvedere.spark.compute import DRIVER_MEMORY
 from belvedere.spark.engine import Engine, EpochReport
-from belvedere.spark.exchange import DRIVER_MEMORY
 from belvedere.spark.session import SparkSession, local_session
 from belvedere.store import open_store
 from belvedere.store.read.history import AsOf, not_whole, rows_as_of

@@ -107,7 +107,7 @@ def state(load: Load) -> None:
     print(f"\n{load.epochs * load.seconds // 60} minutes of event time: windows of 5 minutes, joins and sessions within one")
     print(f"{'bounds':<30}{'state rows':>12}{'of them, at most':>18}{'s an epoch':>14}")
     for name, bounds, forget in (("none", False, True), ("sent, state kept", True, False), ("sent", True, True)):
-        wb = Workbench(INPUTS + WINDOWS, options=Options(forget=forget))
+        wb = Workbench(INPUTS + WINDOWS, options=Options(expire=forget))
         try:
             seconds = play(wb, load, {"_Bid": "bidtime", "_Ask": "asktime"}, bounds)
             sizes = wb.store.size()

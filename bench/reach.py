@@ -2,7 +2,7 @@
 
 In: lengths of the partition, kinds of windows. Out: a table on stdout. Measured are whole epochs of the engine, the median of some, that
 update neighbouring rows in the middle of the one partition; "around" is the rule by default, which finds the windows again that the change
-can reach, "partition" is `Options(ranges=False)`, which finds all of the partition. One run holds both.
+can reach, "partition" is `without("windows", "frames", "running")`, which finds all of the partition. One run holds both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from belvedere.rules import Options
+from belvedere.rules import Options, without
 from bench.running import median, timed
 
 TABLE = "CREATE TABLE T (k INT, n INT NOT NULL, x INT, PRIMARY KEY (k, n));\n"
@@ -56,7 +56,8 @@ def main() -> None:
             continue
         for length in given.rows:
             around, partition = (
-                median(epochs(kind, length, given.changed, given.epochs, o)) for o in (Options(), Options(ranges=False))
+                median(epochs(kind, length, given.changed, given.epochs, o))
+                for o in (Options(), without("windows", "frames", "running"))
             )
             print(f"{kind:<24}{length:>12,}{around:>12.2f}{partition:>12.2f}", flush=True)
 

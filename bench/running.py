@@ -1,7 +1,7 @@
 """`python -m bench.running`: what an epoch of few rows at the end of a long order costs a running total.
 
 In: how many rows came before. Out: a table on stdout. Measured are whole epochs of the engine, the median of some; "continued" is the rule
-by default, "whole" is `Options(grow=False)`, DuckDB computes the view anew over all rows, in memory. One run holds all of them.
+by default, "whole" is `without("running")`, DuckDB computes the view anew over all rows, in memory. One run holds all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from belvedere import Workbench
-from belvedere.rules import Options
+from belvedere.rules import Options, without
 
 TABLE = "CREATE TABLE T (k INT, n INT, x INT, PRIMARY KEY (k));\n"
 QUERY = "SELECT k, sum(x) OVER (ORDER BY n) AS total FROM T"
@@ -71,7 +71,7 @@ def main() -> None:
     given = parser.parse_args()
     print(("{:>12}" * 4).format("rows before", "continued", "whole", "DuckDB"))
     for before in given.rows:
-        continued, whole = (median(epochs(before, given.added, given.epochs, o)) for o in (Options(), Options(grow=False)))
+        continued, whole = (median(epochs(before, given.added, given.epochs, o)) for o in (Options(), without("running")))
         print(f"{before:>12,}{continued:>12.2f}{whole:>12.2f}{in_duckdb(before):>12.2f}", flush=True)
 
 

@@ -39,11 +39,6 @@ class Pushed:
     """The diagnostic code of each malformed row."""
 
 
-def pushed_inputs(catalog: Catalog) -> dict[str, Input]:
-    """The inputs that clients push to, by id: those that no source feeds."""
-    return {i: t for i, t in catalog.inputs.items() if t.source is None and t.late_of is None}
-
-
 def find_input(catalog: Catalog, name: str) -> Input:
     """The input of that name, whatever its case; one of an imported script under the name that it has there. Raises B6012."""
     inputs = [i for i in catalog.inputs.values() if i.late_of is None]

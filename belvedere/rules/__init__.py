@@ -1,7 +1,6 @@
-"""A plan -> how each view is kept."""
+"""How views are kept: one file is one rule. `RULES` is the order of choice."""
 
-from belvedere.rules.maintain import maintain
+from belvedere.rules.maintain import RULES, maintain, plain, without
 from belvedere.rules.options import Options
-from belvedere.rules.pipeline import Pipeline, Rule, Stage
 
-__all__ = ["Options", "Pipeline", "Rule", "Stage", "maintain"]
+__all__ = ["RULES", "Options", "maintain", "plain", "without"]

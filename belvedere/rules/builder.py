@@ -7,25 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog, ChangeKind, Input, Subscription
+from belvedere.catalog import Catalog, LatePolicy
+from belvedere.engine.expiry import final_below, relation_bounds, settled
+from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Path, Relation, Slot
+from belvedere.engine.stage import Stage, slots_known
 from belvedere.plan.bounds import Bounds, bounds_of
-from belvedere.plan.expressions import column
+from belvedere.plan.facts import Partition, base_scan, is_linear, needs_clock
 from belvedere.plan.keys import carry_keys, keep_columns
 from belvedere.plan.nodes import Expr, Join, JoinKind, Node, Scan, Values
-from belvedere.rules.emit.emission import unsettled_inputs
-from belvedere.rules.expiry import bounds_of_stage, final_below, settled, slots_known
-from belvedere.rules.facts import Partition, base_scan, is_linear, needs_clock
+from belvedere.plan.rewrite import inline, push_down, replace_scans
 from belvedere.rules.options import Options
-from belvedere.rules.pipeline import CHANGES, EVENT_COLUMNS, SEQUENCE, VERSION_COLUMNS, Pipeline, Rule, Stage
-from belvedere.rules.rewrite import inline, push_down, replace_scans
-from belvedere.schema import HISTORY, INGEST_TIME, SINCE_EPOCH, UNTIL_TIME, Schema
+from belvedere.schema import Schema
 from belvedere.time.event_time import Clocks, bounds_by_input
-
-SAID = {ChangeKind.ADD: "new", ChangeKind.CHANGE: "changed", ChangeKind.DELETE: "gone"}
 
 
 @dataclass
@@ -59,12 +57,14 @@ Keys = tuple[tuple[Expr, ...], tuple[pa.DataType, ...]]
 
 Choose = Callable[["Builder", Node, Part], Relation]
 """The choice of a rule for the operator on top of a plan."""
+Make = Callable[["Builder", str], None]
+"""Makes the stages behind an id of the catalog."""
 
 
 class Builder:
     """Makes relations and stages on demand, in the order in which an epoch runs them."""
 
-    def __init__(self, catalog: Catalog, options: Options, stored: tuple[str, ...], choose: Choose):
+    def __init__(self, catalog: Catalog, options: Options, stored: tuple[str, ...], choose: Choose, make: Make):
         self.catalog = catalog
         self.options = options
         self.drafts: dict[str, Draft] = {}
@@ -72,8 +72,8 @@ class Builder:
         self.names: dict[str, str] = {}
         self.own: dict[Node, Relation] = {}
         self.stored_ids = frozenset(stored)
-        self.choose = choose
-        self.unsettled = unsettled_inputs(catalog, options.forget)
+        self.choose, self.make = choose, make
+        self.unsettled = unsettled_inputs(catalog, options.expire)
         self._bounds: dict[str, Bounds] = {}
 
     def pipeline(self) -> Pipeline:
@@ -90,63 +90,9 @@ class Builder:
     def relation_of(self, id_: str) -> str:
         """The maintained relation of an input or view; makes its stages on the first call."""
         if id_ not in self.names:
-            if id_ in self.catalog.inputs:
-                self._ingest(self.catalog.inputs[id_])
-            elif id_ in self.catalog.subscriptions:
-                self._events(self.catalog.subscriptions[id_])
-            else:
-                self.maintain(self.catalog.views[id_].plan, Part(id_, id_, id_))
+            self.make(self, id_)
             self.names[id_] = id_
         return self.names[id_]
-
-    def _ingest(self, table: Input) -> None:
-        stored = table.id in self.stored_ids or not table.append_only
-        keep = table.keep if table.append_only else None
-        ranges = (INGEST_TIME,) if keep is not None else ()
-        relation = Relation(table.id, table.schema, stored, (), ranges, table.append_only, keep, view=table.id)
-        self.drafts[table.id] = Draft(relation)
-        if not table.append_only and not table.primary_key:
-            visible = tuple(c for c in table.schema if not c.hidden)
-            self.drafts[table.id].path(tuple(column(c.name) for c in visible), tuple(c.type for c in visible))
-        reason = "rows only arrive" if table.append_only else "rows are upserted by key and may be deleted"
-        if not stored:
-            reason += "; private and not needed as state: not stored"
-        self.stages.append(Stage(table.id, Rule.INGEST, Scan(table.id, table.schema), owner=table.id, reason=reason))
-
-    def _events(self, subscription: Subscription) -> None:
-        observed = self.relation_of(subscription.view)
-        schema = self.drafts[observed].relation.schema
-        slot = Slot("s0", observed)
-        reason = f"one event for each row of the observed query that is {SAID[subscription.on]}"
-        stage = Stage(
-            subscription.id, Rule.EVENTS, Scan("s0", schema), (slot,), None, subscription.id, reason, on=subscription.on
-        )
-        relation = Relation(
-            subscription.id, subscription.schema, stored=True, ranges=(SEQUENCE,), append_only=True, view=subscription.id
-        )
-        self.drafts[subscription.id] = Draft(relation)
-        self.stages.append(stage)
-
-    def changes_of(self, id_: str) -> None:
-        """The changes of an exported relation, kept until they are delivered."""
-        relation = self.drafts[self.relation_of(id_)].relation
-        shown = tuple(c for c in relation.schema if not c.hidden)
-        schema = Schema(shown + EVENT_COLUMNS, (SEQUENCE,))
-        name = id_ + CHANGES
-        reason = "one event for each row that is new, changed or gone, until it is exported"
-        self.drafts[name] = Draft(Relation(name, schema, stored=True, ranges=(SEQUENCE,), append_only=True))
-        scan = Scan("s0", relation.schema)
-        self.stages.append(Stage(name, Rule.EVENTS, scan, (Slot("s0", relation.name),), None, id_, reason))
-
-    def history_of(self, id_: str, keep: int | None) -> None:
-        """All versions of a relation's rows, beside it."""
-        relation = self.drafts[self.relation_of(id_)].relation
-        name = id_ + HISTORY
-        schema = Schema((*relation.schema.columns, *VERSION_COLUMNS), (*(relation.schema.key or ()), SINCE_EPOCH))
-        self.drafts[name] = Draft(Relation(name, schema, stored=True, ranges=(UNTIL_TIME,)))
-        reason = "every version of every row" + (f", for {keep}us after it is over" if keep is not None else "")
-        scan = Scan("s0", relation.schema)
-        self.stages.append(Stage(name, Rule.HISTORY, scan, (Slot("s0", relation.name),), None, id_, reason, keep=keep))
 
     def definition(self, id_: str) -> Node | None:
         """The plan of a view that is worth inlining: private, and linear down to other relations."""
@@ -190,23 +136,31 @@ class Builder:
         self.drafts.setdefault(f"{owner}${n}", Draft(Relation(f"{owner}${n}", Schema(()), stored=True)))
         return f"{owner}${n}"
 
-    def state_of(self, part: Part, suffix: str, schema: Schema, ranges: tuple[str, ...]) -> Draft:
+    def path_of(self, part: Part, exprs: tuple[Expr, ...], types: tuple[pa.DataType, ...]) -> str:
+        """The access path of a relation that is about to be made."""
+        draft = self.drafts.setdefault(part.name, Draft(Relation(part.name, Schema(()), stored=True)))
+        return draft.path(exprs, types)
+
+    def state_of(self, part: Part, suffix: str, schema: Schema, ranges: tuple[str, ...] = ()) -> Draft:
         """A relation of a stage's own beside its output."""
         draft = Draft(Relation(part.name + suffix, schema, stored=True, ranges=ranges))
         self.drafts[part.name + suffix] = draft
         return draft
 
-    def emit(
-        self, stage: Stage, append_only: bool, view: str | None, ranges: tuple[str, ...] = (), schema: Schema | None = None
-    ) -> Relation:
+    def emit(self, stage: Stage, part: Part, schema: Schema | None = None, **facts: Any) -> Relation:
+        """Add a stage; its output has the plan's schema (or `schema`), and these `facts` as a `Relation`."""
         schema = schema or stage.plan.schema
         if schema.key is None:
             raise AssertionError(f"relation {stage.output} has no key")
-        relation = Relation(stage.output, schema, stored=True, append_only=append_only, view=view, ranges=ranges)
+        relation = Relation(stage.output, schema, **({"stored": True, "view": part.view} | facts))
         known = self.drafts.get(stage.output)
         self.drafts[stage.output] = Draft(relation, known.paths if known else [])
         self.stages.append(stage)
         return relation
+
+    def only_grow(self, slots: tuple[Slot, ...]) -> bool:
+        """Whether the relations of these slots only ever gain rows."""
+        return all(self.drafts[s.relation].relation.append_only for s in slots)
 
     def delta_slots(self, plan: Node) -> tuple[Node, tuple[Slot, ...]]:
         """A linear tree over slots that are fed by changes alone."""
@@ -266,8 +220,7 @@ class Builder:
     def bounds(self) -> Mapping[str, Bounds]:
         """The same of every relation made so far."""
         inputs = settled(self.unsettled, bounds_by_input(self.catalog, Clocks()).__getitem__)
-        for stage in self.stages[len(self._bounds) :]:
-            self._bounds[stage.output] = bounds_of_stage(stage, inputs, self._bounds)
+        self._bounds = relation_bounds(tuple(self.stages[len(self._bounds) :]), inputs, self._bounds)
         return self._bounds
 
     def hash_changes(self, source: Node, slots: tuple[Slot, ...], partition: Partition) -> tuple[Slot, ...]:
@@ -278,3 +231,9 @@ class Builder:
         exprs = push_down(source, partition.inputs[0])
         path = self.drafts[slots[0].relation].path(exprs, partition.types, stored=False)
         return (replace(slots[0], path=path),)
+
+
+def unsettled_inputs(catalog: Catalog, expire: bool) -> frozenset[str]:
+    """The inputs whose bounds make nothing final; all of them where nothing shall be dropped."""
+    tables = catalog.inputs.values()
+    return frozenset(t.id for t in tables if not expire or not t.append_only or t.late is LatePolicy.KEEP)

@@ -10,33 +10,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from belvedere.catalog import Catalog, Input
+from belvedere.engine.expiry import held_by
+from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation
+from belvedere.engine.stage import Stage
 from belvedere.plan.nodes import Join
-from belvedere.rules.emit.emission import EMITTED, GROUPS
-from belvedere.rules.expiry import held_by
-from belvedere.rules.pipeline import STATE, WAITING, Pipeline, Rule, Stage
-from belvedere.rules.state_bounds import bound_of, operator_of
+from belvedere.rules.bounds_below import operator_of
 from belvedere.time.event_time import Clocks, bounds_by_input
-
-RULES = {
-    Rule.INGEST: "taken in",
-    Rule.CONSTANT: "computed once",
-    Rule.LINEAR: "linear",
-    Rule.KEYED: "keyed",
-    Rule.WHOLE: "recomputed whole",
-    Rule.JOIN: "delta join",
-    Rule.EXISTENCE: "delta existence",
-    Rule.MERGE: "merged",
-    Rule.TOP: "top rows",
-    Rule.FIRST: "first rows",
-    Rule.CLOCK: "clock filter",
-    Rule.EVENTS: "events",
-    Rule.EMIT: "emitted",
-    Rule.ORDER: "in order",
-    Rule.WINDOWS: "open windows",
-    Rule.SESSIONS: "open sessions",
-    Rule.HISTORY: "history",
-}
 
 
 @dataclass(frozen=True)
@@ -94,22 +74,16 @@ def _explain(owner: str, catalog: Catalog, pipeline: Pipeline) -> ViewExplanatio
 
 
 def _relations(stage: Stage, pipeline: Pipeline) -> list[Relation]:
-    names = (stage.output, *(stage.output + suffix for suffix in (STATE, WAITING, GROUPS, EMITTED)))
-    return [pipeline.relations[n] for n in names if n in pipeline.relations]
+    return [pipeline.relations[n] for n in (stage.output, *stage.states)]
 
 
 def _stage(stage: Stage, pipeline: Pipeline) -> StageExplanation:
-    reason = stage.reason
-    relations = [pipeline.relations[n] for n in (stage.output, *(s.relation for s in stage.slots))]
-    plain = not (relations[0].append_only or any(r.loses_rows for r in relations))
-    if pipeline.by_cost and stage.rule in (Rule.KEYED, Rule.JOIN, Rule.EXISTENCE) and plain:
-        reason += "; whole in epochs that change a third of the rows or more"
-    return StageExplanation(stage.output, RULES[stage.rule], reason, tuple(s.relation for s in stage.slots))
+    return StageExplanation(stage.output, stage.rule, stage.explain(pipeline), tuple(s.relation for s in stage.slots))
 
 
 def _timed_inputs(name: str, catalog: Catalog, pipeline: Pipeline) -> list[Input]:
     """The inputs behind a relation that have event time."""
-    feeds = {n: s for s in pipeline.stages for n in (s.output, s.state) if n is not None}
+    feeds = {n: s for s in pipeline.stages for n in (s.output, *s.states)}
     found: dict[str, None] = {}
     todo = [name]
     while todo:
@@ -144,7 +118,7 @@ def _why_kept(name: str, catalog: Catalog, pipeline: Pipeline) -> str:
 def _limit(stage: Stage, catalog: Catalog, pipeline: Pipeline) -> str:
     """What to write so that bounds free both sides of a join; nothing for other operators, or where a side has no event time."""
     times = [_event_times(s.relation, catalog, pipeline) for s in stage.slots]
-    if not isinstance(operator_of(stage), Join) or len(times) != 2 or not all(times):
+    if not isinstance(operator_of(stage.plan), Join) or len(times) != 2 or not all(times):
         return ""
     (one, *_), (other, *_) = times
     return f" (its ON may limit them: {other} BETWEEN {one} AND {one} + INTERVAL ...)"
@@ -152,16 +126,37 @@ def _limit(stage: Stage, catalog: Catalog, pipeline: Pipeline) -> str:
 
 def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipeline) -> StateExplanation:
     paths = tuple(", ".join(e.sql(dialect="spark") for e in p.exprs) or "all rows" for p in relation.paths if p.stored)
-    bound = bound_of(relation, stage, pipeline)
     behind = ", ".join(_event_times(relation.name, catalog, pipeline))
-    settling = next((s.settling for s in pipeline.stages if s.settling and s.slots[0].relation == relation.name), None)
     if relation.final:
         bound = f"rows leave once {' or '.join(relation.final)} is below its bound, which follows {behind}"
-    elif settling is not None:
-        bound = f"rows leave once all windows with them end below the bound on {settling.resume.column}, which follows {behind}"
-    elif not pipeline.is_served(relation.name) and relation.name != stage.state and "nothing bounds" in bound:
-        bound += _why_kept(relation.name, catalog, pipeline)
+    elif relation.leaves:
+        bound = f"{relation.leaves}, which follows {behind}"
+    else:
+        bound = stage.frees(relation) or _rows(relation, stage, pipeline)
+        if not pipeline.is_served(relation.name) and relation.name == stage.output and "nothing bounds" in bound:
+            bound += _why_kept(relation.name, catalog, pipeline)
     return StateExplanation(relation.name, relation.schema.names, paths, bound)
+
+
+def _rows(relation: Relation, stage: Stage, pipeline: Pipeline) -> str:
+    """How many rows there are, by those of the inputs."""
+    if relation.append_only:
+        return "nothing bounds it: rows only arrive"
+    held = stage.holds(relation)
+    growing = _growing_inputs(stage, pipeline)
+    return f"{held}, which nothing bounds: rows of {', '.join(growing)} only arrive" if growing else held
+
+
+def _growing_inputs(stage: Stage, pipeline: Pipeline) -> tuple[str, ...]:
+    """The inputs that have ever more rows and of which a stage may have ever more."""
+    output = pipeline.relations[stage.output]
+    if stage.is_input:
+        return (stage.output,) if output.append_only else ()
+    if stage.is_bounded(output):
+        return ()
+    stages = {s.output: s for s in pipeline.stages}
+    found = (n for relation in stage.counted for n in _growing_inputs(stages[relation], pipeline))
+    return tuple(sorted(dict.fromkeys(found)))
 
 
 def _reads(owner: str, relation: Relation, catalog: Catalog) -> str:

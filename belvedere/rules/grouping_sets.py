@@ -7,13 +7,18 @@ aggregate holds all of them; else each set is an aggregate of its own over the s
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.plan.expressions import column
+from belvedere.plan.facts import needs_clock
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Aggregate, Expr, Item, Node, Project, Union, Unnest
+from belvedere.rules.merge.accumulate import accumulate
+from belvedere.rules.merge.rule import MERGE
+from belvedere.rules.rule import Keep, Rule, Site
 from belvedere.schema import Column
 
 
@@ -75,3 +80,16 @@ def _new(name: str, taken: set[str]) -> str:
     fresh = unused_name(name, taken)
     taken.add(fresh)
     return fresh
+
+
+def _applies(site: Site) -> Keep | None:
+    top = site.top
+    if not isinstance(top, Aggregate) or not top.grouping_id or needs_clock(top):
+        return None
+    grows = site.builder.grows(top.input)
+    merges = MERGE.name not in site.builder.options.off
+    mergeable = merges and all(accumulate(i, top.input.schema, grows) for i in top.aggregates)
+    return partial(site.maintain, as_one_aggregate(top) if mergeable else as_aggregates(top))
+
+
+GROUPING_SETS = Rule("grouping sets", _applies)

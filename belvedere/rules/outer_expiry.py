@@ -1,23 +1,26 @@
 """What bounds make final around a join that keeps rows without a match, or that only asks whether there is one.
 
 Such a join is computed anew for a whole key, so its old rows may leave only together: a result that may still change needs all rows of
-either side that it is made of. In: the stage, and the bounds of its result (no later change concerns a row below them). Out: the times
-below which rows of a side are not needed any more; and which results stand: computing their key anew must leave them as they are. For that
-results carry the times of the rows that they are of, hidden where the script does not show them.
+either side that it is made of. In: the join's plan, and the bounds of its result (no later change concerns a row below them). Out: the
+times below which rows of a side are not needed any more; and which results stand: computing their key anew must leave them as they are.
+For that results carry the times of the rows that they are of, hidden where the script does not show them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
+from belvedere.engine.rows import Rows
 from belvedere.plan.bounds import Bounds, implied_bounds
 from belvedere.plan.expressions import column
+from belvedere.plan.facts import is_linear
 from belvedere.plan.monotone import FOREVER
 from belvedere.plan.nodes import Item, Join, JoinKind, Node, Project
-from belvedere.rules.facts import is_linear
-from belvedere.rules.pipeline import Rule, Stage
 from belvedere.schema import TIMESTAMP
 
 KEPT: Mapping[JoinKind, tuple[int, ...]] = {
@@ -30,12 +33,11 @@ KEPT: Mapping[JoinKind, tuple[int, ...]] = {
 """The sides (0 left, 1 right) whose rows make a result: every result has a row of one of them."""
 
 
-def join_of(stage: Stage) -> Join | None:
-    """The join that a stage computes key by key, where these rules are for its kind."""
-    node = stage.plan
-    while _passes(node):
-        node = node.inputs[0]
-    return node if stage.rule is Rule.KEYED and isinstance(node, Join) and node.kind in KEPT else None
+def join_of(plan: Node) -> Join | None:
+    """The join that is computed key by key, where these rules are for its kind."""
+    while _passes(plan):
+        plan = plan.inputs[0]
+    return plan if isinstance(plan, Join) and plan.kind in KEPT else None
 
 
 def times_to_carry(plan: Node, join: Join, bounds: Bounds) -> tuple[Item, ...]:
@@ -54,35 +56,35 @@ def times_to_carry(plan: Node, join: Join, bounds: Bounds) -> tuple[Item, ...]:
     return tuple(found)
 
 
-def standing(stage: Stage, own: Bounds) -> dict[str, int]:
+def standing(plan: Node, own: Bounds) -> dict[str, int]:
     """Columns of the result with the bounds below which results stand; `own` are the bounds of the result. None of an inner join's."""
-    return {output: bound for output, _, bound in _limits(stage, own).values()}
+    return {output: bound for output, _, bound in _limits(plan, own).values()}
 
 
-def needed(stage: Stage, own: Bounds, side: int) -> dict[str, int]:
+def needed(plan: Node, own: Bounds, side: int) -> dict[str, int]:
     """Columns of one side of the join with bounds below which none of the results that may change needs its rows."""
-    join, found = join_of(stage), None
+    join, found = join_of(plan), None
     if join is None:
         return {}
     columns = join.inputs[side].schema.names
-    for kept, (_, time, bound) in _limits(stage, own).items():
+    for kept, (_, time, bound) in _limits(plan, own).items():
         implied = {time: bound} if kept == side else implied_bounds({time: bound}, join.condition)
         need = {n: b for n, b in implied.items() if n in columns}
         found = need if found is None else {n: min(found[n], b) for n, b in need.items() if n in found}
     return found or {}
 
 
-def _limits(stage: Stage, own: Bounds) -> dict[int, tuple[str, str, int]]:
+def _limits(plan: Node, own: Bounds) -> dict[int, tuple[str, str, int]]:
     """Per kept side a column of the result, the column of that side that it is, and its bound; nothing where a side has none."""
-    join = join_of(stage)
+    join = join_of(plan)
     if join is None:
         return {}
     found = {}
     for side in KEPT[join.kind]:
         columns = join.inputs[side].schema.names
         for name, bound in own.items():
-            time = _origin(stage.plan, name)
-            if time in columns and bound != FOREVER and stage.plan.schema[name].type == TIMESTAMP:
+            time = _origin(plan, name)
+            if time in columns and bound != FOREVER and plan.schema[name].type == TIMESTAMP:
                 found[side] = (name, time, bound)
                 break
     return found if len(found) == len(KEPT[join.kind]) else {}
@@ -106,3 +108,18 @@ def _origin(node: Node, name: str) -> str:
 def _passes(node: Node) -> bool:
     """Whether each row of an operator is made of one row below it."""
     return is_linear(node) and len(node.inputs) == 1
+
+
+def beside_standing(computed: Rows, stored: Rows, limits: Mapping[str, int]) -> pa.RecordBatchReader:
+    """The computed rows that may still change, then the stored ones that stand; bounds in microseconds."""
+
+    def stands(batch: pa.RecordBatch) -> pa.Array:
+        found = pa.array([False] * batch.num_rows, pa.bool_())
+        for name, limit in limits.items():
+            below = pc.less(batch.column(name).cast(pa.int64()), pa.scalar(limit, pa.int64()))
+            found = pc.or_(found, pc.fill_null(below, False))
+        return found
+
+    schema = stored.schema
+    moving = computed.where(lambda b: pc.invert(stands(b)), schema.names)
+    return pa.RecordBatchReader.from_batches(schema, (b.cast(schema) for b in chain(moving, stored.where(stands))))

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from belvedere.plan.expressions import column, conjunction, conjuncts, reads_clock, replace_columns
+from belvedere.plan.facts import is_linear
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Expr, Filter, Join, JoinKind, Node, Project
-from belvedere.rules.facts import is_linear
 
 Place = tuple[int, str]
 """A column of a join, whatever it is called there: the number of the side and the side's own name for it."""

@@ -18,14 +18,15 @@ from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog, Input
 from belvedere.engine.render import CLOCK_COLUMN, quote, render
+from belvedere.engine.rows import Rows
+from belvedere.engine.windows import split_windows
 from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.rewrite import inline
 from belvedere.plan.time_nodes import SEQUENCE
-from belvedere.rules.rewrite import inline
+from belvedere.rules.emit.batch import History, LoggedEpoch, has_history
 from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT
-from belvedere.spark.emit_batch import History, LoggedEpoch, has_history
+from belvedere.spark.compute import SparkCompute
 from belvedere.spark.engine import EpochReport
-from belvedere.spark.exchange import Exchange, Rows
-from belvedere.spark.windows import split_windows
 
 _RUNS = itertools.count()
 
@@ -125,22 +126,22 @@ def _answer(
     tables: Mapping[str, pa.Table] | None = None,
 ) -> pa.Table:
     """All rows of a plan over the inputs, after an epoch of the log (None: now) and with the given tables beside them."""
-    exchange = Exchange(spark, f"belvedere_batch_{os.getpid()}_{next(_RUNS)}")
+    compute = SparkCompute(spark, f"belvedere_batch_{os.getpid()}_{next(_RUNS)}")
     try:
         names: dict[str, str] = {}
         for scan in {n.relation: n for n in plan.walk() if isinstance(n, Scan)}.values():
             names[scan.relation] = f"input{len(names)}"
             known = (tables or {}).get(scan.relation)
             rows = log.current(catalog.inputs[scan.relation], epoch) if known is None else known
-            exchange.put(names[scan.relation], Rows(rows))
-        exchange.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([now], TIMESTAMP)})))
-        clock = exchange.view_name("clock")
-        plan, windows = split_windows(plan, lambda r: exchange.view_name(names.get(r, r)), clock)
+            compute.put(names[scan.relation], Rows(rows))
+        compute.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([now], TIMESTAMP)})))
+        clock = compute.view_name("clock")
+        plan, windows = split_windows(plan, lambda r: compute.view_name(names.get(r, r)), clock)
         for found in windows:
-            exchange.put(found.name, Rows(frame=found.frame(spark)))
-        query = render(plan, lambda r: exchange.view_name(names.get(r, r)), clock)
+            compute.put(found.name, compute.windows(found, few=False))
+        query = render(plan, lambda r: compute.view_name(names.get(r, r)), clock)
         columns = ", ".join(quote(c.name) for c in plan.schema)
         fields: list[Any] = [pa.field(c.name, c.type) for c in plan.schema]
-        return exchange.collect(f"SELECT {columns} FROM ({query}) AS v", pa.schema(fields))
+        return compute.collect(f"SELECT {columns} FROM ({query}) AS v", pa.schema(fields))
     finally:
-        exchange.close()
+        compute.close()

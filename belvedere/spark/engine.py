@@ -19,22 +19,21 @@ from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog
 from belvedere.engine.costs import Costs
+from belvedere.engine.expiry import expire, standing_below
+from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.render import CLOCK_COLUMN
+from belvedere.engine.rows import Rows
+from belvedere.engine.tables import TablePlan, make_tables, plan_tables
+from belvedere.engine.texts import prepare
+from belvedere.engine.work import Context, Work
 from belvedere.instants import microseconds
-from belvedere.rules.expiry import standing_below
-from belvedere.rules.pipeline import Pipeline, Rule
 from belvedere.schema import INGEST_TIME, TIMESTAMP
 from belvedere.settings import Sink
-from belvedere.spark.exchange import DRIVER_MEMORY, Exchange, Rows
+from belvedere.spark.compute import DRIVER_MEMORY, SparkCompute
 from belvedere.spark.exports import Exports
 from belvedere.spark.failures import explain_failure
-from belvedere.spark.forget import forget_final
 from belvedere.spark.ingest import Arrived, ingest, receive
 from belvedere.spark.late import Arrivals, judge
-from belvedere.spark.prepare import prepare
-from belvedere.spark.rebuild import TablePlan, make_tables, plan_tables
-from belvedere.spark.rules import run_stage
-from belvedere.spark.stages import Context
 from belvedere.store.protocol import EpochRow, Store, Transaction
 from belvedere.store.source_columns import COLUMNS, columns_document
 from belvedere.time.event_time import Clocks, bounds_by_input, pass_time
@@ -79,8 +78,8 @@ class Engine:
         self.catalog = catalog
         self.pipeline = pipeline
         self.store = store
-        self.exchange = Exchange(spark, f"belvedere_{os.getpid()}_{next(_ENGINES)}", memory=driver_memory)
-        self.stages = prepare(pipeline, self.exchange.view_name)
+        self.compute = SparkCompute(spark, f"belvedere_{os.getpid()}_{next(_ENGINES)}", memory=driver_memory)
+        self.stages = prepare(pipeline.stages, pipeline.relations, self.compute.view_name)
         self._plan: TablePlan | None = plan_tables(catalog, pipeline, store)
         self.tables, self.fresh = self._plan.tables, self._plan.fresh
         last = store.last_epoch()
@@ -116,7 +115,7 @@ class Engine:
         started = time.perf_counter()
         if self.last_clock is not None:
             clock = max(clock, self.last_clock)  # now() never goes back
-        transaction = self.store.begin(self.exchange.memory.chunk)
+        transaction = self.store.begin(self.compute.memory.chunk)
         try:
             context, taken, next_uid, seconds = self._compute(transaction, arrivals, clock, bounds)
             for name, table in (records or {}).items():
@@ -129,14 +128,14 @@ class Engine:
             _roll_back(transaction)
             raise
         finally:
-            self.exchange.sweep()
+            self.compute.sweep()
 
     def _compute(
         self, transaction: Transaction, arrivals: Arrivals, clock: datetime, bounds: Mapping[str, Any] | None
     ) -> tuple[Context, dict[str, Arrived], int, dict[str, float]]:
         """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
         if self._plan is not None:
-            make_tables(self._plan, self.pipeline, self.store, transaction, self.exchange)
+            make_tables(self._plan, self.pipeline, self.store, transaction, self.compute)
         if bounds is None:
             arrivals, clocks = judge(self.catalog, self.clocks, arrivals, clock)
         else:
@@ -144,7 +143,7 @@ class Engine:
         clocks = pass_time(clocks, self.catalog, microseconds(clock))
         known = bounds_by_input(self.catalog, clocks)
         context = Context(
-            self.exchange,
+            self.compute,
             transaction,
             self.tables,
             {},
@@ -162,7 +161,7 @@ class Engine:
         taken, next_uid = self._ingest(arrivals, context)
         seconds = self._run_stages(context)
         self._forget(transaction, clock)
-        forget_final(self.pipeline, context, self._forgotten, self._past)
+        expire(self.pipeline, context, self._forgotten, self._past)
         self.exports.forget(transaction)
         return context, taken, next_uid, seconds
 
@@ -201,33 +200,33 @@ class Engine:
                 transaction.delete_range(relation.name, INGEST_TIME, clock - timedelta(microseconds=relation.keep))
 
     def _put_clock(self, clock: datetime) -> None:
-        self.exchange.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([clock], TIMESTAMP)})))
+        self.compute.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([clock], TIMESTAMP)})))
 
     def _ingest(self, arrivals: Arrivals, context: Context) -> tuple[dict[str, Arrived], int]:
         """Take all inputs' rows in; the next free `_uid` comes back with them."""
         taken: dict[str, Arrived] = {}
         next_uid = self.next_uid
         for prepared in self.stages:
-            given = arrivals.get(prepared.stage.output) if prepared.stage.rule is Rule.INGEST else None
+            given = arrivals.get(prepared.stage.output) if prepared.stage.is_input else None
             if given is None:
                 continue
-            source = self.catalog.inputs[prepared.stage.output]
-            with explain_failure(prepared, self.catalog, self.exchange):
-                arrived = receive(given, prepared, source, next_uid, context)
+            source, work = self.catalog.inputs[prepared.stage.output], Work(prepared, context)
+            with explain_failure(prepared, self.catalog, self.compute):
+                arrived = receive(given, source, next_uid, work)
                 if arrived is None:
                     continue
-                context.deltas[source.id] = ingest(prepared, source, arrived, context)
+                context.deltas[source.id] = ingest(source, arrived, work)
             taken[source.id], next_uid = arrived, arrived.next_uid
         return taken, next_uid
 
     def _run_stages(self, context: Context) -> dict[str, float]:
         seconds: dict[str, float] = {}
         for prepared in self.stages:
-            if prepared.stage.rule is Rule.INGEST:
+            if prepared.stage.is_input:
                 continue
             started = time.perf_counter()
-            with explain_failure(prepared, self.catalog, self.exchange):
-                delta = run_stage(prepared, context)
+            with explain_failure(prepared, self.catalog, self.compute):
+                delta = prepared.stage.run(Work(prepared, context))
             if delta is not None:
                 context.deltas[prepared.stage.output] = delta
                 seconds[prepared.stage.output] = time.perf_counter() - started
@@ -235,7 +234,7 @@ class Engine:
 
     def close(self) -> None:
         """Drop temporary views and scratch files; the store stays open."""
-        self.exchange.close()
+        self.compute.close()
 
 
 def _roll_back(transaction: Transaction) -> None:

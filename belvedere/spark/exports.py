@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from belvedere.catalog import Catalog, Export
 from belvedere.errors import fail
-from belvedere.rules.pipeline import CHANGES, SEQUENCE
+from belvedere.rules.events import CHANGES, SEQUENCE
 from belvedere.schema import is_engine_column
 from belvedere.settings import Sink
 from belvedere.spark.sinks import deliver

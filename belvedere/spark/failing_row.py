@@ -14,9 +14,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from belvedere.engine.relation import Relation
+from belvedere.engine.rows import Rows
+from belvedere.engine.texts import PreparedStage, view_name
 from belvedere.schema import WEIGHT
-from belvedere.spark.exchange import Exchange, Rows
-from belvedere.spark.prepare import FOLLOWING, PreparedStage
+from belvedere.spark.compute import SparkCompute
 
 MOST = 100_000
 """Among more rows than these none is looked for."""
@@ -24,13 +25,13 @@ LONGEST = 60
 """Characters of a value that are shown."""
 
 
-def describe_failing_row(prepared: PreparedStage, exchange: Exchange) -> str | None:
+def describe_failing_row(prepared: PreparedStage, compute: SparkCompute) -> str | None:
     """The row as text, with the name of the relation that it came from; None where it cannot be told."""
-    sql = exchange.last_query
+    sql = compute.last_query
     try:
-        for relation, name in _views(prepared, exchange, sql):
-            rows = exchange.spark.table(exchange.view_name(name)).limit(MOST + 1).toArrow()
-            found = _last_needed(rows, _probe(sql, name, exchange)) if rows.num_rows <= MOST else None
+        for relation, name in _views(prepared, compute, sql):
+            rows = compute.spark.table(compute.view_name(name)).limit(MOST + 1).toArrow()
+            found = _last_needed(rows, _probe(sql, name, compute)) if rows.num_rows <= MOST else None
             if found is not None:
                 return _described(rows, found, relation)
     except (PySparkException, Py4JJavaError, pa.ArrowException):
@@ -38,20 +39,20 @@ def describe_failing_row(prepared: PreparedStage, exchange: Exchange) -> str | N
     return None
 
 
-def _views(prepared: PreparedStage, exchange: Exchange, sql: str) -> Iterator[tuple[Relation, str]]:
+def _views(prepared: PreparedStage, compute: SparkCompute, sql: str) -> Iterator[tuple[Relation, str]]:
     """The views of slots in the query, those of changes first."""
-    for kind in ("delta", "rows", FOLLOWING):
+    for kind in ("delta", "rows", "following"):
         for slot, relation in prepared.slots:
-            name = prepared.view(slot, kind)
-            if f"`{exchange.view_name(name)}`" in sql:
+            name = view_name(prepared.number, slot.name, kind)
+            if f"`{compute.view_name(name)}`" in sql:
                 yield relation, name
 
 
-def _probe(sql: str, name: str, exchange: Exchange) -> Callable[[pa.Table], bool]:
+def _probe(sql: str, name: str, compute: SparkCompute) -> Callable[[pa.Table], bool]:
     def fails(rows: pa.Table) -> bool:
-        exchange.put(name, Rows(rows))
+        compute.put(name, Rows(rows))
         try:
-            exchange.spark.sql(sql).toArrow()
+            compute.spark.sql(sql).toArrow()
         except (PySparkException, Py4JJavaError):
             return True
         return False

@@ -13,10 +13,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from belvedere.catalog import Catalog
+from belvedere.engine.texts import PreparedStage
 from belvedere.errors import BelvedereError, Diagnostic
-from belvedere.spark.exchange import Exchange
+from belvedere.spark.compute import SparkCompute
 from belvedere.spark.failing_row import describe_failing_row
-from belvedere.spark.prepare import PreparedStage
 from belvedere.temporary import full_folder
 
 CONDITION = re.compile(r"\[([A-Z_]+)(?:\.[A-Z_]+)*\]\s*(.*?)(?:\s*SQLSTATE: \w+|$)", re.S)
@@ -54,12 +54,12 @@ ROOT = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)+([A-Z]\w*Exception)(?:: (.*))?
 
 
 @contextmanager
-def explain_failure(prepared: PreparedStage, catalog: Catalog, exchange: Exchange) -> Iterator[None]:
+def explain_failure(prepared: PreparedStage, catalog: Catalog, compute: SparkCompute) -> Iterator[None]:
     """Run a stage; what Spark raises comes out as a diagnostic about the stage's view, with the row where one is to blame."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        raise full_folder(error) or BelvedereError(_diagnose(error, prepared, catalog, exchange)) from error
+        raise full_folder(error) or BelvedereError(_diagnose(error, prepared, catalog, compute)) from error
 
 
 @contextmanager
@@ -75,14 +75,14 @@ def explain_query_failure(hints: Mapping[str, str] | None = None) -> Iterator[No
         raise BelvedereError([Diagnostic("B7041", f"the query failed: {condition}", detail=message, hint=hint)]) from error
 
 
-def _diagnose(error: Exception, prepared: PreparedStage, catalog: Catalog, exchange: Exchange) -> Diagnostic:
+def _diagnose(error: Exception, prepared: PreparedStage, catalog: Catalog, compute: SparkCompute) -> Diagnostic:
     owner = prepared.stage.owner
     view = catalog.views.get(owner)
     kind = "view" if view is not None else "input"
     text = str(error)
     condition, message, hint = _named(text, type(error).__name__)
     expression = re.search(r"^(?:== SQL|.*fragment:).*?\n(.*?)\n\s*\^+", text, re.S | re.M)
-    row = describe_failing_row(prepared, exchange) if hint is not None else None
+    row = describe_failing_row(prepared, compute) if hint is not None else None
     return Diagnostic(
         "B7040",
         f'{kind} "{owner}" failed: {condition}',

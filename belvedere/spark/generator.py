@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from belvedere.engine.ordered import stream
 from belvedere.engine.rows import Rows
 from belvedere.sensors import (
     SensorOptions,
@@ -23,7 +24,6 @@ from belvedere.sensors import (
     sensor_readings,
 )
 from belvedere.spark.arrived import Arrived
-from belvedere.spark.ordered import stream
 from belvedere.spark.records import SourceFile
 from belvedere.spark.scratch import scratch_rows
 

@@ -16,14 +16,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, functions
 
 from belvedere.catalog import Input
+from belvedere.engine.ordered import stream
 from belvedere.engine.render import spark_type
+from belvedere.engine.rows import Rows, keys_of
+from belvedere.engine.texts import DELTA
+from belvedere.engine.work import WEIGHT_FIELD, Work, coming, stored_schema, without
 from belvedere.schema import INGEST_TIME, KEY, ROWTIME, TIMESTAMP, UID, WEIGHT
-from belvedere.spark.exchange import Rows, keys_of
 from belvedere.spark.ingest_bag import ingest_bag
-from belvedere.spark.merge_sql import view_name
-from belvedere.spark.ordered import stream
-from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.stages import WEIGHT_FIELD, Context, coming, first_of_each_key, stored_schema, without
 from belvedere.store.pieces import in_pieces
 
 UID_BITS = 33
@@ -39,33 +38,31 @@ class Arrived:
     next_uid: int
 
 
-def receive(
-    given: pa.Table | Rows | DataFrame, prepared: PreparedStage, table: Input, first_uid: int, context: Context
-) -> Arrived | None:
+def receive(given: pa.Table | Rows | DataFrame, table: Input, first_uid: int, work: Work) -> Arrived | None:
     """Stamp what arrived; None where nothing did. Many rows of a data frame stay in Spark."""
     if isinstance(given, DataFrame):
         rows = given.count()
-        if rows > context.exchange.small:
+        if rows > work.compute.small:
             partitions = max(1, given.rdd.getNumPartitions())
-            frame = stamp_frame(given, table, first_uid, context.clock)
+            frame = stamp_frame(given, table, first_uid, work.clock)
             stamped = Rows(frame=frame, schema=table.schema.arrow.append(WEIGHT_FIELD), count=rows)
             return Arrived(stamped, rows, first_uid + (partitions << UID_BITS))
         given = given.toArrow()
     if not given.num_rows:
         return None
-    schema = stamp(given.schema.empty_table(), table, first_uid, context.clock).schema
-    stamped = context.exchange.keep(stream(schema, _stamped(given, table, first_uid, context)))
+    schema = stamp(given.schema.empty_table(), table, first_uid, work.clock).schema
+    stamped = work.compute.keep(stream(schema, _stamped(given, table, first_uid, work)))
     next_uid = first_uid + given.num_rows
     if UID in given.schema.names:
         next_uid = max(next_uid, 1 + max(pc.max(b.column(0)).as_py() for b in stamped.batches([UID]) if b.num_rows))
     return Arrived(stamped, given.num_rows, next_uid)
 
 
-def _stamped(given: pa.Table | Rows, table: Input, first_uid: int, context: Context) -> Iterator[pa.Table]:
+def _stamped(given: pa.Table | Rows, table: Input, first_uid: int, work: Work) -> Iterator[pa.Table]:
     """The rows stamped, a piece of the many parts at a time in which they may have come."""
     batches = given.batches() if isinstance(given, Rows) else given.to_batches()
-    for rows in in_pieces(batches, context.exchange.memory.chunk, given.schema):
-        yield stamp(rows.combine_chunks(), table, first_uid, context.clock)
+    for rows in in_pieces(batches, work.compute.memory.chunk, given.schema):
+        yield stamp(rows.combine_chunks(), table, first_uid, work.clock)
         first_uid += rows.num_rows
 
 
@@ -114,34 +111,34 @@ def stamp(arrivals: pa.Table, table: Input, first_uid: int, clock: datetime) -> 
     return pa.table(columns, schema=pa.schema([pa.field(f.name, f.type, f.nullable or f.name not in made) for f in schema]))
 
 
-def ingest(prepared: PreparedStage, table: Input, arrived: Arrived, context: Context) -> Rows:
+def ingest(table: Input, arrived: Arrived, work: Work) -> Rows:
     """Write stamped arrivals to the transaction and return the input's delta."""
-    if not prepared.output.stored and arrived.rows > context.exchange.small:
+    if not work.output.stored and arrived.rows > work.compute.small:
         return arrived.stamped  # nobody looks these rows up: they need neither key nor hash
-    if _needs_no_spark(prepared, table, arrived, context):
-        rows = Rows(_with_key(arrived.stamped.table, stored_schema(prepared.output)))
-        context.append(table.id, rows)
+    if _needs_no_spark(table, arrived, work):
+        rows = Rows(_with_key(arrived.stamped.table, stored_schema(work.output)))
+        work.append(rows)
         return rows
-    context.exchange.put(view_name(prepared.number, "s0", "delta"), arrived.stamped)
-    schema = stored_schema(prepared.output)
+    work.put("s0", DELTA, arrived.stamped)
+    schema = stored_schema(work.output)
     # what is deleted by its key has no other columns, whatever these must have
     given = pa.schema([f.with_nullable(f.nullable or bool(table.primary_key)) for f in schema])
-    rows = context.exchange.compute(prepared.sql[0], given.append(WEIGHT_FIELD))
+    rows = work.compute.compute(work.sql["changes"], given.append(WEIGHT_FIELD))
     if table.append_only:
-        if prepared.output.stored:
-            context.append(table.id, rows)
+        if work.output.stored:
+            work.append(rows)
         return rows
     if table.primary_key:
-        number = prepared.output.schema.arrow.field(UID)
-        last = first_of_each_key(rows, number, view_name(prepared.number, "s0", "last"), context)
-        return context.replace(table.id, KEY, keys_of([(last, KEY)]), last.where(coming, without(last, WEIGHT)))
-    return ingest_bag(prepared, table, rows, context)
+        number = work.output.schema.arrow.field(UID)
+        last = work.first_of_each_key(rows, number)
+        return work.replace(KEY, keys_of([(last, KEY)]), last.where(coming, without(last, WEIGHT)))
+    return ingest_bag(table, rows, work)
 
 
-def _needs_no_spark(prepared: PreparedStage, table: Input, arrived: Arrived, context: Context) -> bool:
+def _needs_no_spark(table: Input, arrived: Arrived, work: Work) -> bool:
     """Many rows in the driver that are added under their number, and that nobody finds by a hash."""
-    plain = table.append_only and prepared.output.schema.key == (UID,) and not prepared.output.stored_paths
-    return plain and arrived.stamped.is_collected and arrived.rows > context.exchange.small
+    plain = table.append_only and work.output.schema.key == (UID,) and not work.output.stored_paths
+    return plain and arrived.stamped.is_collected and arrived.rows > work.compute.small
 
 
 def _with_key(stamped: pa.Table, stored: pa.Schema) -> pa.Table:

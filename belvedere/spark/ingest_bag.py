@@ -15,14 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.catalog import Input
+from belvedere.engine.ordered import in_order, stream, whole_runs
 from belvedere.engine.render import quote
+from belvedere.engine.rows import Rows, combined, keys_of
+from belvedere.engine.work import Work, coming, weighted_stream, without
 from belvedere.errors import fail
 from belvedere.schema import KEY, UID, WEIGHT
-from belvedere.spark.exchange import Rows, combined, keys_of
-from belvedere.spark.merge_sql import view_name
-from belvedere.spark.ordered import in_order, stream, whole_runs
-from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.stages import Context, coming, weighted_stream, without
 
 LOOKED_AT = 1_000
 """So many rows are Python values at once."""
@@ -31,40 +29,39 @@ PYTHON = 16
 """What is looked at as Python values takes about so many times the memory."""
 
 
-def ingest_bag(prepared: PreparedStage, table: Input, rows: Rows, context: Context) -> Rows:
+def ingest_bag(table: Input, rows: Rows, work: Work) -> Rows:
     """Store what came, take out what goes. Raises B6010 where there is no row to take out."""
     names = without(rows, WEIGHT)
-    context.transaction.append(table.id, rows.where(coming, names))
-    going = context.exchange.keep(rows.where(lambda b: pc.less(b.column(WEIGHT), 0), names))
+    work.transaction.append(table.id, rows.where(coming, names))
+    going = work.compute.keep(rows.where(lambda b: pc.less(b.column(WEIGHT), 0), names))
     if going.is_empty:
         return rows
-    came = context.exchange.keep(rows.where(coming, names))
-    gone = context.exchange.keep(stream(context.tables[table.id].arrow, _found(prepared, table, going, context)))
-    context.overwrite(table.id, KEY, keys_of([(gone, KEY)]), gone.schema.empty_table().to_reader())
+    came = work.compute.keep(rows.where(coming, names))
+    gone = work.compute.keep(stream(work.stored_schema(table.id), _found(table, going, work)))
+    work.overwrite(table.id, KEY, keys_of([(gone, KEY)]), gone.schema.empty_table().to_reader())
     if came.is_empty:
-        return context.exchange.keep(weighted_stream(gone, -1))
+        return work.compute.keep(weighted_stream(gone, -1))
     # a row that came and went in the same epoch is no change; rows of this epoch have the greatest numbers
     first = min(pc.min(b.column(0)).as_py() for b in came.batches([UID]) if b.num_rows)
-    brief = context.exchange.keep(gone.where(lambda b: pc.greater_equal(b.column(UID), first), [KEY]))
-    gone = context.exchange.keep(gone.where(lambda b: pc.less(b.column(UID), first)))
-    stays = came if brief.is_empty else _without_keys(came, brief, prepared, context)
+    brief = work.compute.keep(gone.where(lambda b: pc.greater_equal(b.column(UID), first), [KEY]))
+    gone = work.compute.keep(gone.where(lambda b: pc.less(b.column(UID), first)))
+    stays = came if brief.is_empty else _without_keys(came, brief, work)
     both = chain(weighted_stream(gone, -1), weighted_stream(stays, 1))
-    return context.exchange.keep(pa.RecordBatchReader.from_batches(weighted_stream(stays, 1).schema, both))
+    return work.compute.keep(pa.RecordBatchReader.from_batches(weighted_stream(stays, 1).schema, both))
 
 
-def _found(prepared: PreparedStage, table: Input, going: Rows, context: Context) -> Iterator[pa.Table]:
+def _found(table: Input, going: Rows, work: Work) -> Iterator[pa.Table]:
     """The stored rows that are taken out."""
-    path, exchange = prepared.output.paths[0].name, context.exchange
-    view = view_name(prepared.number, "s0", "going")
+    path, compute = work.output.paths[0].name, work.compute
     few = going.is_collected and going.num_rows <= LOOKED_AT
-    ordered = going if few else in_order(going, [quote(path)], view, exchange)
-    size = max(LEAST_BYTES, exchange.memory.chunk // PYTHON)
+    ordered = going if few else in_order(going, [quote(path)], work.name("s0", "going"), compute)
+    size = max(LEAST_BYTES, compute.memory.chunk // PYTHON)
     for piece in [going.table] if few else whole_runs(ordered.batches(), path, size):
-        stored = context.look_up(table.id, path, combined(pc.unique(piece[path])))
+        stored = work.look_up(table.id, path, combined(pc.unique(piece[path])))
         if stored.is_collected:
             oldest = Rows(stored.table.sort_by(UID))
         else:
-            oldest = in_order(stored, [quote(UID)], view_name(prepared.number, "s0", "stored"), exchange)
+            oldest = in_order(stored, [quote(UID)], work.name("s0", "stored"), compute)
         yield from _taken(table, oldest, piece)
 
 
@@ -103,18 +100,16 @@ def _looked_at(rows: pa.Table) -> Iterator[pa.Table]:
     return (rows.slice(n, LOOKED_AT) for n in range(0, rows.num_rows, LOOKED_AT))
 
 
-def _without_keys(rows: Rows, brief: Rows, prepared: PreparedStage, context: Context) -> Rows:
+def _without_keys(rows: Rows, brief: Rows, work: Work) -> Rows:
     """The rows whose key is not among these."""
-    exchange = context.exchange
     if brief.is_collected:
         keys = combined(brief.table[KEY])
-        return exchange.keep(rows.where(lambda b: pc.invert(pc.is_in(b.column(KEY), value_set=keys))))
-    views = [view_name(prepared.number, "s0", name) for name in ("came", "brief")]
-    for view, found in zip(views, (rows, brief), strict=True):
-        exchange.put(view, found)
-    came, gone = (quote(exchange.view_name(v)) for v in views)
+        return work.compute.keep(rows.where(lambda b: pc.invert(pc.is_in(b.column(KEY), value_set=keys))))
+    work.put("s0", "came", rows)
+    work.put("s0", "brief", brief)
     names = ", ".join(f"c.{quote(n)}" for n in rows.schema.names)
-    return exchange.compute(
+    came, gone = work.view("s0", "came"), work.view("s0", "brief")
+    return work.compute.compute(
         f"SELECT {names} FROM {came} AS c LEFT ANTI JOIN {gone} AS g ON c.{quote(KEY)} = g.{quote(KEY)}", rows.schema
     )
 

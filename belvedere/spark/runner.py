@@ -20,13 +20,12 @@ from typing import Self
 
 from pyspark.sql import SparkSession
 
-from belvedere.catalog import Catalog
+from belvedere.catalog import Catalog, pushed_inputs
+from belvedere.engine.pipeline import Pipeline
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.desk import Desk, open_desk
-from belvedere.intake.read import pushed_inputs
 from belvedere.intake.wire import DeskServer
 from belvedere.rules import maintain
-from belvedere.rules.pipeline import Pipeline
 from belvedere.settings import Project
 from belvedere.spark.engine import Engine
 from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session
@@ -188,7 +187,7 @@ class Runner:
             )
             RunLoop(spark, engine, self.store, sources, settings, watch, stopped, self.clock).run()
         finally:
-            engine.exchange.discard()
+            engine.compute.discard()
 
     def _come_back(self, error: BelvedereError, stopped: StopFlag, tell: Callable[[str], None]) -> None:
         """Open the store again, with growing pauses; raises the last error where it stays away for longer than `retry`.

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from belvedere.catalog import Input
 from belvedere.schema import CONTROL, Column
 from belvedere.spark.arrived import Arrived
-from belvedere.spark.exchange import DRIVER_MEMORY
+from belvedere.spark.compute import DRIVER_MEMORY
 from belvedere.spark.records import SourceFile, path_text
 from belvedere.spark.source_files import read_files
 from belvedere.spark.source_formats import CHUNK_BYTES

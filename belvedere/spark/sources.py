@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from belvedere.catalog import Catalog, Input
+from belvedere.engine.lost_rows import refuse_changed_inputs
 from belvedere.engine.rows import Rows
 from belvedere.errors import fail
 from belvedere.instants import microseconds
@@ -27,7 +28,6 @@ from belvedere.settings import Project
 from belvedere.spark.arrived import Arrived
 from belvedere.spark.generator import SensorTable
 from belvedere.spark.late import judge
-from belvedere.spark.lost_rows import refuse_changed_inputs
 from belvedere.spark.records import FILES, RejectedRow, SourceFile
 from belvedere.spark.source_tables import FileTable
 from belvedere.store.protocol import EpochRow, Reader

@@ -14,7 +14,7 @@ from belvedere.plan.bounds import bounds_of, event_time_columns, grouping_column
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import FOREVER, NEVER, combine, monotone, reach
 from belvedere.plan.nodes import Node
-from belvedere.rules.rewrite import inline
+from belvedere.plan.rewrite import inline
 from tests.event_time.cases import at
 
 INPUTS = """

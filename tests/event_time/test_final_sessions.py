@@ -12,7 +12,6 @@ import pytest
 from belvedere.compiler import compile_script
 from belvedere.rules import Options, maintain
 from belvedere.rules.explain import explain
-from belvedere.rules.pipeline import Rule
 from belvedere.workbench import Workbench
 from tests.event_time.cases import at
 
@@ -22,23 +21,23 @@ RUNS = "Runs := SELECT item, wstart, wend FROM Session(data => TABLE({}), timeco
 KEY = "key => DESCRIPTOR(item), "
 
 
-def rules(script: str, options: Options | None = None) -> list[Rule]:
+def rules(script: str, options: Options | None = None) -> list[str]:
     return [s.rule for s in maintain(compile_script(script).catalog, options).stages if s.owner == "Runs"]
 
 
 def test_sessions_are_open_where_a_bound_ends_them() -> None:
     script = BID.format("_Bid", "") + RUNS.format("_Bid", KEY)
-    assert rules(script) == [Rule.SESSIONS, Rule.LINEAR]
-    assert rules(BID.format("_Bid", "") + RUNS.format("_Bid", "")) == [Rule.SESSIONS, Rule.LINEAR]
-    assert rules(script, Options(forget=False)) == [Rule.LINEAR, Rule.KEYED]
-    assert rules(BID.format("_Bid", " LATE KEEP") + RUNS.format("_Bid", KEY)) == [Rule.LINEAR, Rule.KEYED]
+    assert rules(script) == ["sessions", "linear"]
+    assert rules(BID.format("_Bid", "") + RUNS.format("_Bid", "")) == ["sessions", "linear"]
+    assert rules(script, Options(expire=False)) == ["linear", "keyed"]
+    assert rules(BID.format("_Bid", " LATE KEEP") + RUNS.format("_Bid", KEY)) == ["linear", "keyed"]
     assert rules("CREATE STREAM _Bid (bidtime TIMESTAMP, item STRING);\n" + RUNS.format("_Bid", KEY)) == [
-        Rule.LINEAR,
-        Rule.KEYED,
+        "linear",
+        "keyed",
     ]
     catalog = compile_script(script).catalog
     told = next(e for e in explain(catalog, maintain(catalog)) if e.name == "Runs")
-    assert told.stages[0].rule == "open sessions"
+    assert told.stages[0].rule == "sessions"
     assert "they leave once they end at or below the bound on _Bid.bidtime" in told.stages[0].reason
     assert told.state[0].bound == "rows leave once session.wend is below its bound, which follows _Bid.bidtime"
 
@@ -99,7 +98,7 @@ VIEWS = ("Runs", "All", "Longest", "Many", "Met")
 def test_sessions_are_the_same_with_and_without_those_that_left(spark: Any, store: str, seed: int) -> None:
     """Rows come and go too: those of a join move from a session of bids without an ask to one of bids with it."""
     random, low = Random(seed), 0
-    benches = [Workbench(SCRIPT, store, spark=spark), Workbench(SCRIPT, spark=spark, options=Options(forget=False))]
+    benches = [Workbench(SCRIPT, store, spark=spark), Workbench(SCRIPT, spark=spark, options=Options(expire=False))]
     try:
         for epoch in range(4 if seed == 1 else 12):
             bids = [

@@ -12,15 +12,15 @@ import pytest
 from belvedere.catalog import Catalog
 from belvedere.cli import run
 from belvedere.compiler import compile_script
+from belvedere.engine.expiry import final_below, standing_below
 from belvedere.errors import BelvedereError
 from belvedere.instants import microseconds
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Scan
 from belvedere.rules import Options, maintain
-from belvedere.rules.emit.emission import EMITTED, GROUPS
-from belvedere.rules.expiry import final_below, standing_below
+from belvedere.rules.emit.emit import EMITTED, GROUPS
 from belvedere.rules.explain import explain
-from belvedere.rules.pipeline import STATE
+from belvedere.rules.merge.rule import SUFFIX as STATE
 from belvedere.schema import HISTORY
 from belvedere.time.past_bounds import PastBounds
 from belvedere.workbench import Workbench
@@ -117,7 +117,7 @@ def test_what_each_operator_may_forget(view: str, freed: dict[str, tuple[str, ..
     line = next(part for part in VIEWS.split(";") if part.strip().startswith(f"{view} :="))
     own = catalog(INPUTS + line + ";")
     assert state_of(own, view) == freed
-    off = maintain(own, Options(forget=False))
+    off = maintain(own, Options(expire=False))
     assert not any(r.final for r in off.relations.values())
     told = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
     for name, columns in freed.items():
@@ -166,7 +166,7 @@ def test_both_sides_of_an_outer_join_leave_with_the_results_that_stand(
     assert found[f"{view}$2"] == {"a.asktime": microseconds(at(asks))}
     below = standing_below(pipeline, lambda i: bounds.get(i, {}))
     assert below == {view: {n: microseconds(at(t)) for n, t in standing.items()}}
-    off = maintain(catalog(INPUTS + line + ";"), Options(forget=False))
+    off = maintain(catalog(INPUTS + line + ";"), Options(expire=False))
     assert standing_below(off, lambda i: bounds.get(i, {})) == {}
 
 
@@ -272,7 +272,7 @@ def rows_of_state(wb: Workbench) -> dict[str, int]:
 def test_views_are_the_same_with_and_without_what_was_forgotten(spark: Any, store: str, seed: int) -> None:
     benches = [
         Workbench(SCRIPT, store, spark=spark),
-        Workbench(SCRIPT, spark=spark, options=Options(forget=False)),
+        Workbench(SCRIPT, spark=spark, options=Options(expire=False)),
     ]
     lows, then = [], {}
     try:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from belvedere.rules import Options
-from belvedere.rules.emit.emission import EMITTED, GROUPS
+from belvedere.rules.emit.emit import EMITTED, GROUPS
 from belvedere.workbench import Workbench
 from tests.event_time.cases import at
 
@@ -84,7 +84,7 @@ def run(
     url: str = "sqlite://",
 ) -> Workbench:
     """Play the events, an epoch after `every` of them; at the end everything is complete."""
-    wb, random = Workbench(SCRIPT, url, spark=spark, options=Options(forget=forget)), Random(seed)
+    wb, random = Workbench(SCRIPT, url, spark=spark, options=Options(expire=forget)), Random(seed)
     for n, event in enumerate(made, 1):
         wb.clock(time(event.minute))
         feed(wb, event, bounds)

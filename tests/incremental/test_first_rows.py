@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.rules import Options, keep_groups, maintain
+from belvedere.rules import Options, maintain, without
+from belvedere.rules import first as first_rows
 from belvedere.rules.explain import explain
-from belvedere.rules.pipeline import Rule
-from belvedere.spark import first
+from belvedere.rules.first import FirstStage
 from belvedere.workbench import Workbench
 from tests.incremental.test_recomputation import same_rows
 
@@ -29,19 +29,19 @@ Rest := SELECT id FROM Sales ORDER BY id OFFSET 3;
 Many := SELECT id FROM Sales ORDER BY id LIMIT 9999 OFFSET 2;
 After := SELECT d, b FROM Sales WHERE a > 0 ORDER BY d DESC, b OFFSET 1;
 """
-OFF = Options(top=False)
+OFF = without("first", "top", "offset")
 
 
 def test_first_rows_are_chosen_and_explained() -> None:
     catalog = compile_script(SCRIPT).catalog
     for options, expected in ((Options(), True), (OFF, False)):
         pipeline = maintain(catalog, options)
-        chosen = {s.owner for s in pipeline.stages if s.rule is Rule.FIRST}
+        chosen = {s.owner for s in pipeline.stages if s.rule == "first"}
         assert chosen == (
             {"Least", "Middle", "One", "Joined", "Ranked", "Beyond", "Counted", "Rest", "Many", "After"} if expected else set()
         )
     told = next(e for e in explain(catalog, maintain(catalog)) if e.name == "Middle")
-    (stage,) = (s for s in told.stages if s.rule == "first rows")
+    (stage,) = (s for s in told.stages if s.rule == "first")
     assert stage.reason == "the first 4 and up to 1000 that follow: all rows are read when fewer than 4 are left"
     (state,) = (s for s in told.state if s.relation == stage.output)
     assert state.bound == "at most 1004 rows"
@@ -61,12 +61,12 @@ def change(wb: Workbench, random: Random, rows: int, deletions: int) -> None:
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 12))])
 def test_first_rows_equal_the_batch_answer(spark: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With so few rows to follow that they are used up often, and not always."""
-    monkeypatch.setattr(keep_groups, "MORE", 2)
+    monkeypatch.setattr(first_rows, "MORE", 2)
     read: list[str] = []
-    read_all = first._read_all
-    monkeypatch.setattr(first, "_read_all", lambda p, c: (read.append(p.stage.owner), read_all(p, c))[1])
+    read_all = FirstStage._read_all
+    monkeypatch.setattr(FirstStage, "_read_all", lambda stage, work: (read.append(stage.owner), read_all(stage, work))[1])
     random, wb = Random(seed), Workbench(SCRIPT, spark=spark)
-    stages = sum(s.rule is Rule.FIRST for s in wb.pipeline.stages)
+    stages = sum(s.rule == "first" for s in wb.pipeline.stages)
     epochs = 6 if seed == 1 else 20
     try:
         for epoch in range(epochs):
@@ -83,10 +83,10 @@ def test_first_rows_equal_the_batch_answer(spark: Any, seed: int, monkeypatch: p
 
 @pytest.mark.spark
 def test_all_rows_are_read_only_when_too_few_are_left(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keep_groups, "MORE", 3)
+    monkeypatch.setattr(first_rows, "MORE", 3)
     read: list[str] = []
-    read_all = first._read_all
-    monkeypatch.setattr(first, "_read_all", lambda p, c: (read.append(p.stage.owner), read_all(p, c))[1])
+    read_all = FirstStage._read_all
+    monkeypatch.setattr(FirstStage, "_read_all", lambda stage, work: (read.append(stage.owner), read_all(stage, work))[1])
     script = "CREATE TABLE T (id INT PRIMARY KEY, x INT); Least := SELECT id, x FROM T ORDER BY x LIMIT 2;"
     wb = Workbench(script, spark=spark)
 

@@ -11,13 +11,13 @@ import pytest
 
 from belvedere import Workbench
 from belvedere.compiler import compile_script
-from belvedere.rules import Options, maintain
-from belvedere.rules.pipeline import Stage
-from belvedere.spark import by_key, frame_reach
-from belvedere.spark.exchange import Rows
-from belvedere.spark.prepare import PreparedStage
-from belvedere.spark.spans import Spans
-from belvedere.spark.stages import Context, run_keyed
+from belvedere.engine.rows import Rows
+from belvedere.engine.stage import Stage
+from belvedere.engine.work import Work
+from belvedere.rules import Options, maintain, without
+from belvedere.rules.frames import around as frame_reach
+from belvedere.rules.keyed import KeyedStage
+from belvedere.rules.spans import Spans
 from tests.incremental.batch_answers import STORES_AND_SEEDS, are_batch_answers
 
 TABLE = """CREATE TABLE T (k INT, g INT, n INT, t TIMESTAMP, s STRING, x INT, b BIGINT, d DOUBLE, c DECIMAL(12, 2), y DECIMAL(38, 10),
@@ -56,10 +56,10 @@ def kept(query: str, options: Options | None = None) -> Stage:
 )
 def test_what_is_continued(function: str) -> None:
     stage = kept(f"SELECT k, {function} AS r FROM T")
-    assert stage.following is not None
+    assert stage.rule == "running"
     assert "continue the results of the row before" in stage.reason
-    assert kept(f"SELECT k, {function} AS r FROM T", Options(grow=False)).following is None
-    assert kept(f"SELECT k, {function} AS r FROM T", Options(ranges=False)).following is None
+    assert kept(f"SELECT k, {function} AS r FROM T", without("running")).rule != "running"
+    assert kept(f"SELECT k, {function} AS r FROM T", without("windows", "frames", "running")).rule != "running"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_is_continued(function: str) -> None:
 )
 def test_what_is_not_continued_says_why(functions: str, why: str) -> None:
     stage = kept(f"SELECT k, {functions} FROM T")
-    assert stage.following is None
+    assert stage.rule != "running"
     assert why in stage.reason
 
 
@@ -142,10 +142,10 @@ def row(random: Random, keys: int = 50, least: int = 0) -> dict[str, Any]:
 
 def test_the_views_are_continued_where_that_is_asked_for() -> None:
     catalog = compile_script(SCRIPT).catalog
-    assert {s.owner for s in maintain(catalog).stages if s.following is not None} == set(VIEWS)
+    assert {s.owner for s in maintain(catalog).stages if s.rule == "running"} == set(VIEWS)
     (least,) = (s for s in maintain(catalog).stages if s.output == "Least")  # of few rows a partition the others are not stored
     assert least.reason == "key by key: `T.g`; a condition on its results leaves rows out"
-    assert not [s for s in maintain(catalog, Options(grow=False)).stages if s.following is not None]
+    assert not [s for s in maintain(catalog, without("running")).stages if s.rule == "running"]
 
 
 @pytest.mark.spark
@@ -198,11 +198,13 @@ def test_rows_at_the_end_read_few_rows(spark: Any, monkeypatch: pytest.MonkeyPat
     are_batch_answers(wb, ["V"], 2)
     keyed: list[str] = []
 
-    def key_by_key(prepared: PreparedStage, context: Context) -> Rows | None:
-        keyed.append(prepared.stage.owner)
-        return run_keyed(prepared, context)
+    run_keys = KeyedStage.run_keys
 
-    monkeypatch.setattr(by_key, "run_keyed", key_by_key)
+    def key_by_key(stage: KeyedStage, work: Work) -> Rows | None:
+        keyed.append(stage.owner)
+        return run_keys(stage, work)
+
+    monkeypatch.setattr(KeyedStage, "run_keys", key_by_key)
     wb.insert("T", [{"k": 1_900, "x": 7}])
     wb.step()
     assert keyed == []
@@ -261,11 +263,11 @@ def test_a_store_goes_on_under_other_rules_and_another_script(
     given: list[int] = []
     for number, (script, options) in enumerate(
         [
-            (total, Options(grow=False)),
+            (total, without("running")),
             (total, Options()),
             (total.replace("avg", "max"), Options()),
             (total, Options()),
-            (total, Options(grow=False)),
+            (total, without("running")),
         ]
     ):
         wb = Workbench(table + script, url, spark=spark, options=options)

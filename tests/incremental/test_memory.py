@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from belvedere.engine.rows import Rows
-from belvedere.rules import Options
-from belvedere.spark.exchange import Exchange
+from belvedere.rules import Options, plain
+from belvedere.spark.compute import SparkCompute
 from belvedere.workbench import Workbench
 from tests.incremental.test_recomputation import same_rows
 
@@ -60,7 +60,7 @@ def fill(wb: Workbench, random: Random, epoch: int) -> None:
         wb.delete("Words", [{"word": "a"}])
 
 
-PLAIN = Options(join=False, merge=False, top=False)
+PLAIN = plain()
 
 
 @pytest.mark.spark
@@ -75,19 +75,19 @@ def test_a_driver_without_memory_has_the_same_views(
 ) -> None:
     apart: list[str] = []
     whole: list[bool] = []
-    compute, keep = Exchange._compute_apart, Exchange.keep
+    compute, keep = SparkCompute._compute_apart, SparkCompute.keep
 
-    def computed(exchange: Exchange, sql: str, schema: pa.Schema) -> Rows:
+    def computed(exchange: SparkCompute, sql: str, schema: pa.Schema) -> Rows:
         apart.append(sql)
         return compute(exchange, sql, schema)
 
-    def kept(exchange: Exchange, rows: pa.RecordBatchReader) -> Rows:
+    def kept(exchange: SparkCompute, rows: pa.RecordBatchReader) -> Rows:
         found = keep(exchange, rows)
         whole.append(found.is_collected and not found.is_empty)
         return found
 
-    monkeypatch.setattr(Exchange, "_compute_apart", computed)
-    monkeypatch.setattr(Exchange, "keep", kept)
+    monkeypatch.setattr(SparkCompute, "_compute_apart", computed)
+    monkeypatch.setattr(SparkCompute, "keep", kept)
     random, sums = Random(3), []
     wb = Workbench(SCRIPT, spark=spark, options=options)
     try:
@@ -125,7 +125,7 @@ def test_rows_are_the_same_in_memory_in_files_and_in_spark(spark: Any) -> None:
     for names in (list(types), [n for n in types if n != "n"]):  # lengths of time go by way of the driver
         table = pa.Table.from_pylist([{n: r[n] for n in names} for r in rows], pa.schema([(n, types[n]) for n in names]))
         for memory in (0, 1 << 20):
-            exchange = Exchange(spark, f"types_{len(names)}_{memory}", small=0, memory=memory)
+            exchange = SparkCompute(spark, f"types_{len(names)}_{memory}", small=0, memory=memory)
             try:
                 exchange.put("given", exchange.keep(table.to_reader()))
                 found = exchange.compute(f"SELECT * FROM `{exchange.view_name('given')}`", table.schema)
@@ -139,7 +139,7 @@ def test_rows_are_the_same_in_memory_in_files_and_in_spark(spark: Any) -> None:
 @pytest.mark.spark
 def test_nan_in_a_file_is_greater_than_any_number(spark: Any) -> None:
     """A file's least and greatest values leave NaN out: a filter must not go by them."""
-    exchange = Exchange(spark, "nan_in_files", small=0, memory=0)
+    exchange = SparkCompute(spark, "nan_in_files", small=0, memory=0)
     try:
         table = pa.table({"x": pa.array([0.5, float("nan")])})
         exchange.put("given", exchange.keep(table.to_reader()))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from belvedere.engine.costs import LEAST
-from belvedere.rules import Options
+from belvedere.rules import Options, plain, without
 from belvedere.workbench import Workbench
 from tests.incremental.random_plans import catalog_of
 
@@ -86,7 +86,11 @@ def drive(wb: Workbench, random: Random, epochs: int, least: int = LEAST) -> Non
 
 
 def check(spark: Any, seed: int) -> None:
-    options = [Options(), Options(join=False, merge=False, cost=False, share=False), Options(merge=False, sets=False)][seed % 3]
+    options = [
+        Options(),
+        plain(cost=False, share=False),
+        without("merge", "distinct", "grouping sets"),
+    ][seed % 3]
     catalog = catalog_of(seed, views=8, public_stream=seed % 2 == 0)
     wb = Workbench.of_catalog(catalog, spark=spark, options=options)
     try:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.rules import Options, maintain
-from belvedere.rules.pipeline import Rule
+from belvedere.rules import Options, maintain, plain
 from belvedere.workbench import Workbench
 from tests.incremental.test_recomputation import same_rows
 
@@ -38,12 +37,12 @@ Idle := SELECT s.id + 1 AS next, s.b FROM Sales s LEFT ANTI JOIN Visits v ON s.x
 Alike := SELECT l.n, r.m FROM (SELECT b, count(*) AS n FROM Sales GROUP BY b) AS l
          FULL JOIN (SELECT b, sum(x) AS m FROM Sales GROUP BY b) AS r ON l.b = r.b;
 """
-PLAIN = Options(join=False, merge=False, top=False, sets=False, cost=False, share=False)
+PLAIN = plain(cost=False, share=False)
 
 
-def rules(options: Options | None = None) -> dict[str, list[Rule]]:
+def rules(options: Options | None = None) -> dict[str, list[str]]:
     """The rules of each view's stages."""
-    found: dict[str, list[Rule]] = {}
+    found: dict[str, list[str]] = {}
     for stage in maintain(compile_script(SCRIPT).catalog, options).stages:
         found.setdefault(stage.owner, []).append(stage.rule)
     return found
@@ -51,19 +50,19 @@ def rules(options: Options | None = None) -> dict[str, list[Rule]]:
 
 def test_grouping_sets_and_first_rows_are_not_recomputed_whole() -> None:
     found = rules()
-    assert found["Rolled"] == found["Parted"] == [Rule.MERGE]
-    assert found["Cubed"] == [Rule.KEYED] * 4 + [Rule.LINEAR]
-    assert found["Some"] == [Rule.KEYED] * 3 + [Rule.LINEAR]
-    assert found["Most"] == [Rule.TOP, Rule.LINEAR]
-    assert found["Next"] == [Rule.TOP, Rule.WHOLE]  # of the four first rows
-    assert found["Cheapest"] == [Rule.FIRST, Rule.WHOLE]
-    assert found["Near"] == found["Fit"] == [Rule.JOIN, Rule.KEYED, Rule.LINEAR]
-    assert found["Both"] == [Rule.JOIN, Rule.KEYED, Rule.KEYED, Rule.LINEAR]
-    assert found["Alone"] == found["Under"] == found["Idle"] == [Rule.EXISTENCE]
-    assert found["Above"] == [Rule.MERGE, Rule.JOIN]
+    assert found["Rolled"] == found["Parted"] == ["merge"]
+    assert found["Cubed"] == ["keyed"] * 4 + ["linear"]
+    assert found["Some"] == ["keyed"] * 3 + ["linear"]
+    assert found["Most"] == ["top", "linear"]
+    assert found["Next"] == ["top", "whole"]  # of the four first rows
+    assert found["Cheapest"] == ["first", "whole"]
+    assert found["Near"] == found["Fit"] == ["join", "keyed", "linear"]
+    assert found["Both"] == ["join", "keyed", "keyed", "linear"]
+    assert found["Alone"] == found["Under"] == found["Idle"] == ["existence"]
+    assert found["Above"] == ["merge", "join"]
     plain = rules(PLAIN)
     assert all(
-        plain[v] == [Rule.WHOLE]
+        plain[v] == ["whole"]
         for v in ("Rolled", "Cubed", "Some", "Parted", "Most", "Next", "Near", "Both", "Fit", "Alone", "Under", "Idle")
     )
 

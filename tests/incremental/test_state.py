@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 
 from belvedere.cli import app
 from belvedere.compiler import compile_script
+from belvedere.engine.pipeline import Pipeline
 from belvedere.rules import maintain
+from belvedere.rules.clock import WAITING
 from belvedere.rules.explain import explain
-from belvedere.rules.pipeline import WAITING, Pipeline
 from belvedere.schema import HISTORY
 from belvedere.store import open_store
 from belvedere.workbench import Workbench
@@ -59,7 +60,7 @@ def test_state_of_an_operator_has_the_columns_that_it_reads(pipeline: Pipeline) 
 
 def test_every_stored_relation_is_read_or_served(pipeline: Pipeline) -> None:
     looked_up = {s.relation for stage in pipeline.stages for s in stage.slots}
-    own = {stage.state for stage in pipeline.stages}
+    own = {state for stage in pipeline.stages for state in stage.states}
     for relation in pipeline.relations.values():
         served = relation.view is not None and not relation.view.startswith("_")
         served |= relation.name.endswith((WAITING, HISTORY))  # read by time
@@ -95,7 +96,7 @@ def test_explain_measures_the_state_in_a_store(tmp_path: Path) -> None:
     script, url = tmp_path / "s.sqrl", f"sqlite:///{tmp_path}/s.db"
     script.write_text(SCRIPT)
     catalog = compile_script(SCRIPT).catalog
-    from belvedere.spark.prepare import stored_table
+    from belvedere.engine.tables import stored_table
 
     store = open_store(url)
     store.create([stored_table(r) for r in maintain(catalog).relations.values() if r.stored])

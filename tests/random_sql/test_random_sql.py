@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.rules import Options, maintain
+from belvedere.rules import Options, maintain, plain
 from tests.random_sql.queries import SCRIPT, chosen_queries, random_query
 from tests.random_sql.runs import Run
 
@@ -45,8 +45,7 @@ def test_random_views_equal_duckdb_and_batch(spark: Any) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("first", range(1_000, 3_000, 20))
 def test_many_random_views(spark: Any, first: int) -> None:
-    plain = Options(join=False, merge=False, top=False)
-    check(spark, first, views=20, epochs=6, options=plain if first % 60 == 0 else None)
+    check(spark, first, views=20, epochs=6, options=plain() if first % 60 == 0 else None)
 
 
 @pytest.mark.spark

@@ -12,10 +12,13 @@ import pytest
 
 from belvedere.engine import rows as held
 from belvedere.engine.rows import Memory, Rows
-from belvedere.rules.pipeline import SEQUENCE
+from belvedere.rules import events
+from belvedere.rules.emit import parts as emit_parts
+from belvedere.rules.emit import rows as emit_rows
+from belvedere.rules.events import SEQUENCE
 from belvedere.schema import KEY, WEIGHT
 from belvedere.settings import Project, Sink
-from belvedere.spark import emit_parts, emit_rows, events, exports, ingest_bag
+from belvedere.spark import exports, ingest_bag
 from belvedere.workbench import Workbench
 from tests.incremental.test_recomputation import same_rows
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from belvedere.rules import Options
+from belvedere.rules import Options, plain
 from belvedere.workbench import Workbench
 from tests.incremental.test_recomputation import same_rows
 
@@ -26,7 +26,9 @@ Indebted := SELECT account FROM Balance WHERE balance < (SELECT avg(balance) FRO
 @pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
 @pytest.mark.parametrize(
-    "options", [Options(), Options(join=False, merge=False, top=False, share=False)], ids=["cheaper", "plain"]
+    "options",
+    [Options(), plain(share=False)],
+    ids=["cheaper", "plain"],
 )
 def test_the_total_is_zero_in_every_epoch(spark: Any, options: Options) -> None:
     random = Random(7)

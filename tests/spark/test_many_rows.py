@@ -35,10 +35,10 @@ def stored(wb: Workbench, name: str) -> list[dict[str, Any]]:
 @pytest.mark.spark
 def test_many_rows_are_stored_as_few_are(spark: Any) -> None:
     direct, through = Workbench(SCRIPT, spark=spark), Workbench(SCRIPT, spark=spark)
-    direct.engine.exchange.small = 10
+    direct.engine.compute.small = 10
     texts: list[str] = []
-    compute = direct.engine.exchange.compute
-    direct.engine.exchange.compute = lambda sql, schema: texts.append(sql) or compute(sql, schema)  # type: ignore[method-assign, func-returns-value]
+    compute = direct.engine.compute.compute
+    direct.engine.compute.compute = lambda sql, schema: texts.append(sql) or compute(sql, schema)  # type: ignore[method-assign, func-returns-value]
     for number, size in enumerate((500, 3)):
         for wb in (direct, through):
             wb.clock(START + timedelta(minutes=number))

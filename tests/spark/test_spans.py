@@ -11,8 +11,8 @@ import pytest
 
 from belvedere.engine.relation import Relation
 from belvedere.engine.rows import Memory
+from belvedere.rules.spans import Change, Spans, TooMuch, changes_of, is_mixed
 from belvedere.schema import TIMESTAMP, Column, Schema
-from belvedere.spark.spans import Change, Spans, TooMuch, changes_of, is_mixed
 
 DAY = date(1970, 1, 4)
 
@@ -28,11 +28,11 @@ def spans(rows: pa.Table, memory: int, asked: list[Any]) -> Spans:
         asked.append(given)
         return rows["at"][0].as_py()
 
-    context: Any = SimpleNamespace(
-        transaction=SimpleNamespace(lookup_span=lookup_span, place=place), exchange=SimpleNamespace(memory=Memory(memory))
+    work: Any = SimpleNamespace(
+        transaction=SimpleNamespace(lookup_span=lookup_span, place=place), compute=SimpleNamespace(memory=Memory(memory))
     )
     relation = Relation("T", Schema((Column("at", rows.schema.field("at").type),), ("at",)), stored=True)
-    return Spans(context, relation, "_h0", "at")
+    return Spans(work, relation, "_h0", "at")
 
 
 def test_no_more_rows_are_read_than_the_driver_has_room_for() -> None:

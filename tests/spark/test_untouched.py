@@ -25,13 +25,13 @@ def test_only_stages_that_changes_reach_make_views(spark: Any, monkeypatch: pyte
     wb.insert("People", [{"id": 1, "name": "Zoë"}])
     wb.step()
     made: list[str] = []
-    put = wb.engine.exchange.put
+    put = wb.engine.compute.put
 
     def noted(name: str, rows: Rows) -> None:
         made.append(name)
         put(name, rows)
 
-    monkeypatch.setattr(wb.engine.exchange, "put", noted)
+    monkeypatch.setattr(wb.engine.compute, "put", noted)
     wb.insert("Clicks", [{"who": 1}])
     wb.step()
     stages = {s.stage.output: f"{s.number}_" for s in wb.engine.stages}

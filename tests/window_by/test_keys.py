@@ -14,8 +14,7 @@ from belvedere.lang.window_by.joins import variables_of
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.lang.window_by.relational import Unsaid, said
 from belvedere.plan.window_by import WindowBlock
-from belvedere.rules import Options, maintain
-from belvedere.rules.pipeline import Rule
+from belvedere.rules import maintain, without
 from belvedere.workbench import Workbench
 
 COLUMNS = (
@@ -125,14 +124,14 @@ def script(names: Any = TEXTS) -> str:
 def test_by_which_rule_they_are_kept() -> None:
     catalog = compile_script(script()).catalog
     stages = {s.output: s for s in maintain(catalog).stages}
-    reached = {n for n in TEXTS if stages[n].reach is not None}
+    reached = {n for n in TEXTS if stages[n].rule == "windows"}
     assert reached == {"Years", "Pairs", "Lower"}
-    assert {n for n in TEXTS if stages[n].rule is Rule.WHOLE} == {"All"}
+    assert {n for n in TEXTS if stages[n].rule == "whole"} == {"All"}
     assert "any row may change any window: PARTITION BY g.xs[0] is no column and cannot be made one" in stages["All"].reason
     assert stages["Half"].reason.startswith("all windows of the changed f (PARTITION BY g.xs[0] is no column")
     assert stages["Ends"].reason.startswith("all windows of the changed g.o % 3 (START UNBOUNDED")
-    plain = {s.output: s for s in maintain(catalog, Options(ranges=False)).stages}
-    assert {plain[n].rule for n in TEXTS} == {Rule.KEYED, Rule.WHOLE}
+    plain = {s.output: s for s in maintain(catalog, without("windows")).stages}
+    assert {plain[n].rule for n in TEXTS} == {"keyed", "whole"}
     assert len(plain) < len(stages)  # nothing is stored twice where all of a key is read
 
 
@@ -144,7 +143,7 @@ def test_by_which_rule_they_are_kept() -> None:
 def test_views_follow_by_keys_that_are_expressions(
     spark: Any, seed: int, views: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reach = pytest.importorskip("belvedere.spark.window_reach")
+    reach = pytest.importorskip("belvedere.rules.window_by.around")
     monkeypatch.setattr(reach, "FIRST_ROWS", 8)
     monkeypatch.setattr(reach, "LEAST_ROWS", 2)
     followed(spark, seed, script(views), views, 4 if seed else 3)

@@ -11,9 +11,8 @@ from belvedere.lang.expand import expand
 from belvedere.lang.window_by.lower import lower_window_query
 from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import WindowBlock
-from belvedere.rules import Options, maintain
+from belvedere.rules import maintain, without
 from belvedere.rules.explain import explain
-from belvedere.rules.pipeline import Rule
 from belvedere.schema import Column, Schema
 
 STATION, DATE = Column("station", pa.string(), False), Column("date", pa.date32(), False)
@@ -265,8 +264,8 @@ def test_rows_leave_once_their_windows_are_final(order: str, windows: str, leave
     assert any(s.bound == "a row for each k: from when on its windows are not final" for s in view.state) is looks_back
     late = compile_script(STREAM.format(" LATE KEEP") + TIMED.format(order, windows)).catalog
     public = compile_script((STREAM.format("") + TIMED.format(order, windows)).replace("_Raw", "Raw")).catalog
-    plans = (maintain(late), maintain(public), maintain(catalog, Options(settle=False)))
-    assert not [s for p in plans for s in p.stages if s.rule is Rule.WINDOWS]
+    plans = (maintain(late), maintain(public), maintain(catalog, without("open windows")))
+    assert not [s for p in plans for s in p.stages if s.rule == "open windows"]
 
 
 def test_emit_may_follow_the_clause() -> None:

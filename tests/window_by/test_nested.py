@@ -8,7 +8,6 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.rules import maintain
-from belvedere.rules.pipeline import Rule
 from tests.window_by.test_keys import TABLE, followed
 from tests.window_by.test_views import STREAM, streamed
 
@@ -35,7 +34,7 @@ TEXTS = {
     "Items": "FROM T AS x, x.xs AS i WINDOW BY w PARTITION BY x.f, x.v ORDER BY x.o, x.id TYPE SLIDING START AS s END AS e WHEN "
     "e.x.o > s.x.o + 100 SELECT s.i AS i, LEN(w) AS n",
 }  # fmt: skip
-REACHED = {"Let", "LetTumbles", "Above", "Tumbled", "Some", "Parts", "Between"}
+REACHED = {"Let", "LetTumbles", "Tumbled", "Parts"}
 NIGHTLY = [pytest.param(n, list(TEXTS), marks=pytest.mark.nightly) for n in range(1, 6)]
 
 
@@ -45,8 +44,8 @@ def script(names: Any = TEXTS) -> str:
 
 def test_by_which_rule_they_are_kept() -> None:
     stages = {s.output: s for s in maintain(compile_script(script()).catalog).stages}
-    assert {n for n in TEXTS if stages[n].reach is not None} == REACHED
-    assert {stages[n].rule for n in TEXTS} == {Rule.KEYED}
+    assert {n for n in TEXTS if stages[n].rule == "windows"} == REACHED
+    assert {stages[n].rule for n in TEXTS} == {"keyed", "windows"}
     reason = "all windows of the changed f (members of arrays are tuples or results of their own); window w: sliding"
     assert stages["Members"].reason.startswith(reason)
 
@@ -83,7 +82,7 @@ def test_why_all_is_recomputed(text: str, reason: str) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize(("seed", "views"), [(0, ["Above", "Parts", "LetTumbles", "Counts"]), *NIGHTLY])
 def test_views_follow_between_blocks(spark: Any, seed: int, views: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    reach = pytest.importorskip("belvedere.spark.window_reach")
+    reach = pytest.importorskip("belvedere.rules.window_by.around")
     monkeypatch.setattr(reach, "FIRST_ROWS", 8)
     monkeypatch.setattr(reach, "LEAST_ROWS", 2)
     followed(spark, seed, script(views), views, 4 if seed else 3)
@@ -97,7 +96,7 @@ def test_rows_leave_between_blocks_too() -> None:
     frame = "WINDOW BY w PARTITION BY g.k ORDER BY g.ts TYPE SLIDING START AS s END AS e WHEN e.val > 3 "
     text = OUTER.format(f"FROM {INNER} AS g {frame}SELECT s.k, s.ts AS first, LEN(w) AS n, w[*].val AS vals")
     (stage,) = (s for s in maintain(compile_script(f"{STREAM}V := {text};").catalog).stages if s.output == "V")
-    assert stage.rule is Rule.WINDOWS
+    assert stage.rule == "open windows"
     assert stage.reason.startswith(
         "the open windows of the changed g.k; rows leave once their windows end below the bound on ts"
     )

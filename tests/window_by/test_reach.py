@@ -18,15 +18,15 @@ from belvedere.lang.window_by.ranges import reaches
 from belvedere.lang.window_by.tree import Selected
 from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import Ranges
-from belvedere.rules.window_by.settling import Reach
+from belvedere.rules.window_by.around import Reach
 from belvedere.schema import KEY, Column, Schema
 from belvedere.spark.window_by.interpret_query import compile_query
 from tests.window_by.oracle import Framing, Tree
 from tests.window_by.random_queries import conditions, labelled, sequence_text
 from tests.window_by.test_resume import TYPES
 
-REACH = pytest.importorskip("belvedere.spark.window_reach")
-STRETCH = pytest.importorskip("belvedere.spark.stretch")
+REACH = pytest.importorskip("belvedere.rules.window_by.around")
+STRETCH = pytest.importorskip("belvedere.rules.window_by.stretch")
 Row = dict[str, Any]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.rules import Options, maintain
+from belvedere.rules import maintain, without
 from belvedere.workbench import Workbench
 
 pytestmark = pytest.mark.spark
@@ -60,7 +60,7 @@ def row(random: Random, number: int) -> Row:
 
 def followed(framed: dict[str, str], seed: int, rows: int, epochs: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Random changes in a few places of long partitions, and one restart; how many rows each stage read in each epoch."""
-    window_reach = pytest.importorskip("belvedere.spark.window_reach")
+    window_reach = pytest.importorskip("belvedere.rules.window_by.around")
     monkeypatch.setattr(window_reach, "FIRST_ROWS", 8)
     monkeypatch.setattr(window_reach, "LEAST_ROWS", 4)
     read: list[int] = []
@@ -132,6 +132,6 @@ def test_the_rule_can_be_switched_off() -> None:
     every = {**SLIDING, **TUMBLING, **LABELLED, **BACK}
     script = TABLE + "".join(f"{n} := {HEAD}{t}{TAIL}" for n, t in every.items())
     catalog = compile_script(script).catalog
-    reached = {s.output for s in maintain(catalog).stages if s.reach is not None}
+    reached = {s.output for s in maintain(catalog).stages if s.rule == "windows"}
     assert reached == {*every}
-    assert not [s for s in maintain(catalog, Options(ranges=False)).stages if s.reach is not None]
+    assert not [s for s in maintain(catalog, without("windows")).stages if s.rule == "windows"]

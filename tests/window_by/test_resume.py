@@ -23,7 +23,7 @@ from tests.window_by.random_queries import conditions, labelled, sequence_text
 
 TYPES = {"id": pa.int64(), "k": pa.int64(), "o": pa.int64(), "v": pa.int64(), "x": pa.float64(), "s": pa.string()}
 ROWS = Scan("rows~1", Schema(tuple(Column(n, t, nullable=n != "o") for n, t in TYPES.items()), ("id",)))
-SPARK = pytest.importorskip("belvedere.spark.window_forget")
+SPARK = pytest.importorskip("belvedere.rules.window_by.settle")
 
 
 @st.composite

@@ -12,23 +12,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog, LatePolicy
+from belvedere.catalog import Catalog
 from belvedere.plan.bounds import Known, bounds_of, event_time_columns, grouping_columns
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.rewrite import inline
 from belvedere.plan.time_nodes import Emit, InOrder
+from belvedere.rules.builder import Builder
 from belvedere.schema import Column, Schema
 from belvedere.time.event_time import Clocks, bounds_by_input
 
-GROUPS = "$groups"
-"""Suffix of the relation with a row per group: its next version, when it is due, whether it is complete."""
-EMITTED = "$emitted"
-"""Suffix of the relation with the rows as they were last emitted, where the output is their changelog."""
 DUE, COMPLETE, WAIT = "due", "complete", "wait"
 PLAIN = ("group", "ver", COMPLETE)
 """The columns of the groups that nothing looks up a range of."""
-WAITING_COLUMNS = (Column("_at", pa.int64(), hidden=True), Column("_arrived", pa.int64(), nullable=False, hidden=True))
-"""What a row that waits for its turn has besides: its time in microseconds, and the order of arrival."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +100,6 @@ class Emission:
         return tuple(found.get(n, NEVER) for n in names)
 
 
-def unsettled_inputs(catalog: Catalog, forget: bool = True) -> frozenset[str]:
-    """The inputs whose bounds make nothing final; all of them where nothing shall be forgotten."""
-    tables = catalog.inputs.values()
-    return frozenset(t.id for t in tables if not forget or not t.append_only or t.late is LatePolicy.KEEP)
-
-
 def plan_emission(
     node: Emit | InOrder,
     source: Node,
@@ -127,6 +117,12 @@ def plan_emission(
         group = tuple(n for n in names if n in grouping)
         return Emission(node, source, group, tuple(n for n in group if n in timed), unsettled)
     return Emission(node, source, source.schema.key or (), tuple(n for n in names if n in timed), unsettled)
+
+
+def emission_of(builder: Builder, top: Emit | InOrder) -> Emission:
+    """The same for an operator of a script."""
+    source = inline(top.input, lambda i: builder.catalog.views[i].plan if i in builder.catalog.views else None)
+    return plan_emission(top, source, bounds_by_input(builder.catalog, Clocks()), builder.unsettled)
 
 
 @dataclass

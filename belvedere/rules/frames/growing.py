@@ -17,10 +17,10 @@ from belvedere.plan.arrival import unwrapped, with_ties
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Expr, Item, Node, Project, Window
+from belvedere.plan.rewrite import with_column
 from belvedere.plan.ties import tie_columns
 from belvedere.rules.frames.frames import end_of_growth, name_of
 from belvedere.rules.merge.accumulate import BIGINT, DOUBLE, adds_exactly, is_modified, is_small_integer, template
-from belvedere.rules.rewrite import with_column
 from belvedere.schema import Column
 
 LAST, PART, SEED = "_last.", "_part.", "_seed."

@@ -18,7 +18,6 @@ from sqlglot import exp, parse_one
 
 from belvedere.plan.expressions import column, replace_columns
 from belvedere.plan.nodes import Aggregate, Expr, Item
-from belvedere.rules.pipeline import Accumulator
 from belvedere.schema import PACKED, Schema
 
 BIGINT = pa.int64()
@@ -36,6 +35,20 @@ ROWS = "_n"
 
 GUARD = 6
 """So many more digits than an average has must its quotient have: rounded twice, it is then right for a million rows at the least."""
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """One aggregate kept as columns: what an epoch adds, how two states become one, and the result.
+
+    `partials` are aggregates over the rows of a delta (they may read `_weight`); `merge` gives, per state column, an
+    expression over `old.<column>` and `new.<column>`; `result` is the aggregate's value over the state columns.
+    """
+
+    columns: tuple[tuple[str, pa.DataType], ...]
+    partials: tuple[Expr, ...]
+    merge: tuple[Expr, ...]
+    result: Expr
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,50 @@
+"""What the engine asks of Spark: few calls, so that all rules can be read, and most be tested, without it.
+
+In: nothing. Out: the protocol that `belvedere.spark.compute` fulfils.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pyarrow as pa
+
+from belvedere.engine.rows import Memory, Rows
+from belvedere.engine.windows import Windows
+from belvedere.plan.window_by import Ranges, Resume
+
+
+class Compute(Protocol):
+    """Makes temporary views and runs queries over them."""
+
+    @property
+    def memory(self) -> Memory:
+        """What this process may hold of an epoch's rows."""
+
+    @property
+    def small(self) -> int:
+        """Up to so many rows are handled by one task, and in this process."""
+
+    def view_name(self, name: str) -> str:
+        """A temporary view's full name."""
+
+    def put(self, name: str, rows: Rows) -> None:
+        """Make the view `name` of these rows."""
+
+    def keep(self, rows: pa.RecordBatchReader) -> Rows:
+        """Rows that stream in: in this process where it has room, else in a file."""
+
+    def compute(self, sql: str, schema: pa.Schema) -> Rows:
+        """Run one query."""
+
+    def windows(self, windows: Windows, few: bool) -> Rows:
+        """The rows of a WINDOW BY operator over the present rows of its views, not computed before they are read."""
+
+    def window_reach(self, windows: Windows, ranges: Ranges, few: bool) -> pa.Table:
+        """How far its windows reach: the order keys LABEL, FROM, TO and AFTER, and the `_key` of the row at the label or start."""
+
+    def window_extents(self, windows: Windows, resume: Resume) -> Rows:
+        """How far each of its windows reaches in time, with its partition `$by0`, ...; not computed before they are read."""
+
+    def tuple_times(self, windows: Windows) -> Rows:
+        """The time of every row that its WHERE keeps, and its partition; not computed before they are read."""

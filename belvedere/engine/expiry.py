@@ -1,0 +1,121 @@
+"""Which rows of operators' own state bounds make final: no later change needs them, so they leave the store.
+
+In: a pipeline and bounds of its inputs. Out: per private relation the columns whose bound says so, with that bound. A row leaves a
+relation once it can neither change itself nor be looked up by any stage: its group is complete, or no row to come of the other side of a
+join can match it (One SQL, section 5: state is freed when the watermark is sufficiently advanced). What a stage still writes and looks up
+its rule says (`Stage.writes_from`, `reads_from`). Rows that are served never leave: they are results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.relation import Relation
+from belvedere.engine.stage import BoundsNow, Stage
+from belvedere.engine.work import Context
+from belvedere.instants import instant, microseconds
+from belvedere.plan.bounds import Bounds, Known
+from belvedere.plan.monotone import FOREVER, NEVER
+from belvedere.schema import TIMESTAMP
+from belvedere.time.past_bounds import PastBounds
+
+Final = dict[str, dict[str, int]]
+
+
+def final_below(pipeline: Pipeline, inputs: Known, earlier: Callable[[int], Known] | None = None) -> Final:
+    """Relation -> column -> bound: rows below it are final. `inputs` are the bounds of the inputs, unsettled ones too.
+
+    `earlier` gives them as they were some microseconds ago (without it: as they are).
+    """
+    now = _now(pipeline, inputs, earlier)
+    found: Final = {}
+    for stage in pipeline.stages:
+        for state, bounds in stage.final_states(now.relations).items():
+            found[state] = _times(pipeline.relations[state], bounds)
+        output = pipeline.relations[stage.output]
+        private = not stage.is_result and not pipeline.is_served(stage.output)
+        if private and output.stored and stage.output not in found:
+            found[stage.output] = _times(output, _least(_needs(pipeline, stage, now)))
+    return {name: columns for name, columns in found.items() if columns}
+
+
+def standing_below(pipeline: Pipeline, inputs: Known) -> Final:
+    """Output -> column -> bound: rows of it below the bound stand as they are, though not all that they were made of is there."""
+    losing = [
+        s for s in pipeline.stages if any(pipeline.relations[n].final for n in (s.output, *(i.relation for i in s.slots)))
+    ]
+    if not losing:
+        return {}
+    bounds = _now(pipeline, inputs, None).relations
+    return {s.output: found for s in losing if (found := s.standing(bounds[s.output]))}
+
+
+def held_by(pipeline: Pipeline, inputs: Known, relation: str) -> tuple[str, ...]:
+    """The stages that look rows of a relation up however old they are, so that no bound frees it."""
+    now = _now(pipeline, inputs, None)
+    users = [(s, slot) for s in pipeline.stages if s.looks_up for slot in s.slots if slot.relation == relation]
+    return tuple(dict.fromkeys(s.output for s, slot in users if not s.reads_from(slot, now)))
+
+
+def settled(unsettled: frozenset[str], inputs: Known) -> Known:
+    """The bounds of inputs whose rows do not change below them; none of the others."""
+    return lambda i: {} if i in unsettled else inputs(i) or {}
+
+
+def relation_bounds(stages: tuple[Stage, ...], inputs: Known, known: Mapping[str, Bounds] | None = None) -> dict[str, Bounds]:
+    """The bounds of every relation's columns, from stage to stage; `known` are those of relations before."""
+    found = dict(known or {})
+    for stage in stages:
+        found[stage.output] = stage.bounds(inputs, found)
+    return found
+
+
+def expire(pipeline: Pipeline, context: Context, done: dict[tuple[str, str], int], past: PastBounds) -> None:
+    """Drop the rows that bounds have made final, at the end of an epoch; `done` are the bounds up to which that was done before.
+
+    Nothing is looked at but the columns that are indexed for it; no view changes.
+    """
+    if not any(r.final for r in pipeline.relations.values()):
+        return
+    now = microseconds(context.clock)
+    final = final_below(pipeline, context.bounds.__getitem__, lambda delay: past.before(now, delay))
+    for name, columns in final.items():
+        for column, bound in columns.items():
+            if bound == NEVER or (done.get((name, column)) == bound and name not in context.deltas):
+                continue
+            try:
+                last = instant(bound - 1)
+            except OverflowError:
+                continue
+            context.transaction.delete_range(name, column, last)
+            done[name, column] = bound
+
+
+def _now(pipeline: Pipeline, inputs: Known, earlier: Callable[[int], Known] | None) -> BoundsNow:
+    relations = relation_bounds(pipeline.stages, settled(pipeline.unsettled, inputs))
+    return BoundsNow(relations, inputs, lambda delay: _now(pipeline, earlier(delay) if earlier else inputs, None))
+
+
+def _needs(pipeline: Pipeline, made: Stage, now: BoundsNow) -> Iterator[Bounds]:
+    """What each use of the rows that a stage makes asks of a row that leaves; nothing at all where no stage looks them up."""
+    output = pipeline.relations[made.output]
+    if not output.append_only:
+        yield made.writes_from(now.relations[made.output], output)
+    for stage in pipeline.stages:
+        if stage.looks_up:
+            yield from (stage.reads_from(slot, now) for slot in stage.slots if slot.relation == made.output)
+
+
+def _least(needs: Iterator[Bounds]) -> Bounds:
+    """The columns by which every need is met, with the least bound of each."""
+    all_needs = list(needs)
+    if not all_needs:
+        return {}
+    shared = set(all_needs[0]).intersection(*all_needs[1:])
+    return {n: min(need[n] for need in all_needs) for n in shared}
+
+
+def _times(relation: Relation, bounds: Bounds) -> dict[str, int]:
+    names = {c.name for c in relation.schema if c.type == TIMESTAMP}
+    return {n: b for n, b in bounds.items() if n in names and b != FOREVER}

@@ -1,0 +1,73 @@
+"""Refuse a changed script where rows that it needs are gone, and say what to do without losing more.
+
+In: the catalog, its pipeline, what is rebuilt. Out: nothing, or a diagnostic. Files can be read again; what clients pushed is in the store
+alone, so an empty store is advised only where nobody pushes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+
+from belvedere.catalog import Catalog, pushed_inputs
+from belvedere.engine.pipeline import Pipeline
+from belvedere.errors import fail
+
+
+def refuse_lost_rows(catalog: Catalog, pipeline: Pipeline, fresh: frozenset[str], known: Container[str]) -> None:
+    """Raise B7030 where a stage is computed anew (`fresh`) from rows that were not kept: a part of the answer would be wrong.
+
+    Raise B7031 where a pushed input that the store knows (`known`) has changed, which is the cause then.
+    """
+    for stage in pipeline.stages:
+        for slot in stage.slots:
+            if stage.output not in fresh or pipeline.relations[slot.relation].is_state:
+                continue
+            feeding = _inputs_of(pipeline, slot.relation)
+            refuse_changed_inputs(catalog, {i for i in feeding if i in fresh and i in known})
+            raise fail(
+                "B7030",
+                f'view "{stage.owner}" is new or changed, but not all rows of "{slot.relation}" so far were kept',
+                hint=_hint(catalog, feeding),
+            )
+
+
+def refuse_changed_inputs(catalog: Catalog, changed: Container[str]) -> None:
+    """Raise B7031 where an input that clients push to is among those that have changed (by id)."""
+    for id_, table in pushed_inputs(catalog).items():
+        if id_ in changed:
+            raise fail(
+                "B7031",
+                f'"{table.name}" has changed since its rows were pushed: they would be lost',
+                span=table.span,
+                hint="leave its definition as it was, and give the new one another name: what was pushed is in this store alone, "
+                "so an empty store would lose it as well",
+            )
+
+
+def _hint(catalog: Catalog, feeding: set[str]) -> str:
+    pushed = pushed_inputs(catalog)
+    names = _quoted(t.name for t in pushed.values())
+    if feeding & pushed.keys():
+        return (
+            "leave the view as it was, or let a new view read a stream of another name that you push to from now on; pushed rows cannot "
+            f"be read again, and an empty store would lose those of {names} too"
+        )
+    if pushed:
+        return f"make the input public: it is read again, and its rows are kept; an empty store would lose what was pushed to {names}"
+    return "start with an empty store so that all input is read again, or make the input public to keep its rows"
+
+
+def _inputs_of(pipeline: Pipeline, relation: str) -> set[str]:
+    """The inputs that feed a relation; of an input itself."""
+    wanted, found = [relation], {relation}
+    while wanted:
+        stage = next((s for s in pipeline.stages if s.output == wanted[-1]), None)
+        wanted.pop()
+        new = {s.relation for s in stage.slots} - found if stage is not None else set()
+        found |= new
+        wanted += new
+    return found
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'"{n}"' for n in names)

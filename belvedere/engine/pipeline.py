@@ -1,0 +1,40 @@
+"""A pipeline: how every view is kept, as data that `explain` prints and the engine runs.
+
+In: nothing. Out: relations by name, and stages in the order in which an epoch runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from belvedere.engine.relation import Relation
+from belvedere.engine.stage import Stage
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """All relations by name and the stages in order: a stage comes after those that feed it."""
+
+    relations: Mapping[str, Relation] = field(default_factory=dict)
+    stages: tuple[Stage, ...] = ()
+    served: Mapping[str, str] = field(default_factory=dict)
+    """Which relation holds each public id."""
+    unsettled: frozenset[str] = frozenset()
+    """Inputs whose rows may change below their bounds: these make nothing final."""
+    by_cost: bool = True
+    """Whether keyed operators and joins are recomputed whole in epochs in which most of their input changes."""
+
+    def is_served(self, relation: str) -> bool:
+        """Whether somebody outside the pipeline reads a relation: then its rows are results."""
+        return relation in self.served.values()
+
+    @property
+    def reads_clock(self) -> bool:
+        """Whether time alone changes some view, so that the clock must start epochs."""
+        return any(s.reads_clock for s in self.stages)
+
+    @property
+    def delays(self) -> frozenset[int]:
+        """The delays after which changes are emitted, in microseconds."""
+        return frozenset(s.delay for s in self.stages if s.delay is not None)

@@ -1,0 +1,152 @@
+"""A stage: one step of an epoch, as the data that a rule made.
+
+In: nothing. Out: the base of all rules' stages: what the epoch, the expiry of state, `explain` and the fingerprints of stored
+tables ask of any of them. How a stage computes is the affair of its rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.windows import print_plan
+from belvedere.plan.bounds import Bounds, Known, bounds_of
+from belvedere.plan.facts import needs_clock
+from belvedere.plan.nodes import Node
+
+if TYPE_CHECKING:
+    from belvedere.engine.pipeline import Pipeline
+    from belvedere.engine.rows import Rows
+    from belvedere.engine.texts import Texts
+    from belvedere.engine.work import Work
+
+
+@dataclass(frozen=True)
+class BoundsNow:
+    """The bounds of every relation's columns, in microseconds; `inputs` are those of the inputs, unsettled ones too.
+
+    `earlier` gives the same as it was some microseconds ago: rows that a delay has yet to emit stay for so long.
+    """
+
+    relations: Mapping[str, Bounds]
+    inputs: Known
+    earlier: Callable[[int], BoundsNow]
+
+    def known(self, slots: tuple[Slot, ...]) -> Known:
+        """The bounds behind the scans of a stage's plan; its own rows hold nothing back."""
+        return slots_known(slots, self.relations)
+
+
+def slots_known(slots: tuple[Slot, ...], bounds: Mapping[str, Bounds]) -> Known:
+    """The bounds behind the scans of a stage's plan; its own rows hold nothing back."""
+    relations = {s.name: s.relation for s in slots}
+    return lambda scan: bounds.get(relations[scan], {}) if scan in relations else None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Computes the change of the relation `output` from the changes of its slots' relations.
+
+    `plan` is a tree over `Scan`s of the slots; `owner` is the id of the view that the stage is a part of; `reason` says why the
+    rule was chosen, for people.
+    """
+
+    output: str
+    plan: Node
+    slots: tuple[Slot, ...]
+    owner: str
+    reason: str
+
+    rule: ClassVar[str]
+    """The rule's name: that of `RULES`, `explain` and `Options`."""
+    looks_up: ClassVar[bool] = False
+    """Whether the stage looks up old rows of its slots' relations."""
+    is_result: ClassVar[bool] = False
+    """Whether its rows are what somebody asked for, whatever their name: they never leave."""
+    is_input: ClassVar[bool] = False
+    """Whether the epoch itself gives it rows: those that arrived."""
+    by_cost: ClassVar[bool] = False
+    """Whether it computes all rows in epochs in which most of its input changes."""
+
+    @property
+    def reads_clock(self) -> bool:
+        """Whether time alone changes the output: the stage runs in every epoch."""
+        return False
+
+    @property
+    def delay(self) -> int | None:
+        """Microseconds after which changes come out; None where they do at once."""
+        return None
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The names of the relations that the stage keeps beside its output."""
+        return ()
+
+    @property
+    def meaning(self) -> tuple[str, ...]:
+        """What the output is, as text: stored rows are good for as long as it stays the same."""
+        return (print_plan(self.plan),)
+
+    # --- running
+
+    def texts(self, texts: Texts) -> Mapping[str, str]:
+        """The Spark SQL that `run` chooses from, by name. Made once."""
+        raise NotImplementedError
+
+    def run(self, work: Work) -> Rows | None:
+        """The change of the output, already written to the epoch's transaction; None where it cannot have changed."""
+        raise NotImplementedError
+
+    # --- expiry: which rows bounds make final
+
+    def bounds(self, inputs: Known, relations: Mapping[str, Bounds]) -> Bounds:
+        """The bounds of the output's columns; `relations` are those before it, `inputs` the bounds of settled inputs."""
+        if any(needs_clock(n) for n in self.plan.walk()):
+            return {}  # time alone takes rows away
+        return bounds_of(self.plan, slots_known(self.slots, relations))
+
+    def writes_from(self, own: Bounds, output: Relation) -> Bounds:
+        """Bounds of the output's columns below which the stage itself writes no row again."""
+        return own
+
+    def reads_from(self, slot: Slot, now: BoundsNow) -> Bounds:
+        """Bounds of a slot's columns below which the stage looks no row up again; empty where it needs rows however old."""
+        return {}
+
+    def final_states(self, relations: Mapping[str, Bounds]) -> Mapping[str, Bounds]:
+        """Of its own relations beside the output, bounds of their columns below which rows are final."""
+        return {}
+
+    def standing(self, own: Bounds) -> dict[str, int]:
+        """Columns of the output and bounds: rows below stand, though not all that they were made of is there any more."""
+        return {}
+
+    # --- explaining
+
+    def explain(self, pipeline: Pipeline) -> str:
+        """The reason, and when all rows are computed all the same."""
+        relations = [pipeline.relations[n] for n in (self.output, *(s.relation for s in self.slots))]
+        plain = not (relations[0].append_only or any(r.loses_rows for r in relations))
+        if self.by_cost and pipeline.by_cost and plain:
+            return f"{self.reason}; whole in epochs that change a third of the rows or more"
+        return self.reason
+
+    def frees(self, relation: Relation) -> str | None:
+        """What takes rows out of the output, or out of a relation beside it, by itself; None where nothing does."""
+        return None
+
+    def holds(self, relation: Relation) -> str:
+        """How many rows are in the output, or in a relation beside it."""
+        return "the view's own rows" if relation.view is not None else "as many rows as its input asks for"
+
+    def is_bounded(self, output: Relation) -> bool:
+        """Whether the number of the output's rows does not follow that of the inputs' rows."""
+        return False
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The relations of which more rows may be more rows of the output."""
+        return tuple(s.relation for s in self.slots)

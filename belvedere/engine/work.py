@@ -1,0 +1,248 @@
+"""One stage in one epoch: the few calls in which rules are written.
+
+In: a prepared stage, what all stages of the epoch share. Out: look-ups of stored rows, views and queries over them, writes to the epoch's
+transaction. What is retracted is always the row that was stored: `replace` finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.engine.compute import Compute
+from belvedere.engine.costs import Costs
+from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.render import quote
+from belvedere.engine.rows import Keys, Rows, combined, keys_of
+from belvedere.engine.texts import DELTA, ROWS, PreparedStage, view_name
+from belvedere.plan.monotone import NEVER
+from belvedere.schema import KEY, WEIGHT
+from belvedere.store.protocol import StoredTable, Transaction
+from belvedere.time.event_time import Clocks
+
+WEIGHT_FIELD = pa.field(WEIGHT, pa.int64(), nullable=False)
+
+
+@dataclass
+class Context:
+    """What the stages of one epoch share."""
+
+    compute: Compute
+    transaction: Transaction
+    tables: Mapping[str, StoredTable]
+    deltas: dict[str, Rows]
+    clock: datetime
+    fresh: frozenset[str]
+    """Stored relations that were empty and unknown before this epoch: they take in all rows of their inputs."""
+    sequences: dict[str, int] = field(default_factory=dict)
+    """The next `_seq` of each subscription."""
+    bounds: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
+    """Per input the bounds of its event-time columns after this epoch's rows; None where nobody waits for it."""
+    epoch: int = 0
+    """The number of this epoch."""
+    clocks: Clocks = field(default_factory=Clocks)
+    """The clocks of the inputs' event-time columns after this epoch's rows."""
+    costs: Costs = field(default_factory=lambda: Costs(False))
+    standing: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Per relation columns and bounds before this epoch: rows below them stand, and are not made anew of what is left of their inputs."""
+
+
+class Work:
+    """One stage in one epoch."""
+
+    def __init__(self, prepared: PreparedStage, context: Context):
+        self.prepared, self.context = prepared, context
+        self.number, self.output, self.sql, self.slots = prepared.number, prepared.output, prepared.sql, prepared.slots
+        self.compute, self.transaction, self.costs = context.compute, context.transaction, context.costs
+        self.sequences, self.clock, self.bounds = context.sequences, context.clock, context.bounds
+        self._deltas: tuple[Rows | None, ...] | None = None
+
+    # --- what there is
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the output was empty and unknown before this epoch."""
+        return self.output.name in self.context.fresh
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether the stage has new input: a change of a slot, or all rows for a fresh output."""
+        if self.is_fresh:
+            return True
+        return any(not rows.is_empty for s, _ in self.slots if (rows := self.context.deltas.get(s.relation)) is not None)
+
+    @property
+    def deltas(self) -> tuple[Rows | None, ...]:
+        """The changes of the slots as the stage must see them; None where nothing changed."""
+        if self._deltas is None:
+            self._deltas = tuple(self._delta(s, r) for s, r in self.slots)
+        return self._deltas
+
+    def _delta(self, slot: Slot, relation: Relation) -> Rows | None:
+        if self.is_fresh and relation.is_state and slot.relation not in self.context.fresh:
+            return self.compute.keep(weighted_stream(self.look_up(relation.name, None, None), 1))
+        rows = self.context.deltas.get(slot.relation)
+        return None if rows is None or rows.is_empty else rows
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The columns of the output and the bounds below which its rows stand."""
+        return {n: b for n, b in self.context.standing.get(self.output.name, {}).items() if b > NEVER}
+
+    # --- the store
+
+    def look_up(self, relation: str, by: str | None, keys: Keys | pa.Array | None) -> Rows:
+        """The stored rows with these keys of an access path, or by `_key`; all of them for None."""
+        return self.compute.keep(self.transaction.lookup(relation, by, given(keys)))
+
+    def look_up_range(self, relation: str, column: str, above: int | None, up_to: int | None) -> Rows:
+        """The stored rows with a value in a range of an indexed column."""
+        return self.compute.keep(self.transaction.lookup_range(relation, column, above, up_to))
+
+    def stored_schema(self, relation: str) -> pa.Schema:
+        """The Arrow schema of a stored relation."""
+        return self.context.tables[relation].arrow
+
+    def append(self, rows: Rows, relation: str | None = None) -> Rows:
+        """Store new rows of the output (or of another relation); columns that the store does not hold are left out."""
+        name = relation or self.output.name
+        self.transaction.append(name, rows.reader(self.stored_schema(name).names))
+        return rows
+
+    def replace(
+        self, by: str | None, keys: Keys | pa.Array | None, rows: pa.RecordBatchReader, relation: str | None = None
+    ) -> Rows:
+        """What differs, once the output's rows of these keys are `rows`."""
+        return self.compute.keep(self.transaction.replace(relation or self.output.name, by, given(keys), rows))
+
+    def overwrite(self, relation: str, by: str | None, keys: Keys | pa.Array | None, rows: pa.RecordBatchReader) -> None:
+        """The same of another relation where nobody wants to know what differs."""
+        self.transaction.replace(relation, by, given(keys), rows)
+
+    def take(self, rows: Rows) -> Rows:
+        """Write weighted rows to the output and return what really changed."""
+        if self.output.append_only:
+            return self.append(rows)
+        return self.replace(KEY, keys_of([(rows, KEY)]), rows.where(coming, without(rows, WEIGHT)))
+
+    # --- views and queries
+
+    def name(self, scan: str, kind: str) -> str:
+        """A temporary view's short name: the one that `put` takes."""
+        return view_name(self.number, scan, kind)
+
+    def view(self, scan: str, kind: str) -> str:
+        """The same as it stands in a query."""
+        return quote(self.compute.view_name(self.name(scan, kind)))
+
+    def put(self, scan: str, kind: str, rows: Rows) -> None:
+        """Make a temporary view of these rows."""
+        self.compute.put(self.name(scan, kind), rows)
+
+    def put_deltas(self) -> bool:
+        """Make the views of the slots' changes (empty ones too), where there is any or the output is new; whether there is any."""
+        if not self.is_touched:
+            return False  # most stages of a script in most epochs
+        for (slot, relation), delta in zip(self.slots, self.deltas, strict=True):
+            empty = stored_schema(relation).append(WEIGHT_FIELD).empty_table()
+            self.put(slot.name, DELTA, delta or Rows(empty))
+        return any(d is not None for d in self.deltas)
+
+    def put_rows(self, keys: Keys | None) -> None:
+        """Make the views of the slots' rows that have these keys (None: of all), and of WINDOW BY operators over them."""
+        count = 0
+        for slot, _ in self.slots:
+            rows = self.look_up(slot.relation, None if keys is None else slot.path, keys)
+            self.put(slot.name, ROWS, rows)
+            count += rows.num_rows
+        self.put_windows(count)
+
+    def put_windows(self, rows: int) -> None:
+        """Make the views of WINDOW BY operators, over the views of the slots, which have so many rows."""
+        for windows in self.prepared.windows:
+            found = self.compute.windows(windows, rows <= self.compute.small)
+            self.put(windows.name, ROWS, Rows(frame=found.frame, schema=found.schema, count=rows))  # about as many
+
+    def rows(self, text: str, *extra: pa.Field) -> Rows:
+        """The rows of one of the stage's texts, as its output is stored, with extra columns."""
+        return self.query(self.sql[text], *extra)
+
+    def query(self, sql: str, *extra: pa.Field) -> Rows:
+        """The same of another text."""
+        schema = stored_schema(self.output)
+        for added in extra:
+            schema = schema.append(added)
+        return self.compute.compute(sql, schema)
+
+    def first_of_each_key(self, rows: Rows, by: pa.Field) -> Rows:
+        """One row per `_key`: one with the greatest value of `by`. Rows of equal key and `by` are equal here."""
+        if rows.is_collected:
+            return Rows(_first_of_each_key(rows.table, by.name))
+        self.put("all", "ranked", rows)
+        names = ", ".join(quote(n) for n in rows.schema.names)
+        ranked = f"row_number() OVER (PARTITION BY {quote(KEY)} ORDER BY {quote(by.name)} DESC) AS `_rank`"
+        source = self.view("all", "ranked")
+        return self.compute.compute(
+            f"SELECT {names} FROM (SELECT *, {ranked} FROM {source}) AS r WHERE `_rank` = 1", rows.schema
+        )
+
+    def prefers_whole(self) -> bool:
+        """Whether to compute all of an operator's rows is cheaper than those of the changed keys: the choice by cost.
+
+        A look-up by key costs some three times as much a row as reading a table from its beginning, and old and new rows of a join are
+        joined three times. Rows that only arrive are not written again. Where rows have left, all that is left is not all: key by key.
+        """
+        if not self.is_touched or not self.costs.counted or (self.output.append_only and not self.is_fresh):
+            return False
+        if not self.is_fresh and any(r.loses_rows for r in (self.output, *(relation for _, relation in self.slots))):
+            return False
+        changed = [0 if delta is None else delta.num_rows for delta in self.deltas]
+        relations = [s.relation for s, _ in self.slots]
+        crossed = all(s.path is None for s, _ in self.slots)
+        if not self.is_fresh and not self.costs.is_most(changed, relations, self.transaction.count, crossed):
+            return False
+        self.costs.whole.append(self.output.name)
+        return True
+
+
+def given(keys: Keys | pa.Array | None) -> pa.Array | pa.RecordBatchReader | None:
+    """Keys as the store takes them."""
+    return keys.given() if isinstance(keys, Keys) else keys
+
+
+def stored_schema(relation: Relation) -> pa.Schema:
+    """The Arrow schema of a relation's rows with `_key` and hashes, whether it is stored or not."""
+    return StoredTable(relation.name, relation.schema, tuple(p.name for p in relation.paths)).arrow
+
+
+def weighted_stream(rows: Rows, weight: int) -> pa.RecordBatchReader:
+    """The rows with one weight for all, a batch at a time."""
+    schema = rows.schema.append(WEIGHT_FIELD)
+    batches = (
+        pa.RecordBatch.from_arrays([*b.columns, pa.repeat(pa.scalar(weight, pa.int64()), b.num_rows)], schema=schema)
+        for b in rows.batches()
+    )
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def coming(batch: pa.RecordBatch) -> pa.Array:
+    """Which rows of a change come."""
+    return pc.greater(batch.column(WEIGHT), 0)
+
+
+def without(rows: Rows, *names: str) -> list[str]:
+    """The columns but these."""
+    return [n for n in rows.schema.names if n not in names]
+
+
+def _first_of_each_key(table: pa.Table, by: str) -> pa.Table:
+    codes = combined(table[KEY]).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    rank = combined(table[by].cast(pa.int64())).to_numpy(zero_copy_only=False)
+    order = np.lexsort((-rank, codes))
+    first = order[np.unique(codes[order], return_index=True)[1]]
+    return table if len(first) == table.num_rows else table.take(pa.array(np.sort(first)))

@@ -1,0 +1,153 @@
+"""Clock: filters on now(): rows enter and leave as time passes.
+
+Every row has its time to enter and to leave beside it, and these are indexed; an epoch handles the times between the last clock and
+its own. Rows whose time to enter has not come are kept apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from belvedere.engine.relation import Relation
+from belvedere.engine.rows import Rows, keys_of
+from belvedere.engine.stage import Stage
+from belvedere.engine.texts import Texts
+from belvedere.engine.work import WEIGHT_FIELD, Work, coming, stored_schema
+from belvedere.instants import microseconds
+from belvedere.plan.bounds import Bounds, Known
+from belvedere.plan.expressions import column, conjunction
+from belvedere.plan.keys import item_of
+from belvedere.plan.nodes import Expr, Filter, Item, Project
+from belvedere.plan.rewrite import carry
+from belvedere.rules.builder import Draft
+from belvedere.rules.clock_filter import ENTER, LEAVE, ClockFilter, split_clock_filter
+from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.schema import KEY
+
+WAITING = "$waiting"
+"""Suffix of the relation with the rows whose time has not come."""
+
+
+@dataclass(frozen=True)
+class ClockStage(Stage):
+    """`plan` gives rows their times; `waiting` is the relation of those that have yet to enter."""
+
+    waiting: str | None
+
+    rule = "clock"
+
+    @property
+    def reads_clock(self) -> bool:
+        return True
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        return () if self.waiting is None else (self.waiting,)
+
+    def texts(self, texts: Texts) -> Mapping[str, str]:
+        return {"changes": texts.changes(self.plan)}
+
+    def run(self, work: Work) -> Rows | None:
+        """Let rows in and out: changes of the input, rows whose time has come, rows whose time is over."""
+        schema, now = stored_schema(work.output), microseconds(work.clock)
+        changed = Rows(schema.append(WEIGHT_FIELD).empty_table())
+        if work.put_deltas():
+            changed = work.rows("changes", WEIGHT_FIELD)
+        touched = [(changed, KEY)]
+        entered = [changed.where(lambda b: pc.and_(coming(b), _is_in(b, now)), schema.names)]
+        if self.waiting is not None:
+            due = self._due(self.waiting, work, changed, now)
+            entered.append(due.where(lambda b: _is_in(b, now)))
+            touched.append((due, KEY))
+        if LEAVE in schema.names:
+            touched.append((work.look_up_range(self.output, LEAVE, None, now), KEY))
+        keys = keys_of(touched)
+        if keys.is_empty:
+            return None
+        batches = (b for part in entered for b in part)
+        return work.replace(KEY, keys, pa.RecordBatchReader.from_batches(schema, batches))
+
+    def _due(self, waiting: str, work: Work, changed: Rows, now: int) -> Rows:
+        """Rows that waited and whose time has come; those of changed keys are replaced first, and later ones wait from now on."""
+
+        def waits(batch: pa.RecordBatch) -> pa.Array:
+            later = pc.and_(coming(batch), pc.greater(batch.column(ENTER), now))
+            return pc.and_(later, _lasts(batch, now))
+
+        if not changed.is_empty:
+            names = stored_schema(work.output).names
+            work.overwrite(waiting, KEY, keys_of([(changed, KEY)]), changed.where(waits, names))
+        due = work.look_up_range(waiting, ENTER, None, now)
+        if not due.is_empty:
+            work.transaction.delete_range(waiting, ENTER, now)
+        return due
+
+    def bounds(self, inputs: Known, relations: Mapping[str, Bounds]) -> Bounds:
+        return {}
+
+    def frees(self, relation: Relation) -> str | None:
+        if relation.name == self.waiting:
+            return "rows leave once their time is reached"
+        return "rows leave as now() passes" if LEAVE in relation.ranges else None
+
+    def is_bounded(self, output: Relation) -> bool:
+        return LEAVE in output.ranges
+
+
+def _is_in(batch: pa.RecordBatch, now: int) -> pa.Array:
+    """Which rows have entered and not left."""
+    lasts = _lasts(batch, now)
+    return pc.and_(pc.less_equal(batch.column(ENTER), now), lasts) if ENTER in batch.schema.names else lasts
+
+
+def _lasts(batch: pa.RecordBatch, now: int) -> pa.Array:
+    """Rows whose time to leave has not come."""
+    if LEAVE not in batch.schema.names:
+        return pa.repeat(pa.scalar(True), batch.num_rows)
+    return pc.greater(batch.column(LEAVE), now)
+
+
+def _applies(site: Site) -> Keep | None:
+    split = split_clock_filter(site.top.condition) if isinstance(site.top, Filter) else None
+    return None if split is None else partial(_keep, site, split)
+
+
+def _keep(site: Site, split: ClockFilter) -> Relation:
+    builder, part = site.builder, site.part
+    source = site.top.inputs[0]
+    plain = conjunction(split.plain)
+    if plain is not None:
+        source = Filter(source, plain)
+    items = tuple(item_of(c) for c in source.schema)
+    valid = [exp.Not(this=exp.Is(this=e.copy(), expression=exp.Null())) for e in (*split.enters, *split.leaves)]
+    times = tuple(
+        Item(n, _extreme(es, f), pa.int64(), nullable=False, hidden=True)
+        for n, es, f in ((ENTER, split.enters, exp.Greatest), (LEAVE, split.leaves, exp.Least))
+        if es
+    )
+    source = Project(Filter(source, conjunction(valid) or exp.true()), items + times)
+    timed, _ = carry(site.over(source), source, tuple(Item(t.name, column(t.name), t.type) for t in times))
+    rendered, slots = builder.delta_slots(builder.settle(timed, part.owner))
+    waiting = f"{part.name}{WAITING}" if split.enters else None
+    reason = "rows enter and leave as now() passes" if split.enters else "rows leave as now() passes"
+    stage = site.stage(ClockStage, rendered, slots, reason, waiting=waiting)
+    relation = builder.emit(stage, part, ranges=tuple(t.name for t in times))
+    if waiting is not None:
+        kept = Relation(waiting, relation.schema, stored=True, ranges=(ENTER,))
+        builder.drafts[waiting] = Draft(kept, builder.drafts[part.name].paths)
+    return relation
+
+
+def _extreme(times: tuple[Expr, ...], function: type[exp.Expr]) -> Expr:
+    if len(times) == 1:
+        return times[0].copy()
+    return function(this=times[0].copy(), expressions=[t.copy() for t in times[1:]])
+
+
+CLOCK = Rule("clock", _applies, is_optional=False)

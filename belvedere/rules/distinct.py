@@ -1,0 +1,19 @@
+"""DISTINCT becomes an aggregate without aggregates: it is kept by counting rows."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from belvedere.plan.keys import item_of
+from belvedere.plan.nodes import Aggregate, Distinct
+from belvedere.rules.rule import Keep, Rule, Site
+
+
+def _applies(site: Site) -> Keep | None:
+    top = site.top
+    if not isinstance(top, Distinct):
+        return None
+    return partial(site.maintain, Aggregate(top.input, tuple(item_of(c) for c in top.schema), ()))
+
+
+DISTINCT = Rule("distinct", _applies)

@@ -1,0 +1,211 @@
+"""In order: SELECT STREAM: rows that arrived come out in the order of their time, as soon as none before them can come.
+
+Rows whose time is not reached wait in a relation of their own, and follow their changes there (a window's values); once out they stay as
+they are. ORDER BY ... WITHIN makes its own bound of the times seen, ignores the input's and drops rows below its own and rows without a
+time (SQLstream, T-sort).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.engine.ordered import changes_by_key, in_order, stream
+from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.render import quote
+from belvedere.engine.rows import Rows, combined, conform
+from belvedere.engine.stage import Stage
+from belvedere.engine.texts import ROWS, Texts
+from belvedere.engine.work import Work, weighted_stream
+from belvedere.errors import fail
+from belvedere.plan.keys import carry_keys
+from belvedere.plan.monotone import NEVER
+from belvedere.plan.nodes import Scan
+from belvedere.plan.text import plan_text
+from belvedere.plan.time_nodes import SEQUENCE, InOrder
+from belvedere.rules.clock import WAITING
+from belvedere.rules.emit.emission import Emission, emission_of, explain_emission
+from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.schema import KEY, TIMESTAMP, UID, WEIGHT, Column, Schema
+
+AT, ARRIVED = "_at", "_arrived"
+WAITING_COLUMNS = (Column(AT, pa.int64(), hidden=True), Column(ARRIVED, pa.int64(), nullable=False, hidden=True))
+"""What a row that waits for its turn has besides: its time in microseconds, and the order of arrival."""
+
+
+@dataclass(frozen=True)
+class InOrderStage(Stage):
+    """`node` says by which time rows come out, `emission` gives its bound."""
+
+    node: InOrder
+    emission: Emission
+
+    rule = "in order"
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        return (self.output + WAITING,)
+
+    @property
+    def meaning(self) -> tuple[str, ...]:
+        return (plan_text(self.node),)
+
+    def texts(self, texts: Texts) -> Mapping[str, str]:
+        return {"rows": texts.rows(Scan("s0", texts.output.schema), ROWS)}
+
+    def run(self, work: Work) -> Rows | None:
+        (delta,) = work.deltas
+        node, waiting = self.node, self.output + WAITING
+        coming = None if delta is None else _coming(delta, node, work)
+        if node.within is None:
+            bound = self.emission.bounds(work.bounds.__getitem__)[0]
+            bound -= 1 if node.then and bound > NEVER else 0
+        else:
+            bound = _before(work.sequences.get(f"{self.output} highest", NEVER), node.within)
+        parts = []
+        if bound > NEVER:
+            parts.append(work.look_up_range(waiting, AT, None, bound))
+            work.transaction.delete_range(waiting, AT, bound)
+        if coming is not None:
+            limit = pa.scalar(bound, pa.int64())
+            work.transaction.append(waiting, coming.where(lambda b: pc.greater(b.column(AT), limit)))
+            parts.append(work.compute.keep(coming.where(lambda b: pc.less_equal(b.column(AT), limit))))
+        parts = [p for p in parts if not p.is_empty]
+        return _released(parts, node, work) if parts else None
+
+    def frees(self, relation: Relation) -> str | None:
+        return "rows leave once their time is reached" if relation.name in self.states else None
+
+
+def _applies(site: Site) -> Keep | None:
+    return partial(_keep, site, site.top) if isinstance(site.top, InOrder) else None
+
+
+def _keep(site: Site, top: InOrder) -> Relation:
+    """The input is a relation of its own, beside it the rows that wait."""
+    if site.plan is not top:
+        return site.apart()
+    builder, part = site.builder, site.part
+    emission = emission_of(builder, top)
+    known = builder.drafts[builder.relation_of_scan(top.input)].relation if isinstance(top.input, Scan) else None
+    known = known or builder.shared(carry_keys(top.input), part.owner)
+    if not known.append_only and not emission.settles(builder.catalog):
+        hint = "write SELECT ... EMIT STREAM: it shows rows that are taken back too"
+        message = f'"{part.owner}" streams rows that change: SELECT STREAM needs rows that only arrive'
+        view = builder.catalog.views.get(part.owner)
+        raise fail("B5014", message, span=view.span if view is not None else None, hint=hint)
+    builder.state_of(part, WAITING, Schema((*known.schema.columns, *WAITING_COLUMNS), known.schema.key), (AT,))
+    rendered = top.with_inputs((Scan("s0", known.schema),))
+    fields = {"node": top, "emission": emission}
+    stage = site.stage(InOrderStage, rendered, (Slot("s0", known.name),), explain_emission(emission), **fields)
+    return builder.emit(stage, part, append_only=True)
+
+
+IN_ORDER = Rule("in order", _applies, is_optional=False)
+
+
+def _coming(delta: Rows, node: InOrder, work: Work) -> Rows:
+    """The new rows of a change that have their turn yet to come, numbered as they arrived."""
+    _, relation = work.slots[0]
+    name = work.output.name
+    schema = work.stored_schema(name + WAITING)
+    if relation.append_only:
+        rows = delta
+    else:
+        pieces = changes_by_key(delta, work.name("s0", "changes"), work.compute)
+        found = (_still_waiting(t, name + WAITING, work) for t in pieces())
+        rows = work.compute.keep(stream(delta.schema, found))
+    numbers = [c for c in rows.schema.names if c == UID or c.startswith(f"{UID}_")]
+    if rows.is_collected:
+        ordered = Rows(rows.table.sort_by([(c, "ascending") for c in (*numbers, KEY)]))
+    else:
+        ordered = in_order(rows, [quote(c) for c in (*numbers, KEY)], work.name("s0", "arrived"), work.compute)
+    arrived = (_arrived(t, node, name, work) for t in ordered.tables())
+    if node.within is not None:
+        arrived = (_sorted_in(t, node.within, name, work) for t in arrived)
+    return work.compute.keep(stream(schema, (conform(t, schema) for t in arrived)))
+
+
+def _still_waiting(delta: pa.Table, waiting: str, work: Work) -> pa.Table:
+    """A change without those of rows that are out already; rows that wait and change are taken back from there first.
+
+    All rows of a key are in the change.
+    """
+    olds = delta.filter(pc.less(delta[WEIGHT], 0))
+    if not olds.num_rows:
+        return delta
+    nothing = work.stored_schema(waiting).empty_table().to_reader()
+    found = work.replace(KEY, combined(olds[KEY]), nothing, waiting).table
+    out = olds.filter(pc.invert(pc.is_in(olds[KEY], value_set=combined(found[KEY]))))
+    return delta.filter(pc.invert(pc.is_in(delta[KEY], value_set=combined(out[KEY]))))
+
+
+def _arrived(delta: pa.Table, node: InOrder, name: str, work: Work) -> pa.Table:
+    """New rows, in the order in which they came, with its number and the time that they wait for; rows without a time come first."""
+    rows = delta.filter(pc.greater(delta[WEIGHT], 0))
+    first = work.sequences.get(f"{name} arrived", 0)
+    work.sequences[f"{name} arrived"] = first + rows.num_rows
+    times = rows[node.time].cast(TIMESTAMP).cast(pa.int64())
+    if node.within is None:
+        times = pc.fill_null(times, NEVER)
+    rows = rows.append_column(AT, times)
+    return rows.append_column(ARRIVED, pa.array(np.arange(first, first + rows.num_rows), pa.int64()))
+
+
+def _sorted_in(rows: pa.Table, within: int, name: str, work: Work) -> pa.Table:
+    """The rows that are not too late for the sort; the highest time seen goes on beside the epoch."""
+    highest = work.sequences.get(f"{name} highest", NEVER)
+    rows = rows.filter(pc.is_valid(rows[AT]))
+    times = np.asarray(rows[AT].to_numpy(), dtype=np.int64)
+    seen = np.maximum.accumulate(np.concatenate([np.array([highest], dtype=np.int64), times]))
+    limits = np.where(seen[:-1] == NEVER, NEVER, seen[:-1] - within)
+    work.sequences[f"{name} highest"] = int(seen[-1])
+    return rows.filter(pa.array(times >= limits))
+
+
+def _before(highest: int, within: int) -> int:
+    return highest - within if highest > NEVER else NEVER
+
+
+def _sorted(parts: list[Rows], then: Sequence[tuple[str, bool, bool]], work: Work) -> Rows:
+    """By time, then by the keys of ORDER BY, then as they arrived."""
+    if not all(p.is_collected for p in parts):
+        rows = work.compute.keep(stream(parts[0].schema, (t for p in parts for t in p.tables())))
+        words = (f"{quote(n)} {'DESC' if down else 'ASC'} NULLS {'FIRST' if nulls else 'LAST'}" for n, down, nulls in then)
+        return in_order(rows, [quote(AT), *words, quote(ARRIVED)], work.name("s0", "due"), work.compute)
+    table = pa.concat_tables([p.table for p in parts])
+    keys = {AT: table[AT]}
+    order = [(AT, "ascending")]
+    for number, (name, descending, nulls_first) in enumerate(then):
+        way = "descending" if descending else "ascending"
+        keys |= {f"null{number}": pc.is_null(table[name]), f"key{number}": table[name]}
+        order += [(f"null{number}", "descending" if nulls_first else "ascending")]
+        if pa.types.is_floating(table[name].type):
+            keys[f"nan{number}"] = pc.is_nan(table[name])  # NaN is the greatest number
+            order += [(f"nan{number}", way)]
+        order += [(f"key{number}", way)]
+    keys[ARRIVED] = table[ARRIVED]
+    return Rows(table.take(pc.sort_indices(pa.table(keys), sort_keys=[*order, (ARRIVED, "ascending")])))
+
+
+def _released(parts: list[Rows], node: InOrder, work: Work) -> Rows:
+    """Rows whose turn has come, numbered and stored."""
+    found = (_numbered(t, work) for t in _sorted(parts, node.then, work).tables())
+    rows = work.compute.keep(stream(work.output.schema.arrow, found))
+    work.put("s0", ROWS, rows)
+    stored = work.append(work.rows("rows"))
+    return work.compute.keep(weighted_stream(stored, 1))
+
+
+def _numbered(rows: pa.Table, work: Work) -> pa.Table:
+    name = work.output.name
+    first = work.sequences.get(name, 1)
+    work.sequences[name] = first + rows.num_rows
+    numbers = pa.array(np.arange(first, first + rows.num_rows), pa.int64())
+    columns = {c.name: numbers if c.name == SEQUENCE else rows[c.name] for c in work.output.schema}
+    return conform(pa.table(columns), work.output.schema.arrow)

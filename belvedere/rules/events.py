@@ -1,0 +1,137 @@
+"""Events: one for each row of a relation that is new, changed or gone (by its key), for subscriptions and exports.
+
+An event has its row, `_op`, `_event_time` (the epoch's clock) and an ever-growing `_seq`. Events are rows like any other; nothing here
+talks to a sink.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.catalog import ChangeKind, Subscription
+from belvedere.engine.ordered import changes_by_key, stream
+from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.rows import Rows, combined
+from belvedere.engine.stage import Stage
+from belvedere.engine.texts import ROWS, Texts
+from belvedere.engine.work import Work, weighted_stream
+from belvedere.plan.nodes import Scan
+from belvedere.rules.builder import Builder, Part
+from belvedere.schema import KEY, TIMESTAMP, WEIGHT, Column, Schema
+
+OPERATION, EVENT_TIME, SEQUENCE, OLD = "_op", "_event_time", "_seq", "_old"
+EVENT_COLUMNS = (
+    Column(OPERATION, pa.string(), nullable=False),
+    Column(EVENT_TIME, TIMESTAMP, nullable=False),
+    Column(SEQUENCE, pa.int64(), nullable=False),
+)
+"""What every event has besides its row: ADD, CHANGE or DELETE, the epoch's clock, an ever-growing number."""
+CHANGES = "$changes"
+"""Suffix of the relation that holds an exported relation's changes until they are delivered."""
+SAID = {ChangeKind.ADD: "new", ChangeKind.CHANGE: "changed", ChangeKind.DELETE: "gone"}
+TEXT_ROWS = 1_000
+
+
+@dataclass(frozen=True)
+class EventsStage(Stage):
+    """`on` says which changes of the slot's relation make events; None = all."""
+
+    on: ChangeKind | None = None
+
+    rule = "events"
+    is_result = True
+
+    @property
+    def meaning(self) -> tuple[str, ...]:
+        return (*super().meaning, str(self.on))
+
+    def texts(self, texts: Texts) -> Mapping[str, str]:
+        return {"rows": texts.rows(Scan("s0", texts.output.schema), ROWS)}
+
+    def run(self, work: Work) -> Rows | None:
+        """The events of this epoch, appended to the stage's relation in the order of `matching`."""
+        (delta,) = work.deltas
+        if delta is None:
+            return None
+        kinds = tuple(ChangeKind) if self.on is None else (self.on,)
+        first = [n for n in (SEQUENCE,) if n in delta.schema.names]
+        pieces = changes_by_key(delta, work.name("s0", "sorted"), work.compute, first)
+        found = (_events(*matching(piece, kind), kind, work) for kind in kinds for piece in pieces())
+        events = work.compute.keep(stream(work.output.schema.arrow, found))
+        if events.is_empty:
+            return None
+        work.put("s0", ROWS, events)
+        numbered = work.append(work.rows("rows"))
+        return work.compute.keep(weighted_stream(numbered, 1))
+
+    def frees(self, relation: Relation) -> str | None:
+        return "changes leave once they are delivered" if relation.name.endswith(CHANGES) else None
+
+
+def keep_events(builder: Builder, subscription: Subscription) -> None:
+    """The events of a subscription."""
+    observed = builder.relation_of(subscription.view)
+    reason = f"one event for each row of the observed query that is {SAID[subscription.on]}"
+    scan = Scan("s0", builder.drafts[observed].relation.schema)
+    stage = EventsStage(subscription.id, scan, (Slot("s0", observed),), subscription.id, reason, subscription.on)
+    part = Part(subscription.id, subscription.id, subscription.id)
+    builder.emit(stage, part, subscription.schema, append_only=True, ranges=(SEQUENCE,))
+
+
+def keep_changes(builder: Builder, id_: str) -> None:
+    """The changes of an exported relation, kept until they are delivered."""
+    relation = builder.drafts[builder.relation_of(id_)].relation
+    schema = Schema((*(c for c in relation.schema if not c.hidden), *EVENT_COLUMNS), (SEQUENCE,))
+    part = Part(id_ + CHANGES, id_, None)
+    reason = "one event for each row that is new, changed or gone, until it is exported"
+    stage = EventsStage(part.name, Scan("s0", relation.schema), (Slot("s0", relation.name),), id_, reason)
+    builder.emit(stage, part, schema, append_only=True, ranges=(SEQUENCE,))
+
+
+def _events(rows: pa.Table, old: pa.Table, kind: ChangeKind, work: Work) -> pa.Table:
+    """Rows of one kind as events; `old` are the rows before, side by side, where they changed."""
+    name, size = work.output.name, rows.num_rows
+    first = work.sequences.get(name, 1)
+    work.sequences[name] = first + size
+    made = {
+        OPERATION: pa.repeat(pa.scalar(kind.value.upper()), size),
+        EVENT_TIME: pa.repeat(pa.scalar(work.clock, TIMESTAMP), size),
+        SEQUENCE: pa.array(np.arange(first, first + size), pa.int64()),
+    }
+    columns = []
+    for column in work.output.schema:
+        if column.name == OLD:
+            columns.append(_old_rows(old, column.type))
+        else:
+            columns.append(made.get(column.name) if column.name in made else rows[column.name].cast(column.type))
+    return pa.table(columns, schema=work.output.schema.arrow)
+
+
+def matching(delta: pa.Table, on: ChangeKind) -> tuple[pa.Table, pa.Table]:
+    """The rows that make events and (for CHANGE) their old rows side by side: by their keys, those of a changelog by their numbers."""
+    order = [(n, "ascending") for n in (SEQUENCE, KEY) if n in delta.schema.names]
+    new = delta.filter(pc.greater(delta[WEIGHT], 0)).sort_by(order)
+    old = delta.filter(pc.less(delta[WEIGHT], 0)).sort_by(order)
+    if on is ChangeKind.ADD:
+        return new.filter(pc.invert(pc.is_in(new[KEY], value_set=combined(old[KEY])))), old.slice(0, 0)
+    if on is ChangeKind.DELETE:
+        return old.filter(pc.invert(pc.is_in(old[KEY], value_set=combined(new[KEY])))), old.slice(0, 0)
+    both = new.filter(pc.is_in(new[KEY], value_set=combined(old[KEY])))
+    return both, old.filter(pc.is_in(old[KEY], value_set=combined(new[KEY])))
+
+
+def _old_rows(old: pa.Table, type_: pa.DataType) -> pa.Array:
+    """The old rows as the value of `_old`: a struct of the observed columns, or JSON text."""
+    if pa.types.is_struct(type_):
+        fields = [combined(old[f.name]).cast(f.type) for f in type_]
+        return pa.StructArray.from_arrays(fields, fields=list(type_))
+    names = [n for n in old.schema.names if not n.startswith("_")]
+    batches = old.select(names).to_batches(max_chunksize=TEXT_ROWS)  # rows as Python values take some ten times the memory
+    texts = [pa.array([json.dumps(row, default=str) for row in b.to_pylist()], pa.string()) for b in batches]
+    return pa.concat_arrays(texts) if texts else pa.array([], pa.string())

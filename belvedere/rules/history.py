@@ -1,0 +1,110 @@
+"""History: every version of a relation's rows: a row that goes or changes stays, with the epochs between which it held.
+
+A version that holds has the row's own `_key`; one that is over has its end behind it. Since when the history is complete goes with the
+epoch row: whoever asks for an earlier state must be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.rows import Rows, conform
+from belvedere.engine.stage import Stage
+from belvedere.engine.texts import Texts
+from belvedere.engine.work import Work, coming
+from belvedere.instants import microseconds
+from belvedere.plan.nodes import Scan
+from belvedere.rules.builder import Builder, Part
+from belvedere.schema import HISTORY, KEY, SINCE_EPOCH, SINCE_TIME, TIMESTAMP, UNTIL_EPOCH, UNTIL_TIME, WEIGHT, Column, Schema
+from belvedere.store.read.history import BEGAN, BEGAN_TIME
+
+VERSION_COLUMNS = (
+    Column(SINCE_EPOCH, pa.int64(), nullable=False, hidden=True),
+    Column(UNTIL_EPOCH, pa.int64(), hidden=True),
+    Column(SINCE_TIME, TIMESTAMP, nullable=False, hidden=True),
+    Column(UNTIL_TIME, TIMESTAMP, hidden=True),
+)
+"""What a version of a row has besides the row."""
+
+
+@dataclass(frozen=True)
+class HistoryStage(Stage):
+    """`keep`: microseconds for which versions stay that are over; None = always."""
+
+    keep: int | None
+
+    rule = "history"
+    is_result = True
+
+    def texts(self, texts: Texts) -> Mapping[str, str]:
+        return {}
+
+    def run(self, work: Work) -> Rows | None:
+        """End the versions of rows that went, and begin those of rows that came."""
+        if work.is_fresh:
+            work.sequences[self.output + BEGAN] = work.context.epoch
+            work.sequences[self.output + BEGAN_TIME] = microseconds(work.clock)
+        (delta,) = work.deltas
+        if delta is not None:
+            _add_versions(delta, self.output, work)
+        if self.keep is not None:
+            _forget(self.output, self.keep, work)
+        return None
+
+    def frees(self, relation: Relation) -> str | None:
+        known = self.keep is not None
+        return "versions leave some time after they are over" if known else "nothing bounds it: every version stays"
+
+
+def keep_history(builder: Builder, id_: str, keep: int | None) -> None:
+    """All versions of a relation's rows, beside it."""
+    relation = builder.drafts[builder.relation_of(id_)].relation
+    part = Part(id_ + HISTORY, id_, None)
+    schema = Schema((*relation.schema.columns, *VERSION_COLUMNS), (*(relation.schema.key or ()), SINCE_EPOCH))
+    reason = "every version of every row" + (f", for {keep}us after it is over" if keep is not None else "")
+    stage = HistoryStage(part.name, Scan("s0", relation.schema), (Slot("s0", relation.name),), id_, reason, keep)
+    builder.emit(stage, part, schema, ranges=(UNTIL_TIME,))
+
+
+def _add_versions(delta: Rows, name: str, work: Work) -> None:
+    """End what went, then begin what came, each piece by piece: a row that changes does both."""
+    now = (work.context.epoch, work.clock)
+    schema = work.stored_schema(name)
+    for batch in delta.batches():
+        going = batch.filter(pc.less(batch.column(WEIGHT), 0)).column(KEY)
+        if len(going):
+            over = _dated(work.look_up(name, KEY, going).table, now, UNTIL_EPOCH, UNTIL_TIME)
+            ended = pc.binary_join_element_wise(over[KEY], pa.scalar(f"{work.context.epoch}"), "\x01")
+            over = conform(over.set_column(over.schema.names.index(KEY), KEY, ended), schema)
+            work.overwrite(name, KEY, going, over.to_reader())
+    came = (pa.Table.from_batches([b]) for b in delta.where(coming))
+    began = (_dated(_dated(t, now, SINCE_EPOCH, SINCE_TIME), (None, None), UNTIL_EPOCH, UNTIL_TIME) for t in came)
+    batches = (b for t in began for b in conform(t, schema).to_batches())
+    work.transaction.append(name, pa.RecordBatchReader.from_batches(schema, batches))
+
+
+def _dated(rows: pa.Table, when: tuple[object, object], epoch: str, time: str) -> pa.Table:
+    """The rows with an epoch and its clock in two columns."""
+    for column, value, type_ in ((epoch, when[0], pa.int64()), (time, when[1], TIMESTAMP)):
+        values = pa.array([value] * rows.num_rows, type_)
+        place = rows.schema.get_field_index(column)
+        rows = rows.append_column(column, values) if place < 0 else rows.set_column(place, column, values)
+    return rows
+
+
+def _forget(name: str, keep: int, work: Work) -> None:
+    """Drop versions that are over for long enough; what was before the end of the last of them can be told no more."""
+    last = work.clock - timedelta(microseconds=keep)
+    old = work.transaction.lookup_range(name, UNTIL_TIME, None, last)
+    ends = [(pc.max(b.column(UNTIL_EPOCH)).as_py(), pc.max(b.column(UNTIL_TIME)).as_py()) for b in old if b.num_rows]
+    if not ends:
+        return
+    work.transaction.delete_range(name, UNTIL_TIME, last)
+    for suffix, newest in ((BEGAN, max(e for e, _ in ends)), (BEGAN_TIME, microseconds(max(t for _, t in ends)))):
+        work.sequences[name + suffix] = max(work.sequences.get(name + suffix, newest), newest)

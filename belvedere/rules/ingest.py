@@ -1,0 +1,50 @@
+"""Ingest: how an input's rows become a relation: appended, upserted by key, or a bag from which equal rows are taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from belvedere.catalog import Input
+from belvedere.engine.relation import Relation
+from belvedere.engine.stage import Stage
+from belvedere.engine.texts import Texts
+from belvedere.plan.bounds import Bounds, Known
+from belvedere.plan.expressions import column
+from belvedere.plan.nodes import Scan
+from belvedere.rules.builder import Builder, Part
+from belvedere.schema import INGEST_TIME
+
+
+@dataclass(frozen=True)
+class IngestStage(Stage):
+    """Stamped rows with their keys and hashes. What arrived is given to the epoch, which runs these stages first."""
+
+    rule = "ingest"
+    is_result = True
+    is_input = True
+
+    def texts(self, texts: Texts) -> Mapping[str, str]:
+        return {"changes": texts.changes_of_scan("s0")}
+
+    def bounds(self, inputs: Known, relations: Mapping[str, Bounds]) -> Bounds:
+        return inputs(self.output) or {}
+
+    def frees(self, relation: Relation) -> str | None:
+        return "rows leave when their time to be served is over" if relation.keep is not None else None
+
+
+def keep_input(builder: Builder, table: Input) -> None:
+    """The relation of an input; not stored where it only grows and nobody needs its old rows."""
+    stored = table.id in builder.stored_ids or not table.append_only
+    keep = table.keep if table.append_only else None
+    part = Part(table.id, table.id, table.id)
+    if not table.append_only and not table.primary_key:
+        visible = tuple(c for c in table.schema if not c.hidden)
+        builder.path_of(part, tuple(column(c.name) for c in visible), tuple(c.type for c in visible))
+    reason = "rows only arrive" if table.append_only else "rows are upserted by key and may be deleted"
+    if not stored:
+        reason += "; private and not needed as state: not stored"
+    stage = IngestStage(table.id, Scan(table.id, table.schema), (), table.id, reason)
+    ranges = (INGEST_TIME,) if keep is not None else ()
+    builder.emit(stage, part, stored=stored, ranges=ranges, append_only=table.append_only, keep=keep)

@@ -1,0 +1,132 @@
+"""Keyed: whatever works key by key, which is every operator with a partition: all rows of the changed keys are computed again.
+
+The general rule, and the oracle of the cheaper ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.rows import Rows, keys_of
+from belvedere.engine.stage import BoundsNow, Stage
+from belvedere.engine.texts import Texts
+from belvedere.engine.work import Work
+from belvedere.plan.bounds import Bounds
+from belvedere.plan.expressions import column
+from belvedere.plan.facts import Partition, partition_of
+from belvedere.plan.nodes import Join, JoinKind, Scan
+from belvedere.plan.rewrite import carry
+from belvedere.plan.window_by import WindowBlock
+from belvedere.rules.bounds_below import by_key, operator_of, side_of, through
+from belvedere.rules.outer_expiry import beside_standing, join_of, needed, standing, times_to_carry
+from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.whole import has_bounded_rows, replace_all, rows_of_operator
+
+
+@dataclass(frozen=True)
+class KeyedStage(Stage):
+    """Computes all rows of the changed keys; `path` is the output's access path by these keys."""
+
+    path: str
+
+    rule = "keyed"
+    looks_up = True
+    by_cost = True
+
+    def texts(self, texts: Texts) -> Mapping[str, str]:
+        return {"rows": texts.all_rows(self.plan)}
+
+    def run(self, work: Work) -> Rows | None:
+        return replace_all(work) if work.prefers_whole() else self.run_keys(work)
+
+    def run_keys(self, work: Work) -> Rows | None:
+        """Recompute the keys that the changes touch from the inputs' rows of those keys."""
+        pairs = zip(self.slots, work.deltas, strict=True)
+        found = [(delta, slot.path) for slot, delta in pairs if delta is not None and slot.path is not None]
+        more = []
+        if work.is_fresh and not work.output.path(self.path).exprs:
+            more.append(pa.array([0], pa.int64()))  # one group over nothing is still a group
+        if not found and not more:
+            return None
+        keys = keys_of(found, *more)
+        work.put_rows(keys)
+        rows = work.rows("rows")
+        limits = work.limits
+        if not limits or work.is_fresh:
+            return work.replace(self.path, keys, rows.reader())
+        stored = work.look_up(self.output, self.path, keys)
+        return work.replace(self.path, keys, beside_standing(rows, stored, limits))
+
+    # --- expiry
+
+    def writes_from(self, own: Bounds, output: Relation) -> Bounds:
+        keys = {e.name for e in output.path(self.path).exprs if isinstance(e, exp.Column)}
+        return {n: b for n, b in own.items() if n in keys} | standing(self.plan, own)
+
+    def reads_from(self, slot: Slot, now: BoundsNow) -> Bounds:
+        operator, known = operator_of(self.plan), now.known(self.slots)
+        side, partition = side_of(operator, slot.name), partition_of(operator)
+        if side is None or partition is None:
+            return {}
+        if join_of(self.plan) is not None:
+            wanted = needed(self.plan, now.relations[self.output], side)
+            together = through(operator.inputs[side], ((column(n), b) for n, b in wanted.items()))
+            if together:
+                return together
+        return by_key(operator, partition, side, known)
+
+    def standing(self, own: Bounds) -> dict[str, int]:
+        return standing(self.plan, own)
+
+    # --- explaining
+
+    def holds(self, relation: Relation) -> str:
+        return rows_of_operator(self.plan, relation) or super().holds(relation)
+
+    def is_bounded(self, output: Relation) -> bool:
+        return has_bounded_rows(self.plan)
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return counted_slots(self)
+
+
+def counted_slots(stage: Stage) -> tuple[str, ...]:
+    """Of a join that only asks for a match, the left side's rows alone count."""
+    operator = operator_of(stage.plan)
+    names = {s.name for s in stage.slots}
+    if isinstance(operator, Join) and operator.kind in (JoinKind.SEMI, JoinKind.ANTI):
+        names &= {n.relation for n in operator.left.walk() if isinstance(n, Scan)}
+    return tuple(s.relation for s in stage.slots if s.name in names)
+
+
+def _applies(site: Site) -> Keep | None:
+    partition = partition_of(site.top)
+    return None if partition is None else partial(_keep, site, partition)
+
+
+def _keep(site: Site, partition: Partition) -> Relation:
+    builder, part = site.builder, site.part
+    slots, operator = builder.slots(site.top, partition, part.owner)
+    whole = site.over(operator)
+    times = times_to_carry(whole, operator, builder.bounds_of(operator, slots)) if isinstance(operator, Join) else ()
+    whole, names = carry(whole, operator, (*partition.items, *times))
+    path = builder.path_of(part, tuple(column(n) for n in names[: len(partition.types)]), partition.types)
+    return builder.emit(site.stage(KeyedStage, whole, slots, _reason(site, partition), path=path), part)
+
+
+def _reason(site: Site, partition: Partition) -> str:
+    if isinstance(site.top, WindowBlock):
+        why = f" ({site.top.why_all})" if site.top.why_all else ""
+        return f"all windows of the changed {', '.join(site.top.by)}{why}; {site.top.found}"
+    by = ", ".join(e.sql(dialect="spark") for e in partition.output) or "one group"
+    return "; ".join([f"key by key: {by}", *site.refused])
+
+
+KEYED = Rule("keyed", _applies, is_optional=False)

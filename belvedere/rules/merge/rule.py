@@ -1,0 +1,162 @@
+"""Merge: an aggregate kept as accumulators: what the changes bring is added to the stored state of their groups.
+
+Only one row of state per changed group is read and written, whatever the size of the group. Where the changes carry the hash of their
+group and are few, one query does it all; else a first one finds the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.engine.relation import Relation
+from belvedere.engine.render import print_expression
+from belvedere.engine.rows import Keys, Rows, keys_of
+from belvedere.engine.stage import Stage, slots_known
+from belvedere.engine.texts import ROWS, Texts
+from belvedere.engine.windows import print_plan
+from belvedere.engine.work import Work, stored_schema
+from belvedere.plan.bounds import Bounds, Known, bounds_of
+from belvedere.plan.expressions import column
+from belvedere.plan.facts import Partition, partition_of
+from belvedere.plan.nodes import Aggregate, Expr, Project, Scan
+from belvedere.plan.rewrite import carry
+from belvedere.rules.merge.accumulate import Accumulator, State, accumulate, state_of
+from belvedere.rules.merge.texts import STATE_PREFIX, merge_texts
+from belvedere.rules.rule import Keep, Refusal, Rule, Site
+from belvedere.schema import has_map
+
+SUFFIX = "$state"
+
+
+@dataclass(frozen=True)
+class MergeStage(Stage):
+    """`plan` is over `Scan("state")` alone: the rows of the relation `state`, which has the accumulators.
+
+    `partial` is what an epoch adds to them, over the slots' changes with `_weight`; `merge` tells per state column after the keys how
+    `old` and `new` become one. `path` is the output's access path by the groups.
+    """
+
+    state: str
+    partial: Aggregate
+    merge: tuple[Expr, ...]
+    path: str
+
+    rule = "merge"
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        return (self.state,)
+
+    @property
+    def meaning(self) -> tuple[str, ...]:
+        return (*super().meaning, print_plan(self.partial), *(print_expression(e) for e in self.merge))
+
+    def texts(self, texts: Texts) -> Mapping[str, str]:
+        return merge_texts(texts, self.plan, self.partial, self.merge, texts.relations[self.state])
+
+    def run(self, work: Work) -> Rows | None:
+        """Aggregate the changes, merge them with the old accumulators of these groups, and compute the groups' new rows."""
+        state = work.prepared.states[self.state]
+        first = work.is_fresh and not state.schema.key
+        if not work.put_deltas() and not first:
+            return None
+        path = state.paths[0].name
+        keys = keys_of_changes(work, path)
+        work.put("old", ROWS, work.look_up(state.name, path, keys))
+        if "both" in work.sql:
+            rows = _both(work, state, keys)
+        else:
+            merged = work.compute.compute(work.sql["state"], stored_schema(state))
+            work.overwrite(state.name, path, keys, merged.reader())
+            work.put("state", ROWS, merged)
+            rows = work.rows("rows").reader()
+        return work.replace(self.path, keys, rows)
+
+    # --- expiry
+
+    def bounds(self, inputs: Known, relations: Mapping[str, Bounds]) -> Bounds:
+        groups = bounds_of(self.partial, slots_known(self.slots, relations))
+        return bounds_of(self.plan, lambda _: groups)
+
+    def writes_from(self, own: Bounds, output: Relation) -> Bounds:
+        keys = {e.name for e in output.path(self.path).exprs if isinstance(e, exp.Column)}
+        return {n: b for n, b in own.items() if n in keys}
+
+    def final_states(self, relations: Mapping[str, Bounds]) -> Mapping[str, Bounds]:
+        return {self.state: bounds_of(self.partial, slots_known(self.slots, relations))}
+
+    # --- explaining
+
+    def holds(self, relation: Relation) -> str:
+        if relation.name != self.state:
+            return super().holds(relation)
+        groups = relation.schema.key or ()
+        return f"a row for each group by {', '.join(groups)}" if groups else "one row"
+
+    def is_bounded(self, output: Relation) -> bool:
+        return not self.partial.keys
+
+
+def keys_of_changes(work: Work, path: str) -> Keys:
+    """The hashes of the changed groups: from the changes where these are few rows in the driver that carry them, else by a query."""
+    found: list[tuple[Rows, str]] = []
+    for (slot, _), delta in zip(work.slots, work.deltas, strict=True):
+        if delta is None:
+            continue
+        few = delta.is_collected and delta.num_rows <= work.compute.small
+        # rows that come from the store do not carry the hash
+        if slot.path is None or not few or slot.path not in delta.schema.names:
+            return keys_of([(work.compute.compute(work.sql["groups"], pa.schema([(path, pa.int64())])), path)])
+        found.append((delta, slot.path))
+    return keys_of(found) if found else keys_of((), pa.array([0], pa.int64()))  # a new global aggregate over nothing
+
+
+def _both(work: Work, state: Relation, keys: Keys) -> pa.RecordBatchReader:
+    """One query for the new accumulators, which are written at once, and the output's rows, which are returned."""
+    kept, shown = stored_schema(state), stored_schema(work.output)
+    prefixed = [pa.field(STATE_PREFIX + f.name, f.type, f.nullable) for f in kept]
+    rows = work.compute.compute(work.sql["both"], pa.schema([*shown, *prefixed]))
+    work.overwrite(state.name, state.paths[0].name, keys, rows.reader([f.name for f in prefixed], kept.names))
+    return rows.reader(shown.names)
+
+
+def _applies(site: Site) -> Keep | Refusal | None:
+    """Not where some aggregate or key cannot be kept so."""
+    top, partition = site.top, partition_of(site.top)
+    if not isinstance(top, Aggregate) or partition is None:
+        return None
+    if any(has_map(k.type) for k in top.keys):
+        return None  # Spark groups by maps, and does not compare them: old and new groups could not meet
+    grows = site.builder.grows(top.input)
+    kept: list[Accumulator] = []
+    for item in top.aggregates:
+        found = accumulate(item, top.input.schema, grows)
+        if found is None:
+            return None
+        kept.append(found)
+    return partial(_keep, site, top, partition, state_of(top, tuple(kept)), grows)
+
+
+def _keep(site: Site, top: Aggregate, partition: Partition, state: State, grows: bool) -> Relation:
+    builder, part = site.builder, site.part
+    settled = builder.settle(top.input, part.owner)
+    source, slots = builder.delta_slots(settled)
+    slots = builder.hash_changes(settled, slots, partition)
+    draft = builder.state_of(part, SUFFIX, state.schema)
+    draft.path(tuple(column(i.name) for i in top.keys), partition.types)
+    results = Project(Scan("state", state.schema), state.results)
+    whole, names = carry(site.over(results), results, partition.items)
+    path = builder.path_of(part, tuple(column(n) for n in names), partition.types)
+    by = ", ".join(i.name for i in top.keys) or "one group"
+    reason = f"accumulators by {by}" + (", as rows only arrive" if grows else "")
+    partials = Aggregate(source, top.keys, state.partials)
+    fields = {"state": draft.relation.name, "partial": partials, "merge": state.merge, "path": path}
+    return builder.emit(site.stage(MergeStage, whole, slots, reason, **fields), part)
+
+
+MERGE = Rule("merge", _applies)

@@ -1,0 +1,115 @@
+"""Top: the first rows per key of an input that only grows: its own output is all the state it needs.
+
+A row that is not among the first now can never count again, so nothing else is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from sqlglot import exp
+
+from belvedere.engine.relation import Relation
+from belvedere.engine.rows import Rows
+from belvedere.engine.stage import Stage
+from belvedere.engine.texts import DELTA, ROWS, Texts
+from belvedere.engine.work import Work
+from belvedere.plan.bounds import Bounds
+from belvedere.plan.facts import Partition, base_scan, partition_of
+from belvedere.plan.nodes import Node, Scan, TopK, Union
+from belvedere.plan.ties import tie_order
+from belvedere.rules.builder import Builder
+from belvedere.rules.merge.rule import keys_of_changes
+from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.whole import has_bounded_rows, rows_of_operator
+
+OWN = "own"
+"""The scan by which a stage reads its own rows."""
+
+
+@dataclass(frozen=True)
+class OwnRowsStage(Stage):
+    """Computes the changed keys from the changed rows and its own stored ones; `path` is the output's access path by these keys."""
+
+    path: str
+
+    def texts(self, texts: Texts) -> Mapping[str, str]:
+        kinds = {**dict.fromkeys(texts.names, DELTA), OWN: ROWS}
+        return {
+            "rows": texts.rows(self.beside_own(texts), kinds),
+            "groups": texts.groups(self.changed, self.path),
+        }
+
+    def beside_own(self, texts: Texts) -> Node:
+        """The operator over changes and `Scan(OWN)`."""
+        raise NotImplementedError
+
+    @property
+    def changed(self) -> Node:
+        """The operator's input over the slots alone."""
+        raise NotImplementedError
+
+    def run(self, work: Work) -> Rows | None:
+        if not work.put_deltas():
+            return None
+        keys = keys_of_changes(work, self.path)
+        work.put(OWN, ROWS, work.look_up(self.output, self.path, keys))
+        return work.replace(self.path, keys, work.rows("rows").reader())
+
+
+@dataclass(frozen=True)
+class TopStage(OwnRowsStage):
+    """`plan` is a TopK over the union of the changes and its own rows."""
+
+    rule = "top"
+
+    def beside_own(self, texts: Texts) -> Node:
+        return self.plan
+
+    @property
+    def changed(self) -> Node:
+        return self.plan.inputs[0].inputs[0]
+
+    def writes_from(self, own: Bounds, output: Relation) -> Bounds:
+        keys = {e.name for e in output.path(self.path).exprs if isinstance(e, exp.Column)}
+        return {n: b for n, b in own.items() if n in keys}
+
+    def holds(self, relation: Relation) -> str:
+        return rows_of_operator(self.plan, relation) or super().holds(relation)
+
+    def is_bounded(self, output: Relation) -> bool:
+        return has_bounded_rows(self.plan)
+
+
+def keeps_top(builder: Builder, top: TopK) -> bool:
+    """Whether the first rows of what only grows can be kept by themselves: no row below them will ever be needed."""
+    chosen = TOP.name not in builder.options.off and top.limit is not None and not top.offset
+    return chosen and base_scan(top.input) is not None and builder.grows(top.input)
+
+
+def _applies(site: Site) -> Keep | None:
+    top, partition = site.top, partition_of(site.top)
+    if not isinstance(top, TopK) or partition is None or not keeps_top(site.builder, top):
+        return None
+    return partial(keep_top, site, top, partition)
+
+
+def keep_top(site: Site, top: TopK, partition: Partition) -> Relation:
+    """The first rows as a relation of their own, which has the input's key."""
+    if site.plan is not top:
+        return site.apart()
+    builder, part = site.builder, site.part
+    source, slots = builder.delta_slots(top.input)
+    slots = builder.hash_changes(top.input, slots, partition)
+    ordered = top.order + tie_order(top)  # a union has no key to break ties by
+    both = replace(top, input=Union((source, Scan(OWN, top.schema))), order=ordered)
+    path = builder.path_of(part, partition.output, partition.types)
+    by = f" by {', '.join(top.partition)}" if top.partition else ""
+    reason = f"the first {top.limit}{by}: rows only arrive, so no other is ever needed"
+    # new and kept rows are apart: the key stays
+    return builder.emit(site.stage(TopStage, both, slots, reason, path=path), part, schema=top.schema)
+
+
+TOP = Rule("top", _applies)

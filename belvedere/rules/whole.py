@@ -1,0 +1,106 @@
+"""Whole: what has no key to split by, and what reads now() other than to let rows in and out.
+
+All rows are computed, and the difference is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from belvedere.engine.relation import Relation
+from belvedere.engine.rows import Rows
+from belvedere.engine.stage import Stage
+from belvedere.engine.texts import Texts
+from belvedere.engine.work import Work
+from belvedere.plan.bounds import Bounds
+from belvedere.plan.facts import needs_clock
+from belvedere.plan.nodes import Aggregate, Join, Node, TopK, Window
+from belvedere.plan.window_by import WindowBlock
+from belvedere.rules.bounds_below import operator_of
+from belvedere.rules.rule import Keep, Rule, Site
+
+
+@dataclass(frozen=True)
+class WholeStage(Stage):
+    """All rows of the plan, from all rows of the slots."""
+
+    rule = "whole"
+    looks_up = True
+
+    @property
+    def reads_clock(self) -> bool:
+        return needs_clock(operator_of(self.plan))
+
+    def texts(self, texts: Texts) -> Mapping[str, str]:
+        return {"rows": texts.all_rows(self.plan)}
+
+    def run(self, work: Work) -> Rows | None:
+        return replace_all(work) if work.is_touched or self.reads_clock else None
+
+    def writes_from(self, own: Bounds, output: Relation) -> Bounds:
+        return {}
+
+    def holds(self, relation: Relation) -> str:
+        return rows_of_operator(self.plan, relation) or super().holds(relation)
+
+    def is_bounded(self, output: Relation) -> bool:
+        return has_bounded_rows(self.plan)
+
+
+def replace_all(work: Work) -> Rows:
+    """Recompute everything from all rows of the inputs, by the text `rows`."""
+    work.put_rows(None)
+    return work.replace(None, None, work.rows("rows").reader())
+
+
+def rows_of_operator(plan: Node, relation: Relation) -> str | None:
+    """How many rows an operator's own relation has, where its kind says it."""
+    operator = operator_of(plan)
+    if not isinstance(operator, TopK) or operator.limit is None or relation.view is not None:
+        return None
+    by = f" for each group by {', '.join(operator.partition)}" if operator.partition else ""
+    return f"at most {operator.limit} rows{by}"
+
+
+def has_bounded_rows(plan: Node) -> bool:
+    """Whether an operator has one group, or the first so many rows of all."""
+    operator = operator_of(plan)
+    if isinstance(operator, Aggregate):
+        return not operator.keys
+    return isinstance(operator, TopK) and operator.limit is not None and not operator.partition
+
+
+def _applies(site: Site) -> Keep:
+    return partial(keep_whole, site)
+
+
+def keep_whole(site: Site) -> Relation:
+    """All rows, whatever the operator is."""
+    slots, operator = site.builder.slots(site.top, None, site.part.owner)
+    clocked = needs_clock(site.top)
+    why = "it reads now()" if clocked else "; ".join([_why(site.top), *site.refused])
+    return site.builder.emit(site.stage(WholeStage, site.over(operator), slots, why), site.part)
+
+
+def _why(node: Node) -> str:
+    match node:
+        case TopK():
+            return "a limit over rows that change or are few"
+        case Join():
+            return f"no equality between columns in the {node.kind} join"
+        case Aggregate():
+            return "grouping sets share no key"
+        case Window():
+            return "window functions without PARTITION BY"
+        case WindowBlock() if len(node.relations) > 1:
+            return f"it reads several tables, not by joins on equal columns alone: join them in a view of its own; {node.found}"
+        case WindowBlock():
+            why = node.why_all or "no column of the table in PARTITION BY"
+            return f"any row may change any window: {why}; {node.found}"
+        case _:
+            return "no key to split by"
+
+
+WHOLE = Rule("whole", _applies, is_optional=False)

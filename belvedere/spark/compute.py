@@ -1,0 +1,197 @@
+"""Rows between the driver and Spark.
+
+In: rows of an epoch. Out: temporary views to query, and query results. Few rows become a local relation in one partition (no exchange, no
+file); many become a scratch Parquet file that executors read. Results that are, or may be, more than the driver should hold are
+written to scratch files by the executors.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from belvedere.engine.render import quote
+from belvedere.engine.rows import Memory, Rows, conform, fits_parquet
+from belvedere.engine.windows import Windows
+from belvedere.plan.window_by import Ranges, Resume
+from belvedere.spark.window_by.maintain import tuple_times, window_extents, window_reach, window_rows
+from belvedere.temporary import temporary_folder
+
+SMALL = 20_000
+"""Up to so many rows go to Spark as a local relation."""
+DRIVER_MEMORY = 1 << 30
+WIDTH = 16
+"""Bytes that a value of a data frame is thought to have."""
+
+
+class SparkCompute:
+    """Makes temporary views and runs queries; owns the scratch folder of one engine."""
+
+    def __init__(self, spark: SparkSession, prefix: str, small: int = SMALL, memory: int = DRIVER_MEMORY):
+        self.spark = spark
+        self.prefix = prefix
+        self.memory = Memory(memory)
+        self.small = small
+        self._scratch = temporary_folder("epochs-")
+        self._files = itertools.count()
+        self._large: dict[str, int] = {}
+        self._views: set[str] = set()
+        self.last_query = ""
+        """The query that ran last: the one that failed, where one failed."""
+
+    def view_name(self, name: str) -> str:
+        """The temporary view's name: views of several engines live in one session."""
+        return f"{self.prefix}_{name}"
+
+    def put(self, name: str, rows: Rows) -> None:
+        """Make the view `name` of these rows."""
+        view = self.view_name(name)
+        self._frame(rows).createOrReplaceTempView(view)
+        self._views.add(view)
+        size = self._size(rows)
+        self._large.pop(quote(view), None)
+        if size > self.memory.large:
+            self._large[quote(view)] = size
+
+    def _size(self, rows: Rows) -> int:
+        """About how many bytes the rows would take in the driver."""
+        if rows.is_collected:
+            return int(rows.table.nbytes)
+        if rows.files is not None:
+            return sum(_plain_bytes(f) for f in rows.files)
+        return rows.known_values * WIDTH
+
+    def _frame(self, rows: Rows) -> DataFrame:
+        if rows.frame is not None:
+            return rows.frame
+        if rows.files is not None:
+            return self._read(rows.files, rows.schema)
+        table = rows.table
+        if table.num_rows <= self.small or not fits_parquet(table.schema):
+            # one chunk: PySpark reads no further than the first batch of each slice, which may be empty, and no nested column of none
+            whole = table.combine_chunks() if table.num_rows else table.schema.empty_table()
+            return self.spark.createDataFrame(whole).coalesce(1)
+        return self._read((self._write(table.to_batches(), table.schema, max(1, table.num_rows // 8)),), table.schema)
+
+    def _read(self, files: tuple[Path, ...], schema: pa.Schema) -> DataFrame:
+        numbered = pa.schema([f.with_name(f"c{n}") for n, f in enumerate(schema)])
+        types = self.spark.createDataFrame(numbered.empty_table()).schema
+        return self.spark.read.schema(types).parquet(*map(str, files)).toDF(*schema.names)
+
+    def _write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int = SMALL * 4) -> Path:
+        """One scratch file; `rows` are those of a row group, which a reader or writer holds at once."""
+        path = self._scratch / f"{next(self._files)}.parquet"
+        numbered = pa.schema([f.with_name(f"c{n}").with_nullable(True) for n, f in enumerate(schema)])
+        # Arrow leaves NaN out of a column's least and greatest value: Spark would skip rows that are greater than all others
+        with pq.ParquetWriter(path, numbered, compression="lz4", write_statistics=False) as writer:
+            for batch in batches:
+                writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=numbered), row_group_size=rows)
+        return path
+
+    def keep(self, rows: pa.RecordBatchReader) -> Rows:
+        """Rows that stream in: in the driver where it has room, else in a scratch file."""
+        schema = rows.schema
+        held: list[pa.RecordBatch] = []
+        size = 0
+        for batch in rows:
+            held.append(batch)
+            size += batch.nbytes
+            if not self.memory.has_room(size) and fits_parquet(schema):
+                break
+        else:
+            return self.memory.hold(Rows(pa.Table.from_batches(held, schema)), size)
+        path = self._write(itertools.chain(_emptied(held), rows), schema)
+        return Rows(schema=schema, files=(path,), count=pq.read_metadata(path).num_rows)
+
+    def compute(self, sql: str, schema: pa.Schema) -> Rows:
+        """Run one query. Where its inputs are large, or its result proves to be, executors write the rows to scratch files."""
+        self.last_query = sql
+        if self._is_large(sql) and fits_parquet(schema):
+            return self._compute_apart(sql, schema)
+        try:
+            table = self.collect(sql, schema)
+        except (PySparkException, Py4JJavaError) as error:
+            if "maxResultSize" not in str(error):
+                raise
+            return self._compute_apart(sql, schema)
+        return self.keep(table.to_reader())
+
+    def _is_large(self, sql: str) -> bool:
+        return bool(self._large) and sum(size for name, size in self._large.items() if name in sql) > self.memory.large
+
+    def _compute_apart(self, sql: str, schema: pa.Schema) -> Rows:
+        """The executors write; few rows are then read."""
+        folder = self._scratch / f"{next(self._files)}.parquet"
+        frame = self.spark.sql(sql).select(*[quote(n) for n in schema.names])
+        writer = frame.toDF(*[f"c{n}" for n in range(len(schema))]).write
+        writer.option("compression", "lz4_raw").option("parquet.block.size", max(1 << 20, self.memory.chunk)).parquet(
+            str(folder)
+        )
+        files = tuple(sorted(folder.glob("*.parquet")))
+        rows = Rows(schema=schema, files=files, count=sum(pq.read_metadata(f).num_rows for f in files))
+        few = rows.num_rows <= self.small and self.memory.has_room(self._size(rows))
+        return self.keep(rows.reader()) if few else rows
+
+    def collect(self, sql: str, schema: pa.Schema) -> pa.Table:
+        """Run one query and bring its rows to the driver in the given Arrow types."""
+        return conform(self.spark.sql(sql).toArrow(), schema)
+
+    def windows(self, windows: Windows, few: bool) -> Rows:
+        """The rows of a WINDOW BY operator over the present rows of its views."""
+        frame = window_rows(self.spark, windows.block, self._inputs(windows), few)
+        return Rows(frame=frame, schema=windows.block.schema.arrow)
+
+    def window_reach(self, windows: Windows, ranges: Ranges, few: bool) -> pa.Table:
+        """How far its windows reach."""
+        return window_reach(self.spark, windows.block, self._inputs(windows), ranges, few).toArrow()
+
+    def window_extents(self, windows: Windows, resume: Resume) -> Rows:
+        """How far each of its windows reaches in time, with its partition."""
+        return Rows(frame=window_extents(self.spark, windows.block, self._inputs(windows), resume))
+
+    def tuple_times(self, windows: Windows) -> Rows:
+        """The time of every row that its WHERE keeps, and its partition."""
+        return Rows(frame=tuple_times(self.spark, windows.block, self._inputs(windows)))
+
+    def _inputs(self, windows: Windows) -> list[DataFrame]:
+        return [self.spark.sql(text) for text in windows.inputs]
+
+    def sweep(self) -> None:
+        """Delete scratch files: nothing of an epoch is needed after it."""
+        self._large.clear()
+        for path in self._scratch.glob("*.parquet"):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Delete the scratch folder and the views."""
+        for view in self._views:
+            self.spark.catalog.dropTempView(view)
+        self._views.clear()
+        self.discard()
+
+    def discard(self) -> None:
+        """Delete the scratch folder alone: the views go with Spark's process."""
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _emptied(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches, let go one by one."""
+    held.reverse()
+    while held:
+        yield held.pop()
+
+
+def _plain_bytes(file: Path) -> int:
+    metadata = pq.read_metadata(file)
+    return sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
