@@ -12,6 +12,7 @@ from pathlib import Path
 from sqlglot import exp
 
 from belvedere.catalog import Catalog, Relationship, View
+from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.lower import lower_script
 from belvedere.lang.parse import parse_script
@@ -39,6 +40,8 @@ def compile_script(text: str, *, path: Path | str | None = None, project: Projec
     file = str(path) if path is not None else "script.sqrl"
     if project is None and path is not None:
         project = load_project(Path(path).resolve().parent)
+    if project is not None and project.finder is None:
+        project = replace(project, finder=SourceTables())
     script = parse_script(text, file)
     catalog, found = lower_script(script, path=Path(path) if path is not None else None, project=project)
     if project is not None and project.on_error == "null":

@@ -1,7 +1,7 @@
 """The project file: sources, sinks, store, Spark and API settings of the scripts beside it.
 
 In: the directory of a script. Out: a `Project`, with diagnostics for what the file says wrongly. Values may hold `${env:NAME}`.
-Opens no source: tables and their schemas are found by `belvedere.lang.infer_files`.
+Opens no source: connectors (`belvedere.connectors`) know tables and their columns.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from belvedere.errors import Diagnostic, Severity, Span
 
@@ -26,12 +27,16 @@ TOP_KEYS = ("store", "on_error", "script_path", "sources", "sinks", "spark", "ru
 RUN_KEYS = ("driver_memory_mb",)
 DRIVER_MEMORY_MB = 1024
 SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "start", "fahrenheit", "move_every")
-FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "multi_line", "max_files")
+FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files")
 SOURCE_OPTIONS = {"files": FILE_OPTIONS, "sensors": SENSOR_OPTIONS}
 SOURCE_KEYS: Mapping[str, tuple[str, ...]] = {
     "files": ("connector", "path", "format", "options", "tables", *FILE_OPTIONS),
     "sensors": ("connector", "options", *SENSOR_OPTIONS),
 }
+CONNECTORS = "belvedere.connectors"
+"""The group of entry points by which other packages add connectors."""
+OWN_CONNECTORS = ("files", "sensors", "console")
+COMMON_KEYS = ("connector", "path", "format", "options", "tables")
 TABLE_KEYS = ("columns", "primary_key")
 SINK_KEYS = {
     "files": ("connector", "path", "format", "options"),
@@ -102,6 +107,14 @@ class Source:
     """The columns of tables as the store knows them: they were found in rows when it began."""
 
 
+class TableFinder(Protocol):
+    """Knows the tables of sources: `belvedere.connectors.registry`."""
+
+    def tables(self, source: Source) -> Sequence[str]: ...
+
+    def columns(self, source: Source, table: str) -> pa.Schema: ...
+
+
 @dataclass(frozen=True)
 class Sink:
     """A `[sinks.name]`: where exports write."""
@@ -130,6 +143,8 @@ class Project:
     """So many bytes of an epoch's rows the driver's process holds at most."""
     api: Mapping[str, Any] = field(default_factory=dict, repr=False)
     diagnostics: tuple[Diagnostic, ...] = ()
+    finder: TableFinder | None = field(default=None, compare=False, repr=False)
+    """Who knows the tables of its sources."""
 
     def source(self, name: str) -> Source | None:
         """The source of that name, whatever its case."""
@@ -199,7 +214,9 @@ class _Reader:
 
     def source(self, name: str, table: Mapping[str, Any]) -> Source:
         section = f"sources.{name}"
-        connector = self.choice(table, "connector", section, tuple(SOURCE_KEYS), "files")
+        connector = self.connector(table, section, tuple(SOURCE_KEYS))
+        if connector not in SOURCE_KEYS:
+            return self.foreign_source(name, connector, table, section)
         self.known(table, SOURCE_KEYS[connector], section)
         path = self.text_value(table, "path", section, None)
         if connector == "files" and path is None:
@@ -213,6 +230,21 @@ class _Reader:
             {k: table[k] for k in SOURCE_OPTIONS[connector] if k in table} | self.source_options(table, connector, section),
             self.declared(table, section),
         )
+
+    def connector(self, table: Mapping[str, Any], section: str, own: tuple[str, ...]) -> str:
+        """The connector that is named: one of our `own`, or another package's."""
+        named = table.get("connector", "files")
+        if named in own:
+            return str(named)
+        others = tuple(sorted(entry_points(group=CONNECTORS).names))
+        return self.choice(table, "connector", section, (*own, *others), "files")
+
+    def foreign_source(self, name: str, connector: str, table: Mapping[str, Any], section: str) -> Source:
+        """A source of another package's connector: all that we do not know are its options."""
+        path = self.text_value(table, "path", section, None)
+        options = {k: v for k, v in table.items() if k not in COMMON_KEYS} | self.table(table, "options")
+        form = self.text_value(table, "format", section, None)
+        return Source(name, connector, self.directory / path if path else None, form, options, self.declared(table, section))
 
     def source_options(self, table: Mapping[str, Any], connector: str, section: str) -> dict[str, Any]:
         options = self.table(table, "options")
@@ -231,7 +263,10 @@ class _Reader:
 
     def sink(self, name: str, table: Mapping[str, Any]) -> Sink:
         section = f"sinks.{name}"
-        connector = self.choice(table, "connector", section, tuple(SINK_KEYS), "files")
+        connector = self.connector(table, section, tuple(SINK_KEYS))
+        if connector not in SINK_KEYS:
+            found = self.foreign_source(name, connector, table, section)
+            return Sink(name, connector, found.path, found.format or "json", found.options)
         self.known(table, SINK_KEYS[connector], section)
         path = self.text_value(table, "path", section, None)
         if connector == "files" and path is None:

@@ -119,7 +119,7 @@ def query(sql: str, paths: Mapping[str, Path]) -> Answer:
 
 def columns_of(paths: Mapping[str, Path]) -> dict[str, list[Column]]:
     """The columns of the tables' files."""
-    from belvedere.lang.infer_files import infer_file
+    from belvedere.connectors.reading.infer import infer_file
 
     return {name: [Column(f.name, f.type) for f in infer_file(path)] for name, path in paths.items()}
 

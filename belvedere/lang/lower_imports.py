@@ -14,13 +14,13 @@ from typing import Any
 from belvedere.catalog import SourceTable
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.lang.definitions import Definitions, Relation
-from belvedere.lang.infer_files import source_table, table_names
 from belvedere.lang.lower_inputs import define_imported
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.parse import parse_script
+from belvedere.lang.source_tables import source_table, table_names
 from belvedere.lang.statements import ImportAll, ImportTable, InputClauses
 from belvedere.plan.nodes import Node, Scan
-from belvedere.settings import Project, Source
+from belvedere.settings import Project, Source, TableFinder
 
 SUFFIX = ".sqrl"
 
@@ -74,7 +74,7 @@ class Importer:
         """`IMPORT origin.*`."""
         source = self._source(statement.origin.text)
         if source is not None:
-            names = table_names(source)
+            names = table_names(source, self._finder)
             if not names:
                 self.diagnostics.append(
                     Diagnostic("B6106", f"source `{source.name}` has no tables", Severity.WARNING, statement.span)
@@ -92,11 +92,17 @@ class Importer:
 
     # -- sources ------------------------------------------------------------------------------------------------------
 
+    @property
+    def _finder(self) -> TableFinder:
+        if self.project is None or self.project.finder is None:
+            raise AssertionError("a project with sources that nobody finds tables in")
+        return self.project.finder
+
     def _source(self, name: str) -> Source | None:
         return self.project.source(name) if self.project is not None else None
 
     def _from_source(self, source: Source, table: str, name: str, clauses: InputClauses, span: Span, doc: str | None) -> None:
-        found = source_table(source, table, span=span)
+        found = source_table(source, table, self._finder, span=span)
         columns = found.schema if found.is_found else None
         origin = SourceTable(source.name, found.name, source.connector, dict(source.options), columns)
         define_imported(

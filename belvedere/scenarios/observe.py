@@ -141,7 +141,7 @@ def _delivered(file: Path) -> list[str]:
         return file.read_text(encoding="utf-8").splitlines()
     import pyarrow.parquet as pq
 
-    from belvedere.spark.sinks import json_lines
+    from belvedere.connectors.writing import json_lines
 
     return json_lines(pq.read_table(file, partitioning=None))
 

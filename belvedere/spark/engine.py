@@ -99,8 +99,6 @@ class Engine:
         arrivals: Arrivals,
         clock: datetime,
         *,
-        checkpoint: str = "",
-        batch: int = -1,
         offsets: Mapping[str, Any] | None = None,
         bounds: Mapping[str, Any] | None = None,
         records: Mapping[str, pa.Table] | None = None,
@@ -120,7 +118,7 @@ class Engine:
             context, taken, next_uid, seconds = self._compute(transaction, arrivals, clock, bounds)
             for name, table in (records or {}).items():
                 transaction.append(name, table.to_reader())
-            row = self._row(context, next_uid, EpochRow(self.epoch + 1, clock, checkpoint, batch, offsets or {}))
+            row = self._row(context, next_uid, EpochRow(self.epoch + 1, clock, offsets or {}))
             transaction.commit(row)
             self._committed(row, context, next_uid)
             return self._report(context, taken, seconds, started, keep_deltas)

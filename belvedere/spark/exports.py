@@ -15,11 +15,11 @@ from itertools import chain
 import pyarrow as pa
 
 from belvedere.catalog import Catalog, Export
+from belvedere.connectors.registry import writing_connector
 from belvedere.errors import fail
 from belvedere.rules.events import CHANGES, SEQUENCE
 from belvedere.schema import is_engine_column
 from belvedere.settings import Sink
-from belvedere.spark.sinks import deliver
 from belvedere.store.protocol import Store, Transaction
 
 
@@ -65,7 +65,8 @@ class Exports:
             pieces = _pending(transaction, delivery.relation, self.done[delivery.cursor], last)
             first = next(pieces, None)
             if first is not None:
-                deliver(delivery.sink, delivery.export.target, epoch, chain((first,), pieces))
+                target, rows = delivery.export.target, chain((first,), pieces)
+                writing_connector(delivery.sink.connector).write(delivery.sink, target, epoch, rows)
         finally:
             transaction.rollback()
 

@@ -15,13 +15,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions
 
 from belvedere.catalog import Catalog, Input, LatePolicy
+from belvedere.connectors.connector import Mark
+from belvedere.connectors.scratch import Scratch, scratch_frame, scratch_rows
 from belvedere.engine import rows as held
 from belvedere.engine.ordered import stream
 from belvedere.engine.rows import Rows
 from belvedere.instants import microseconds
 from belvedere.schema import ROWTIME
-from belvedere.spark.arrived import Mark
-from belvedere.spark.scratch import Scratch, scratch_frame, scratch_rows
 from belvedere.time.entries import ProducerAct
 from belvedere.time.event_time import (
     Clocks,

@@ -17,6 +17,8 @@ from pyspark.sql import SparkSession
 from sqlglot import exp
 
 from belvedere.catalog import Catalog, InputKind, QueryTemplate, View
+from belvedere.connectors.reading.reader import Taken, read_files
+from belvedere.connectors.records import RejectedRow, SourceFile
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr, Filter, Item, Node, Project, TopK, Window
 from belvedere.schema import Column
@@ -24,8 +26,6 @@ from belvedere.spark.batch import InputLog, run_batch
 from belvedere.spark.engine import EpochReport
 from belvedere.spark.failures import WINDOW_HINTS, explain_query_failure
 from belvedere.spark.ingest import stamp
-from belvedere.spark.records import RejectedRow, SourceFile
-from belvedere.spark.source_files import Taken, read_files
 from belvedere.spark.window_by.run import run_window_query
 
 QUERY = "query~"

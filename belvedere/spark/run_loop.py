@@ -1,31 +1,23 @@
-"""The run loop: one Structured Streaming query over all sources, one epoch per micro-batch.
+"""The run loop: look at the sources, run an epoch of what is new, wait.
 
-In: an engine over an open store, the sources, a checkpoint directory. Out: epochs in the store, and a `Progress` per epoch
-for whoever watches. A batch whose epoch is in the store already (a crash came between the store's commit and Spark's) is
-skipped. The loop decides when an epoch runs, the engine what it does. It starts no API and prints nothing.
+In: an engine over an open store, the sources. Out: epochs in the store, and a `Progress` per epoch for whoever watches. The loop decides
+when an epoch runs, the engine what it does, the sources what it takes. It starts no API and prints nothing.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.catalog import Catalog
-from belvedere.errors import BelvedereError, fail
-from belvedere.spark.checkpoint import empty_checkpoint, open_checkpoint
-from belvedere.spark.records import FILES, REJECTED, RejectedRow, record_files, record_rejected
+from belvedere.connectors.records import FILES, REJECTED, RejectedRow, record_files, record_rejected
 from belvedere.spark.sources import Batch, Sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store.protocol import EpochRow, Store
@@ -37,6 +29,8 @@ from belvedere.time.standing import Standing, standings
 LEASE_SECONDS = 600.0
 """Longer than any epoch: the lease is renewed between epochs, and a store knows by itself when a runner's process has ended."""
 POLL_SECONDS = 0.1
+"""So soon a loop that waits sees that it is to stop."""
+LEAST_WAIT = 0.01
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 MOST_REJECTED = 10_000
 """So many rejected rows of an epoch are kept in the store; all are counted."""
@@ -54,8 +48,6 @@ class EpochRunner(Protocol):
         arrivals: Mapping[str, pa.Table | DataFrame],
         clock: datetime,
         *,
-        checkpoint: str,
-        batch: int,
         offsets: Mapping[str, Any],
         bounds: Mapping[str, Any],
         records: Mapping[str, pa.Table],
@@ -84,17 +76,12 @@ class Progress:
 class RunSettings:
     """How to run: the pause between two looks at the sources in seconds; `once` ends when nothing is left to read."""
 
-    checkpoint: Path
     owner: str
     interval: float = 0.5
     once: bool = False
     reads_clock: bool = False
     clock_interval: float = 1.0
     """Where views read the clock: the least time between epochs that only time has made, in seconds."""
-
-
-class _Stopping(Exception):
-    """Keeps Spark from marking a batch as done that no epoch has taken."""
 
 
 class RunLoop:
@@ -110,24 +97,15 @@ class RunLoop:
         watch: Callable[[Progress], None] = lambda progress: None,
         stopped: StopFlag | None = None,
         clock: MachineClock | None = None,
+        tell: Callable[[str], None] = lambda text: None,
     ):
-        self.spark, self.engine, self.store, self.sources, self.settings, self.watch = (
-            spark,
-            engine,
-            store,
-            sources,
-            settings,
-            watch,
-        )
+        """`watch` sees each epoch, `tell` hears of sources that cannot be looked at."""
+        self.spark, self.engine, self.store, self.sources = spark, engine, store, sources
+        self.settings, self.watch, self.tell = settings, watch, tell
         self.last: EpochRow | None = store.last_epoch()
-        self.checkpoint = open_checkpoint(settings.checkpoint, self.last, list(sources.tables))
-        self.failure: BaseException | None = None
         self.clock = clock or MachineClock()
         self._stopped = stopped or StopFlag()
-        self._closing = False
-        self._lock = threading.Lock()
         self._renewed = time.monotonic()
-        self._ran = 0.0
 
     def stop(self) -> None:
         """Ask the loop to end after the epoch in flight; returns at once, and may be called from a signal handler."""
@@ -136,128 +114,70 @@ class RunLoop:
     def run(self) -> None:
         """Run until the end. Raises BelvedereError for what went wrong, with the store at the last good epoch."""
         try:
-            self._run_query()
-        except (PySparkException, Py4JError, BelvedereError) as error:
-            of_query = not isinstance(error, BelvedereError) or error.diagnostics[0].code == "B7023"
-            if self.failure is not None or not of_query or not self.checkpoint.resumed:
-                raise
-            # no epoch failed: it is the checkpoint that Spark cannot read, and an empty one does as well
-            self.checkpoint = empty_checkpoint(self.settings.checkpoint, list(self.sources.tables))
-            self._closing = False
-            self._run_query()
-
-    def _run_query(self) -> None:
-        query = self._start()
-        try:
-            while not self._is_over(query):
-                self._renew_lease()
-                if self._wants_epoch(query):
-                    self._run_alone()
-                self.sources.pushes.wait(POLL_SECONDS)
+            if self.settings.once:
+                self._run_once()
+            else:
+                self._run_on()
         finally:
-            self._end(query)
-        if self.settings.once and (self.last is None or query is None or self.sources.pushes.has_waiting):
-            self._run_alone()
+            self.sources.close()
 
-    def _is_over(self, query: StreamingQuery | None) -> bool:
-        if self._stopped.is_set():
-            return True
-        return self.settings.once if query is None else not query.isActive
+    def _run_once(self) -> None:
+        """Epochs until nothing is new; the first one in any case where there is none yet, or where views read the clock."""
+        wanted = self.last is None or self.settings.reads_clock
+        while not self._stopped.is_set() and self._run_epoch(wanted):
+            wanted = False
 
-    def _wants_epoch(self, query: StreamingQuery | None) -> bool:
-        """Whether an epoch is due that the query does not start: of what was pushed, of time alone, or the first one."""
-        if self.settings.once:
-            return False
+    def _run_on(self) -> None:
+        """Look at the sources at every trigger, and as soon as something is pushed: not more often than the interval says."""
+        next_ = 0.0
+        while not self._stopped.is_set():
+            started = time.monotonic()
+            if started >= next_ and self._has_reason():
+                self._renew_lease()
+                next_ = started + self.settings.interval
+                if self._run_epoch(self._is_due()):
+                    continue
+            left = max(LEAST_WAIT, next_ - time.monotonic()) if self.sources.feeds else POLL_SECONDS
+            self.sources.pushes.wait(min(left, POLL_SECONDS))
+
+    def _has_reason(self) -> bool:
+        """Whether there may be something to do: without feeds only pushes and time bring epochs."""
+        return bool(self.sources.feeds) or self.sources.pushes.has_waiting or self._is_due()
+
+    def _is_due(self) -> bool:
+        """Whether an epoch without rows is worth its while: the first one, or one that time alone makes."""
         if self.last is None:
-            return query is None or _idle(query)
-        if time.monotonic() - self._ran < self.settings.interval:
-            return False
+            return True
         now = self.clock.now()
-        return self.sources.pushes.has_waiting or self.sources.idles(now) or (query is None and self._is_due(now))
-
-    def _start(self) -> StreamingQuery | None:
-        tick = self.settings.reads_clock or self.sources.needs_tick
-        stream = self.sources.stream(self.spark, tick)
-        if stream is None:
-            return None
-        writer = stream.writeStream.foreachBatch(self._on_batch).option("checkpointLocation", self.checkpoint.location)
-        if self.settings.once:
-            return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=f"{round(self.settings.interval * 1000)} milliseconds").start()
-
-    def _end(self, query: StreamingQuery | None) -> None:
-        """Wait for the epoch in flight, stop the query, and tell what it died of."""
-        with self._lock:
-            self._closing = True
-        if query is None:
-            return
-        _quietly(query.stop)
-        if self.failure is not None and not isinstance(self.failure, _Stopping):
-            raise self.failure
-        error = query.exception()
-        if error is not None and self.failure is None:
-            raise fail("B7023", "the streaming query ended", detail=str(error).split("\n")[0]) from error
+        elapsed = (now - self.last.clock).total_seconds()
+        return (self.settings.reads_clock and elapsed >= self.settings.clock_interval) or self.sources.idles(now)
 
     def _renew_lease(self) -> None:
-        """Between epochs only: an epoch in flight has the store's connection to itself."""
-        if time.monotonic() - self._renewed < LEASE_SECONDS / 10 or not self._lock.acquire(blocking=False):
-            return
-        try:
+        if time.monotonic() - self._renewed >= LEASE_SECONDS / 10:
             self._renewed = time.monotonic()
             self.store.acquire(self.settings.owner, LEASE_SECONDS)
-        finally:
-            self._lock.release()
 
-    def _on_batch(self, frame: DataFrame, number: int) -> None:
-        """Called by Spark for each micro-batch, in a thread of its own."""
-        with self._lock:
-            try:
-                if self._closing:
-                    raise _Stopping
-                if self.last and self.last.checkpoint == self.checkpoint.id and self.last.batch == number:
-                    self.checkpoint.mark(self.last.epoch)
-                    return
-                self._run_batch(frame.collect(), number)
-            except BaseException as error:
-                self.failure = self.failure or error
-                raise
-
-    def _run_alone(self) -> None:
-        """An epoch without a batch of the query: of what was pushed, and of what time brings."""
-        with self._lock:
-            if not self._stopped.is_set():
-                self._run_batch([], -1)
-
-    def _is_due(self, now: datetime) -> bool:
-        """Whether an epoch without rows is worth its while."""
-        if self.last is None:
-            return True
-        elapsed = (now - self.last.clock).total_seconds()
-        return self.settings.reads_clock and (self.settings.once or elapsed >= self.settings.clock_interval)
-
-    def _run_batch(self, listed: Iterable[Row], number: int) -> None:
+    def _run_epoch(self, wanted: bool) -> bool:
+        """An epoch of what is new; of nothing only if it is `wanted`. Says whether there was one."""
         self.clock.heed(self.store.other_clock)
         now = max(self.clock.now(), self.last.clock if self.last else EARLIEST)
         idles = self.sources.idles(now)  # before: what is taken is judged by bounds that have passed over the silent
-        batch = self.sources.take(self.spark, listed, now, self.settings.once)
-        if not batch and not self._is_due(now) and not idles:
-            return
+        new = self.sources.look(now, self.settings.once, self.tell)
+        if not (new or wanted or idles):
+            return False
         started = time.perf_counter()
-        epoch = self.last.epoch + 1 if self.last else 1
+        batch = self.sources.take(self.spark, new, now)
         report = self.engine.run_epoch(
             batch.arrivals,
             now,
-            checkpoint=self.checkpoint.id,
-            batch=number,
-            offsets=self.sources.offsets(batch) | {CLOCK: self.clock.document()},
+            offsets=self.sources.offsets(new) | {CLOCK: self.clock.document()},
             bounds=batch.clocks.as_document(),
-            records=_records(batch, epoch),
+            records=_records(batch, self.last.epoch + 1 if self.last else 1),
         )
-        self._ran = time.monotonic()
-        self.sources.committed(batch, self.engine.clocks)
-        self.last = EpochRow(report.epoch, report.clock, self.checkpoint.id, number)
-        self.checkpoint.mark(report.epoch)
+        self.sources.committed(new, self.engine.clocks)
+        self.last = EpochRow(report.epoch, report.clock)
         self.watch(_progress(report, batch, self.sources.catalog, self.engine.clocks, time.perf_counter() - started))
+        return True
 
 
 def _records(batch: Batch, epoch: int) -> dict[str, pa.Table]:
@@ -286,19 +206,6 @@ def _progress(report: Any, batch: Batch, catalog: Catalog, clocks: Clocks, secon
     )
 
 
-def _idle(query: StreamingQuery) -> bool:
-    """Whether the query has looked at its sources and found nothing."""
-    status = query.status
-    return not status["isTriggerActive"] and status["message"].startswith("Waiting for")
-
-
-def _quietly(action: Callable[[], Any]) -> None:
-    try:
-        action()
-    except (PySparkException, Py4JError, OSError):
-        return  # the query is on its way out; what it died of is told by `_end`
-
-
 def silence_py4j() -> None:
-    """Errors inside a batch are told once, by `run`: py4j would print them as tracebacks too."""
+    """Errors of Spark are told once, by who asked: py4j would print them as tracebacks too."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)

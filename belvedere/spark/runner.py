@@ -21,6 +21,7 @@ from typing import Self
 from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog, pushed_inputs
+from belvedere.connectors.records import RECORDS
 from belvedere.engine.pipeline import Pipeline
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.desk import Desk, open_desk
@@ -29,7 +30,6 @@ from belvedere.rules import maintain
 from belvedere.settings import Project
 from belvedere.spark.engine import Engine
 from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session
-from belvedere.spark.records import RECORDS
 from belvedere.spark.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings, silence_py4j
 from belvedere.spark.sources import files_read, open_sources
 from belvedere.spark.stop_flag import StopFlag
@@ -147,7 +147,7 @@ class Runner:
 
         while not stopped.is_set():
             try:
-                self._run_epochs(spark, pipeline, progress, stopped)
+                self._run_epochs(spark, pipeline, progress, stopped, tell)
                 return
             except BelvedereError as error:
                 if not is_transient(error):
@@ -170,7 +170,12 @@ class Runner:
             _wait(1.0, stopped)
 
     def _run_epochs(
-        self, spark: SparkSession, pipeline: Pipeline, watch: Callable[[Progress], None], stopped: StopFlag
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        watch: Callable[[Progress], None],
+        stopped: StopFlag,
+        tell: Callable[[str], None],
     ) -> None:
         """Go on from the store's last epoch until the end, or until the store cannot be reached."""
         engine = Engine(spark, self.catalog, pipeline, self.store, self.project.sinks, self.project.driver_memory)
@@ -182,10 +187,8 @@ class Runner:
             finally:
                 reader.close()
             sources = open_sources(self.catalog, self.project, self.store.last_epoch(), known, engine.fresh, self.desk)
-            settings = RunSettings(
-                self._beside(".checkpoint"), self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval
-            )
-            RunLoop(spark, engine, self.store, sources, settings, watch, stopped, self.clock).run()
+            settings = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)
+            RunLoop(spark, engine, self.store, sources, settings, watch, stopped, self.clock, tell).run()
         finally:
             engine.compute.discard()
 

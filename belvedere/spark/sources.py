@@ -1,107 +1,64 @@
-"""The sources of a script: what each input reads from, how far it has read, and what an epoch takes.
+"""The sources of a script: what is new in each, and what an epoch takes.
 
-In: the catalog's imports, the project file, and from the store the last epoch's offsets and the files read so far. Out: one
-streaming data frame over all sources that says what is new, and per batch the arrivals with rejected rows, files and offsets.
-The store is the authority on what was read: a file that it knows is never read again, whatever a checkpoint says.
+In: the catalog's imports, the project file, and from the store the last epoch's offsets and the files read so far. Out: per epoch the
+arrivals with rejected rows, files and offsets. The store alone says what was read: a feed goes on from its offset in the epoch's row.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import reduce
-from typing import Any, Protocol
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.catalog import Catalog, Input
+from belvedere.connectors.connector import Arrived, Feed, Span, Wanted
+from belvedere.connectors.push import OFFSET, Pushes, Unpushed
+from belvedere.connectors.records import FILES, RejectedRow, SourceFile
+from belvedere.connectors.registry import reading_connector
+from belvedere.connectors.scratch import scratch_frame
 from belvedere.engine.lost_rows import refuse_changed_inputs
 from belvedere.engine.rows import Rows
-from belvedere.errors import fail
+from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
-from belvedere.intake.desk import OFFSET, Desk
 from belvedere.schema import INGEST_TIME, ROWTIME, UID
 from belvedere.settings import Project
-from belvedere.spark.arrived import Arrived
-from belvedere.spark.generator import SensorTable
 from belvedere.spark.late import judge
-from belvedere.spark.records import FILES, RejectedRow, SourceFile
-from belvedere.spark.source_tables import FileTable
 from belvedere.store.protocol import EpochRow, Reader
 from belvedere.time.event_time import Clocks, pass_time
-from belvedere.time.intake import Intake, Waiting
+from belvedere.time.intake import Waiting
 
 
-class TableSource(Protocol):
-    """One input's side of a source."""
+@dataclass(frozen=True)
+class New:
+    """What is new at a moment: spans of feeds by input id, and what was pushed."""
 
-    id: str
-    needs_tick: bool
-    """Whether time alone brings rows."""
+    spans: Mapping[str, Span]
+    waiting: Waiting
 
-    def listing(self, spark: SparkSession) -> DataFrame | None:
-        """A streaming data frame of what is new (source, path, length, modified), or None."""
-
-    def take(self, spark: SparkSession, files: Sequence[SourceFile], now: datetime, once: bool) -> Arrived | None:
-        """What is new as rows; None for nothing. Changes nothing: the same call gives the same rows again."""
-
-    def committed(self, arrived: Arrived) -> None:
-        """The epoch that took `arrived` is in the store."""
-
-    def offset(self) -> Mapping[str, Any]:
-        """How far it has read, as JSON values."""
-
-
-class Pushes(Protocol):
-    """What clients push: `belvedere.intake.desk.Desk`."""
-
-    @property
-    def has_waiting(self) -> bool: ...
-
-    def waiting(self, now: int | None = None) -> Waiting: ...
-
-    def committed(self, waiting: Waiting, clocks: Clocks) -> None: ...
-
-    def offset(self, waiting: Waiting) -> Mapping[str, Any]: ...
-
-    def wait(self, seconds: float) -> None: ...
-
-
-class Unpushed(Intake):
-    """The clocks of a script that nobody can push to."""
-
-    has_waiting = False
-
-    def offset(self, waiting: Waiting) -> Mapping[str, Any]:
-        """There is no journal."""
-        return {}
-
-    def wait(self, seconds: float) -> None:
-        """Nothing comes in the meantime."""
-        time.sleep(seconds)
+    def __bool__(self) -> bool:
+        """Whether there is anything new."""
+        return bool(self.spans or self.waiting.entries)
 
 
 @dataclass(frozen=True)
 class Batch:
     """Everything an epoch takes: what arrived by input id, what was pushed; the rows to use, and the clocks after all of it."""
 
+    new: New
     arrived: Mapping[str, Arrived]
-    waiting: Waiting
     arrivals: Mapping[str, pa.Table | Rows | DataFrame]
     clocks: Clocks
-
-    def __bool__(self) -> bool:
-        """Whether there is anything new."""
-        return bool(self.arrived or self.waiting.entries)
 
     @property
     def rejected(self) -> list[RejectedRow]:
         pushed = [
             RejectedRow(i, "pushed", m.index + 1, m.text, m.reason)
-            for i, found in self.waiting.malformed.items()
+            for i, found in self.new.waiting.malformed.items()
             for m in found
         ]
         return [r for a in self.arrived.values() for r in a.rejected] + pushed
@@ -110,7 +67,7 @@ class Batch:
     def refused(self) -> dict[str, int]:
         """How many rows and files were refused, by input id."""
         files = {i: a.refused for i, a in self.arrived.items() if a.refused}
-        return files | {i: len(m) for i, m in self.waiting.malformed.items()}
+        return files | {i: len(m) for i, m in self.new.waiting.malformed.items()}
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -124,46 +81,53 @@ class Batch:
 class Sources:
     """All sources of a script."""
 
-    def __init__(self, catalog: Catalog, tables: Iterable[TableSource], pushes: Pushes):
-        self.catalog = catalog
-        self.tables = {t.id: t for t in tables}
-        self.pushes = pushes
+    def __init__(self, catalog: Catalog, feeds: Mapping[str, Feed], pushes: Pushes, offsets: Mapping[str, Any]):
+        """`feeds` and the `offsets` from which they go on are by input id."""
+        self.catalog, self.feeds, self.pushes = catalog, dict(feeds), pushes
+        self._offsets = {i: dict(offsets.get(i, {})) for i in feeds}
         self._has_idle = any(w.idle_after is not None for t in catalog.inputs.values() for w in t.watermarks)
+        self._told: dict[str, str] = {}
 
-    @property
-    def needs_tick(self) -> bool:
-        """Whether some source has rows that only time brings."""
-        return any(t.needs_tick for t in self.tables.values())
+    def look(self, now: datetime, once: bool = False, tell: Callable[[str], None] = lambda text: None) -> New:
+        """What is new. A feed that cannot be looked at ends a run that is to end by itself; another one tells it and goes on."""
+        spans = {}
+        for id_, feed in self.feeds.items():
+            try:
+                found = feed.look(now, once)
+            except BelvedereError as error:
+                if once:
+                    raise
+                self._tell(id_, error, tell)
+                continue
+            self._told.pop(id_, None)
+            if found is not None:
+                spans[id_] = found
+        return New(spans, self.pushes.waiting(microseconds(now)))
 
-    def stream(self, spark: SparkSession, tick: bool) -> DataFrame | None:
-        """The one streaming data frame over all sources; with `tick` each trigger has a row. None where there is nothing to watch."""
-        listings = [listing for t in self.tables.values() if (listing := t.listing(spark)) is not None]
-        if not listings and not self.needs_tick:
-            return None
-        if tick or not listings:
-            listings.append(_ticks(spark))
-        return reduce(DataFrame.unionByName, listings)
+    def _tell(self, id_: str, error: BelvedereError, tell: Callable[[str], None]) -> None:
+        """Once, as long as it is the same."""
+        text = error.diagnostics[0].message
+        if self._told.get(id_) != text:
+            self._told[id_] = text
+            tell(f"{text}; trying again")
 
-    def take(self, spark: SparkSession, listed: Iterable[Row], now: datetime, once: bool = False) -> Batch:
-        """What is new. A file that is listed twice, or again, counts once."""
-        files: dict[str, dict[str, SourceFile]] = {}
-        for row in listed:
-            if row["path"] is not None:
-                path = row["path"].removeprefix("file:")
-                found = SourceFile(path, row["length"], row["modified"].replace(tzinfo=UTC))
-                files.setdefault(row["source"], {})[path] = found
-        arrived = {}
-        for id_, table in self.tables.items():
-            taken = table.take(spark, list(files.get(id_, {}).values()), now, once)
-            if taken is not None:
-                arrived[id_] = taken
-        waiting = self.pushes.waiting(microseconds(now))
-        read = {i: a.rows for i, a in arrived.items() if a.rows.num_rows or a.marks}
-        used, clocks = judge(self.catalog, waiting.clocks, read, now, {i: a.marks for i, a in arrived.items()})
+    def take(self, spark: SparkSession, new: New, now: datetime) -> Batch:
+        """The rows of what is new, judged."""
+        arrived = {i: self._read(i, spark, span) for i, span in new.spans.items()}
+        read = {i: a.rows for i, a in arrived.items() if isinstance(a.rows, DataFrame) or a.rows.num_rows or a.marks}
+        used, clocks = judge(self.catalog, new.waiting.clocks, read, now, {i: a.marks for i, a in arrived.items()})
         used = {i: rows for i, rows in used.items() if isinstance(rows, DataFrame) or rows.num_rows}
         for id_, taken in arrived.items():
             clocks = clocks.counted(id_, taken.refused, malformed=taken.refused) if taken.refused else clocks
-        return Batch(arrived, waiting, used | waiting.arrivals(self.catalog), clocks)
+        return Batch(new, arrived, used | new.waiting.arrivals(self.catalog), clocks)
+
+    def _read(self, id_: str, spark: SparkSession, span: Span) -> Arrived:
+        """A span's rows with the columns of the input, whoever's connector reads them."""
+        found = self.feeds[id_].read(spark, span)
+        rows = scratch_frame(found.rows) if isinstance(found.rows, DataFrame) else found.rows
+        if isinstance(rows, pa.Table):
+            rows = _conformed(rows, self.catalog.inputs[id_])
+        return replace(found, rows=rows)
 
     def idles(self, now: datetime) -> bool:
         """Whether a bound rises by the time alone: a producer has been silent for too long."""
@@ -172,18 +136,24 @@ class Sources:
         clocks = self.pushes.waiting().clocks
         return pass_time(clocks, self.catalog, microseconds(now)) != clocks
 
-    def offsets(self, batch: Batch) -> dict[str, Any]:
-        """The offsets of all sources by input id, once `batch` is committed; that of the journal under its own name."""
-        offsets = {i: dict(t.offset()) for i, t in self.tables.items()}
-        offsets |= {i: dict(a.offset) for i, a in batch.arrived.items()}
-        journal = self.pushes.offset(batch.waiting)
+    def offsets(self, new: New) -> dict[str, Any]:
+        """The offsets of all sources by input id, once `new` is committed; that of the journal under its own name."""
+        offsets: dict[str, Any] = self._offsets | {i: dict(s.end) for i, s in new.spans.items()}
+        journal = self.pushes.offset(new.waiting)
         return offsets | ({OFFSET: journal} if journal else {})
 
-    def committed(self, batch: Batch, clocks: Clocks) -> None:
-        """The epoch that took `batch` is in the store, and left the clocks at `clocks`."""
-        for id_, arrived in batch.arrived.items():
-            self.tables[id_].committed(arrived)
-        self.pushes.committed(batch.waiting, clocks)
+    def committed(self, new: New, clocks: Clocks) -> None:
+        """The epoch that took `new` is in the store, and left the clocks at `clocks`."""
+        for id_, span in new.spans.items():
+            self._offsets[id_] = dict(span.end)
+            self.feeds[id_].committed(span)
+        self.pushes.committed(new.waiting, clocks)
+
+    def close(self) -> None:
+        """Let go of what the feeds have open."""
+        for feed in self.feeds.values():
+            with contextlib.suppress(BelvedereError):
+                feed.close()
 
 
 def open_sources(
@@ -192,7 +162,7 @@ def open_sources(
     last: EpochRow | None,
     read_files: Mapping[str, set[str]],
     fresh: Iterable[str] = (),
-    desk: Desk | None = None,
+    desk: Pushes | None = None,
 ) -> Sources:
     """The sources of a catalog's imports, as far as the store has read them; from their start for inputs in `fresh`.
 
@@ -201,17 +171,17 @@ def open_sources(
     renewed = set(fresh)
     if last is not None:
         refuse_changed_inputs(catalog, renewed & set(last.extra.get("meanings", {})))
-    offsets = {} if last is None else last.offsets
-    tables = []
+    offsets = {} if last is None else {i: o for i, o in last.offsets.items() if i not in renewed}
+    feeds = {}
     for id_, table in catalog.inputs.items():
         if table.source is not None:
             known = set() if id_ in renewed else read_files.get(id_, set())
-            offset = {} if id_ in renewed else offsets.get(id_, {})
-            tables.append(_open(table, project, offset, known))
-    return Sources(catalog, tables, desk or Unpushed(catalog, Clocks.of_document(last.bounds) if last else Clocks()))
+            feeds[id_] = _open(table, project, offsets.get(id_, {}), frozenset(known))
+    clocks = Clocks.of_document(last.bounds) if last else Clocks()
+    return Sources(catalog, feeds, desk or Unpushed(catalog, clocks), offsets)
 
 
-def _open(table: Input, project: Project, offset: Mapping[str, Any], known: set[str]) -> TableSource:
+def _open(table: Input, project: Project, offset: Mapping[str, Any], files: frozenset[str]) -> Feed:
     assert table.source is not None
     source = project.source(table.source.source)
     if source is None:
@@ -221,26 +191,37 @@ def _open(table: Input, project: Project, offset: Mapping[str, Any], known: set[
             span=table.span,
             hint=f"write [sources.{table.source.source}] into belvedere.toml",
         )
-    # nested data is hidden, its nested tables show it, but it comes in the rows
-    columns = tuple(c for c in table.schema if not c.hidden or c.name not in (UID, INGEST_TIME, ROWTIME))
-    if source.connector == "sensors":
-        return SensorTable.open(table.id, table.source.table, source.options, offset)
-    if source.connector == "files" and source.path is not None:
-        options = {**source.options, **table.source.options, **({"format": source.format} if source.format else {})}
-        return FileTable(table, source.path, columns, options, known, project.driver_memory)
-    raise fail("B6020", f'source "{source.name}" has the connector "{source.connector}", which cannot be read')
+    options = {**source.options, **table.source.options}
+    wanted = Wanted(table, source, table.source.table, columns_of(table), options, offset, files, project.driver_memory)
+    return reading_connector(source.connector).open_feed(wanted)
+
+
+def columns_of(table: Input) -> tuple[Any, ...]:
+    """The columns that rows of a source have. Nested data is hidden, its nested tables show it, but it comes in the rows."""
+    given = (c for c in table.schema if not c.hidden or c.name not in (UID, INGEST_TIME, ROWTIME))
+    return tuple(replace(c, nullable=c.nullable and c.name not in table.primary_key) for c in given)
+
+
+def _conformed(rows: pa.Table, table: Input) -> pa.Table:
+    """The columns that the input has, in its types; raises B6024 where a connector gives others."""
+    assert table.source is not None
+    columns = {c.name: c for c in columns_of(table)}
+    names = [n for n in rows.schema.names if n in columns]
+    try:
+        return rows.select(names).cast(pa.schema([pa.field(n, columns[n].type) for n in names]))
+    except (pa.ArrowException, ValueError) as error:
+        raise fail(
+            "B6024",
+            f'the connector "{table.source.connector}" gives rows that do not fit "{table.name}"',
+            detail=str(error).split("\n")[0],
+            hint="its rows have the names and types of the table's columns",
+        ) from error
 
 
 def files_read(reader: Reader) -> dict[str, set[str]]:
-    """The paths that the store says were read, by input id."""
+    """The names of files that the store has noted, by input id."""
     found: dict[str, set[str]] = {}
     table = reader.rows(FILES)
     for source, path in zip(table["source"].to_pylist(), table["path"].to_pylist(), strict=True):
         found.setdefault(source, set()).add(path)
     return found
-
-
-def _ticks(spark: SparkSession) -> DataFrame:
-    """One row per trigger, so that time alone starts a batch."""
-    rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1).load()
-    return rate.selectExpr("'' AS source", "CAST(NULL AS STRING) AS path", "value AS length", "timestamp AS modified")

@@ -60,20 +60,18 @@ def _columns(table: StoredTable) -> list[tuple[str, pa.DataType]]:
     return [(c.name, c.type) for c in table.schema.columns]
 
 
-def epoch_to_values(row: EpochRow, now: datetime) -> tuple[int, int, str, int, str, int]:
-    """An epoch row as the epoch table has it: epoch, clock, checkpoint, batch, JSON, time of commit."""
+def epoch_to_values(row: EpochRow, now: datetime) -> tuple[int, int, str, int]:
+    """An epoch row as the epoch table has it: epoch, clock, JSON, time of commit."""
     content = {"offsets": dict(row.offsets), "bounds": dict(row.bounds), "extra": dict(row.extra)}
     try:
         text = json.dumps(content, ensure_ascii=True)
     except (TypeError, ValueError) as error:
         raise fail("B7012", f"the documents of epoch {row.epoch} are no JSON", detail=str(error)) from error
-    return row.epoch, microseconds(row.clock), row.checkpoint, row.batch, text, microseconds(row.committed_at or now)
+    return row.epoch, microseconds(row.clock), text, microseconds(row.committed_at or now)
 
 
 def epoch_from_values(values: tuple[Any, ...]) -> EpochRow:
     """The inverse of `epoch_to_values`."""
-    epoch, clock, checkpoint, batch, text, committed = values
+    epoch, clock, text, committed = values
     content: Mapping[str, Mapping[str, Any]] = json.loads(text)
-    return EpochRow(
-        epoch, instant(clock), checkpoint, batch, content["offsets"], content["bounds"], content["extra"], instant(committed)
-    )
+    return EpochRow(epoch, instant(clock), content["offsets"], content["bounds"], content["extra"], instant(committed))

@@ -76,8 +76,6 @@ class EpochRow:
 
     epoch: int
     clock: datetime
-    checkpoint: str = ""
-    batch: int = -1
     offsets: Mapping[str, Any] = field(default_factory=dict)
     bounds: Mapping[str, Any] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)

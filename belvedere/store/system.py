@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from belvedere.store.identifiers import SYSTEM
 
-FORMAT = "1"
+FORMAT = "2"
 """Another one where stored forms or these tables change so that an older version would read them wrongly."""
 
 EPOCH = f"{SYSTEM}epoch"
@@ -16,8 +16,8 @@ DOCUMENT = f"{SYSTEM}document"
 LEASE = f"{SYSTEM}lease"
 
 STATEMENTS = (
-    f"CREATE TABLE IF NOT EXISTS {EPOCH} (epoch BIGINT PRIMARY KEY, clock BIGINT NOT NULL, checkpoint TEXT NOT NULL, "
-    "batch BIGINT NOT NULL, content TEXT NOT NULL, committed_at BIGINT NOT NULL)",
+    f"CREATE TABLE IF NOT EXISTS {EPOCH} (epoch BIGINT PRIMARY KEY, clock BIGINT NOT NULL, "
+    "content TEXT NOT NULL, committed_at BIGINT NOT NULL)",
     f"CREATE TABLE IF NOT EXISTS {TABLE} (name TEXT PRIMARY KEY, definition TEXT NOT NULL, place BIGINT NOT NULL)",
     f"CREATE TABLE IF NOT EXISTS {DOCUMENT} (name TEXT PRIMARY KEY, content TEXT NOT NULL)",
     f"CREATE TABLE IF NOT EXISTS {LEASE} (one INTEGER PRIMARY KEY, owner TEXT NOT NULL, expires_at BIGINT NOT NULL, "
@@ -31,4 +31,4 @@ TAKE_LEASE = (
 
 SET_DOCUMENT = f"INSERT INTO {DOCUMENT} VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET content = excluded.content"
 
-LAST_EPOCH = f"SELECT epoch, clock, checkpoint, batch, content, committed_at FROM {EPOCH} ORDER BY epoch DESC LIMIT 1"
+LAST_EPOCH = f"SELECT epoch, clock, content, committed_at FROM {EPOCH} ORDER BY epoch DESC LIMIT 1"

@@ -9,11 +9,18 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from belvedere.connectors.reading.infer import infer_file
+from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError
-from belvedere.lang.infer_files import infer_file, source_table, table_names
+from belvedere.lang import source_tables
 from belvedere.lang.infer_values import kind_of_text
+from belvedere.lang.source_tables import SourceTable
 from belvedere.schema import TIMESTAMP
 from belvedere.settings import Source
+
+
+def source_table(source: Source, table: str) -> SourceTable:
+    return source_tables.source_table(source, table, SourceTables())
 
 
 def columns(schema: pa.Schema) -> dict[str, pa.DataType]:
@@ -51,7 +58,7 @@ def test_a_json_array_and_compression(tmp_path: Path) -> None:
     (tmp_path / "A.json").write_text('[{"a": 1}, {"a": 2}]')
     (tmp_path / "B.json.gz").write_bytes(gzip.compress(b'\xef\xbb\xbf{"b": "x"}\n'))
     source = Source("s", path=tmp_path)
-    assert table_names(source) == ("A", "B")
+    assert source_tables.table_names(source, SourceTables()) == ("A", "B")
     assert columns(source_table(source, "a").schema) == {"a": pa.int64()}
     assert columns(source_table(source, "B").schema) == {"b": pa.string()}
 

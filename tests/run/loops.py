@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from belvedere.api.pushes import Refusal, _read
+from belvedere.catalog import pushed_inputs
 from belvedere.compiler import compile_script
 from belvedere.intake.desk import Desk, Request, open_desk
-from belvedere.intake.read import find_input, pushed_inputs
+from belvedere.intake.read import find_input
 from belvedere.settings import load_project
 from belvedere.store.source_columns import with_stored_columns
 
@@ -24,9 +25,9 @@ class Loop:
 
     def once(self, *pushes: tuple[str, bytes]) -> None:
         """Compile the script and run it until nothing is left; `pushes` are bodies in JSON for inputs."""
+        from belvedere.connectors.records import RECORDS
         from belvedere.rules import maintain
         from belvedere.spark.engine import Engine
-        from belvedere.spark.records import RECORDS
         from belvedere.spark.run_loop import RunLoop, RunSettings
         from belvedere.spark.sources import files_read, open_sources
         from belvedere.store import open_store
@@ -37,7 +38,7 @@ class Loop:
         catalog = compiled.catalog
         store = open_store(self.url)
         store.acquire("test", 60)
-        engine = Engine(self.spark, catalog, maintain(catalog), store)
+        engine = Engine(self.spark, catalog, maintain(catalog), store, project.sinks)
         desk = None
         try:
             store.create(RECORDS)
@@ -49,7 +50,7 @@ class Loop:
             known = files_read(reader)
             reader.close()
             sources = open_sources(catalog, project, store.last_epoch(), known, engine.fresh, desk)
-            settings = RunSettings(self.folder / "checkpoint", "test", once=True)
+            settings = RunSettings("test", once=True)
             RunLoop(self.spark, engine, store, sources, settings, self.progress.append).run()
         finally:
             if desk is not None:

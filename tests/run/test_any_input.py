@@ -95,6 +95,7 @@ def parquet(rows: list[Any]) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
+@pytest.mark.parametrize("large", [False, True])
 @SLOW
 @given(
     st.lists(OBJECTS | VALUES, min_size=1, max_size=20),
@@ -102,8 +103,12 @@ def parquet(rows: list[Any]) -> bytes:
     st.lists(st.lists(st.text(st.characters(codec="utf-8"), max_size=5), max_size=9), max_size=9),
     st.integers(0, 400),
 )
-def test_any_file(spark: Any, rows: list[Any], noise: bytes, fields: list[list[str]], place: int) -> None:
-    with TemporaryDirectory() as folder:
+def test_any_file(spark: Any, large: bool, rows: list[Any], noise: bytes, fields: list[list[str]], place: int) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        if large:
+            from belvedere.connectors.reading import reader as source_files
+
+            patch.setattr(source_files, "SMALL_BYTES", -1)
         data = Path(folder) / "data"
         lines = [json.dumps(r).encode() for r in rows]
         text = b"\n".join([*lines, noise, b'{"s": "\\ud800"}', DEEP, DEEP.replace(b"o", b"_bound"), b'{"i": 1}'])

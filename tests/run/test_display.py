@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 
 from belvedere.commands.run_display import JsonLines, LiveTable, PlainLines, display_for, epoch_line
-from belvedere.spark.records import RejectedRow
+from belvedere.connectors.records import RejectedRow
 from belvedere.spark.run_loop import Progress
 from belvedere.time.standing import Standing
 

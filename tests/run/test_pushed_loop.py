@@ -42,10 +42,10 @@ class Run:
         self.open()
 
     def open(self, **settings: Any) -> None:
+        from belvedere.connectors.records import RECORDS
         from belvedere.rules import maintain
         from belvedere.settings import Project
         from belvedere.spark.engine import Engine
-        from belvedere.spark.records import RECORDS
         from belvedere.spark.run_loop import RunLoop, RunSettings
         from belvedere.spark.sources import open_sources
         from belvedere.store import open_store
@@ -58,7 +58,7 @@ class Run:
         self.engine = Engine(self.spark, self.catalog, maintain(self.catalog), self.store)
         sources = open_sources(self.catalog, Project(self.folder), last, {}, self.engine.fresh, self.desk)
         clock = settings.pop("clock", None)
-        chosen = RunSettings(self.folder / "checkpoint", "test", **({"interval": 0.05} | settings))
+        chosen = RunSettings("test", **({"interval": 0.05} | settings))
         self.loop = RunLoop(self.spark, self.engine, self.store, sources, chosen, self.progress.append, clock=clock)
 
     def start(self) -> None:
@@ -141,7 +141,7 @@ def test_pushes_become_epochs(spark: Any, tmp_path: Path) -> None:
         assert (counts.used, counts.late, counts.malformed) == (len(run.rows(name)), len(late), malformed)
         assert counts.given == counts.used + counts.late + counts.malformed
     assert [r["reason"].split(":")[0] for n in ("Bid", "Loose") for r in run.rows(f"LATE({n})")] == ["rejected", "dropped"]
-    from belvedere.spark.records import REJECTED
+    from belvedere.connectors.records import REJECTED
 
     reader = run.store.reader()
     assert sorted((r["table"], r["line"]) for r in reader.rows(REJECTED).to_pylist()) == [("Bid", 2), ("Loose", 4)]

@@ -39,10 +39,10 @@ def test_a_stream_of_rows_that_change() -> None:
     ],
 )
 def test_sinks(sink: Sink, code: str) -> None:
-    from belvedere.spark.sinks import deliver
+    from belvedere.connectors.registry import writing_connector
 
     with pytest.raises(BelvedereError, match=code):
-        deliver(sink, "Target", 1, [EVENTS])
+        writing_connector(sink.connector).write(sink, "Target", 1, [EVENTS])
 
 
 def test_sources(tmp_path: Path) -> None:
@@ -60,13 +60,13 @@ def test_sources(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_files_that_spark_cannot_read(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from belvedere.connectors.reading import reader as source_files
+    from belvedere.connectors.records import SourceFile
     from belvedere.schema import Column
-    from belvedere.spark import source_files
-    from belvedere.spark.records import SourceFile
 
     (tmp_path / "a.json").write_text('{"id": 1}\n')
     failing = spark.sql("SELECT raise_error('damaged') AS id")
-    monkeypatch.setitem(source_files.SMALL_READERS, "json", lambda reading, files: iter([failing]))
+    monkeypatch.setattr(source_files, "frames_of", lambda reading, files, in_driver: iter([failing]))
     file = SourceFile(str(tmp_path / "a.json"), 10, datetime.now(UTC))
     with pytest.raises(BelvedereError, match="B6022"):
         source_files.read_files(spark, "T", [file], [Column("id", pa.int64())], {})
@@ -91,13 +91,3 @@ def test_a_run_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone
             with pytest.raises(BelvedereError, match=code):
                 run.run(lambda progress: None, threading.Event())  # type: ignore[arg-type]
         process.kill()
-
-
-def test_a_query_that_spark_ended() -> None:
-    from belvedere.spark.run_loop import RunLoop
-
-    loop = object.__new__(RunLoop)
-    loop.failure, loop._lock = None, threading.Lock()
-    query: Any = SimpleNamespace(stop=lambda: None, exception=lambda: RuntimeError("offsets are gone"))
-    with pytest.raises(BelvedereError, match="B7023"):
-        loop._end(query)

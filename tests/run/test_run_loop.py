@@ -1,4 +1,4 @@
-"""The run loop over files and sensors: every row once, whatever happens to the checkpoint, the store or the files."""
+"""The run loop over files and sensors: every row once, whatever happens to the store or the files."""
 
 from __future__ import annotations
 
@@ -58,6 +58,8 @@ class Shop:
         self.data = directory / "data"
         self.url = f"sqlite:///{directory / 'shop.db'}"
         self.progress: list[Any] = []
+        self.told: list[str] = []
+        self.options: dict[str, Any] = {}
 
     def orders(self, name: str, *rows: tuple[str, Any], modified: float | None = None) -> Path:
         target = self.data / "Orders" / name
@@ -80,15 +82,15 @@ class Shop:
             store.close()
 
     def open(self, **settings: Any) -> Any:
+        from belvedere.connectors.records import RECORDS
         from belvedere.rules import maintain
         from belvedere.spark.engine import Engine
-        from belvedere.spark.records import RECORDS
         from belvedere.spark.run_loop import RunLoop, RunSettings
         from belvedere.spark.sources import files_read, open_sources
         from belvedere.store import open_store
 
         found = catalog()
-        project = Project(self.directory, sources={"shop": Source("shop", path=self.data)})
+        project = Project(self.directory, sources={"shop": Source("shop", path=self.data, options=self.options)})
         store = open_store(self.url)
         store.acquire("test", 60)
         engine = Engine(self.spark, found, maintain(found), store)
@@ -96,8 +98,8 @@ class Shop:
         reader = store.reader()
         sources = open_sources(found, project, store.last_epoch(), files_read(reader), engine.fresh)
         reader.close()
-        chosen = RunSettings(self.directory / "checkpoint", "test", **settings)
-        return RunLoop(self.spark, engine, store, sources, chosen, self.progress.append), store, engine
+        chosen = RunSettings("test", **settings)
+        return RunLoop(self.spark, engine, store, sources, chosen, self.progress.append, tell=self.told.append), store, engine
 
     def totals(self, store: Any, engine: Any) -> dict[str, tuple[int, int]]:
         reader = store.reader()
@@ -124,14 +126,16 @@ def test_new_files_are_read_once(shop: Shop) -> None:
     assert [p.rows_in for p in shop.progress] == [{"Orders": 3}, {"Orders": 2}]
 
 
-def test_a_lost_checkpoint_and_a_restored_store_repeat_and_skip_nothing(shop: Shop) -> None:
+def test_a_restored_store_repeats_and_skips_nothing(shop: Shop) -> None:
     shop.orders("1.json", ("a", 1))
     shop.run()
     backup = shop.directory / "backup.db"
     shutil.copy(shop.directory / "shop.db", backup)
     shop.orders("2.json", ("a", 10))
-    assert shop.run() == {"a": (11, 2)}
-    shutil.rmtree(shop.directory / "checkpoint")
+    # what an earlier version left beside the store says nothing
+    (shop.directory / "shop.checkpoint" / "query" / "commits").mkdir(parents=True)
+    (shop.directory / "shop.checkpoint" / "query" / "commits" / "0").write_text("damaged")
+    (shop.directory / "shop.checkpoint" / "belvedere.json").write_text('{"epoch": 7}')
     assert shop.run() == {"a": (11, 2)}
     for path in shop.directory.glob("shop.db*"):
         path.unlink()
@@ -142,30 +146,36 @@ def test_a_lost_checkpoint_and_a_restored_store_repeat_and_skip_nothing(shop: Sh
     assert shop.run() == {"a": (11, 2)}
 
 
-def test_a_batch_that_is_in_the_store_is_skipped(shop: Shop) -> None:
-    """The crash between the store's commit and Spark's: Spark runs the batch again."""
-    shop.orders("1.json", ("a", 1))
-    shop.run()
-    commits = shop.directory / "checkpoint" / "query" / "commits"
-    assert sorted(p.name for p in commits.iterdir() if p.name.isdigit()) == ["0"]
-    for path in (*commits.glob("0"), *commits.glob(".0.crc")):
-        path.unlink()
-    assert shop.run() == {"a": (1, 1)}
-    assert len(shop.progress) == 1
+def test_files_of_any_name(shop: Shop) -> None:
+    """Colons, line breaks, patterns, bytes that are no UTF-8, in a folder with a colon: read once, and refused under one name."""
+    shop.data = shop.directory / "da:ta *é"
+    names = ["2024-01-01T10:00:00.jsonl", "a\nb.json", "[x]{y}*?\\.json", "\udcff\udcfe.json", "%41 #;é.json"]
+    for name in names:
+        shop.orders(name, ("a", 1), ("b", "many"))
+    assert shop.run() == {"a": (len(names), len(names))}
+    assert shop.run() == {"a": (len(names), len(names))}
+    (progress,) = shop.progress
+    assert progress.rejected == {"Orders": len(names)}
+    from belvedere.connectors.records import FILES, REJECTED
+    from belvedere.store import open_store
+
+    store = open_store(shop.url)
+    reader = store.reader()
+    wanted = {str(shop.data / "Orders" / n) for n in names if "\udcff" not in n}
+    wanted.add((shop.data / "Orders" / "\udcff\udcfe.json").as_uri())
+    assert (
+        {r["path"] for r in reader.rows(FILES).to_pylist()} == wanted == {r["file"] for r in reader.rows(REJECTED).to_pylist()}
+    )
+    reader.close()
+    store.close()
 
 
-def test_a_damaged_checkpoint_heals(shop: Shop) -> None:
-    shop.orders("1.json", ("a", 1))
-    shop.run()
-    for path in (shop.directory / "checkpoint" / "query").rglob("*"):
-        if path.is_file():
-            path.write_bytes(b"\0nonsense")
-    shop.orders("2.json", ("a", 10))
-    assert shop.run() == {"a": (11, 2)}
-    shutil.rmtree(shop.directory / "checkpoint")
-    (shop.directory / "checkpoint").write_text("no folder")
-    shop.orders("3.json", ("a", 100))
-    assert shop.run() == {"a": (111, 3)}
+def test_as_many_files_an_epoch_as_the_source_says(shop: Shop) -> None:
+    shop.options = {"max_files": 2}
+    for n in range(5):
+        shop.orders(f"{n}.json", ("a", 1), modified=1000.0 + n)
+    assert shop.run() == {"a": (5, 5)}
+    assert [p.rows_in for p in shop.progress] == [{"Orders": 2}, {"Orders": 2}, {"Orders": 1}]
 
 
 def test_rejected_rows_are_kept_and_the_stream_goes_on(shop: Shop) -> None:
@@ -175,7 +185,7 @@ def test_rejected_rows_are_kept_and_the_stream_goes_on(shop: Shop) -> None:
     (shop.data / "Orders" / "2.parquet").write_bytes(b"PAR1 no more")
     (shop.data / "Items.csv").write_text("item,name\n,nameless\nx,X\n")
     assert shop.run() == {"a": (1, 1)}
-    from belvedere.spark.records import REJECTED
+    from belvedere.connectors.records import REJECTED
     from belvedere.store import open_store
 
     store = open_store(shop.url)
@@ -221,6 +231,40 @@ def test_files_that_arrive_during_a_run(shop: Shop) -> None:
     engine.close()
     store.close()
     assert shop.run() == {"a": (6, 3)}
+
+
+def test_a_folder_whose_rights_go_away(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told once, the run goes on, and its files are taken in when they can be; a run that ends by itself says what it lacks."""
+    shop.orders("1.json", ("a", 1))
+    loop, store, engine = shop.open(once=False, interval=0.02)
+    scan = os.scandir
+    closed = threading.Event()
+
+    def refuse(path: Any) -> Any:
+        if closed.is_set():
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    wait_for(lambda: len(shop.progress) == 1)
+    closed.set()
+    shop.orders("2.json", ("a", 2))
+    wait_for(lambda: shop.told)
+    time.sleep(0.2)  # ten more looks
+    with pytest.raises(BelvedereError, match="B6023"):
+        loop.sources.look(engine.last_clock, once=True)
+    closed.clear()
+    wait_for(lambda: len(shop.progress) == 2)
+    loop.stop()
+    thread.join(10)
+    assert shop.totals(store, engine) == {"a": (3, 2)}
+    orders, items = ((shop.data / "Orders", "Orders"), (shop.data, "Items"))  # of the items there is no folder of their own
+    wanted = [f'the folder {folder} of table "{table}" cannot be listed' for folder, table in (orders, items)]
+    assert [t.split(":")[0] for t in shop.told] == wanted
+    engine.close()
+    store.close()
 
 
 def test_a_failing_view_ends_the_run_at_the_last_good_epoch(shop: Shop) -> None:

@@ -57,42 +57,46 @@ def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
 
 @pytest.mark.spark
 def test_what_is_due(spark: Any) -> None:
-    from belvedere.spark.generator import SensorTable
+    from belvedere.connectors.sensors import SensorFeed
 
     settings = {"sensors": 5, "rows_per_second": 10, "rows": 35, "move_every": 20}
-    readings = SensorTable.open("R", "SensorReading", settings, {})
-    placed = SensorTable.open("S", "Sensors", settings, {})
+    readings = SensorFeed("SensorReading", settings, {})
+    placed = SensorFeed("Sensors", settings, {})
 
-    def take(table: SensorTable, seconds: float, once: bool = False) -> int | None:
-        taken = table.take(spark, [], START + timedelta(seconds=seconds), once)
-        if taken is None:
+    ends: list[Any] = []
+
+    def take(table: SensorFeed, seconds: float, once: bool = False) -> int | None:
+        span = table.look(START + timedelta(seconds=seconds), once)
+        if span is None:
             return None
-        table.committed(taken)
-        return taken.rows.num_rows
+        rows = table.read(spark, span).rows
+        table.committed(span)
+        ends.append(span.end)
+        return int(rows.num_rows)  # type: ignore[union-attr]
 
     assert [take(readings, s) for s in (0, 1, 1, 2.55, 2, 60)] == [0, 10, None, 15, None, 10]
+    reached = ends[-1]
     assert [take(placed, s) for s in (0, 1, 2.5, 60)] == [5, None, 1, None]
-    again = SensorTable.open("R", "SensorReading", settings | {"rows": 40}, readings.offset())
+    again = SensorFeed("SensorReading", settings | {"rows": 40}, reached)
     assert take(again, 60) == 5
-    once = SensorTable.open("R", "SensorReading", settings, {})
+    once = SensorFeed("SensorReading", settings, {})
     assert [take(once, 0, True), take(once, 0, True)] == [35, None]
 
 
 @pytest.mark.spark
 def test_many_rows_are_made_piece_by_piece(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from belvedere.connectors import sensors
     from belvedere.engine.rows import Rows
-    from belvedere.spark import generator
 
     settings = {"sensors": 3, "rows_per_second": 10, "rows": 35, "move_every": 2}
     for name in ("SensorReading", "Sensors"):
-        at_once, apart = (generator.SensorTable.open("T", name, settings, {}) for _ in range(2))
-        whole = at_once.take(spark, [], START, True)
+        at_once, apart = (sensors.SensorFeed(name, settings, {}) for _ in range(2))
+        span = at_once.look(START, True)
+        assert span is not None
+        whole = at_once.read(spark, span)
         with monkeypatch.context() as small:
-            small.setattr(generator, "FEW_ROWS", 4)
-            found = apart.take(spark, [], START, True)
-        assert whole is not None
-        assert found is not None
+            small.setattr(sensors, "FEW_ROWS", 4)
+            found = apart.read(spark, span)
         assert isinstance(found.rows, Rows)
         assert found.rows.files is not None
         assert found.rows.table.equals(whole.rows)
-        assert found.offset == whole.offset

@@ -8,7 +8,6 @@ import json
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from belvedere.connectors.records import SourceFile
 from belvedere.schema import TIMESTAMP, Column
-from belvedere.spark.records import SourceFile
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +37,7 @@ def file_of(path: Path) -> SourceFile:
 
 
 def read(spark: Any, paths: list[Path], small: int, columns: Any = COLUMNS, **options: Any) -> Any:
-    from belvedere.spark.source_files import read_files
+    from belvedere.connectors.reading.reader import read_files
 
     taken = read_files(spark, "T", [file_of(p) for p in paths], columns, options, small_bytes=small, apart=small == APART)
     if small == APART and taken.apart is not None:
@@ -201,7 +200,7 @@ def test_nested_json_and_arrays(spark: Any, tmp_path: Path, small: int) -> None:
 
 
 def test_many_bad_rows_are_counted_and_some_are_kept(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("belvedere.spark.source_files.KEPT_REJECTED", 5)
+    monkeypatch.setattr("belvedere.connectors.reading.reader.KEPT_REJECTED", 5)
     (tmp_path / "a.json").write_text("bad\n" * 40 + '{"id": 1}\n')
     (tmp_path / "b.parquet").write_bytes(b"PAR1")
     taken = read(spark, [tmp_path / "a.json", tmp_path / "b.parquet"], SMALL)
@@ -211,9 +210,9 @@ def test_many_bad_rows_are_counted_and_some_are_kept(spark: Any, tmp_path: Path,
 @pytest.mark.parametrize(("small", "chunk"), [(SMALL, 1 << 25), (LARGE, 1 << 25), (APART, 500), (SMALL, 1)])
 def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, small: int, chunk: int) -> None:
     from belvedere.catalog import Input, InputKind, Watermark
+    from belvedere.connectors.reading.reader import read_files
     from belvedere.instants import microseconds
     from belvedere.schema import Schema
-    from belvedere.spark.source_files import read_files
 
     table = Input("T", "T", InputKind.IMPORT, Schema(COLUMNS), watermarks=(Watermark("at"),))
     first = ['{"_bound": "2020-01-01T00:00:00Z"}', '{"id": 1}', '{"id": "bad"}']
@@ -250,9 +249,10 @@ def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, sm
 def test_files_with_bounds_are_read_in_chunks_as_at_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows, bounds, refusals and files that are cut: a chunk ends anywhere."""
     from belvedere.catalog import Input, InputKind, Watermark
+    from belvedere.connectors.reading import marks as source_marks
+    from belvedere.connectors.reading import records as source_text
+    from belvedere.connectors.reading.reader import read_files
     from belvedere.schema import Schema
-    from belvedere.spark import source_marks, source_text
-    from belvedere.spark.source_files import read_files
 
     monkeypatch.setattr(source_text, "CHUNK", 50)
     monkeypatch.setattr(source_marks, "GATHERED", 3)
@@ -309,12 +309,14 @@ def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
 ) -> None:
     from belvedere.catalog import SourceTable
     from belvedere.compiler import compile_script
+    from belvedere.connectors.connector import Wanted
+    from belvedere.connectors.files import open_feed
+    from belvedere.connectors.reading import reader as file_reader
     from belvedere.engine import rows as held
     from belvedere.rules import maintain
-    from belvedere.spark import source_files, source_tables
+    from belvedere.settings import Source
     from belvedere.spark.engine import Engine
     from belvedere.spark.late import judge
-    from belvedere.spark.source_tables import FileTable
     from belvedere.store import open_store
 
     script = """
@@ -323,8 +325,7 @@ def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
     Names := SELECT name, count(*) AS n FROM Keyed GROUP BY name;
     Latest := SELECT count(*) AS n, max(at) AS at FROM Log;
     """
-    monkeypatch.setattr(source_files, "read_files", partial(source_files.read_files, small_bytes=-1))
-    monkeypatch.setattr(source_tables, "read_files", source_files.read_files)
+    monkeypatch.setattr(file_reader, "SMALL_BYTES", -1)
     monkeypatch.setattr(held, "BATCH_ROWS", 64)
     catalog = compile_script(script).catalog
     for name, rows in {"old": 900, "new": 600}.items():
@@ -344,11 +345,11 @@ def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
             folder = tmp_path / table.name
             if folder.exists():
                 columns = tuple(c for c in table.schema if not c.hidden)
-                source = FileTable(
-                    replace(table, source=SourceTable("files", table.name, "files")), tmp_path, columns, {}, set()
-                )
-                taken = source.take(spark, [file_of(p) for p in folder.iterdir()], now, once=True)
-                assert taken is not None
+                source = replace(table, source=SourceTable("files", table.name, "files"))
+                feed = open_feed(Wanted(source, Source("files", path=tmp_path), table.name, columns))
+                span = feed.look(now, once=True)
+                assert span is not None
+                taken = feed.read(spark, span)
                 assert not isinstance(taken.rows, pa.Table)
                 arrivals[id_] = taken.rows
         used, clocks = judge(catalog, engine.clocks, arrivals, now)

@@ -16,5 +16,5 @@ def test_nested_columns_are_read_and_made_ones_are_not(tmp_path: Path) -> None:
     (tmp_path / "belvedere.toml").write_text('[sources.app]\nconnector = "files"\npath = "data"\nformat = "json"\n')
     project = load_project(tmp_path)
     compiled = compile_script("IMPORT app.G KEEP 1 DAY;", path=tmp_path / "n.sqrl", project=project)
-    (table,) = open_sources(compiled.catalog, project, None, {}).tables.values()
-    assert [c.name for c in table.columns] == ["groupid", "machines"]  # type: ignore[union-attr]
+    (feed,) = open_sources(compiled.catalog, project, None, {}).feeds.values()
+    assert [c.name for c in feed.columns] == ["groupid", "machines"]  # type: ignore[union-attr]

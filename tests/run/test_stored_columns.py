@@ -65,7 +65,7 @@ def test_files_of_other_shapes_come_later(spark: Any, tmp_path: Path) -> None:
 
 
 def test_many_malformed_lines_are_counted(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from belvedere.spark import source_files
+    from belvedere.connectors.reading import reader as source_files
 
     monkeypatch.setattr(source_files, "SMALL_BYTES", -1)
     (tmp_path / "T.json").write_text('{"id": 1}\n' * 30_000 + "no\n" * 20_000)

@@ -13,17 +13,18 @@ import pytest
 
 from belvedere.catalog import Catalog
 from belvedere.compiler import compile_script
+from belvedere.connectors import scratch
+from belvedere.connectors.connector import Mark
+from belvedere.connectors.scratch import Scratch, scratch_rows
 from belvedere.engine import rows as held
 from belvedere.engine.rows import Rows
 from belvedere.instants import microseconds
 from belvedere.intake.desk import Answer, Request
 from belvedere.intake.wire import FRAME, DeskServer, encode_request
 from belvedere.schema import TIMESTAMP
-from belvedere.spark import engine, scratch
-from belvedere.spark.arrived import Mark
+from belvedere.spark import engine
 from belvedere.spark.ingest import receive
 from belvedere.spark.late import judge
-from belvedere.spark.scratch import Scratch, scratch_rows
 from belvedere.time.entries import Act, ProducerAct
 from belvedere.time.event_time import Clocks, admit, late_rows
 from belvedere.workbench import Workbench

@@ -154,7 +154,7 @@ class DatabaseStore:
                     hint="the store is the authority: resume from its last epoch",
                 )
             values = epoch_to_values(row, instant(self._session.now()))
-            self._session.execute(f"INSERT INTO {EPOCH} VALUES (?, ?, ?, ?, ?, ?)", values)
+            self._session.execute(f"INSERT INTO {EPOCH} VALUES (?, ?, ?, ?)", values)
             self._session.execute(f"DELETE FROM {EPOCH} WHERE epoch <= ?", (row.epoch - EPOCHS_KEPT,))
             self._session.commit()
             self._transaction = None

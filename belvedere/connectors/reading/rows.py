@@ -16,12 +16,11 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from belvedere.connectors.reading.records import BAD, FAULT, FIELDS, FILE, LINE, TEXT
 from belvedere.engine.render import quote, spark_type
 from belvedere.schema import Column
 
-FILE, LINE, TEXT, BAD = "__file", "__line", "__text", "__bad"
 REASON = "__reason"
-FIELDS = "__fields"
 CORRUPT = "__corrupt"
 RECORD = "__record"
 NOT_JSON = "?"
@@ -42,7 +41,9 @@ def json_rows(raw: DataFrame, columns: Sequence[Column], options: Mapping[str, A
     elements = F.from_json(F.concat(F.lit("["), F.col(TEXT), F.lit("]")), "ARRAY<STRING>")
     followed = suspicious & (F.coalesce(F.size(elements), F.lit(0)) != 1)
     broken = F.col(RECORD).isNull() | F.col(RECORD).getField(CORRUPT).isNotNull() | followed
-    reason = F.when(F.col(BAD), F.lit("is not UTF-8")).when(broken, F.lit(NOT_JSON)).otherwise(_null_reasons(member, columns))
+    reason = (
+        _fault().when(F.col(BAD), F.lit("is not UTF-8")).when(broken, F.lit(NOT_JSON)).otherwise(_null_reasons(member, columns))
+    )
     return _finish(parsed, member, columns, reason)
 
 
@@ -63,13 +64,13 @@ def csv_rows(raw: DataFrame, columns: Sequence[Column], header: Sequence[str], o
         member[c.name] = _from_text(text, c, options)
         reasons.append(_cast_reason(text, member[c.name], c, text))
     misfits = F.coalesce(_joined(reasons), _null_reasons(member, columns))
-    reason = F.when(F.col(BAD), F.lit("is not UTF-8")).when(F.size(FIELDS) != len(header), count).otherwise(misfits)
+    reason = _fault().when(F.col(BAD), F.lit("is not UTF-8")).when(F.size(FIELDS) != len(header), count).otherwise(misfits)
     return _finish(raw, member, columns, reason)
 
 
 def typed_rows(raw: DataFrame, columns: Sequence[Column]) -> DataFrame:
     """Rows from columns that have types already (Parquet): found by name whatever its case, cast where types differ."""
-    present = {f.name.casefold(): f for f in raw.schema.fields if f.name not in (FILE, LINE, TEXT, BAD)}
+    present = {f.name.casefold(): f for f in raw.schema.fields if f.name not in (FILE, LINE, FAULT)}
     member: dict[str, SparkColumn] = {}
     reasons = []
     for c in columns:
@@ -88,9 +89,13 @@ def typed_rows(raw: DataFrame, columns: Sequence[Column]) -> DataFrame:
         how = text if is_nested and wanted == "STRING" else how
         member[c.name] = how if _is_sound(raw, how) else F.lit(None).cast(wanted)
         reasons.append(_cast_reason(value, member[c.name], c, text))
-    reason = F.coalesce(_joined(reasons), _null_reasons(member, columns))
+    reason = _fault().otherwise(F.coalesce(_joined(reasons), _null_reasons(member, columns)))
     everything = F.to_json(F.struct(*[F.col(quote(f.name)) for f in present.values()])) if present else F.lit("{}")
     return _finish(raw.withColumn(TEXT, everything), member, columns, reason)
+
+
+def _fault() -> SparkColumn:
+    return F.when(F.col(FAULT).isNotNull(), F.col(FAULT))
 
 
 def _is_sound(raw: DataFrame, expression: SparkColumn) -> bool:

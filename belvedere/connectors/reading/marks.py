@@ -10,17 +10,19 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from belvedere.connectors.connector import Mark
+from belvedere.connectors.reading.formats import PlacedMark, Reading, format_of
+from belvedere.connectors.reading.records import FILE, LINE, READ_ERRORS, TEXT, chunks_of
+from belvedere.connectors.records import RejectedRow, SourceFile
+from belvedere.connectors.scratch import Scratch
 from belvedere.engine.rows import Rows
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.read import read_act
 from belvedere.schema import CONTROL
-from belvedere.spark.arrived import Mark
-from belvedere.spark.records import RejectedRow, SourceFile
-from belvedere.spark.scratch import Scratch
-from belvedere.spark.source_formats import PlacedMark, Reading, format_of
-from belvedere.spark.source_text import CHUNK, TextRecord, open_bytes
 from belvedere.time.entries import Act, ProducerAct
 from belvedere.time.intake import Intake
 
@@ -37,23 +39,34 @@ def has_marks(reading: Reading, files: Sequence[SourceFile]) -> bool:
 def _contains(path: str, wanted: bytes) -> bool:
     tail = b""
     try:
-        with open_bytes(path) as stream:
-            while chunk := stream.read(CHUNK):
-                if wanted in tail + chunk:
-                    return True
-                tail = chunk[-len(wanted) :]
-    except (OSError, EOFError):
+        for chunk in chunks_of(path):
+            if wanted in tail + chunk:
+                return True
+            tail = (tail + chunk)[-len(wanted) :]
+    except READ_ERRORS:
         return False  # whoever reads it says so
     return False
 
 
-def take_mark(reading: Reading, path: str, record: TextRecord) -> bool:
-    """Whether a record is a control row; it is then in `reading.marks`, or among the rejected rows with what is wrong."""
+def without_marks(reading: Reading, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    """The records that are rows, None for none. Control rows are in `reading.marks` then, or refused with what is wrong."""
+    if reading.bounds_of is None:
+        return batch
+    places = pc.indices_nonzero(pc.match_substring(batch.column(TEXT), SIGN)).to_pylist()
+    taken = [n for n in places if _take_mark(reading, *(batch.column(c)[n].as_py() for c in (FILE, LINE, TEXT)))]
+    if not taken:
+        return batch
+    kept = np.ones(batch.num_rows, dtype=bool)
+    kept[taken] = False
+    return batch.filter(pa.array(kept)) if kept.any() else None
+
+
+def _take_mark(reading: Reading, file: str, line: int, text: str) -> bool:
+    """Whether a record is a control row."""
     table = reading.bounds_of
-    if table is None or SIGN not in record.text:
-        return False
+    assert table is not None
     try:
-        given = json.loads(record.text)
+        given = json.loads(text)
     except (ValueError, RecursionError):
         return False
     if not isinstance(given, dict) or set(given) != {CONTROL}:
@@ -64,9 +77,9 @@ def take_mark(reading: Reading, path: str, record: TextRecord) -> bool:
             raise fail("B5025", f'a bound in a file of "{table.name}" names no producer: a source is one')
         act = replace(act, column=Intake.event_time_column(table, act.column))
     except BelvedereError as error:
-        reading.refuse(RejectedRow(reading.table, path, record.line, record.text, error.diagnostics[0].message))
+        reading.refuse(RejectedRow(reading.table, file, line, text, error.diagnostics[0].message))
         return True
-    reading.marks.append(PlacedMark(path, record.line, act))
+    reading.marks.append(PlacedMark(file, line, act))
     return True
 
 

@@ -9,15 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any
 
 from belvedere.catalog import Input
+from belvedere.connectors.reading.records import COMPRESSIONS
+from belvedere.connectors.records import RejectedRow, SourceFile
 from belvedere.schema import Column
-from belvedere.spark.records import RejectedRow, SourceFile
-from belvedere.spark.source_text import COMPRESSIONS
 from belvedere.time.entries import ProducerAct
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FORMATS = {
     ".json": "json",
@@ -60,8 +61,6 @@ class Reading:
     """The first rows of those refused; of these and of files there are `refused`."""
     rejected_files: list[RejectedRow] = field(default_factory=list)
     refused: int = 0
-    origins: dict[str, str] = field(default_factory=dict)
-    """Which file each scratch file was decompressed from."""
     bounds_of: Input | None = None
     """The input whose control rows are bounds."""
     marks: list[PlacedMark] = field(default_factory=list)
@@ -71,10 +70,10 @@ class Reading:
     ignored: dict[str, str] = field(default_factory=dict)
     """Columns that files have and the table has not, each with the first such file."""
 
-    def reject(self, file: SourceFile, reason: str) -> None:
+    def reject(self, path: str, reason: str) -> None:
         """The whole file cannot be read."""
         self.refused += 1
-        self.rejected_files.append(RejectedRow(self.table, file.path, None, None, reason))
+        self.rejected_files.append(RejectedRow(self.table, path, None, None, reason))
 
     def refuse(self, *rows: RejectedRow, more: int = 0) -> None:
         """Rows, and so many more, are refused."""
@@ -82,16 +81,9 @@ class Reading:
         self.rejected += rows[: max(0, KEPT_REJECTED - len(self.rejected))]
 
 
-def by_format(
-    files: Iterable[SourceFile], options: Mapping[str, Any], in_order: bool = False
-) -> Iterable[tuple[str, list[SourceFile]]]:
-    """The files by format, in their order; those of no known format under the empty name. `in_order`: a new group at each change."""
-    if in_order:
-        return [(name, list(group)) for name, group in groupby(files, lambda f: format_of(f.path, options))]
-    groups: dict[str, list[SourceFile]] = {}
-    for file in files:
-        groups.setdefault(format_of(file.path, options), []).append(file)
-    return groups.items()
+def by_format(files: Iterable[SourceFile], options: Mapping[str, Any]) -> Iterable[tuple[str, list[SourceFile]]]:
+    """Files of one format that come one after the other; those of no known format under the empty name."""
+    return [(name, list(group)) for name, group in groupby(files, lambda f: format_of(f.path, options))]
 
 
 def format_of(path: str, options: Mapping[str, Any]) -> str:

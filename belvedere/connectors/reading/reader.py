@@ -1,8 +1,8 @@
 """Read the new files of one table: JSON lines, CSV and Parquet, plain or compressed.
 
-In: files in order of arrival, the table's columns, the source's options. Out: the accepted rows as Arrow, and the rejected
-ones. Small amounts, and files with bounds among their rows, are read in the driver (`source_small`), large ones by Spark
-(`source_large`). Which files are new is not decided here.
+In: files in order of arrival, the table's columns, the source's options. Out: the accepted rows as Arrow, in the order of their files
+and lines, and the rejected ones. Small amounts, and files with bounds among their rows, are read in the driver, large ones by Spark's
+tasks: by the same code (`pieces`). Which files are new is not decided here.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.catalog import Input
+from belvedere.connectors.connector import Mark
+from belvedere.connectors.reading.columns import unknown_columns
+from belvedere.connectors.reading.formats import CHUNK_BYTES, KEPT_REJECTED, PlacedMark, Reading, by_format, first_line
+from belvedere.connectors.reading.frames import frames_of
+from belvedere.connectors.reading.marks import MarkScratch, has_marks
+from belvedere.connectors.reading.reasons import explain_json
+from belvedere.connectors.reading.records import FILE, LINE, TEXT
+from belvedere.connectors.reading.rows import NOT_JSON, REASON, collectable
+from belvedere.connectors.reading.spool import reject_faults, spool, without
+from belvedere.connectors.records import RejectedRow, SourceFile, path_text
+from belvedere.connectors.scratch import Scratch, scratch_rows
 from belvedere.engine.rows import Rows, fits_parquet
 from belvedere.errors import BelvedereError, fail
 from belvedere.schema import Column
-from belvedere.spark.arrived import Mark
-from belvedere.spark.records import RejectedRow, SourceFile
-from belvedere.spark.scratch import Scratch, scratch_rows
-from belvedere.spark.source_columns import unknown_columns
-from belvedere.spark.source_formats import CHUNK_BYTES, KEPT_REJECTED, PlacedMark, Reading, by_format, first_line
-from belvedere.spark.source_large import LARGE_READERS, local_path
-from belvedere.spark.source_marks import MarkScratch, has_marks
-from belvedere.spark.source_reasons import explain_json
-from belvedere.spark.source_rows import FILE, LINE, NOT_JSON, REASON, TEXT, collectable
-from belvedere.spark.source_small import SMALL_READERS
-from belvedere.spark.source_spool import spool
 from belvedere.temporary import process_folder
 
+FORMAT_NAMES = ("json", "csv", "parquet")
 MOST_LINES = 1 << 40
 SMALL_BYTES = CHUNK_BYTES
 
@@ -89,29 +90,35 @@ def read_files(
         # bounds count for the rows behind them, so their files are read in order
         is_marked = has_marks(reading, files)
         is_small = sum(f.length for f in files) <= min(SMALL_BYTES if small_bytes is None else small_bytes, chunk)
-        readers = SMALL_READERS if is_marked or is_small else LARGE_READERS
-        for format_, group in by_format(files, options, in_order=is_marked):
-            if format_ not in readers:
+        for format_, group in by_format(files, options):
+            if format_ not in FORMAT_NAMES:
                 for file in group:
-                    reading.reject(file, "is of no known format: json, csv or parquet")
+                    reading.reject(file.path, "is of no known format: json, csv or parquet")
                 continue
-            reading.order[:] = [f.path for f in group]
+            reading.order[:] = [str(path_text(f.path)) for f in group]
             for file in group:
                 for name in unknown_columns(file.path, format_, columns, options):
                     reading.ignored.setdefault(name, file.path)
-            for frame in readers[format_](reading, group):
-                take = _spool if apart and readers is LARGE_READERS else _collect
-                taken = take(frame, reading, wanted)
+            in_driver = is_marked or is_small
+            take = _spool if apart and not in_driver else _collect
+            for frame in frames_of(reading, group, in_driver):
+                taken = Taken(wanted.empty_table()) if frame is None else take(frame, reading, wanted)
                 for mark in taken.marks:
                     marks.add(Mark(mark.position + count, mark.act))
                 count += taken.num_rows
                 _put(rows, taken, wanted, chunk if apart else None)
-            for placed in reading.marks:  # of files without any row, or behind the last one
-                marks.add(Mark(count, placed.act))
-            reading.marks.clear()
+                if frame is None:
+                    _place_behind(reading, marks, count)
+            _place_behind(reading, marks, count)  # of files without any row, or behind the last one
     found, many = _together([r.rows() if isinstance(r, Scratch) else r for r in rows], wanted)
     rejected = (*reading.rejected_files, *reading.rejected)
     return Taken(found, rejected, reading.refused, marks.marks(), many, dict(reading.ignored))
+
+
+def _place_behind(reading: Reading, marks: MarkScratch, count: int) -> None:
+    for placed in reading.marks:
+        marks.add(Mark(count, placed.act))
+    reading.marks.clear()
 
 
 def _put(parts: list[pa.Table | Rows | Scratch], taken: Taken, wanted: pa.Schema, few: int | None) -> None:
@@ -161,6 +168,7 @@ def _collect(frame: DataFrame, reading: Reading, wanted: pa.Schema) -> Taken:
         found = collectable(frame).toArrow()
     except PySparkException as error:
         raise _unreadable(reading, error) from error
+    found = without(reject_faults(reading, found.select([FILE, LINE, REASON]).to_batches()), found)
     fits = pc.is_null(found[REASON])
     bad = found.filter(pc.invert(fits)).select([FILE, LINE, TEXT, REASON])
     kept = bad.slice(0, max(0, KEPT_REJECTED - len(reading.rejected)))
@@ -185,7 +193,7 @@ def _placed(good: pa.Table, reading: Reading, marks: Sequence[PlacedMark]) -> tu
 
 
 def _refused(row: Mapping[str, Any], reading: Reading) -> RejectedRow:
-    path, reason = local_path(row[FILE]), row[REASON]
+    reason = row[REASON]
     if reason == NOT_JSON:
         reason = explain_json(row[TEXT] or "", reading.columns)
-    return RejectedRow(reading.table, reading.origins.get(path or "", path), row[LINE], row[TEXT], reason)
+    return RejectedRow(reading.table, row[FILE], row[LINE], row[TEXT], reason)

@@ -6,17 +6,15 @@ since whoever reads it says so.
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
+from belvedere.connectors.reading.formats import delimiter_of, has_header
+from belvedere.connectors.reading.records import READ_ERRORS, first_csv_record, open_bytes, open_file
 from belvedere.schema import CONTROL, Column
-from belvedere.spark.source_formats import delimiter_of, has_header
-from belvedere.spark.source_text import first_csv_record, open_bytes
 
 LOOKED_AT = 64 << 10
 MOST_LINES = 100
@@ -32,8 +30,8 @@ def unknown_columns(path: str, format_: str, columns: Sequence[Column], options:
             case "csv":
                 names = first_csv_record(path, delimiter_of(path, options)) if has_header(options) else []
             case _:
-                names = pq.read_schema(path).names
-    except (OSError, EOFError, ValueError, pa.ArrowException, csv.Error):
+                names = pq.read_schema(open_file(path)).names
+    except (*READ_ERRORS, ValueError):
         return []
     folded = {c.name.casefold() for c in columns}
     return [n.strip() for n in dict.fromkeys(names) if n.strip() and n.strip().casefold() not in folded]

@@ -1,0 +1,117 @@
+"""What a connector is: a module, or any object, with the functions of `Connector`.
+
+A connector answers for its sources (`[sources.name]` with its name): which tables they have, with which columns, and it opens a `Feed`
+for each input of a script. An epoch asks every feed what is new (`look`), reads exactly that (`read`), and commits the rows together
+with the feed's offset in one transaction. The offset in the last epoch's row is the only authority on what was read: after a crash a
+feed is opened with it, and what was read but not committed is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from belvedere.catalog import Input
+from belvedere.connectors.records import RejectedRow, SourceFile
+from belvedere.engine.rows import Rows
+from belvedere.schema import Column
+from belvedere.settings import Sink, Source
+from belvedere.time.entries import ProducerAct
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Offset: TypeAlias = Mapping[str, Any]
+"""How far a feed has been read, as JSON data; empty before its first epoch."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """What is new: everything behind the feed's offset up to `end`. `content` is the feed's own, for `read`."""
+
+    end: Offset
+    content: Any = None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A bound among the rows: `position` rows come before it."""
+
+    position: int
+    act: ProducerAct
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What an epoch takes from one feed: rows with the input's columns, and what was refused.
+
+    `refused` counts rejected rows (and whole files); `rejected` may hold the first of them only.
+    """
+
+    rows: pa.Table | Rows | DataFrame
+    rejected: tuple[RejectedRow, ...] = ()
+    refused: int = 0
+    files: tuple[SourceFile, ...] = ()
+    """The files that were read: the store notes their names."""
+    marks: Iterable[Mark] = ()
+    """The bounds that the source carries, in order; true where there is any."""
+    notices: tuple[str, ...] = ()
+    """What people should know, once."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a feed is opened for: an input of a script, fed by `table` of `source`."""
+
+    input: Input
+    source: Source
+    table: str
+    columns: Sequence[Column]
+    """The columns that rows have; those of a primary key are not nullable."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    offset: Offset = field(default_factory=dict)
+    """The offset in the last epoch's row."""
+    files: frozenset[str] = frozenset()
+    """The names of the files that the store has noted for this input."""
+    memory: int = 1 << 30
+    """So many bytes of an epoch's rows the process holds at most."""
+
+
+class Feed(Protocol):
+    """One input's side of a source."""
+
+    def look(self, now: datetime, once: bool) -> Span | None:
+        """What is new; None for nothing. Cheap: it is asked at every trigger. With `once` the run ends when nothing is new."""
+
+    def read(self, spark: SparkSession, span: Span) -> Arrived:
+        """Exactly the rows of a span: the same call gives the same rows again."""
+
+    def committed(self, span: Span) -> None:
+        """The epoch that took the span is in the store: the feed's offset is its end now."""
+
+    def close(self) -> None:
+        """The run is over."""
+
+
+class Connector(Protocol):
+    """A kind of source. One that only writes (`Writer`) has none of these, one that cannot write has no `write`."""
+
+    def tables(self, source: Source) -> Sequence[str]:
+        """The tables that a source has; without a JVM, and soon: `belvedere check` asks."""
+
+    def columns(self, source: Source, table: str) -> pa.Schema:
+        """The columns of a table where the project file declares none. Raises BelvedereError where they cannot be told."""
+
+    def open_feed(self, wanted: Wanted) -> Feed:
+        """Go on with an input from its offset."""
+
+
+class Writer(Protocol):
+    """A kind of sink."""
+
+    def write(self, sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:
+        """Write an epoch's events under the name `target`. The same epoch may come again after a crash."""

@@ -1,0 +1,21 @@
+"""The connector `console`: exported events on stdout, a JSON object a line.
+
+In: events of an epoch. Out: lines. The console cannot take a line back, so an event is shown at least once. It is no source.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from belvedere.connectors.writing import json_lines
+from belvedere.settings import Sink
+
+
+def write(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:
+    """Print the events after the name of their target."""
+    for events in pieces:
+        sys.stdout.write("".join(f"{target} {line}\n" for line in json_lines(events)))
+        sys.stdout.flush()

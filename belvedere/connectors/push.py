@@ -1,0 +1,46 @@
+"""Rows that clients push: the intake's journal as a source of epochs.
+
+In: the desk, which has judged and written what came. Out: what waits for the next epoch, and the journal's offset for the epoch's row.
+Unlike a feed it has the rows of all pushed inputs and moves their clocks: what a sender was told is never judged again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from belvedere.intake.desk import OFFSET
+from belvedere.time.event_time import Clocks
+from belvedere.time.intake import Intake, Waiting
+
+__all__ = ["OFFSET", "Pushes", "Unpushed"]
+
+
+class Pushes(Protocol):
+    """What clients push: `belvedere.intake.desk.Desk`."""
+
+    @property
+    def has_waiting(self) -> bool: ...
+
+    def waiting(self, now: int | None = None) -> Waiting: ...
+
+    def committed(self, waiting: Waiting, clocks: Clocks) -> None: ...
+
+    def offset(self, waiting: Waiting) -> Mapping[str, Any]: ...
+
+    def wait(self, seconds: float) -> None: ...
+
+
+class Unpushed(Intake):
+    """The clocks of a script that nobody can push to."""
+
+    has_waiting = False
+
+    def offset(self, waiting: Waiting) -> Mapping[str, Any]:
+        """There is no journal."""
+        return {}
+
+    def wait(self, seconds: float) -> None:
+        """Nothing comes in the meantime."""
+        time.sleep(seconds)

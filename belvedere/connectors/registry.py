@@ -1,0 +1,71 @@
+"""Connectors by the name that the project file says: Belvedere's own modules, and those of other packages by an entry point.
+
+In: a name. Out: the connector, or a diagnostic. A package adds one in its `pyproject.toml`:
+
+    [project.entry-points."belvedere.connectors"]
+    telegraph = "my_package.telegraph"
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, cast
+
+import pyarrow as pa
+
+from belvedere.connectors.connector import Connector, Writer
+from belvedere.errors import BelvedereError, fail
+from belvedere.lang.names import did_you_mean
+from belvedere.settings import CONNECTORS, OWN_CONNECTORS, Source
+
+
+def reading_connector(name: str) -> Connector:
+    """The connector of that name, which can be read. Raises B6020."""
+    found = _found(name)
+    if not hasattr(found, "open_feed"):
+        raise fail("B6020", f'the connector "{name}" cannot be read', hint=_names_hint(name))
+    return cast(Connector, found)
+
+
+def writing_connector(name: str) -> Writer:
+    """The connector of that name, which can be written to. Raises B6130."""
+    try:
+        found = _found(name)
+    except BelvedereError:
+        found = None
+    if not hasattr(found, "write"):
+        hint = 'write connector = "files" with format = "json", "csv" or "parquet", or connector = "console"'
+        raise fail("B6130", f'the connector "{name}" is not supported for sinks', hint=hint)
+    return cast(Writer, found)
+
+
+class SourceTables:
+    """The tables of sources as their connectors know them."""
+
+    def tables(self, source: Source) -> tuple[str, ...]:
+        """The tables of a source."""
+        return tuple(reading_connector(source.connector).tables(source))
+
+    def columns(self, source: Source, table: str) -> pa.Schema:
+        """The columns of a table."""
+        return reading_connector(source.connector).columns(source, table)
+
+
+@cache
+def _found(name: str) -> Any:
+    if name in OWN_CONNECTORS:
+        return import_module(f"belvedere.connectors.{name}")
+    for entry in entry_points(group=CONNECTORS, name=name):
+        try:
+            return entry.load()
+        except Exception as error:  # another package's code may fail in any way
+            detail = f"{type(error).__name__}: {error}"
+            raise fail("B6020", f'the connector "{name}" of {entry.value} cannot be loaded', detail=detail) from error
+    raise fail("B6020", f'there is no connector "{name}"', hint=_names_hint(name))
+
+
+def _names_hint(name: str) -> str | None:
+    names = [*OWN_CONNECTORS, *sorted(entry_points(group=CONNECTORS).names)]
+    return did_you_mean(name, names)

@@ -1,0 +1,94 @@
+"""The tables of a configured source and their columns.
+
+In: a source of the project file, and what its connector finds. Out: table names, and a table's columns as an Arrow schema: those that
+the project file declares, else those with which the store began (`Source.stored`), else those that the connector tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.errors import BelvedereError, Span, fail
+from belvedere.lang.names import did_you_mean
+from belvedere.settings import Source, TableFinder
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """What is known of a table: its name as it is spelled there, its columns, and its declared primary key."""
+
+    name: str
+    schema: pa.Schema
+    primary_key: tuple[str, ...] = ()
+    is_found: bool = False
+    """Whether its rows told its columns, now or when the store began."""
+
+
+def table_names(source: Source, finder: TableFinder) -> tuple[str, ...]:
+    """The tables that a source has, in alphabetical order."""
+    declared = {*source.tables, *source.stored}
+    known = {name.casefold() for name in declared}
+    return tuple(sorted(declared | {name for name in finder.tables(source) if name.casefold() not in known}))
+
+
+def source_table(source: Source, table: str, finder: TableFinder, *, span: Span | None = None) -> SourceTable:
+    """A table of a source and its columns.
+
+    Raises BelvedereError: B6101 no such table, B6104 and B6105 it is declared wrongly, and what the connector raises.
+    """
+    names = table_names(source, finder)
+    name = next((n for n in names if n == table), None) or next((n for n in names if n.casefold() == table.casefold()), None)
+    if name is None:
+        raise _no_table(source, table, names, span)
+    declared, found = source.tables.get(name, {}), False
+    if "columns" in declared:
+        schema = _declared_schema(name, declared["columns"], span)
+    elif name in source.stored:
+        schema, found = source.stored[name], True
+    else:
+        schema, found = _told(source, name, finder, span), True
+    key = tuple(str(k) for k in declared.get("primary_key", ()))
+    missing = next((k for k in key if k not in schema.names), None)
+    if missing is not None:
+        hint = did_you_mean(missing, schema.names)
+        raise fail("B6105", f'primary key "{missing}" of table "{name}" is none of its columns', span=span, hint=hint)
+    return SourceTable(name, schema, key, found)
+
+
+def _told(source: Source, table: str, finder: TableFinder, span: Span | None) -> pa.Schema:
+    """The columns that the connector tells; what it raises gets the place in the script."""
+    try:
+        return finder.columns(source, table)
+    except BelvedereError as error:
+        raise BelvedereError([replace(d, span=d.span or span) for d in error.diagnostics]) from error
+
+
+def _no_table(source: Source, table: str, names: Iterable[str], span: Span | None) -> BelvedereError:
+    hint = did_you_mean(table, names)
+    if hint is None and source.path is not None:
+        where = "does not exist" if not source.path.is_dir() else "is empty"
+        hint = f"the directory {source.path} {where}: put files there as {table}.json or {table}/..."
+    return fail("B6101", f'source "{source.name}" has no table "{table}"', span=span, hint=hint)
+
+
+def _declared_schema(table: str, columns: Mapping[str, Any], span: Span | None) -> pa.Schema:
+    from sqlglot import exp
+    from sqlglot.errors import ParseError
+
+    from belvedere.lang import types
+
+    fields = []
+    for name, text in columns.items():
+        try:
+            data_type = types.arrow_type(exp.DataType.build(str(text), dialect="spark"))
+        except (ParseError, ValueError):
+            data_type = None
+        if data_type is None:
+            message = f'column "{name}" of table "{table}" is declared with the unknown type "{text}"'
+            raise fail("B6104", message, span=span, hint="write a type such as BIGINT, STRING, TIMESTAMP, DECIMAL(10, 2)")
+        fields.append(pa.field(name, data_type))
+    return pa.schema(fields)
