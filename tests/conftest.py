@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests import depth
+
 SMALL_AND_SHORT = [
     "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a run is over before more would pay
     "spark.sql.codegen.wholeStage=false",
@@ -20,7 +22,8 @@ SMALL_AND_SHORT = [
 """Settings of Spark for tests, here and in processes that tests start; make nightly runs with Spark's own."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    depth.quick = "not nightly" in config.option.markexpr
     arguments = " ".join(shlex.join(["--conf", setting]) for setting in SMALL_AND_SHORT)
     os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"{arguments} pyspark-shell")
 

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from belvedere.api.graphql import execute_graphql
+from tests.depth import examples
 
 CATALOG = example.catalog()
 ROWS = example.things()
@@ -138,7 +139,8 @@ def memory() -> MemoryReader:
     return MemoryReader()
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.deep
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filters(), orders, st.integers(0, 6), st.integers(0, 3))
 def test_random_filters_and_orders(
     memory: MemoryReader, condition: dict[str, Any], order: list[tuple[str, str]], limit: int, offset: int

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from belvedere.compiler import compile_script
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.nodes import Scan
+from tests.depth import examples
 
 from .random_queries import query
 from .spark_queries import ROWS, TABLES
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.deep
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(query())
 def test_every_query_has_a_plan_with_a_key(text: str) -> None:
     compiled = compile_script(f"{TABLES}\nv := {text};")
@@ -32,7 +34,8 @@ def test_every_query_has_a_plan_with_a_key(text: str) -> None:
     assert scanned <= {"a", "b", "c"}
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.deep
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.text(alphabet="SELECTFROMabc.,()*=':?_ \n1", max_size=60), query())
 def test_no_text_ends_in_a_traceback(noise: str, text: str) -> None:
     cut = len(noise) * len(text) // 61

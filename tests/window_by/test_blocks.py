@@ -19,6 +19,7 @@ from belvedere.lang.window_by.explain import explain_window_query
 from belvedere.schema import Column, Schema
 from belvedere.spark.window_by.plan import WindowPlan
 from belvedere.spark.window_by.sql_values import Untranslatable
+from tests.depth import examples
 from tests.window_by.oracle import Framing, Tree
 from tests.window_by.random_queries import conditions, text_of
 from tests.window_by.without_spark import TYPES, plan_of, prepared
@@ -132,8 +133,11 @@ def by_blocks(table: pa.Table, plan: WindowPlan, ends: Ends, places: list[int], 
     return pa.concat_tables(parts)
 
 
+@pytest.mark.deep
 @given(sequences(), unlabelled() | labelled(), st.booleans(), st.data())
-@settings(max_examples=400, deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(400), deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck)
+)
 def test_blocks_give_the_windows_of_the_whole(rows: list[Row], framing: Framing, descending: bool, data: st.DataObject) -> None:
     text = re.sub("ORDER BY r.o ", "ORDER BY r.o DESC, r.id " if descending else "ORDER BY r.o, r.id ", text_of(framing))
     try:

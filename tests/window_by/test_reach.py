@@ -21,6 +21,7 @@ from belvedere.plan.window_by import Ranges
 from belvedere.rules.window_by.around import Reach
 from belvedere.schema import KEY, Column, Schema
 from belvedere.spark.window_by.interpret_query import compile_query
+from tests.depth import examples
 from tests.window_by.oracle import Framing, Tree
 from tests.window_by.random_queries import conditions, labelled, sequence_text
 from tests.window_by.test_resume import TYPES
@@ -181,8 +182,11 @@ def unlabelled(draw: st.DrawFn) -> Framing:
     return Framing(tumbling, None, draw(conditions("start", ())), None if none else end, not none and draw(st.booleans()))
 
 
+@pytest.mark.deep
 @given(st.data(), unlabelled() | labelled(), st.booleans(), st.booleans())
-@settings(max_examples=500, deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(500), deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck)
+)
 def test_what_a_change_reaches_is_enough(data: st.DataObject, framing: Framing, nullable: bool, falls: bool) -> None:
     text = sequence_text(framing).replace("ORDER BY r.o,", "ORDER BY r.o DESC," if falls else "ORDER BY r.o,")
     if data.draw(st.integers(0, 2)) == 0:

@@ -18,6 +18,7 @@ from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import Resume, WindowBlock
 from belvedere.schema import Column, Schema
 from belvedere.spark.window_by.interpret_query import compile_query
+from tests.depth import examples
 from tests.window_by.oracle import Framing
 from tests.window_by.random_queries import conditions, labelled, sequence_text
 
@@ -55,8 +56,11 @@ def framed(draw: st.DrawFn) -> Framing:
     )
 
 
+@pytest.mark.deep
 @given(framed(), arrivals())
-@settings(max_examples=300, deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(300), deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck)
+)
 def test_kept_rows_are_enough(framing: Framing, epochs: list[tuple[list[dict[str, Any]], int]]) -> None:
     text = sequence_text(framing)
     with pytest.MonkeyPatch.context() as patch:

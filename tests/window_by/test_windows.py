@@ -10,6 +10,7 @@ from hypothesis import Phase, event, example, given, settings
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.spark.window_by.interpret_query import compile_query
 from belvedere.spark.window_by.sql_values import Untranslatable
+from tests.depth import examples
 from tests.window_by.oracle import Framing, answer
 from tests.window_by.paper import close
 from tests.window_by.random_queries import framings, ignored, tables, text_of
@@ -29,8 +30,9 @@ def answer_columns() -> list[str]:
     return list(answer([row], Framing(False, None, ("true",), ("true",)))[0])
 
 
+@pytest.mark.deep
 @given(tables(), framings())
-@settings(max_examples=300, deadline=None, phases=PHASES)
+@settings(max_examples=examples(300), deadline=None, phases=PHASES)
 def test_the_interpreter_follows_the_rules(rows: list[dict[str, Any]], framing: Framing) -> None:
     found = compile_query(parse_window_query(text_of(framing)))({"rows": rows})
     assert close(completed(found, framing), completed(answer(rows, framing), framing))
@@ -40,9 +42,10 @@ UNLIKE = ("compare", "<>", ("sub", ("field", "label", "item", "v"), ("pos", "end
 ONE_ROW = [{"id": 0, "k": 0, "o": 0, "v": 5, "x": None, "s": None}]
 
 
+@pytest.mark.deep
 @given(tables(), framings())
 @example(ONE_ROW, Framing(False, ("true",), "unbounded", UNLIKE))  # a position that must differ is no range
-@settings(max_examples=300, deadline=None, phases=PHASES)
+@settings(max_examples=examples(300), deadline=None, phases=PHASES)
 def test_the_kernels_follow_the_rules(rows: list[dict[str, Any]], framing: Framing) -> None:
     try:
         found = run(text_of(framing), rows)
