@@ -28,7 +28,7 @@ from belvedere.spark.late import judge
 from belvedere.time.entries import Act, ProducerAct
 from belvedere.time.event_time import Clocks, admit, late_rows
 from belvedere.workbench import Workbench
-from tests.incremental.test_recomputation import same_rows
+from tests.rules.test_recomputation import same_rows
 
 START = datetime(2024, 1, 1, 8, tzinfo=UTC)
 PUSHED = """

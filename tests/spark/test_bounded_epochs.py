@@ -20,7 +20,7 @@ from belvedere.schema import KEY, WEIGHT
 from belvedere.settings import Project, Sink
 from belvedere.spark import exports, ingest_bag
 from belvedere.workbench import Workbench
-from tests.incremental.test_recomputation import same_rows
+from tests.rules.test_recomputation import same_rows
 
 BOUND = 8_192
 """Bytes that the driver may hold; an epoch has several times as many."""

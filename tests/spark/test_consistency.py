@@ -9,7 +9,7 @@ import pytest
 
 from belvedere.rules import Options, plain
 from belvedere.workbench import Workbench
-from tests.incremental.test_recomputation import same_rows
+from tests.rules.test_recomputation import same_rows
 
 SCRIPT = """
 CREATE TABLE Transactions (id INT NOT NULL, from_account INT, to_account INT, amount BIGINT, PRIMARY KEY (id));

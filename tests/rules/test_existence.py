@@ -10,7 +10,7 @@ import pytest
 from belvedere import Workbench
 from belvedere.compiler import compile_script
 from belvedere.rules import Options, maintain, without
-from tests.incremental.batch_answers import are_batch_answers
+from tests.rules.batch_answers import are_batch_answers
 
 SCRIPT = """
 CREATE TABLE T (k INT, a INT, b INT, s STRING, PRIMARY KEY (k));

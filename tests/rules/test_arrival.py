@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from belvedere import Workbench
-from tests.incremental.batch_answers import are_batch_answers
+from tests.rules.batch_answers import are_batch_answers
 
 SCRIPT = """
 CREATE TABLE T (k INT, g INT, t INT, x INT, PRIMARY KEY (k));

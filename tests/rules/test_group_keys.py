@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from belvedere import Workbench
-from tests.incremental.batch_answers import are_batch_answers
+from tests.rules.batch_answers import are_batch_answers
 
 SCRIPT = """
 CREATE TABLE O (id INT, x INT, m MAP<STRING, INT>, s STRUCT<p: MAP<STRING, INT>>, PRIMARY KEY (id));

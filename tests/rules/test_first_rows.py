@@ -13,7 +13,7 @@ from belvedere.rules import first as first_rows
 from belvedere.rules.explain import explain
 from belvedere.rules.first import FirstStage
 from belvedere.workbench import Workbench
-from tests.incremental.test_recomputation import same_rows
+from tests.rules.test_recomputation import same_rows
 
 SCRIPT = """
 CREATE TABLE Sales (id INT PRIMARY KEY, a INT, b STRING, d DOUBLE);

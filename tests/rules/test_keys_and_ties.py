@@ -15,7 +15,7 @@ from belvedere.rules.first import PLACE
 from belvedere.rules.join import NEW
 from belvedere.schema import ENGINE_COLUMNS, KEY, WEIGHT
 from belvedere.workbench import Workbench
-from tests.incremental.test_recomputation import same_rows
+from tests.rules.test_recomputation import same_rows
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)

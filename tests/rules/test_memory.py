@@ -16,7 +16,7 @@ from belvedere.engine.rows import Rows
 from belvedere.rules import Options, plain
 from belvedere.spark.compute import SparkCompute
 from belvedere.workbench import Workbench
-from tests.incremental.test_recomputation import same_rows
+from tests.rules.test_recomputation import same_rows
 
 SCRIPT = """
 CREATE TABLE Orders (id INT PRIMARY KEY, who INT, what STRING, amount DECIMAL(10, 2), at TIMESTAMP);
@@ -156,7 +156,7 @@ def test_nan_in_a_file_is_greater_than_any_number(spark: Any) -> None:
 def test_two_million_rows_need_no_more_memory_than_the_setting_says(request: pytest.FixtureRequest, each_store: str) -> None:
     url = request.getfixturevalue("postgres_url") if each_store == "postgres" else "sqlite://"
     rows, bound = 2_000_000, 64
-    command = [sys.executable, "-m", "tests.incremental.large_epoch", str(rows), str(bound), url]
+    command = [sys.executable, "-m", "tests.rules.large_epoch", str(rows), str(bound), url]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["summary"] == [{"n": rows // 2, "rows": 2 * rows}]

@@ -14,7 +14,7 @@ import pytest
 from belvedere.engine.costs import LEAST
 from belvedere.rules import Options, plain, without
 from belvedere.workbench import Workbench
-from tests.incremental.random_plans import catalog_of
+from tests.rules.random_plans import catalog_of
 
 START = datetime(2024, 2, 29, 12, 0, tzinfo=UTC)
 WORDS = [None, "", "a", "b", "é", "~", "a|b", "\\", "日本"]

@@ -18,7 +18,7 @@ from belvedere.rules import Options, maintain, without
 from belvedere.rules.frames import around as frame_reach
 from belvedere.rules.keyed import KeyedStage
 from belvedere.rules.spans import Spans
-from tests.incremental.batch_answers import STORES_AND_SEEDS, are_batch_answers
+from tests.rules.batch_answers import STORES_AND_SEEDS, are_batch_answers
 
 TABLE = """CREATE TABLE T (k INT, g INT, n INT, t TIMESTAMP, s STRING, x INT, b BIGINT, d DOUBLE, c DECIMAL(12, 2), y DECIMAL(38, 10),
   PRIMARY KEY (k));

@@ -10,7 +10,7 @@ import pytest
 from belvedere.compiler import compile_script
 from belvedere.rules import Options, maintain, plain
 from belvedere.workbench import Workbench
-from tests.incremental.test_recomputation import same_rows
+from tests.rules.test_recomputation import same_rows
 
 SCRIPT = """
 CREATE TABLE Sales (id INT PRIMARY KEY, a INT, b STRING, x INT, d DOUBLE);
