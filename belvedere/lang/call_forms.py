@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from belvedere.lang.aggregates import is_aggregate, is_window_function, unwrap_aggregate
 from belvedere.lang.problems import Problem, place_of
+from belvedere.lang.statements import is_stream
 
 _SKIPPING = (exp.First, exp.FirstValue, exp.Last, exp.LastValue, exp.AnyValue, exp.NthValue, exp.Lag, exp.Lead, exp.ArrayAgg)
 
@@ -67,6 +68,9 @@ def _frame(node: Any) -> Problem | None:
         return _problem(node, "a frame reaches as far for every row", "write a number, or an interval")
     if not distances or spec.args["kind"].upper() != "RANGE":
         return None
+    query = node.find_ancestor(exp.Select)
+    if order is None and query is not None and is_stream(query):
+        return None  # a stream is in the order of its rowtime
     if order is not None and len(order.expressions) == 1:
         return None
     return _problem(node, "RANGE with a distance needs one ORDER BY key", "order by one number or time, or write ROWS")
