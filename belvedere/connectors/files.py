@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from belvedere.connectors.connector import Arrived, Span, Wanted
 from belvedere.connectors.listing import Listing
-from belvedere.connectors.reading.infer import found_files, options_of, schema_of_files
+from belvedere.connectors.reading.infer import options_of, schema_of_files, table_files, table_names
 from belvedere.connectors.records import SourceFile, path_text
 from belvedere.connectors.writing import SUFFIXES, WRITERS
 from belvedere.errors import fail
@@ -32,12 +32,12 @@ LEAST_CHUNK = 64 << 10
 
 def tables(source: Source) -> tuple[str, ...]:
     """The tables that have files now."""
-    return tuple(sorted(found_files(source)))
+    return tuple(sorted(table_names(source)))
 
 
 def columns(source: Source, table: str) -> pa.Schema:
     """The columns of a table, from a sample of its rows. Raises B6102 (a file cannot be read), B6103 (no rows)."""
-    return schema_of_files(table, found_files(source).get(table, []), options_of(source))
+    return schema_of_files(table, table_files(source, table), options_of(source))
 
 
 def open_feed(wanted: Wanted) -> FileFeed:

@@ -6,7 +6,7 @@ the project file declares, else those with which the store began (`Source.stored
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,8 +40,10 @@ def source_table(source: Source, table: str, finder: TableFinder, *, span: Span 
 
     Raises BelvedereError: B6101 no such table, B6104 and B6105 it is declared wrongly, and what the connector raises.
     """
-    names = table_names(source, finder)
-    name = next((n for n in names if n == table), None) or next((n for n in names if n.casefold() == table.casefold()), None)
+    # what is known needs no look at the source, which may be large, or away
+    name = _named(table, (*source.tables, *source.stored))
+    names = () if name is not None else table_names(source, finder)
+    name = name or _named(table, names)
     if name is None:
         raise _no_table(source, table, names, span)
     declared, found = source.tables.get(name, {}), False
@@ -57,6 +59,12 @@ def source_table(source: Source, table: str, finder: TableFinder, *, span: Span 
         hint = did_you_mean(missing, schema.names)
         raise fail("B6105", f'primary key "{missing}" of table "{name}" is none of its columns', span=span, hint=hint)
     return SourceTable(name, schema, key, found)
+
+
+def _named(table: str, names: Sequence[str]) -> str | None:
+    """The table among these names, whatever its case."""
+    same = (n for n in names if n.casefold() == table.casefold())
+    return table if table in names else next(same, None)
 
 
 def _told(source: Source, table: str, finder: TableFinder, span: Span | None) -> pa.Schema:

@@ -112,6 +112,14 @@ def test_what_cannot_be_told(tmp_path: Path, name: str, content: str, table: str
     assert [d.code for d in raised.value.diagnostics] == [code]
 
 
+def test_a_file_that_cannot_be_read_beside_others(tmp_path: Path) -> None:
+    (tmp_path / "T").mkdir()
+    (tmp_path / "T" / "1.parquet").write_text("nonsense")
+    (tmp_path / "T" / "2.json").write_text('{"a": 1}\n')
+    (tmp_path / "T" / "3.json.gz").write_text("nonsense")
+    assert columns(source_table(Source("s", path=tmp_path), "T").schema) == {"a": pa.int64()}
+
+
 def test_declared_columns_need_no_files(tmp_path: Path) -> None:
     declared = {"columns": {"id": "BIGINT", "items": "ARRAY<STRUCT<a: INT>>"}, "primary_key": ["id"]}
     found = source_table(Source("s", path=tmp_path / "nowhere", tables={"T": declared}), "t")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import pyarrow as pa
 from belvedere.connectors.reading.formats import format_of
 from belvedere.connectors.reading.records import open_bytes, open_file
 from belvedere.connectors.records import path_text
-from belvedere.errors import fail
+from belvedere.errors import BelvedereError, fail
 from belvedere.lang.infer_values import arrow_type, kind_of_text, kind_of_value, merge
 from belvedere.schema import CONTROL
 from belvedere.settings import Source
@@ -39,18 +40,15 @@ def _hidden(path: Path) -> bool:
     return path.name.startswith((".", "_"))
 
 
-def _entries(folder: Path) -> list[Path]:
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What is in a folder, by name; names that no script can say are left out."""
     try:
-        return sorted(f for f in folder.iterdir() if not _hidden(f))
+        with os.scandir(folder) as found:
+            return sorted((e for e in found if not e.name.startswith((".", "_"))), key=lambda e: e.name)
     except OSError as error:
         hint = "give this user the right to read it"
-        raise fail(
-            "B6023", f"the folder {path_text(str(folder))} cannot be listed: {error.strerror or error}", hint=hint
-        ) from error
-
-
-def _table_of(path: Path) -> str:
-    return path.name if path.is_dir() else path.name.split(".", 1)[0]
+        where = path_text(str(folder))
+        raise fail("B6023", f"the folder {where} cannot be listed: {error.strerror or error}", hint=hint) from error
 
 
 def options_of(source: Source, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -58,39 +56,54 @@ def options_of(source: Source, options: Mapping[str, Any] | None = None) -> dict
     return {**(source.options if options is None else options), **({"format": source.format} if source.format else {})}
 
 
-def found_files(source: Source) -> dict[str, list[Path]]:
-    """The files of each table: `<path>/Table.*` and `<path>/Table/*`."""
-    tables: dict[str, list[Path]] = {}
+def table_names(source: Source) -> list[str]:
+    """The tables of a source's folder: `<path>/Table.*` and `<path>/Table/`. Raises B6023."""
     if source.path is None or not source.path.is_dir():
-        return tables
+        return []
     options = options_of(source)
-    for entry in _entries(source.path):
-        if path_text(entry.name) != entry.name:
-            continue  # no script can name such a table
-        if entry.is_dir():
-            files = [f for f in _entries(entry) if f.is_file()]
-            tables.setdefault(entry.name, []).extend(files)
-        elif format_of(str(entry), options):
-            tables.setdefault(_table_of(entry), []).append(entry)
-    return tables
+    names = (
+        e.name if e.is_dir() else e.name.split(".", 1)[0] if format_of(e.path, options) else "" for e in _entries(source.path)
+    )
+    return [n for n in dict.fromkeys(names) if n and path_text(n) == n]
 
 
-def schema_of_files(table: str, files: list[Path], options: Mapping[str, Any]) -> pa.Schema:
-    files = [f for f in files if f.stat().st_size]
-    if len(files) > SAMPLED_FILES:
-        files = files[: SAMPLED_FILES // 2] + files[-SAMPLED_FILES // 2 :]
+def table_files(source: Source, table: str) -> list[Path]:
+    """The files of a table, the folder's last. Raises B6023."""
+    if source.path is None or not source.path.is_dir():
+        return []
+    options = options_of(source)
+    beside = [e for e in _entries(source.path) if e.name.startswith(f"{table}.") and format_of(e.path, options)]
+    folder = source.path / table
+    within = _entries(folder) if folder.is_dir() else []
+    return [Path(e.path) for e in (*beside, *within) if e.is_file()]
+
+
+def schema_of_files(table: str, files: Sequence[Path], options: Mapping[str, Any]) -> pa.Schema:
+    """The columns that a sample of the files tells; a file that cannot be read matters where no other one tells them."""
     kinds: dict[str, Any] = {}
-    for file in files:
+    failure: BelvedereError | None = None
+    sampled = _sampled(files)
+    for file in sampled:
         try:
-            for name, kind in _columns_of(file, options, SAMPLED_ROWS // len(files)):
+            for name, kind in list(_columns_of(file, options, SAMPLED_ROWS // len(sampled))):
                 kinds[name] = merge(kinds[name], kind) if name in kinds else kind
         except (OSError, ValueError, RecursionError, pa.ArrowInvalid, csv.Error, EOFError) as error:
             first = str(error).strip().split("\n")[0]
-            raise fail("B6102", f'file {file} of table "{table}" cannot be read', detail=first) from error
+            path = path_text(str(file))
+            failure = failure or fail("B6102", f'file {path} of table "{table}" cannot be read', detail=first)
+    if not kinds and failure is not None:
+        raise failure
     if not kinds:
         hint = f'put rows there, or declare its columns: [sources.<name>.tables.{table}] columns = {{ id = "BIGINT" }}'
         raise fail("B6103", f'table "{table}" has no rows that would tell its columns', hint=hint)
     return pa.schema([pa.field(name, arrow_type(kind)) for name, kind in kinds.items()])
+
+
+def _sampled(files: Sequence[Path]) -> list[Path]:
+    """Some of the first and of the last files that are not empty."""
+    first = list(islice((f for f in files if f.stat().st_size), SAMPLED_FILES // 2))
+    last = list(islice((f for f in reversed(files) if f.stat().st_size and f not in first), SAMPLED_FILES // 2))
+    return [*first, *reversed(last)]
 
 
 def _columns_of(file: Path, options: Mapping[str, Any], rows: int) -> Iterator[tuple[str, Any]]:
