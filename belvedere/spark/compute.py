@@ -22,6 +22,7 @@ from belvedere.engine.render import quote
 from belvedere.engine.rows import Memory, Rows, conform, fits_parquet
 from belvedere.engine.windows import Windows
 from belvedere.plan.window_by import Ranges, Resume
+from belvedere.spark.interpreting import FEW, Interpreting
 from belvedere.spark.window_by.maintain import tuple_times, window_extents, window_reach, window_rows
 from belvedere.temporary import temporary_folder
 
@@ -44,6 +45,9 @@ class SparkCompute:
         self._files = itertools.count()
         self._large: dict[str, int] = {}
         self._views: set[str] = set()
+        self._many: set[str] = set()
+        """The views whose rows are many, or not counted."""
+        self._interpreting = Interpreting(spark)
         self.last_query = ""
         """The query that ran last: the one that failed, where one failed."""
 
@@ -56,6 +60,8 @@ class SparkCompute:
         view = self.view_name(name)
         self._frame(rows).createOrReplaceTempView(view)
         self._views.add(view)
+        few = rows.frame is None and rows.num_rows <= FEW
+        (self._many.discard if few else self._many.add)(quote(view))
         size = self._size(rows)
         self._large.pop(quote(view), None)
         if size > self.memory.large:
@@ -129,6 +135,7 @@ class SparkCompute:
 
     def _compute_apart(self, sql: str, schema: pa.Schema) -> Rows:
         """The executors write; few rows are then read."""
+        self._interpreting.choose(few=False)
         folder = self._scratch / f"{next(self._files)}.parquet"
         frame = self.spark.sql(sql).select(*[quote(n) for n in schema.names])
         writer = frame.toDF(*[f"c{n}" for n in range(len(schema))]).write
@@ -142,6 +149,7 @@ class SparkCompute:
 
     def collect(self, sql: str, schema: pa.Schema) -> pa.Table:
         """Run one query and bring its rows to the driver in the given Arrow types."""
+        self._interpreting.choose(few=not any(name in sql for name in self._many))
         return conform(self.spark.sql(sql).toArrow(), schema)
 
     def windows(self, windows: Windows, few: bool) -> Rows:
@@ -162,11 +170,14 @@ class SparkCompute:
         return Rows(frame=tuple_times(self.spark, windows.block, self._inputs(windows)))
 
     def _inputs(self, windows: Windows) -> list[DataFrame]:
+        self._interpreting.choose(few=False)
         return [self.spark.sql(text) for text in windows.inputs]
 
     def sweep(self) -> None:
         """Delete scratch files: nothing of an epoch is needed after it."""
         self._large.clear()
+        self._many.clear()
+        self._interpreting.restore()
         for path in self._scratch.glob("*.parquet"):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
