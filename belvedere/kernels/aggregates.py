@@ -52,9 +52,9 @@ def _of_numbers(
     if output.function == "PERCENTILE":
         return pa.array(ranges.percentile(values.astype(np.float64), valid, *windows, output.fraction), mask=blank)
     if output.function == "AVG":
-        exact = pa.types.is_decimal(column.type) or values.dtype != np.int64 or not ranges.may_overflow(values)
-        total = _sum(column, valid, *windows) if exact else pa.array(ranges.large_sum(values, valid, *windows))
-        return pa.array(total.to_numpy(zero_copy_only=False) / np.maximum(known, 1), mask=blank)
+        large = values.dtype == np.int64 and ranges.may_overflow(values)
+        total: Any = ranges.large_sum(values, valid, *windows) if large else _sum(column, valid, *windows).to_numpy()
+        return pa.array(total / np.maximum(known, 1), mask=blank)
     result, undefined = moment(output.function, ranges.moments(values.astype(np.float64), valid, *windows))
     return pa.array(result, pa.float64(), mask=blank | undefined)
 

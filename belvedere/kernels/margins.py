@@ -139,3 +139,30 @@ def _resumed(margin: Margin, rows: Rows, spec: KernelSpec, ends: Ends) -> int | 
         closes[0] = False  # the row before it is not known
     found = np.flatnonzero(closes[: min(margin.cut, rows.count if margin.last else rows.count - 1)])
     return int(found[-1]) + 1 if len(found) else 0 if margin.first else None
+
+
+def window_length(spec: KernelSpec) -> int | None:
+    """The length of all TUMBLING windows, where every tuple is a START and END counts from it."""
+    start = spec.start
+    if not spec.tumbling or start.local or start.search or start.scan or start.unbounded or spec.end is None:
+        return None
+    length = distance(spec.end, "start")
+    return None if length is None else length + 1
+
+
+def distance(end: BoundarySpec, side: str) -> int | None:
+    """How many tuples after `side` END is, where it says just that."""
+    if end.search is None or len(end.search) != 1 or end.search[0].known or end.search[0].local:
+        return None
+    if len(end.search[0].compares) != 1 or end.search[0].compares[0].operator != "=":
+        return None
+    compare = end.search[0].compares[0]
+    given = [p for p in compare.known if p.side]
+    found = [*compare.searched, *given]
+    if len(compare.searched) != 1 or [(p.side, p.role, p.sign) for p in found] != [
+        ("end", "position", 1),
+        (side, "position", 1),
+    ]:
+        return None
+    constants = [p.constant * p.sign for p in compare.known if not p.side and type(p.constant) is int]
+    return sum(constants) if len(constants) == len(compare.known) - 1 and sum(constants) >= 0 else None

@@ -19,6 +19,7 @@ from belvedere.lang.window_by.functions import (
     AGGREGATES,
     DURATION,
     FUNCTIONS,
+    UNIT_MICROS,
     Type,
     canonical,
     duration_micros,
@@ -191,7 +192,7 @@ class ExpressionTyping(ABC):
 
     def _interval(self, node: Expr, scope: Scope, within: Span | None) -> Type:
         unit = str(node.args.get("unit") or "").upper().rstrip("S")
-        if unit not in ("DAY", "HOUR", "MINUTE", "SECOND", "WEEK", "MILLISECOND", "MICROSECOND"):
+        if unit not in UNIT_MICROS:
             hint = 'write INTERVAL 7 DAYS or duration("P7D")'
             self.report("B3602", f"an interval of {unit or 'no unit'} has no fixed length", within, hint)
         return DURATION

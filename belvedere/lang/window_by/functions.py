@@ -174,6 +174,10 @@ def canonical(name: str) -> str:
     return SYNONYMS.get(upper, upper)
 
 
+UNIT_MICROS = {
+    "WEEK": 604_800_000_000, "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000,
+    "MILLISECOND": 1_000, "MICROSECOND": 1,
+}  # fmt: skip
 ISO_DURATION = re.compile(
     r"(?P<sign>-)?P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
     r"(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,6})?)S)?)?"
@@ -186,7 +190,6 @@ def duration_micros(text: str) -> int | None:
     if found is None or not any(v for k, v in found.groupdict().items() if k != "sign"):
         return None
     parts = {k: v for k, v in found.groupdict().items() if v and k != "sign"}
-    units = {"weeks": 604_800, "days": 86_400, "hours": 3_600, "minutes": 60}
-    whole = sum(units[k] * int(v) for k, v in parts.items() if k != "seconds") * 1_000_000
+    whole = sum(UNIT_MICROS[k[:-1].upper()] * int(v) for k, v in parts.items() if k != "seconds")
     micros = whole + round(float(parts.get("seconds", "0")) * 1_000_000)
     return -micros if found["sign"] else micros

@@ -45,21 +45,12 @@ def behind_group(block: Block, change: Callable[[Expr], Expr]) -> Block:
 
 
 def _replaced(expr: Expr, keys: list[tuple[Expr, str]]) -> Expr:
-    def walk(node: Any) -> Any:
+    def change(node: Any) -> Any:
         if isinstance(node, exp.Anonymous) and canonical(node.name) in AGGREGATES:
-            return node
-        for key, variable in keys:
-            if node == key:
-                return exp.Column(this=exp.to_identifier(variable))
-        for slot, value in list(node.args.items()):
-            if isinstance(value, exp.Expr):
-                node.set(slot, walk(value))
-            elif isinstance(value, list):
-                node.set(slot, [walk(v) if isinstance(v, exp.Expr) else v for v in value])
-        return node
+            return node.copy()  # another node: what is in it is left alone
+        return next((exp.Column(this=exp.to_identifier(variable)) for key, variable in keys if node == key), node)
 
-    span = expr.meta.get("span")
-    found: Expr = walk(expr.copy())
-    if span is not None:
-        found.meta["span"] = span
+    found: Expr = expr.transform(change)
+    if "span" in expr.meta:
+        found.meta["span"] = expr.meta["span"]
     return found

@@ -61,14 +61,16 @@ def ranges_of(block: Block, source: Node, row: Type, partition: tuple[str, ...])
     item = item_of(block, window, row)
     closing = tuple(_closing(window, item, column))
     if window.label is None:
-        return (
-            replace(found, closing=closing)
-            if closing
-            else "END of a later start may come before that of an earlier one, at any distance"
-        )
+        return replace(found, closing=closing) if closing else _why_not_closing(window, item, column)
     if not closing:
         return "windows may reach from anywhere before their labels to anywhere behind them"
     return replace(found, closing=closing, labelled=True, pinned=_is_pinned(window, item))
+
+
+def _why_not_closing(window: WindowBy, item: Item, column: Column) -> str:
+    if column.nullable and tuple(_closing(window, item, replace(column, nullable=False))):
+        return "a row whose order key is NULL has no END by it (write NOT NULL)"
+    return "END of a later start may come before that of an earlier one, at any distance"
 
 
 def _reaches_far(window: WindowBy) -> str:

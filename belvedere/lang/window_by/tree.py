@@ -194,9 +194,3 @@ class Query:
     limit: Expr | None = None
     offset: Expr | None = None
     span: Span | None = field(default=None, compare=False)
-
-    @property
-    def has_window(self) -> bool:
-        """Whether some block here, or a query within FROM or WITH, has a WINDOW BY clause."""
-        nested = [let.value for let in self.bindings] + [s.expr for b in self.blocks for s in b.sources]
-        return any(b.window for b in self.blocks) or any(isinstance(e, QueryExpression) and e.query.has_window for e in nested)

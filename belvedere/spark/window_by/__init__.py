@@ -1,8 +1,8 @@
 """Evaluate SQL++ queries with WINDOW BY on Spark.
 
 The path of a query: `runner` takes it apart into blocks, `tuples` does the steps before and after the clause, `windowed` the clause itself.
-`native` writes what Spark SQL can say; `plan` says which columns and outputs the kernels need (`belvedere.kernels`), and `native_windows`
-does without them where Spark's own operators are as good; `interpret` is the plain evaluator that every query can fall back to.
+`native` writes what Spark SQL can say; `plan` says which columns and outputs the kernels need (`belvedere.kernels`); `interpret` is the
+plain evaluator that every query can fall back to.
 """
 
 from belvedere.spark.window_by import interpret_query

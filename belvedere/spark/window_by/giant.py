@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from belvedere.kernels.margins import Ends, begin_of, can_cut, counts_rows
+from belvedere.kernels.margins import Ends, begin_of, can_cut, counts_rows, window_length
 from belvedere.kernels.specs import KernelSpec
 from belvedere.spark.window_by.cuts import (
     BLOCK_ROWS,
@@ -26,12 +26,8 @@ from belvedere.spark.window_by.cuts import (
     lead_of,
     sampled,
 )
-from belvedere.spark.window_by.native_windows import distance
 from belvedere.spark.window_by.plan import WindowPlan
 from belvedere.spark.window_by.relation import arrow_schema, sort_columns
-
-NATIVE_CORES = 4
-"""With fewer cores Spark's own operators in one task are as fast as the kernels in blocks."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +39,9 @@ class Cut:
     cuts: Cuts
 
 
-def cut_giant(
-    spark: SparkSession, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, blocks: int | None, native: bool
-) -> Cut | None:
-    """The cuts of the longest partition: into so many `blocks`, or where that is worth it.
-
-    `native`: Spark's own operators can do it in one task.
-    """
+def cut_giant(spark: SparkSession, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, blocks: int | None) -> Cut | None:
+    """The cuts of the longest partition: into so many `blocks`, or where that is worth it."""
     cores = spark.sparkContext.defaultParallelism
-    if blocks is None and cores < NATIVE_CORES and native:
-        return None
     lead = lead_of(plan.sort, arrow_schema(frame))
     ends = Ends(plan.closing(nullable=False), window_length(spec))
     if lead is None or not can_cut(spec, ends) or not can_read_again(frame):
@@ -86,12 +75,3 @@ def _longest(frame: DataFrame, spec: KernelSpec, lead: Lead, blocks: int) -> Gia
     if found is None or len(found[0].marks) < SAMPLED * blocks:
         found = sampled(frame, spec.keys, lead, 1)
     return None if found is None else found[0]
-
-
-def window_length(spec: KernelSpec) -> int | None:
-    """The length of all TUMBLING windows, where every tuple is a START and END counts from it."""
-    start = spec.start
-    if not spec.tumbling or start.local or start.search or start.scan or start.unbounded or spec.end is None:
-        return None
-    length = distance(spec.end, "start")
-    return None if length is None else length + 1

@@ -17,7 +17,8 @@ from sqlglot import exp
 
 from belvedere.kernels import values as v
 from belvedere.kernels.values import MISSING
-from belvedere.lang.window_by.functions import AGGREGATES, canonical
+from belvedere.lang.window_by.classes import ARITHMETIC, OPERATORS
+from belvedere.lang.window_by.functions import AGGREGATES, UNIT_MICROS, canonical
 from belvedere.lang.window_by.tree import (
     Expr,
     Missing,
@@ -29,9 +30,6 @@ from belvedere.spark.window_by.functions import call, like
 Environment = Mapping[str, Any]
 Evaluate = Callable[[Environment], Any]
 GROUP = "$group"  # the environments of the group, for SUM(x) and the like
-ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "DIV", exp.Mod: "%"}
-COMPARISONS = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-UNITS = {"WEEK": 604_800, "DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1, "MILLISECOND": 1e-3, "MICROSECOND": 1e-6}
 
 
 def compile_expression(node: Expr) -> Evaluate:
@@ -39,8 +37,8 @@ def compile_expression(node: Expr) -> Evaluate:
     kind = type(node)
     if kind in ARITHMETIC:
         return _binary(node, partial(v.arithmetic, ARITHMETIC[kind]))
-    if kind in COMPARISONS:
-        return _binary(node, partial(v.compare, COMPARISONS[kind]))
+    if kind in OPERATORS:
+        return _binary(node, partial(v.compare, OPERATORS[kind]))
     return COMPILERS[kind](node)
 
 
@@ -103,12 +101,12 @@ def _literal(node: Expr) -> Evaluate:
 
 
 def _interval(node: Expr) -> Evaluate:
-    unit = UNITS[str(node.args["unit"]).upper().rstrip("S")]
+    unit = UNIT_MICROS[str(node.args["unit"]).upper().rstrip("S")]
     amount = compile_expression(node.this)
 
     def duration(env: Environment) -> Any:
         count = amount(env)
-        return count if v.unknown(count) is not False else timedelta(seconds=float(count) * unit)
+        return count if v.unknown(count) is not False else timedelta(microseconds=float(count) * unit)
 
     return duration
 

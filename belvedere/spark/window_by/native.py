@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by.functions import DURATION, canonical, duration_micros, is_number, unify
+from belvedere.lang.window_by.classes import ARITHMETIC, OPERATORS
+from belvedere.lang.window_by.functions import DURATION, UNIT_MICROS, canonical, duration_micros, is_number, unify
 from belvedere.lang.window_by.tree import Expr, Missing
 from belvedere.lang.window_by.type_rules import arithmetic_type, cast_type
 from belvedere.schema import TIMESTAMP
 from belvedere.spark.window_by.sql_values import (
-    DAY,
     MISSING_VALUE,
     NULL,
     Object,
@@ -35,16 +35,6 @@ from belvedere.spark.window_by.sql_values import (
     quoted,
     sql_type,
 )
-
-UNIT_MICROS = {
-    "WEEK": 7 * DAY,
-    "DAY": DAY,
-    "HOUR": DAY // 24,
-    "MINUTE": 60_000_000,
-    "SECOND": 1_000_000,
-    "MILLISECOND": 1000,
-    "MICROSECOND": 1,
-}
 
 
 def translate(node: Expr, env: Mapping[str, Value]) -> Value:
@@ -69,19 +59,15 @@ def _column(node: Expr, env: Mapping[str, Value]) -> Value:
 
 def _dot(node: Expr, env: Mapping[str, Value]) -> Value:
     if isinstance(node.this, exp.Bracket) and isinstance(node.this.expressions[0], exp.Star):
-        return _star_field(node, env)
+        raise Untranslatable("[*]")
     return field(translate(node.this, env), node.expression.name)
-
-
-def _star_field(node: Expr, env: Mapping[str, Value]) -> Value:
-    raise Untranslatable("[*]")
 
 
 def _bracket(node: Expr, env: Mapping[str, Value]) -> Value:
     index = node.expressions[0]
     if isinstance(index, exp.Literal) and index.is_string:
         return field(translate(node.this, env), index.name)
-    place = _whole(index)
+    place = whole_number(index)
     base = scalar(node.this, env)
     if place is None or not pa.types.is_list(base.type):
         raise Untranslatable("[]")
@@ -92,9 +78,9 @@ def _bracket(node: Expr, env: Mapping[str, Value]) -> Value:
     )
 
 
-def _whole(node: Expr) -> int | None:
+def whole_number(node: Expr) -> int | None:
     if isinstance(node, exp.Neg):
-        inner = _whole(node.this)
+        inner = whole_number(node.this)
         return None if inner is None else -inner
     return int(node.name) if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() else None
 
@@ -374,6 +360,6 @@ HANDLERS: dict[type[Any], Callable[[Any, Mapping[str, Value]], Value]] = {
     Missing: lambda n, e: MISSING_VALUE, exp.And: _and, exp.Or: _or, exp.Not: _not, exp.Neg: _neg, exp.Is: _is,
     exp.Between: _between, exp.Like: _like, exp.In: _in, exp.Case: _case, exp.Cast: _cast, exp.TryCast: _cast, exp.DPipe: _dpipe,
     exp.Struct: _struct, exp.Array: _array, exp.Anonymous: _anonymous,
-    **{k: _arithmetic(s) for k, s in {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "DIV", exp.Mod: "%"}.items()},
-    **{k: _comparison(s) for k, s in {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}.items()},
+    **{k: _arithmetic(s) for k, s in ARITHMETIC.items()},
+    **{k: _comparison(s) for k, s in OPERATORS.items()},
 }  # fmt: skip

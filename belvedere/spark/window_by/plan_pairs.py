@@ -6,14 +6,12 @@ computes; arithmetic, comparisons and logic between tuples are left. `Untranslat
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.kernels import specs
 from belvedere.kernels.values import MISSING
-from belvedere.lang.window_by.classes import ITEM, OPERATORS
+from belvedere.lang.window_by.classes import ARITHMETIC, ITEM, OPERATORS
 from belvedere.lang.window_by.functions import DURATION
 from belvedere.lang.window_by.names import renamed
 from belvedere.lang.window_by.tree import Expr, QueryExpression
@@ -24,7 +22,7 @@ from belvedere.spark.window_by.plan_columns import PlanColumns
 from belvedere.spark.window_by.plan_values import plain_constant
 from belvedere.spark.window_by.sql_values import Scalar, Untranslatable, converted, merge, micros
 
-SYMBOLS: dict[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+SYMBOLS = {k: s for k, s in ARITHMETIC.items() if s in "+-*/"}
 Typed = tuple[specs.Term, pa.DataType]
 
 

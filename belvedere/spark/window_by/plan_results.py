@@ -16,7 +16,7 @@ from belvedere.lang.window_by.functions import WINDOW_AGGREGATES, canonical, is_
 from belvedere.lang.window_by.names import variables_in
 from belvedere.lang.window_by.tree import Expr, QueryExpression
 from belvedere.spark.window_by.interpret import compile_expression
-from belvedere.spark.window_by.native import boolean, translate
+from belvedere.spark.window_by.native import boolean, translate, whole_number
 from belvedere.spark.window_by.plan_columns import PlanColumns
 from belvedere.spark.window_by.relation import fresh
 from belvedere.spark.window_by.sql_values import Object, Scalar, Untranslatable, Value, converted, merge, name
@@ -32,7 +32,7 @@ class Rewriter:
 
     def rewrite(self, expr: Expr) -> Expr:
         span = expr.meta.get("span")
-        found: Expr = self.walk(expr.copy())
+        found: Expr = expr.transform(lambda node: node if (new := self.replaced(node)) is None else new)
         if self.mentions(found):
             raise Untranslatable("the window as a whole in a subquery")
         if span is not None:
@@ -59,17 +59,6 @@ class Rewriter:
         self.planner.after[label] = value
         return exp.Column(this=exp.to_identifier(label))
 
-    def walk(self, node: Any) -> Any:
-        found = self.replaced(node)
-        if found is not None:
-            return found
-        for slot, value in list(node.args.items()):
-            if isinstance(value, exp.Expr):
-                node.set(slot, self.walk(value))
-            elif isinstance(value, list):
-                node.set(slot, [self.walk(v) if isinstance(v, exp.Expr) else v for v in value])
-        return node
-
     def replaced(self, node: Any) -> Expr | None:
         if isinstance(node, exp.Anonymous):
             function = canonical(node.name)
@@ -80,7 +69,7 @@ class Rewriter:
                 value = self.aggregate(function, node)
                 return None if value is None else self.variable(value)
         if isinstance(node, exp.Bracket) and self.is_window(node.this):
-            place = _whole(node.expressions[0])
+            place = whole_number(node.expressions[0])
             if place is not None:
                 return self.variable(self.nth(self.planner.item, place))
         starred = self.starred(node)
@@ -212,10 +201,3 @@ def _simple_subquery(node: QueryExpression, window: str) -> tuple[str, Expr, Exp
     if any(e.find(QueryExpression) for e in (block.select.value, block.where) if e is not None):
         return None
     return source.variable.text, block.select.value, block.where
-
-
-def _whole(node: Expr) -> int | None:
-    if isinstance(node, exp.Neg):
-        inner = _whole(node.this)
-        return None if inner is None else -inner
-    return int(node.name) if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() else None

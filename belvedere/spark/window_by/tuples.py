@@ -65,17 +65,16 @@ class Tuples:
         self,
         spark: SparkSession,
         known: Mapping[str, Table],
-        kernels: bool = True,
         blocks: int | None = None,
         spread: Spread = Spread.ORDERED,
         like: Block | None = None,
     ):
-        """`kernels` False leaves all to the interpreter; `blocks` as in `run_window_query`.
+        """`blocks` as in `run_window_query`.
 
         `like`: rows that tie in ORDER BY are put in the order that they have in this block, over the same rows with the same clause.
         """
         self.like = like
-        self.spark, self.known, self.kernels, self.blocks, self.spread = spark, known, kernels, blocks, spread
+        self.spark, self.known, self.blocks, self.spread = spark, known, blocks, spread
         self.limits = False  # whether some LIMIT needs the order of rule 10 as columns
 
     # -- names --

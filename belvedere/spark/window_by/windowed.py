@@ -5,7 +5,7 @@ In: `Bindings` before the clause and the block. Out: the block's `Result`. The r
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,6 @@ from belvedere.spark.window_by.blocks import windows_by_blocks
 from belvedere.spark.window_by.cuts import around, is_in
 from belvedere.spark.window_by.giant import cut_giant
 from belvedere.spark.window_by.layout import columns_of, layout_of, leaf_value
-from belvedere.spark.window_by.native_windows import NativePlan, native_plan
 from belvedere.spark.window_by.plan import Planner, WindowPlan
 from belvedere.spark.window_by.plan_columns import literal_or_none
 from belvedere.spark.window_by.relation import (
@@ -40,7 +39,6 @@ from belvedere.spark.window_by.worker_python import check_workers, in_python
 from belvedere.spark.window_by.workers import (
     OutputField,
     WindowTask,
-    interpreted_in_batches,
     windows_in_batches,
     windows_of_partition,
 )
@@ -53,13 +51,11 @@ def windowed(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> 
     frame, pinned = pin(bindings.frame, [*partition, *bindings.variables.values()])
     keys, variables = pinned[: len(partition)], dict(zip(bindings.variables, pinned[len(partition) :], strict=True))
     bindings = replace(bindings, frame=frame, variables=variables)
-    if tuples.kernels:
-        try:
-            plan = planned(tuples, bindings, keys, block, names)
-        except Untranslatable:
-            return by_interpreter(tuples, bindings, keys, block, names)
-        return by_kernel(tuples, bindings, keys, plan, names)
-    return by_interpreter(tuples, bindings, keys, block, names)
+    try:
+        plan = planned(tuples, bindings, keys, block, names)
+    except Untranslatable:
+        return by_interpreter(tuples, bindings, keys, block, names)
+    return by_kernel(tuples, bindings, keys, plan, names)
 
 
 def planned(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], block: Block, names: Names) -> WindowPlan:
@@ -79,12 +75,10 @@ def by_kernel(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], plan: W
     ordered = tuples.limits
     spec = plan.spec if ordered else replace(plan.spec, ordered=False)
     frame = prepared(bindings.frame, plan)
-    rows = arrow_schema(frame)
-    schema = output_schema(plan, spec, rows)
-    native = native_plan(spec, plan.sort, rows, schema)
-    found = in_blocks(tuples, frame, plan, spec, schema, native)
+    schema = output_schema(plan, spec, arrow_schema(frame))
+    found = in_blocks(tuples, frame, plan, spec, schema)
     if found is None:
-        found = in_one_task(tuples, frame, plan, spec, schema, native)
+        found = in_one_task(tuples, frame, plan, spec, schema)
     order = order_of(keys, plan.spec.position)
     outside = {n: literal_or_none(v) for n, v in names.constants.items()}
     variables = {**{n: v for n, v in outside.items() if v is not None}, **plan.variables}
@@ -102,26 +96,17 @@ def prepared(frame: DataFrame, plan: WindowPlan) -> DataFrame:
     return frame.selectExpr(*(f"{text} AS {name(column)}" for text, column in plan.columns.items()))
 
 
-def in_one_task(
-    tuples: Tuples, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, schema: pa.Schema, native: NativePlan | None
-) -> DataFrame:
+def in_one_task(tuples: Tuples, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, schema: pa.Schema) -> DataFrame:
     """Each partition's windows by one task."""
-    if native is None:
-        rows = laid_out(tuples, frame, spec.keys, sort_columns(plan.sort))
-        return in_python(rows, windows_in_batches(spec, schema), schema)
-    free = tuples.spread is Spread.HASHED  # Spark lays the rows out as its own operators want them, and sorts them in any case
-    if not free:
-        frame = placed(tuples, frame, spec.keys, [F.col(k).asc_nulls_first() for k in spec.keys])
-    return native.windows(frame, in_order=not free and not spec.ordered)
+    rows = laid_out(tuples, frame, spec.keys, sort_columns(plan.sort))
+    return in_python(rows, windows_in_batches(spec, schema), schema)
 
 
-def in_blocks(
-    tuples: Tuples, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, schema: pa.Schema, native: NativePlan | None
-) -> DataFrame | None:
+def in_blocks(tuples: Tuples, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, schema: pa.Schema) -> DataFrame | None:
     """The windows where one partition is done by many tasks; None where none is."""
     if tuples.spread is Spread.SINGLE or tuples.blocks == 1:
         return None
-    cut = cut_giant(tuples.spark, frame, plan, spec, tuples.blocks, native is not None)
+    cut = cut_giant(tuples.spark, frame, plan, spec, tuples.blocks)
     if cut is None:
         return None
     rows = frame.where(is_in(spec.keys, cut.giant)) if spec.keys else frame
@@ -129,10 +114,10 @@ def in_blocks(
     if not spec.keys:
         return found
     if tuples.spread is Spread.HASHED or tuples.limits:
-        rest = in_one_task(tuples, frame.where(~is_in(spec.keys, cut.giant)), plan, spec, schema, native)
+        rest = in_one_task(tuples, frame.where(~is_in(spec.keys, cut.giant)), plan, spec, schema)
         return found.unionAll(rest.select(*schema.names))
     before, behind = (frame.where(c) for c in around(spec.keys, cut.giant))  # in the order of the partitions
-    parts = (in_one_task(tuples, f, plan, spec, schema, native).select(*schema.names) for f in (before, behind))
+    parts = (in_one_task(tuples, f, plan, spec, schema).select(*schema.names) for f in (before, behind))
     return next(parts).unionAll(found).unionAll(next(parts))
 
 
@@ -154,36 +139,24 @@ def by_interpreter(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], bl
     rows = arrow_schema(frame)
     schema = task.schema(rows)
     order = order_of(keys, task.position)
-    if any(pa.types.is_nested(rows.field(c).type) for c in columns):
-        check_workers(frame.sparkSession)
-        result = frame.groupBy(*columns).applyInArrow(lambda table: windows_of_partition(task, table), spark_schema(schema))
-        return Result(result, task_value(task), order, identity=task.identity)
-    flags = {layout.missing for layout in map(layout_of, keys) if layout.missing is not None}
-    frame = laid_out(tuples, frame, columns, [], flags)
-    result = in_python(frame, interpreted_in_batches(task, schema), schema)
-    return Result(result, task_value(task), order, not tuples.limits, task.identity)
+    check_workers(frame.sparkSession)
+    frame = frame.coalesce(1) if tuples.spread is Spread.SINGLE else frame
+    result = frame.groupBy(*columns).applyInArrow(lambda table: windows_of_partition(task, table), spark_schema(schema))
+    return Result(result, task_value(task), order, identity=task.identity)
 
 
-def laid_out(
-    tuples: Tuples, frame: DataFrame, keys: Sequence[str], sort: Sequence[Any], flags: Set[str] = frozenset()
-) -> DataFrame:
-    """The rows partition by partition, each sorted; the partitions in order too, unless a later sort does it.
-
-    `flags` are those of the keys that say MISSING, which comes before NULL.
-    """
-    columns = [F.col(k).desc() if k in flags else F.col(k).asc_nulls_first() for k in keys]
-    frame = placed(tuples, frame, keys, columns)
-    return frame.sortWithinPartitions(*columns, *sort) if columns or sort else frame
-
-
-def placed(tuples: Tuples, frame: DataFrame, keys: Sequence[str], columns: Sequence[Any]) -> DataFrame:
-    """The rows of each partition in one task; `columns` are the keys as the partitions are ordered by."""
+def laid_out(tuples: Tuples, frame: DataFrame, keys: Sequence[str], sort: Sequence[Any]) -> DataFrame:
+    """The rows partition by partition, each sorted and in one task; the partitions in order too, unless a later sort does it."""
+    columns = [F.col(k).asc_nulls_first() for k in keys]
     if tuples.spread is Spread.SINGLE:
-        return frame.coalesce(1)
-    if not keys:
-        return frame.repartition(1)  # not coalesce: what comes before keeps its parallelism
-    hashed = tuples.limits or tuples.spread is Spread.HASHED
-    return frame.repartition(*keys) if hashed else frame.repartitionByRange(*columns)
+        frame = frame.coalesce(1)
+    elif not keys:
+        frame = frame.repartition(1)  # not coalesce: what comes before keeps its parallelism
+    elif tuples.limits or tuples.spread is Spread.HASHED:
+        frame = frame.repartition(*keys)
+    else:
+        frame = frame.repartitionByRange(*columns)
+    return frame.sortWithinPartitions(*columns, *sort) if columns or sort else frame
 
 
 def output_fields(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> tuple[OutputField, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -117,21 +116,6 @@ def windows_in_batches(
         for table in whole_partitions(batches, spec.keys, rows):
             for found in window_tables(table, spec):
                 yield from found.select(schema.names).cast(schema).combine_chunks().to_batches(max_chunksize=rows)
-
-    return run
-
-
-def interpreted_in_batches(
-    task: WindowTask, schema: pa.Schema
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for `mapInArrow` over rows that lie partition by partition: the interpreter for each partition."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for table in whole_partitions(batches, task.keys, ROWS_AT_ONCE):
-            begins = [*group_begins(table, task.keys).tolist(), table.num_rows]
-            for begin, end in pairwise(begins):
-                found = windows_of_partition(task, table.slice(begin, end - begin))
-                yield from found.cast(schema).combine_chunks().to_batches()
 
     return run
 
