@@ -16,7 +16,7 @@ from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import JoinKind, Node, Project
 
 
-def join_using(frame: Frame, join: exp.Join, right: Node, sources: Sequence[Source], kind: JoinKind, *, natural: bool) -> None:
+def join_using(frame: Frame, join: exp.Join, right: Node, sources: Sequence[Source], kind: JoinKind) -> None:
     """One column for both sides, the left's (FULL: whichever is there)."""
     left_sources = list(frame.scope.sources)
     left_merged = dict(frame.scope.merged)

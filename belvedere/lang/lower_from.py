@@ -56,7 +56,7 @@ def add_join(frame: Frame, join: exp.Join) -> list[Expr]:
     join_kind = JoinKind(side.lower()) if side in ("LEFT", "RIGHT", "FULL") else JoinKind.INNER
     if method == "NATURAL" or join.args.get("using"):
         right, sources = _alone(frame, join.this)
-        join_using(frame, join, right, sources, join_kind, natural=method == "NATURAL")
+        join_using(frame, join, right, sources, join_kind)
         return []
     conditions = add_item(frame, join.this, join_kind, join.args.get("on"))
     for nested in join.this.args.get("joins") or () if isinstance(join.this, exp.Table) else ():

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from belvedere.errors import fail
 from belvedere.lang.definitions import OWNER, TARGET, Relation, RelationshipDefinition
-from belvedere.lang.frame import Context, Frame, named_source, scan
+from belvedere.lang.frame import Frame, named_source, scan
 from belvedere.lang.from_items import find_relation, lower_item
 from belvedere.lang.lower_local_queries import define_nested
 from belvedere.lang.relationships import relationship_column
@@ -40,7 +40,7 @@ def define_relationship(script: ScriptLowering, statement: DefineRelationship) -
     context = script.context()
     simple = len(statement.joins) == 1 and _plain_target(statement.joins[0])
     if not simple:
-        _define_through(script, owner, statement, context)
+        _define_through(script, owner, statement)
         return
     join = statement.joins[0]
     frame = Frame(context)
@@ -87,7 +87,7 @@ def _named(expr: Expr, source: Source, target: Source) -> Expr:
     return expr.copy().transform(lambda n: relationship_column(*names[n.name]) if isinstance(n, exp.Column) else n)
 
 
-def _define_through(script: ScriptLowering, owner: Relation, statement: DefineRelationship, context: Context) -> None:
+def _define_through(script: ScriptLowering, owner: Relation, statement: DefineRelationship) -> None:
     """A join through other tables: its rows are kept as a nested table with the last table's columns."""
     last = statement.joins[-1]
     alias = last.this.alias_or_name if isinstance(last.this, exp.Table) else last.this.alias

@@ -26,11 +26,11 @@ def infer_parameters(query: exp.Query, context: Context) -> dict[str, Typed]:
     for placeholder in sorted(query.find_all(exp.Placeholder), key=lambda p: p.meta.get("start", 0)):
         name = parameter_name(placeholder)
         if name not in parameters:
-            parameters[name] = Typed(_type(placeholder, query, context), False)
+            parameters[name] = Typed(_type(placeholder, context), False)
     return parameters
 
 
-def _type(placeholder: exp.Placeholder, query: exp.Query, context: Context) -> object:
+def _type(placeholder: exp.Placeholder, context: Context) -> object:
     parent = placeholder.parent
     while isinstance(parent, (exp.Paren, exp.Tuple)):
         parent = parent.parent
@@ -38,7 +38,7 @@ def _type(placeholder: exp.Placeholder, query: exp.Query, context: Context) -> o
         found = arrow_type(parent.args["to"])
         if found is not None:
             return found
-    for other in _others(parent, placeholder):
+    for other in _others(parent):
         found = _type_in(other, context)
         if found is not None:
             return found
@@ -48,7 +48,7 @@ def _type(placeholder: exp.Placeholder, query: exp.Query, context: Context) -> o
     )
 
 
-def _others(parent: exp.Expr | None, placeholder: exp.Placeholder) -> list[exp.Expr]:
+def _others(parent: exp.Expr | None) -> list[exp.Expr]:
     if not isinstance(parent, COMPARED):
         return []
     parts = [parent.args.get(k) for k in ("this", "expression", "low", "high")] + list(parent.expressions)

@@ -188,7 +188,7 @@ def join_single(plan: Node, entry: Pending) -> tuple[Node, tuple[Item, ...]]:
     return Join(plan, inner.plan, JoinKind.LEFT, _condition(inner, outer)), inner.outputs
 
 
-def _grouped(entry: Pending, inner: Inner, items: tuple[Item, ...], keys: tuple[Item, ...] = ()) -> Node:
+def _grouped(inner: Inner, items: tuple[Item, ...], keys: tuple[Item, ...] = ()) -> Node:
     links = tuple(_item(inner.plan, name) for _, name, _ in inner.pairs)
     return Aggregate(inner.plan, links + keys, items)
 
@@ -212,7 +212,7 @@ def _attach_exists(plan: Node, entry: Pending, inner: Inner, outer: Mapping[str,
     if inner.totals is not None:
         return plan, exp.true()
     name = entry.context.names.fresh("exists")
-    joined = Join(plan, _grouped(entry, inner, (_counts(name),)), JoinKind.LEFT, _condition(inner, outer))
+    joined = Join(plan, _grouped(inner, (_counts(name),)), JoinKind.LEFT, _condition(inner, outer))
     return joined, exp.paren(_positive(name), copy=False)
 
 
@@ -221,7 +221,7 @@ def _attach_in(plan: Node, entry: Pending, inner: Inner, outer: Mapping[str, Exp
     operand, element = operands[0], inner.outputs[0]
     names = entry.context.names
     rows, known, found, link = names.fresh("rows"), names.fresh("known"), names.fresh("found"), names.fresh("element")
-    statistics = _grouped(entry, inner, (_counts(rows), _counts(known, column(element.name))))
+    statistics = _grouped(inner, (_counts(rows), _counts(known, column(element.name))))
     renamed = {name: names.fresh("link") for _, name, _ in inner.pairs}
     keys = tuple(
         Item(renamed[name], column(name), inner.plan.schema[name].type, inner.plan.schema[name].nullable)

@@ -96,7 +96,7 @@ def _arithmetic_type(scope: TypeScope, operator: str, left: pa.DataType, right: 
         if left == t.NULL:
             return t.DOUBLE
     if t.is_number(left) and t.is_number(right):
-        return _number_type(scope, operator, left, right, expr)
+        return _number_type(operator, left, right, expr)
     if t.STRING in (left, right) and (t.is_number(left) or t.is_number(right) or left == right):
         other = right if left == t.STRING else left
         whole = t.is_integer(other) and operator != "/"
@@ -104,7 +104,7 @@ def _arithmetic_type(scope: TypeScope, operator: str, left: pa.DataType, right: 
     return _time_arithmetic(operator, left, right)
 
 
-def _number_type(scope: TypeScope, operator: str, left: pa.DataType, right: pa.DataType, expr: Any) -> pa.DataType:
+def _number_type(operator: str, left: pa.DataType, right: pa.DataType, expr: Any) -> pa.DataType:
     decimals = t.is_decimal(left), t.is_decimal(right)
     if any(decimals) and not {left, right} & {t.FLOAT, t.DOUBLE}:
         a = left if decimals[0] else _integer_as_decimal(expr.this, left)
