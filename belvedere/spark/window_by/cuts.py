@@ -39,8 +39,6 @@ NEAR = 4
 GROWTH = 8
 WIDEST = 4
 """Margins grow to this part of a block: with more of the rows done twice, one task is as fast."""
-LEAST_BYTES = 1
-"""Of a row, as Spark estimates: below, nothing is sampled."""
 CHEAP = {
     "Project",
     "Filter",
@@ -120,7 +118,7 @@ def lead_of(sort: Sequence[str], schema: pa.Schema) -> Lead | None:
 
 def find_giant(frame: DataFrame, keys: Sequence[str], lead: Lead, cores: int) -> Giant | None:
     """The partition that has far more rows than the share of a core, told from a sample; None where there is none."""
-    if cores < 2 or not all(_is_plain(arrow_schema(frame).field(k).type) for k in keys) or not _may_be_long(frame):
+    if cores < 2 or not all(_is_plain(arrow_schema(frame).field(k).type) for k in keys):
         return None
     giant = sampled(frame, keys, lead, RATE)
     least = LEAST_ROWS if cores >= LEAST_CORES else BLOCK_ROWS
@@ -181,7 +179,7 @@ def can_read_again(frame: DataFrame) -> bool:
     """Whether the rows are the same each time they are read, and reading them costs no join, sorting or Python."""
     if not isinstance(frame, ClassicFrame):
         return False
-    plan = frame._jdf.queryExecution().optimizedPlan()
+    plan = _plan(frame)
     rest = [plan] if plan.deterministic() else []
     while rest:
         node = rest.pop()
@@ -192,9 +190,13 @@ def can_read_again(frame: DataFrame) -> bool:
     return bool(plan.deterministic())
 
 
-def _may_be_long(frame: DataFrame) -> bool:
-    """Whether there may be rows enough, as Spark estimates."""
-    return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()) >= LEAST_BYTES * LEAST_ROWS
+def may_be_long(frame: DataFrame) -> bool:
+    """Whether there may be rows enough, of a byte or more, as Spark estimates."""
+    return isinstance(frame, ClassicFrame) and int(_plan(frame).stats().sizeInBytes()) >= LEAST_ROWS
+
+
+def _plan(frame: ClassicFrame) -> Any:
+    return frame._jdf.queryExecution().optimizedPlan()
 
 
 def cut(

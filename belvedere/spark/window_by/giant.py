@@ -24,6 +24,7 @@ from belvedere.spark.window_by.cuts import (
     find_giant,
     is_in,
     lead_of,
+    may_be_long,
     sampled,
 )
 from belvedere.spark.window_by.plan import WindowPlan
@@ -42,6 +43,8 @@ class Cut:
 def cut_giant(spark: SparkSession, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, blocks: int | None) -> Cut | None:
     """The cuts of the longest partition: into so many `blocks`, or where that is worth it."""
     cores = spark.sparkContext.defaultParallelism
+    if blocks is None and not may_be_long(frame):
+        return None
     lead = lead_of(plan.sort, arrow_schema(frame))
     ends = Ends(plan.closing(nullable=False), window_length(spec))
     if lead is None or not can_cut(spec, ends) or not can_read_again(frame):
