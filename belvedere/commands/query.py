@@ -205,7 +205,7 @@ def _compile(sql: str, columns: Mapping[str, Sequence[Column]]) -> tuple[Catalog
 
 
 def _declaration(name: str, columns: Sequence[Column]) -> str:
-    from belvedere.lang.types import type_text
+    from belvedere.functions.types import type_text
 
     listed = ", ".join(f"{_quoted(c.name)} {type_text(c.type)}" for c in columns)
     return f"CREATE TABLE {_quoted(name)} ({listed});\n"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang import types as t
+from belvedere.functions import types as t
 from belvedere.lang.definitions import Definitions, Relation
 from belvedere.lang.frame import Frame, named_source, scan
 from belvedere.lang.resolve import Resolver

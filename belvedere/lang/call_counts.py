@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from belvedere.lang.arity import ARITY, MANY, PAIRED, said
+from belvedere.functions.function import MANY
+from belvedere.functions.table import ARITY
 from belvedere.lang.positions import CLOSING, OPENING
 from belvedere.lang.problems import Problem
 
@@ -24,6 +25,7 @@ _OWN_WORDS = {
     TokenType.WITH,
     TokenType.VALUES,
 }
+_PAIRED = frozenset(("map", "named_struct"))
 _AFTER_ARGUMENTS = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.HAVING}
 
 
@@ -36,10 +38,10 @@ def miscount(tokens: Sequence[Token], at: int) -> Problem | None:
     if at and tokens[at - 1].token_type == TokenType.DOT:
         return None
     given, end = _given(tokens, at + 2 + distinct)
-    if given is None or (least <= given <= most and not (name in PAIRED and given % 2)):
+    if given is None or (least <= given <= most and not (name in _PAIRED and given % 2)):
         return None
-    message = f"`{name}` does not take {said((given, given))}" if given else f"`{name}` needs an argument"
-    hint = "it takes pairs of arguments" if name in PAIRED else f"it takes {said((least, most))}"
+    message = f"`{name}` does not take {_said((given, given))}" if given else f"`{name}` needs an argument"
+    hint = "it takes pairs of arguments" if name in _PAIRED else f"it takes {_said((least, most))}"
     return Problem("B3002", message, tokens[at].start, end, hint)
 
 
@@ -56,3 +58,14 @@ def _given(tokens: Sequence[Token], first: int) -> tuple[int | None, int]:
         counting = counting and not (depth == 0 and kind in _AFTER_ARGUMENTS)
         given += counting and depth == 0 and kind == TokenType.COMMA
     return None, 0
+
+
+def _said(counts: tuple[int, int]) -> str:
+    """The numbers in words: `2 arguments`, `1 to 3 arguments`."""
+    least, most = counts
+    plural = "" if counts == (1, 1) else "s"
+    if least == most:
+        return f"{least or 'no'} argument{plural}"
+    if most == MANY:
+        return f"{least} argument{'' if least == 1 else 's'} or more"
+    return f"{least} {'or' if most == least + 1 else 'to'} {most} arguments"

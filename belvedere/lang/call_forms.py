@@ -10,11 +10,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.lang.aggregates import is_aggregate, is_window_function, unwrap_aggregate
+from belvedere.functions.table import function_of, is_aggregate, is_window_function, unwrap_aggregate
 from belvedere.lang.problems import Problem, place_of
 from belvedere.lang.statements import is_stream
-
-_SKIPPING = (exp.First, exp.FirstValue, exp.Last, exp.LastValue, exp.AnyValue, exp.NthValue, exp.Lag, exp.Lead, exp.ArrayAgg)
 
 
 def misplaced(node: exp.Expr) -> Problem | None:
@@ -39,7 +37,8 @@ def _filter(node: exp.Expr) -> Problem | None:
 
 def _ignore_nulls(node: exp.Expr) -> Problem | None:
     call = unwrap_aggregate(node)
-    if isinstance(call, _SKIPPING):
+    row = function_of(call)
+    if row is not None and row.skips_nulls:
         return None
     return _problem(node, f"`{_shown(call)}` takes no IGNORE NULLS", "leave it out: it leaves out NULL by itself")
 

@@ -9,15 +9,8 @@ from decimal import Decimal, InvalidOperation
 
 from sqlglot import exp
 
-MICROSECONDS = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1_000,
-    "SECOND": 1_000_000,
-    "MINUTE": 60_000_000,
-    "HOUR": 3_600_000_000,
-    "DAY": 86_400_000_000,
-    "WEEK": 604_800_000_000,
-}
+from belvedere.functions.calendar import UNITS
+
 SPAN = ("DAY", "HOUR", "MINUTE", "SECOND")
 
 
@@ -35,7 +28,7 @@ def microseconds(expr: exp.Expr) -> int | None:
     unit = inner.args.get("unit")
     if isinstance(unit, exp.IntervalSpan):
         return _span(inner.this.name, unit.this.name.upper(), unit.expression.name.upper())
-    factor = MICROSECONDS.get(unit.name.upper().removesuffix("S")) if unit is not None else None
+    factor = UNITS.get(unit.name.upper().removesuffix("S")) if unit is not None else None
     try:
         exact = Decimal(inner.this.name) * factor if factor is not None else None
     except InvalidOperation:
@@ -52,7 +45,7 @@ def _span(text: str, first: str, last: str) -> int | None:
     if len(numbers) != len(units):
         return None
     try:
-        total = sum(int(Decimal(n) * MICROSECONDS[u]) for n, u in zip(numbers, units, strict=True))
+        total = sum(int(Decimal(n) * UNITS[u]) for n, u in zip(numbers, units, strict=True))
     except InvalidOperation:
         return None
     return -total if text.startswith("-") else total

@@ -13,12 +13,12 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
-from belvedere.lang import types as t
+from belvedere.functions import types as t
+from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Definitions, Relation
 from belvedere.lang.infer import Inference
 from belvedere.lang.scope import Names, Scope, Source, SourceColumn
 from belvedere.lang.statements import span_of
-from belvedere.lang.types import Typed
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Filter, Item, Join, JoinKind, Node, Project, Scan
 from belvedere.schema import has_map

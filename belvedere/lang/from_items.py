@@ -12,7 +12,8 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError
-from belvedere.lang import types as t
+from belvedere.functions import types as t
+from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Relation
 from belvedere.lang.durations import microseconds
 from belvedere.lang.frame import Frame, named_source, scan
@@ -20,7 +21,6 @@ from belvedere.lang.names import did_you_mean, misfit
 from belvedere.lang.resolve import Resolver, is_modified
 from belvedere.lang.scope import Source, SourceColumn
 from belvedere.lang.statements import WindowCall, path_of
-from belvedere.lang.types import Typed
 from belvedere.plan.nodes import Expr, Node, Values
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import TIMESTAMP, Column

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from belvedere.functions.types import Typed
 from belvedere.lang.frame import Frame
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.scope import Source, SourceColumn
-from belvedere.lang.types import Typed
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import JoinKind, Node, Project

@@ -12,8 +12,8 @@ from itertools import product
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang import types as t
-from belvedere.lang.aggregates import COUNTING, EMPTY_ARRAY, WRAPPERS, function_name, is_aggregate, unwrap_aggregate
+from belvedere.functions import types as t
+from belvedere.functions.table import WRAPPERS, function_of, is_aggregate, unwrap_aggregate
 from belvedere.lang.frame import Frame
 from belvedere.lang.infer import SubqueryValue
 from belvedere.lang.scope import SourceColumn
@@ -240,10 +240,10 @@ def over_nothing(expr: Expr, aggregates: Sequence[Item]) -> Expr:
     """An expression over aggregate columns that is right also where there is no row: counts are 0, lists empty."""
     kinds: dict[str, Expr] = {}
     for item in aggregates:
-        name = function_name(unwrap_aggregate(item.expr))
-        if name in COUNTING:
+        row = function_of(unwrap_aggregate(item.expr))
+        if row is not None and row.over_nothing == "0":
             kinds[item.name] = exp.Literal.number(0)
-        elif name in EMPTY_ARRAY:
+        elif row is not None and row.over_nothing == "[]":
             kinds[item.name] = exp.Array(expressions=[])
 
     def change(node: Expr) -> Expr:

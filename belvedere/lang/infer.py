@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from sqlglot import exp
 
+from belvedere.functions.types import Typed
 from belvedere.lang import type_forms, type_functions, type_names, type_operators, type_rounding
 from belvedere.lang.type_scope import Rule, TypeScope
-from belvedere.lang.types import Typed
 
 
 class SubqueryValue(exp.Expression):

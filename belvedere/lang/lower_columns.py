@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Span, fail
-from belvedere.lang.aggregates import is_aggregate
+from belvedere.functions.table import is_aggregate
 from belvedere.lang.definitions import OWNER, Relation
 from belvedere.lang.frame import Context, Frame, named_source, scan
 from belvedere.lang.grouping import contains_aggregate

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from belvedere.catalog import Input, InputKind, LatePolicy, SourceTable, View, Watermark, late_input
 from belvedere.errors import BelvedereError, Span, fail
-from belvedere.lang import types as t
+from belvedere.functions import types as t
 from belvedere.lang.definitions import Definitions, Relation, RelationshipDefinition
 from belvedere.lang.durations import microseconds
 from belvedere.lang.names import did_you_mean, refuse_engine_columns

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from belvedere.catalog import Export, Parameter, QueryTemplate
 from belvedere.errors import fail
-from belvedere.lang import types as t
+from belvedere.functions import types as t
+from belvedere.functions.types import Typed
 from belvedere.lang.lower_query import lower_query
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.parameters import default_of, infer_parameters
 from belvedere.lang.resolve import unwrap_query
 from belvedere.lang.script_lowering import ScriptLowering, finish_plan
 from belvedere.lang.statements import DefineTemplate, ExportStatement, WindowByBlock
-from belvedere.lang.types import Typed
 
 
 def define_export(script: ScriptLowering, statement: ExportStatement) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.errors import Diagnostic
-from belvedere.lang import types as t
+from belvedere.functions import types as t
+from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Definitions
 from belvedere.lang.frame import Context, Frame, scan
 from belvedere.lang.lower_select import SelectLowering
@@ -23,7 +24,6 @@ from belvedere.lang.scope import Scope, Source
 from belvedere.lang.select_items import limits, make_order, ordinal
 from belvedere.lang.statements import WindowByBlock, emit_of, is_stream, span_of
 from belvedere.lang.subqueries import Inner
-from belvedere.lang.types import Typed
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import carry_keys, item_of
 from belvedere.plan.nodes import (

@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.catalog import InputKind
-from belvedere.lang import types as t
+from belvedere.functions import types as t
 from belvedere.lang.definitions import Relation
 from belvedere.lang.durations import microseconds
 from belvedere.lang.emit import complete_rows, grouped_stream, order_windows

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from belvedere.lang.aggregates import is_aggregate
+from belvedere.functions.table import is_aggregate
 from belvedere.lang.definitions import OWNER
 from belvedere.lang.grouping import contains_aggregate
 from belvedere.lang.scope import column_parts

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from belvedere.errors import Span, fail
+from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Relation
 from belvedere.lang.names import did_you_mean
-from belvedere.lang.types import Typed
 
 
 @dataclass(frozen=True, slots=True)

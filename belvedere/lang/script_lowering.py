@@ -12,14 +12,14 @@ from sqlglot import exp
 
 from belvedere.catalog import Export, QueryTemplate, View
 from belvedere.errors import BelvedereError, Diagnostic, Span, fail
-from belvedere.lang import types as t
+from belvedere.functions import types as t
+from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Definitions, Relation
 from belvedere.lang.durations import microseconds
 from belvedere.lang.frame import Context
 from belvedere.lang.lower_query import new_context
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
 from belvedere.lang.statements import HistoryClause, Part
-from belvedere.lang.types import Typed
 from belvedere.plan.arrival import in_arrival_order
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.nodes import Node

@@ -11,7 +11,7 @@ from functools import partial
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang import types as t
+from belvedere.functions import types as t
 from belvedere.lang.frame import Frame
 from belvedere.lang.grouping import contains_aggregate
 from belvedere.lang.resolve import Resolver, unwrap_query

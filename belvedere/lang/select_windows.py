@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from belvedere.lang.aggregates import is_window_function, unwrap_aggregate
+from belvedere.functions.table import is_window_function, unwrap_aggregate
 from belvedere.lang.frame import Frame
 from belvedere.lang.resolve import Resolver
 from belvedere.plan.expressions import column

@@ -87,7 +87,7 @@ def _declared_schema(table: str, columns: Mapping[str, Any], span: Span | None) 
     from sqlglot import exp
     from sqlglot.errors import ParseError
 
-    from belvedere.lang import types
+    from belvedere.functions import types
 
     fields = []
     for name, text in columns.items():

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, fields, is_dataclass
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.functions.types import Typed
 from belvedere.lang.frame import Context, Frame
 from belvedere.lang.infer import Inference, SubqueryValue
 from belvedere.lang.scope import Scope, SourceColumn
-from belvedere.lang.types import Typed
 from belvedere.plan.expressions import column, columns_of, conjunction, replace_columns
 from belvedere.plan.nodes import Aggregate, Distinct, Expr, Filter, Item, Join, JoinKind, Node, Project
 

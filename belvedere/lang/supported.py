@@ -2,7 +2,7 @@
 
 In: a tree whose nodes know their places. Out: a problem for each thing in it that would be dropped without a word: an argument that nobody
 reads, a word that means another thing than is read, a class that no rule knows. `READ` is the whole list: who lowers a further clause adds
-its argument there, and nothing else is let through. How many arguments a function takes is in `belvedere.lang.arguments`.
+its argument there, and nothing else is let through. How many arguments a function takes is in `belvedere.functions.table`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.lang.aggregates import function_name
+from belvedere.functions.table import function_of
 from belvedere.lang.call_forms import misplaced
-from belvedere.lang.functions import NONDETERMINISTIC
 from belvedere.lang.problems import Problem, place_of
 from belvedere.lang.statements import Emit, WindowByBlock, WindowCall
 
@@ -185,7 +184,8 @@ def _unlisted(node: exp.Expr) -> Problem | None:
     """A function, an operator, or a class that no rule knows."""
     if not isinstance(node, exp.Func):
         return None if isinstance(node, exp.Binary) else _problem(node, f"`{node.sql('spark')}`", None)
-    if function_name(node) not in NONDETERMINISTIC:
+    row = function_of(node)
+    if row is None or row.deterministic:
         return None
     message = f"`{node.sql('spark')}` gives another answer each time: a view must follow from its input alone"
     return Problem("B3006", message, *place_of(node), "use `now()` for the time, `_uid` for a number of its own per row")

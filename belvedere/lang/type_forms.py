@@ -7,12 +7,13 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang import types as t
-from belvedere.lang.aggregates import COUNTING, WINDOW_FUNCTIONS, WRAPPERS, function_name
+from belvedere.functions import types as t
+from belvedere.functions.function import Kind
+from belvedere.functions.table import WRAPPERS, function_name, function_of
+from belvedere.functions.types import Typed
 from belvedere.lang.type_functions import is_unknown
 from belvedere.lang.type_names import field_of
 from belvedere.lang.type_scope import MONTH_UNITS, Rule, TypeScope, children
-from belvedere.lang.types import Typed
 from belvedere.schema import TIMESTAMP, has_map
 
 
@@ -129,8 +130,9 @@ def _window(scope: TypeScope, expr: Any) -> Typed:
     if name in ("Lag", "Lead"):
         return _shifted(scope, call)
     inner = scope.typed(expr.this)
-    numbering = name in WINDOW_FUNCTIONS and name != "NthValue"  # a frame may have too few rows
-    return Typed(inner.type, not numbering and name not in COUNTING)
+    row = function_of(call)
+    numbering = row is not None and row.kind is Kind.WINDOW and name != "NthValue"  # a frame may have too few rows
+    return Typed(inner.type, not numbering and (row is None or row.over_nothing != "0"))
 
 
 def _shifted(scope: TypeScope, call: Any) -> Typed:

@@ -11,16 +11,14 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, UnsupportedError
 
 from belvedere.errors import BelvedereError
-from belvedere.lang import types as t
-from belvedere.lang.aggregates import AGGREGATES, COUNTING, EMPTY_ARRAY, WINDOW_FUNCTIONS, function_name
-from belvedere.lang.arguments import fits
-from belvedere.lang.functions import NEVER_NULL, NONDETERMINISTIC
-from belvedere.lang.functions import RULES as FUNCTIONS
+from belvedere.functions import types as t
+from belvedere.functions.function import Kind
+from belvedere.functions.table import BY_KEY, function_name
+from belvedere.functions.types import Typed
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.type_operators import tried
 from belvedere.lang.type_rounding import rounded
 from belvedere.lang.type_scope import Rule, TypeScope, children
-from belvedere.lang.types import Typed
 
 
 def function(scope: TypeScope, expr: exp.Expr) -> Typed:
@@ -35,18 +33,19 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
         raise scope.fail(
             "B3015", f"`{_shown(expr)}` with these arguments is not supported", expr, "leave out the last argument"
         )
-    rule = AGGREGATES.get(name) or WINDOW_FUNCTIONS.get(name) or FUNCTIONS.get(name)
-    if rule is None:
+    row = BY_KEY.get(name)
+    if row is None or row.type is None:
         raise _unknown(scope, expr)
-    found = rule([a.type for a in arguments])
-    if found is None or (arguments and not fits(name, arguments[0].type)):
+    found = row.type([a.type for a in arguments])
+    first = arguments[0].type if arguments else t.NULL
+    if found is None or not (row.first is None or first == t.NULL or row.first(first)):
         types = ", ".join(t.type_text(a.type) for a in arguments)
         raise scope.fail("B3002", f"`{_shown(expr)}` does not take ({types})", expr, "CAST the arguments")
-    if name in AGGREGATES:
-        return Typed(found, name not in COUNTING and name not in EMPTY_ARRAY)
-    if name in WINDOW_FUNCTIONS:
+    if row.kind is Kind.AGGREGATE:
+        return Typed(found, row.over_nothing == "NULL")
+    if row.kind is Kind.WINDOW:
         return Typed(found, name == "NthValue")
-    return Typed(found, name not in NEVER_NULL or any(a.nullable for a in arguments))
+    return Typed(found, not row.total or any(a.nullable for a in arguments))
 
 
 TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "SESSION_WINDOW")
@@ -63,7 +62,7 @@ def _is_said_otherwise(expr: exp.Expr) -> bool:
 
 def _unknown(scope: TypeScope, expr: exp.Expr) -> BelvedereError:
     shown = _shown(expr)
-    known = [n.lower() for n in (*FUNCTIONS, *AGGREGATES, *WINDOW_FUNCTIONS)]
+    known = [n for row in BY_KEY.values() for n in row.calls]
     near = did_you_mean(shown, known, shown=0)
     if shown.upper() in TABLE_FUNCTIONS:
         hint = f"windows stand in FROM: {shown}(data => TABLE(T), timecol => DESCRIPTOR(ts), ...), then GROUP BY wend"
@@ -88,8 +87,7 @@ def _shown(expr: exp.Expr) -> str:
 def is_unknown(scope: TypeScope, expr: exp.Expr) -> bool:
     """A function that only Spark knows: the CAST around it says its type."""
     name = function_name(expr)
-    known = (AGGREGATES, WINDOW_FUNCTIONS, FUNCTIONS, NONDETERMINISTIC, _BY_NAME)
-    return isinstance(expr, exp.Func) and not scope.has_rule(expr) and not any(name in k for k in known)
+    return isinstance(expr, exp.Func) and not scope.has_rule(expr) and name not in BY_KEY and name not in _BY_NAME
 
 
 def _lambda_function(scope: TypeScope, expr: Any) -> Typed:

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang import types as t
+from belvedere.functions import types as t
+from belvedere.functions.types import Typed
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.type_scope import MONTH_UNITS, Rule, TypeScope
-from belvedere.lang.types import Typed
 
 
 def _column(scope: TypeScope, expr: Any) -> Typed:

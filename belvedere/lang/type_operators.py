@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang import types as t
+from belvedere.functions import types as t
+from belvedere.functions.types import Typed
 from belvedere.lang.type_scope import Rule, TypeScope, children
-from belvedere.lang.types import Typed
 from belvedere.schema import TIMESTAMP, has_map
 
 COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)

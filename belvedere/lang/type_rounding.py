@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang import types as t
-from belvedere.lang.functions import RULES as FUNCTIONS
+from belvedere.functions import types as t
+from belvedere.functions.type_rules import whole
+from belvedere.functions.types import Typed
 from belvedere.lang.type_scope import Rule, TypeScope
-from belvedere.lang.types import Typed
 
 
 def _round(scope: TypeScope, expr: Any) -> Typed:
@@ -21,7 +21,7 @@ def _round(scope: TypeScope, expr: Any) -> Typed:
 def _ceiling(scope: TypeScope, expr: Any) -> Typed:
     inner, places = scope.typed(expr.this), expr.args.get("decimals")
     if places is None:
-        found = FUNCTIONS[type(expr).__name__]([inner.type])
+        found = whole([inner.type])
         return Typed(found or t.INT64, inner.nullable)
     type_ = inner.type if t.is_decimal(inner.type) else None
     if type_ is None:

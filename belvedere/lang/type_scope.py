@@ -14,9 +14,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError, fail
-from belvedere.lang import types as t
+from belvedere.functions import types as t
+from belvedere.functions.types import Typed
 from belvedere.lang.statements import span_of
-from belvedere.lang.types import Typed
 
 MONTH_UNITS = ("YEAR", "QUARTER", "MONTH")
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang import types as t
+from belvedere.functions import types as t
+from belvedere.functions.types import Typed
 from belvedere.lang.frame import Frame
 from belvedere.lang.names import misfit
 from belvedere.lang.resolve import Resolver, unwrap_query
 from belvedere.lang.scope import Source, SourceColumn
 from belvedere.lang.subqueries import needs_domain, over_domain
-from belvedere.lang.types import Typed
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Expr, Filter, JoinKind, Project, Unnest, Values

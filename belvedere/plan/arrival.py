@@ -14,6 +14,8 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.functions.function import Ties
+from belvedere.functions.table import function_of
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import keep_columns, unused_name
 from belvedere.plan.nodes import Aggregate, Expr, Item, Node, Window
@@ -21,10 +23,7 @@ from belvedere.plan.ties import tie_columns
 from belvedere.schema import Schema, has_map
 
 PLACE, VALUE = "_place", "_value"
-FIRST, LAST = (exp.First, exp.FirstValue, exp.AnyValue), (exp.Last, exp.LastValue)
-PEERS = (exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)
-BY_ROW = (exp.RowNumber, exp.Ntile, exp.Lag, exp.Lead)
-BY_PLACE = (*FIRST, *LAST, exp.NthValue, exp.ArrayAgg)
+BY_PLACE = (Ties.FIRST, Ties.LAST, Ties.NTH, Ties.LIST)
 """What a frame gives by the places of its rows."""
 
 
@@ -54,21 +53,22 @@ def _over(expr: Expr, names: Sequence[str], type_: pa.DataType, places: dict[Exp
     if not isinstance(window, exp.Window):
         return window
     (call, _, skips), order, spec = unwrapped(window.this), window.args.get("order"), window.args.get("spec")
-    if isinstance(call, PEERS):
+    ties_of = _ties_of(call)
+    if ties_of is Ties.PEERS:
         return window
-    if window.this is call and isinstance(call, FIRST) and not skips and order is not None and spec is None:
+    if window.this is call and ties_of is Ties.FIRST and not skips and order is not None and spec is None:
         # its frame begins with the partition, so it is the first row's in every frame that does
         spec = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
         window.set("spec", spec)
     by_rows = spec is not None and spec.args["kind"].upper() == "ROWS"
-    if isinstance(call, BY_ROW) or by_rows:
+    if ties_of is Ties.ROW or by_rows:
         window.set("order", with_ties(order, names))
-        if isinstance(call, BY_ROW):
+        if ties_of is Ties.ROW:
             return window
-    if by_rows and isinstance(call, BY_PLACE):
+    if by_rows and ties_of in BY_PLACE:
         return window
     ties = [column(n) for n in names]
-    if order is not None and isinstance(call, BY_PLACE):
+    if order is not None and ties_of in BY_PLACE:
         ties = [column(_place(window, names, places, source))]
     return _settled(window, ties, type_)
 
@@ -115,35 +115,35 @@ def _settled(expr: Expr, ties: Sequence[Expr], type_: pa.DataType) -> Expr:
         return around
 
     kept = [value] if skips else []
-    match call:
-        case exp.First() | exp.FirstValue() | exp.AnyValue():
+    match _ties_of(call):
+        case Ties.FIRST:
             return asked(exp.ArgMin(this=value.copy(), expression=_one(ties)), *kept)
-        case exp.Last() | exp.LastValue():
+        case Ties.LAST:
             return asked(exp.ArgMax(this=value.copy(), expression=_one(ties)), *kept)
-        case exp.ArgMax() | exp.ArgMin():
+        case Ties.EXTREME:
             made.set("expression", _struct(call.expression, *ties))
             return asked(made, call.expression)
-        case exp.NthValue():
+        case Ties.NTH:
             listed = _listed(asked(_pairs(value, ties), *kept))
             return exp.Dot(
                 this=exp.Anonymous(this="try_element_at", expressions=[listed, call.args["offset"].copy()]), expression=_field()
             )
-        case exp.ArrayAgg() if isinstance(value, exp.Distinct):
+        case Ties.LIST if isinstance(value, exp.Distinct):
             return _listed(asked(made))
-        case exp.ArrayAgg() if not has_map(type_):
+        case Ties.LIST if not has_map(type_):
             return exp.Dot(this=_listed(asked(_pairs(value, ties), value)), expression=_field())
-        case exp.ArrayUniqueAgg():
+        case Ties.SET:
             return _listed(asked(made))
-        case exp.Mode():
+        case Ties.MODE:
             made.set("deterministic", exp.true())
             return asked(made)
-        case exp.GroupConcat():
+        case Ties.TEXT:
             return _joined(call, ties, asked)
         case _:
             return expr
 
 
-def _joined(call: exp.GroupConcat, ties: Sequence[Expr], asked: Callable[..., Expr]) -> Expr:
+def _joined(call: Expr, ties: Sequence[Expr], asked: Callable[..., Expr]) -> Expr:
     """`listagg` as a list that is joined; NULL where there is nothing to join."""
     distinct = isinstance(call.this, exp.Distinct)
     value = exp.cast(call.this.expressions[0] if distinct else call.this, "string")
@@ -166,6 +166,11 @@ def unwrapped(expr: Expr) -> tuple[Expr, Expr | None, bool]:
         skips = skips or isinstance(expr, exp.IgnoreNulls)
         expr = expr.this
     return expr, condition, skips
+
+
+def _ties_of(call: Expr) -> Ties | None:
+    row = function_of(call)
+    return None if row is None else row.ties
 
 
 def _one(ties: Sequence[Expr]) -> Expr:

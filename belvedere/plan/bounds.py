@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.functions.calendar import floor
 from belvedere.plan.expressions import columns_of, conjuncts
-from belvedere.plan.monotone import FOREVER, NEVER, combine, floor, monotone
+from belvedere.plan.monotone import FOREVER, NEVER, combine, monotone
 from belvedere.plan.nodes import (
     Aggregate,
     Distinct,

@@ -13,6 +13,8 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 from sqlglot.dialects.spark import Spark
 
+from belvedere.functions.function import Function
+from belvedere.functions.table import function_of
 from belvedere.plan.nodes import Aggregate, Expr, Filter, Item, Join, Node, Order, Project, Scan, TopK, Unnest, Window
 from belvedere.schema import Schema
 
@@ -23,27 +25,7 @@ BINARY: dict[type[Expr], str] = {
     exp.Div: "try_divide",
     exp.Mod: "try_mod",
 }
-CALLS = {
-    "to_timestamp": "try_to_timestamp",
-    "to_date": "try_to_date",
-    "make_timestamp_ltz": "try_make_timestamp_ltz",
-    "make_timestamp_ntz": "try_make_timestamp_ntz",
-    "url_decode": "try_url_decode",
-}
-CLASSES: dict[type[Expr], str] = {
-    exp.TimestampFromParts: "try_make_timestamp",
-    exp.ParseUrl: "try_parse_url",
-    exp.ToBinary: "try_to_binary",
-}
-"""Calls that have a forgiving form with the same arguments."""
 COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
-OF_TIMES: dict[type[Expr], str] = {
-    **dict.fromkeys((exp.Quarter, exp.LastDay), "DATE"),
-    **dict.fromkeys(
-        (exp.TimestampTrunc, exp.TimeStrToTime, exp.TsOrDsToTimestamp, exp.Extract, exp.MonthsBetween), "TIMESTAMP"
-    ),
-}
-"""Functions of a date or time that also take text, and what they read it as."""
 UNIX_FORMAT = "yyyy-MM-dd HH:mm:ss"
 
 
@@ -120,15 +102,16 @@ def _forgive(node: Expr, source: Schema) -> Expr:
         name = "try_to_timestamp" if isinstance(node, exp.StrToTime) else "try_to_date"
         written = node.args.get("format")
         return exp.Anonymous(this=name, expressions=[node.this, *([] if written is None else [_format(node)])])
-    if isinstance(node, (*COMPARISONS, exp.In, exp.Between, *OF_TIMES)):
+    row = function_of(node)
+    if isinstance(node, (*COMPARISONS, exp.In, exp.Between)) or (row is not None and row.reads_text_as):
         return _reading_text(node, source)
-    return _call(node)
+    return _call(node, row)
 
 
-def _call(node: Expr) -> Expr:
+def _call(node: Expr, row: Function | None) -> Expr:
     """A function by its forgiving form, or kept from the arguments that it fails for."""
-    if type(node) in CLASSES:
-        return exp.Anonymous(this=CLASSES[type(node)], expressions=[a for a in node.args.values() if isinstance(a, exp.Expr)])
+    if row is not None and row.forgiving is not None:
+        return exp.Anonymous(this=row.forgiving, expressions=list(node.iter_expressions()))
     if isinstance(node, exp.StrToUnix) and not isinstance(node.this, exp.CurrentTimestamp):
         written = _format(node) if node.args.get("format") is not None else exp.Literal.string(UNIX_FORMAT)
         return exp.StrToUnix(this=exp.Anonymous(this="try_to_timestamp", expressions=[node.this, written]))
@@ -150,14 +133,15 @@ def _call(node: Expr) -> Expr:
             this="try_make_timestamp_ntz", expressions=[*arguments, *(exp.Literal.number(0) for _ in range(3))]
         )
         return exp.TryCast(this=midnight, to=exp.DataType.build("DATE"), safe=True)
-    return exp.Anonymous(this=CALLS[name], expressions=arguments) if name in CALLS else node
+    return node
 
 
 def _reading_text(node: Expr, source: Schema) -> Expr:
     """A comparison or function that reads text as a number or time: NULL where the text is none."""
     children = list(node.iter_expressions())
     types = [_type(c, source) for c in children]
-    to = OF_TIMES.get(type(node))
+    row = function_of(node)
+    to = row.reads_text_as if row is not None else None
     if to is None:
         others = [t for t in types if t is not None and t != pa.string()]
         to = _read_as(others[0]) if others else None

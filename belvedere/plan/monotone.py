@@ -6,35 +6,21 @@ fixed length, and calendar rounding in UTC. A bound on a DATE is its midnight. N
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
 from sqlglot import exp
 
-from belvedere.instants import instant, microseconds
+from belvedere.functions.calendar import MONTHS, UNITS, Step, floor_to, in_calendar
+from belvedere.functions.table import function_of
 from belvedere.plan.nodes import Expr
 
 NEVER = -(2**63)
 """No bound yet: any time may still come."""
 FOREVER = 2**63 - 1
 """Nothing will change any more."""
-
-UNITS = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1_000,
-    "SECOND": 1_000_000,
-    "MINUTE": 60_000_000,
-    "HOUR": 3_600_000_000,
-    "DAY": 86_400_000_000,
-    "WEEK": 604_800_000_000,
-}
-MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-MONDAY = 4 * UNITS["DAY"]
-"""Weeks begin on Monday: the first one after 1970 is the 5th of January."""
-
-Step = Callable[[int], int]
 
 
 @dataclass(frozen=True)
@@ -60,14 +46,11 @@ def monotone(expr: Expr) -> Monotone | None:
             return monotone(expr.this)
         case exp.Add() | exp.Sub():
             return _moved(expr)
-        case exp.TimestampTrunc() | exp.DateTrunc():
-            inner, unit = monotone(expr.this), expr.args.get("unit")
-            rounding = floor_to(unit.name) if unit is not None else None
-            return _after(inner, rounding)
         case exp.Cast():
             return _cast(expr)
         case _:
-            return None
+            known = function_of(expr)
+            return None if known is None or known.step is None else _after(monotone(expr.this), known.step(expr))
 
 
 def reach(expr: Expr) -> tuple[str, int] | None:
@@ -75,7 +58,7 @@ def reach(expr: Expr) -> tuple[str, int] | None:
     match expr:
         case exp.Column():
             return expr.name, 0
-        case exp.Paren() | exp.Alias() | exp.TimestampTrunc() | exp.DateTrunc():
+        case exp.Paren() | exp.Alias():
             return reach(expr.this)
         case exp.Cast():
             return reach(expr.this) if monotone(expr) is not None else None
@@ -85,24 +68,8 @@ def reach(expr: Expr) -> tuple[str, int] | None:
                 return None
             return inner[0], inner[1] + (length if isinstance(expr, exp.Add) else -length)
         case _:
-            return None
-
-
-def floor_to(unit: str) -> Step | None:
-    """Rounding down to a calendar unit in UTC; None for an unknown unit."""
-    unit = unit.upper().removesuffix("S")
-    if unit in UNITS:
-        size = UNITS[unit]
-        offset = MONDAY if unit == "WEEK" else 0
-        return lambda t: floor(t, size, offset)
-    if unit in MONTHS:
-        return lambda t: _calendar(t, lambda d: _month_start(d, MONTHS[unit]))
-    return None
-
-
-def floor(time: int, size: int, offset: int = 0) -> int:
-    """Round down to a multiple of `size` after `offset`."""
-    return time - (time - offset) % size
+            known = function_of(expr)
+            return None if known is None or known.step is None else reach(expr.this)
 
 
 def interval_length(expr: Expr) -> int | None:
@@ -147,7 +114,7 @@ def _moved_by_months(expr: exp.Add | exp.Sub, inner: Monotone | None) -> Monoton
     if months is None or not text.lstrip("-").isdigit():
         return None
     count = int(text) * months * (1 if isinstance(expr, exp.Add) else -1)
-    return _after(inner, lambda t: _calendar(t, lambda d: _add_months(d, count)), rounds=False)
+    return _after(inner, lambda t: in_calendar(t, lambda d: _add_months(d, count)), rounds=False)
 
 
 def _cast(expr: exp.Cast) -> Monotone | None:
@@ -165,20 +132,6 @@ def _after(inner: Monotone | None, step: Step | None, rounds: bool = True) -> Mo
         return None
     first = inner.step
     return Monotone(inner.column, lambda t: step(first(t)), rounds=rounds and (inner.shift == 0 or inner.rounds))
-
-
-def _calendar(time: int, change: Callable[[datetime], datetime]) -> int:
-    """A change of calendar fields; times beyond the calendar stay as they are (a lower bound for what is above them)."""
-    try:
-        moved = change(instant(time))
-    except (OverflowError, ValueError):
-        return NEVER if time < 0 else time
-    return microseconds(moved)
-
-
-def _month_start(day: datetime, months: int) -> datetime:
-    month = (day.month - 1) // months * months + 1
-    return datetime(day.year, month, 1, tzinfo=UTC)
 
 
 def _add_months(day: datetime, months: int) -> datetime:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.lang.arity import ARITY, MANY
+from belvedere.functions.function import MANY
+from belvedere.functions.table import ARITY
 from belvedere.lang.dialect import SqrlParser
 from belvedere.lang.parse import parse_script
 

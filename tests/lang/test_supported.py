@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from belvedere.compiler import compile_script
 from belvedere.engine.render import render
-from belvedere.lang.functions import NONDETERMINISTIC
+from belvedere.functions.table import BY_KEY
 from belvedere.lang.supported import ONE, READ, WORDS, unsupported
 
 OURS = {"emit", "stream", "within", "over"}
@@ -118,7 +118,7 @@ def test_a_clause_that_nobody_reads_is_refused(query: str, code: str, place: str
 def test_no_statement_takes_a_function_of_another_answer_each_time(statement: str) -> None:
     found = [d.code for d in compile_script(f"{TABLE}{statement};").diagnostics if d.severity == "error"]
     assert found == ["B3006"]
-    assert "Rand" in NONDETERMINISTIC
+    assert not BY_KEY["Rand"].deterministic
 
 
 READ_RIGHT = [

@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from belvedere.compiler import compile_script
-from belvedere.lang.arity import ARITY
-from belvedere.lang.types import type_text
+from belvedere.functions.table import ARITY
+from belvedere.functions.types import type_text
 from belvedere.schema import Schema
 
 from .spark_queries import AGGREGATES, EXPRESSIONS, QUERIES, ROWS, TABLES

@@ -12,8 +12,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Diagnostic, Severity
+from belvedere.functions.window_by import Type
 from belvedere.lang.window_by.expressions import Scope
-from belvedere.lang.window_by.functions import Type
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.lang.window_by.tree import Block, Query, QueryExpression, WindowBy
 from belvedere.lang.window_by.types import Typing

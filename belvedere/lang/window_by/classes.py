@@ -21,8 +21,8 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.functions.window_by import Type
 from belvedere.lang.window_by.expressions import Scope
-from belvedere.lang.window_by.functions import Type
 from belvedere.lang.window_by.names import renamed
 from belvedere.lang.window_by.tree import Expr, QueryExpression, WindowBy
 from belvedere.lang.window_by.types import Typing

@@ -10,8 +10,9 @@ import math
 
 from sqlglot import exp
 
+from belvedere.functions.table import canonical
+from belvedere.functions.window_by import duration_micros
 from belvedere.lang.window_by.classes import Compare, Conjunction, Item, Part, Search, is_monotone
-from belvedere.lang.window_by.functions import canonical, duration_micros
 from belvedere.lang.window_by.tree import Expr, WindowBy
 
 

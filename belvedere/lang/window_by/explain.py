@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Severity
+from belvedere.functions.table import WINDOW_AGGREGATES, canonical
+from belvedere.functions.window_by import Type
 from belvedere.lang.window_by.blocks import long_partition
 from belvedere.lang.window_by.check import check_query, row_type
 from belvedere.lang.window_by.classes import COST, Item, WindowClass, classify, item_expression
 from belvedere.lang.window_by.expressions import Scope
-from belvedere.lang.window_by.functions import WINDOW_AGGREGATES, Type, canonical
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.lang.window_by.relational import in_words
 from belvedere.lang.window_by.tree import Block, Boundary, Query, QueryExpression, WindowBy

@@ -15,17 +15,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import Diagnostic, Severity, Span
-from belvedere.lang.window_by.functions import (
-    AGGREGATES,
-    DURATION,
-    FUNCTIONS,
-    UNIT_MICROS,
-    Type,
-    canonical,
-    duration_micros,
-    element,
-    unify,
-)
+from belvedere.functions.arrays import GROUP_AGGREGATES
+from belvedere.functions.calendar import UNITS
+from belvedere.functions.table import WINDOW_BY, canonical
+from belvedere.functions.window_by import DURATION, Type, duration_micros, element, unify
 from belvedere.lang.window_by.tree import (
     Expr,
     Missing,
@@ -192,7 +185,7 @@ class ExpressionTyping(ABC):
 
     def _interval(self, node: Expr, scope: Scope, within: Span | None) -> Type:
         unit = str(node.args.get("unit") or "").upper().rstrip("S")
-        if unit not in UNIT_MICROS:
+        if unit not in UNITS:
             hint = 'write INTERVAL 7 DAYS or duration("P7D")'
             self.report("B3602", f"an interval of {unit or 'no unit'} has no fixed length", within, hint)
         return DURATION
@@ -269,12 +262,12 @@ class ExpressionTyping(ABC):
     def _anonymous(self, node: Expr, scope: Scope, within: Span | None) -> Type:
         name = canonical(node.name)
         arguments = list(node.expressions)
-        if name in AGGREGATES:
+        if name in GROUP_AGGREGATES:
             return self._aggregate(name, arguments, scope, within)
-        function = FUNCTIONS.get(name)
+        function = WINDOW_BY.get(name)
         types = [self.of(a, scope, within) for a in arguments]
         if function is None:
-            near = get_close_matches(name, FUNCTIONS, 1)
+            near = get_close_matches(name, WINDOW_BY, 1)
             hint = ELSEWHERE.get(name, f"did you mean {near[0]}?" if near else None)
             self.report("B2604", f"function {node.name} is not known", within, hint)
             return None
@@ -297,7 +290,7 @@ class ExpressionTyping(ABC):
             self.report("B3604", f"{name} takes 1 argument(s), not {len(arguments)}", within)
             return None
         inner = pa.int64() if isinstance(arguments[0], exp.Star) else self.of(arguments[0], scope.group, within)
-        return FUNCTIONS[canonical(f"ARRAY_{name}")].result([None if inner is None else pa.list_(inner)])
+        return WINDOW_BY[canonical(f"ARRAY_{name}")].result([None if inner is None else pa.list_(inner)])
 
     def _arithmetic(self, node: Expr, scope: Scope, within: Span | None) -> Type:
         left, right = self.of(node.this, scope, within), self.of(node.expression, scope, within)

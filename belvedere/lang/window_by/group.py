@@ -12,7 +12,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.lang.window_by.functions import AGGREGATES, canonical
+from belvedere.functions.arrays import GROUP_AGGREGATES
+from belvedere.functions.table import canonical
 from belvedere.lang.window_by.tree import Block, Expr
 
 
@@ -46,7 +47,7 @@ def behind_group(block: Block, change: Callable[[Expr], Expr]) -> Block:
 
 def _replaced(expr: Expr, keys: list[tuple[Expr, str]]) -> Expr:
     def change(node: Any) -> Any:
-        if isinstance(node, exp.Anonymous) and canonical(node.name) in AGGREGATES:
+        if isinstance(node, exp.Anonymous) and canonical(node.name) in GROUP_AGGREGATES:
             return node.copy()  # another node: what is in it is left alone
         return next((exp.Column(this=exp.to_identifier(variable)) for key, variable in keys if node == key), node)
 

@@ -14,7 +14,9 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by.functions import AGGREGATES, canonical, is_number
+from belvedere.functions.arrays import GROUP_AGGREGATES
+from belvedere.functions.table import canonical
+from belvedere.functions.window_by import is_number
 from belvedere.lang.window_by.group import behind_group
 from belvedere.lang.window_by.joins import ITEM, table_in, variables_of, within
 from belvedere.lang.window_by.names import block_expressions, free_names, renamed
@@ -39,7 +41,7 @@ class _Calls:
         """The expression with a field of the group for each aggregate."""
 
         def change(node: Any) -> Any:
-            if not isinstance(node, exp.Anonymous) or canonical(node.name) not in AGGREGATES:
+            if not isinstance(node, exp.Anonymous) or canonical(node.name) not in GROUP_AGGREGATES:
                 return node
             if node not in self.found:
                 self.found.append(node.copy())

@@ -13,11 +13,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
+from belvedere.functions.window_by import DURATION, Type
 from belvedere.lang.window_by.chain import chain_of, hindrance, mentions, queries_of, reads_again, values_before
 from belvedere.lang.window_by.check import check_query, row_type
 from belvedere.lang.window_by.explain import explain_query
 from belvedere.lang.window_by.expressions import Scope
-from belvedere.lang.window_by.functions import DURATION, Type
 from belvedere.lang.window_by.groups import ALL_GROUPS, groups_of, over_groups
 from belvedere.lang.window_by.joins import JOINED, join_of, over_join
 from belvedere.lang.window_by.keys import Keys, keys_of

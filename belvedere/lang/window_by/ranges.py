@@ -19,9 +19,9 @@ from functools import reduce
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.functions.window_by import Type
 from belvedere.lang.window_by.classes import Item, classify
 from belvedere.lang.window_by.closing import closing_of, frame_closing, is_before
-from belvedere.lang.window_by.functions import Type
 from belvedere.lang.window_by.resume import extents, item_of, leading_column, only_distances
 from belvedere.lang.window_by.tree import Block, Boundary, Expr, Query, Variables, WindowBy
 from belvedere.plan.nodes import Node

@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by.functions import canonical, is_number, unify_numbers
+from belvedere.functions.table import canonical
+from belvedere.functions.window_by import is_number, unify_numbers
 from belvedere.lang.window_by.tree import Expr, Missing, QueryExpression
 from belvedere.lang.window_by.type_rules import field_index
 from belvedere.schema import TIMESTAMP

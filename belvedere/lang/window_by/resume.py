@@ -13,10 +13,10 @@ from typing import Any
 
 from sqlglot import exp
 
+from belvedere.functions.window_by import Type
 from belvedere.lang.window_by.chain import names_before, table_of, values_before
 from belvedere.lang.window_by.classes import ITEM, Item, classify, item_expression
 from belvedere.lang.window_by.expressions import Scope
-from belvedere.lang.window_by.functions import Type
 from belvedere.lang.window_by.names import after_window, renamed, variables_in
 from belvedere.lang.window_by.relational import Said, known
 from belvedere.lang.window_by.tree import Block, Boundary, Expr, Name, Query, Select, Selected, WindowBy

@@ -10,13 +10,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by.functions import (
-    DURATION,
-    Type,
-    is_number,
-    unify,
-    unify_numbers,
-)
+from belvedere.functions.window_by import DURATION, Type, is_number, unify, unify_numbers
 from belvedere.lang.window_by.tree import (
     Expr,
 )

@@ -13,12 +13,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import Span
+from belvedere.functions.window_by import Type, element, unify
 from belvedere.lang.window_by.expressions import ExpressionTyping, Scope
-from belvedere.lang.window_by.functions import (
-    Type,
-    element,
-    unify,
-)
 from belvedere.lang.window_by.names import variables_in
 from belvedere.lang.window_by.tree import (
     Block,

@@ -1,7 +1,7 @@
 """What the functions of a SQL++ query do, on Python values.
 
-In: evaluated arguments. Out: the value. Names, arities and types are in `belvedere.lang.window_by.functions`; every name
-there is here (a test checks it).
+In: evaluated arguments. Out: the value. Names, numbers of arguments and types are in `belvedere.functions.table`, and so are the
+functions that need nothing of SQL++; the others are here (a test checks it).
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from belvedere.functions.table import WINDOW_BY
+from belvedere.functions.window_by import duration_micros
 from belvedere.kernels.values import EXACT, MISSING, compare, instant, order_key, rank, unknown
-from belvedere.lang.window_by.functions import duration_micros
 from belvedere.spark.window_by.casts import to_date, to_instant, to_real, to_text, to_whole
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,7 +33,7 @@ def call(name: str, arguments: list[Any]) -> Any:
     try:
         if name in TOLERANT:
             return TOLERANT[name](*arguments)
-        return PLAIN[name](*arguments)
+        return (WINDOW_BY[name].python or PLAIN[name])(*arguments)
     except (TypeError, ValueError, OverflowError, InvalidOperation, AttributeError):
         return None
 
@@ -285,15 +286,14 @@ def like(text: Any, pattern: Any) -> Any:
 
 
 PLAIN: dict[str, Callable[..., Any]] = {
-    "LEN": len, "ARRAY_LENGTH": len, "LENGTH": len,
     **{n: _part_of_time(attrgetter(n.lower())) for n in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")},
     "UNIX_DATE": lambda d: (instant(d) - EPOCH).days, "UNIX_MICROS": lambda d: (instant(d) - EPOCH) // timedelta(microseconds=1),
     "ARRAY_DISTINCT": _distinct, "ARRAY_AGG": lambda a: [v for v in a if v is not None and v is not MISSING],
-    "ARRAY_SORT": lambda a: sorted(a, key=order_key), "ARRAY_REVERSE": lambda a: a[::-1], "ARRAY_CONTAINS": _contains,
+    "ARRAY_SORT": lambda a: sorted(a, key=order_key), "ARRAY_CONTAINS": _contains,
     "ABS": _absolute, "CEIL": _to_the_edge(math.ceil), "FLOOR": _to_the_edge(math.floor), "ROUND": _round, "SIGN": _sign,
     "SQRT": _root, "EXP": _by_ieee(np.exp), "LN": _logarithm, "POWER": _by_ieee(np.power),
     "GREATEST": _greatest(max), "LEAST": _greatest(min),
-    "LOWER": str.lower, "UPPER": str.upper, "TRIM": lambda s: s.strip(" "), "TO_STRING": to_text, "TO_BIGINT": to_whole,
-    "TO_DOUBLE": to_real, "TO_NUMBER": to_real, "SUBSTR": _substring, "CONTAINS": lambda a, b: b in a,
-    "STARTS_WITH": str.startswith, "DATE": to_date, "DATETIME": to_instant, "DURATION": to_duration,
+    "TO_STRING": to_text, "TO_BIGINT": to_whole,
+    "TO_DOUBLE": to_real, "TO_NUMBER": to_real, "SUBSTR": _substring,
+    "DATE": to_date, "DATETIME": to_instant, "DURATION": to_duration,
 }  # fmt: skip

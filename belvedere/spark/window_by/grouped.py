@@ -12,7 +12,9 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from sqlglot import exp
 
-from belvedere.lang.window_by.functions import AGGREGATES, canonical, is_number, unify_numbers
+from belvedere.functions.arrays import GROUP_AGGREGATES
+from belvedere.functions.table import canonical
+from belvedere.functions.window_by import is_number, unify_numbers
 from belvedere.lang.window_by.group import behind_group
 from belvedere.lang.window_by.tree import Block, Expr
 from belvedere.spark.window_by.layout import columns_of, layout_of
@@ -66,7 +68,7 @@ class _Aggregates:
 
     def expression(self, expr: Expr) -> Expr:
         def change(node: Any) -> Any:
-            if isinstance(node, exp.Anonymous) and canonical(node.name) in AGGREGATES:
+            if isinstance(node, exp.Anonymous) and canonical(node.name) in GROUP_AGGREGATES:
                 return exp.Column(this=exp.to_identifier(self.variable(canonical(node.name), node.expressions[0])))
             return node
 

@@ -15,10 +15,12 @@ from typing import Any
 
 from sqlglot import exp
 
+from belvedere.functions.arrays import GROUP_AGGREGATES
+from belvedere.functions.calendar import UNITS
+from belvedere.functions.table import canonical
 from belvedere.kernels import values as v
 from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.classes import ARITHMETIC, OPERATORS
-from belvedere.lang.window_by.functions import AGGREGATES, UNIT_MICROS, canonical
 from belvedere.lang.window_by.tree import (
     Expr,
     Missing,
@@ -101,7 +103,7 @@ def _literal(node: Expr) -> Evaluate:
 
 
 def _interval(node: Expr) -> Evaluate:
-    unit = UNIT_MICROS[str(node.args["unit"]).upper().rstrip("S")]
+    unit = UNITS[str(node.args["unit"]).upper().rstrip("S")]
     amount = compile_expression(node.this)
 
     def duration(env: Environment) -> Any:
@@ -228,7 +230,7 @@ def _exists(node: Expr) -> Evaluate:
 
 def _anonymous(node: Expr) -> Evaluate:
     name = canonical(node.name)
-    if name in AGGREGATES:
+    if name in GROUP_AGGREGATES:
         return _group_aggregate(name, node.expressions[0])
     arguments = [compile_expression(a) for a in node.expressions]
     return lambda env: call(name, [a(env) for a in arguments])

@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from belvedere.functions.window_by import DURATION
 from belvedere.kernels.values import EXACT, MISSING, instant, whole
-from belvedere.lang.window_by.functions import DURATION
 from belvedere.spark.window_by.sql_values import Object, Scalar, Value
 
 

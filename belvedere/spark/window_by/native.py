@@ -9,14 +9,15 @@ in this text, and dates become midnight UTC, so that no result depends on the se
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.functions.calendar import UNITS
+from belvedere.functions.table import WINDOW_BY, canonical
+from belvedere.functions.window_by import DURATION, duration_micros, is_number, unify
 from belvedere.lang.window_by.classes import ARITHMETIC, OPERATORS
-from belvedere.lang.window_by.functions import DURATION, UNIT_MICROS, canonical, duration_micros, is_number, unify
 from belvedere.lang.window_by.tree import Expr, Missing
 from belvedere.lang.window_by.type_rules import arithmetic_type, cast_type
 from belvedere.schema import TIMESTAMP
@@ -100,7 +101,7 @@ def _interval(node: Expr, env: Mapping[str, Value]) -> Value:
         amount = float(node.this.name)
     except ValueError:
         raise Untranslatable("interval") from None
-    return Scalar(f"{round(amount * UNIT_MICROS[str(node.args['unit']).upper().rstrip('S')])}L", DURATION)
+    return Scalar(f"{round(amount * UNITS[str(node.args['unit']).upper().rstrip('S')])}L", DURATION)
 
 
 def _arithmetic(symbol: str) -> Callable[[Expr, Mapping[str, Value]], Value]:
@@ -302,7 +303,8 @@ def _anonymous(node: Expr, env: Mapping[str, Value]) -> Value:
     arguments = [scalar(a, env) for a in node.expressions]
     if function == "COALESCE" or function == "IF_MISSING_OR_NULL":
         return _coalesce(arguments)
-    rule = CALLS.get(function)
+    form = WINDOW_BY.get(function)
+    rule = None if form is None else form.native
     if rule is None or not all(rule.accepts(a.type) for a in arguments):
         raise Untranslatable(function)
     text = rule.text.format(*(a.sql for a in arguments), all=", ".join(a.sql for a in arguments))
@@ -319,41 +321,6 @@ def _coalesce(arguments: Sequence[Scalar]) -> Value:
     return Scalar("coalesce(" + ", ".join(converted(a, type_) for a in arguments) + ")", type_)
 
 
-@dataclass(frozen=True)
-class Call:
-    """A function that Spark has in the same sense, for arguments of a kind."""
-
-    text: str
-    accepts: Callable[[Any], bool]
-    type: pa.DataType | None = None
-
-
-def _is_signed(type_: pa.DataType) -> bool:
-    return type_ in (pa.int64(), pa.float64())
-
-
-CALLS: Mapping[str, Call] = {
-    "ABS": Call("abs({0})", _is_signed),
-    "SQRT": Call("sqrt(CAST({0} AS DOUBLE))", is_number, pa.float64()),
-    "EXP": Call("exp(CAST({0} AS DOUBLE))", is_number, pa.float64()),
-    "LN": Call("ln(CAST({0} AS DOUBLE))", is_number, pa.float64()),
-    "POWER": Call("power(CAST({0} AS DOUBLE), CAST({1} AS DOUBLE))", is_number, pa.float64()),
-    "SIGN": Call("try_cast(sign({0}) AS BIGINT)", is_number, pa.int64()),
-    "LOWER": Call("lower({0})", pa.types.is_string),
-    "UPPER": Call("upper({0})", pa.types.is_string),
-    "TRIM": Call("trim({0})", pa.types.is_string),
-    "LENGTH": Call("CAST(length({0}) AS BIGINT)", pa.types.is_string, pa.int64()),
-    "CONTAINS": Call("contains({0}, {1})", pa.types.is_string, pa.bool_()),
-    "STARTS_WITH": Call("startswith({0}, {1})", pa.types.is_string, pa.bool_()),
-    "GREATEST": Call("greatest({all})", pa.types.is_int64),
-    "LEAST": Call("least({all})", pa.types.is_int64),
-    "TO_DOUBLE": Call("CAST({0} AS DOUBLE)", is_number, pa.float64()),
-    "YEAR": Call("CAST(year({0}) AS BIGINT)", pa.types.is_date, pa.int64()),
-    "MONTH": Call("CAST(month({0}) AS BIGINT)", pa.types.is_date, pa.int64()),
-    "DAY": Call("CAST(day({0}) AS BIGINT)", pa.types.is_date, pa.int64()),
-    "UNIX_DATE": Call("CAST(unix_date({0}) AS BIGINT)", pa.types.is_date, pa.int64()),
-    "UNIX_MICROS": Call("unix_micros({0})", lambda t: bool(pa.types.is_timestamp(t)) and t.tz is not None, pa.int64()),
-}
 HANDLERS: dict[type[Any], Callable[[Any, Mapping[str, Value]], Value]] = {
     exp.Column: _column, exp.Dot: _dot, exp.Bracket: _bracket, exp.Literal: _literal, exp.Interval: _interval,
     exp.Boolean: lambda n, e: Scalar("TRUE" if n.this else "FALSE", pa.bool_()), exp.Null: lambda n, e: NULL,

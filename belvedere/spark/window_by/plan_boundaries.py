@@ -8,6 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.functions.window_by import DURATION, is_number, unify
 from belvedere.kernels import specs
 from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.classes import (
@@ -22,7 +23,6 @@ from belvedere.lang.window_by.classes import (
     local_condition,
     neighbours_compared,
 )
-from belvedere.lang.window_by.functions import DURATION, is_number, unify
 from belvedere.lang.window_by.names import renamed
 from belvedere.lang.window_by.tree import Boundary, Expr
 from belvedere.spark.window_by.interpret import compile_expression

@@ -9,10 +9,10 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.functions.window_by import DURATION
 from belvedere.kernels import specs
 from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.classes import ARITHMETIC, ITEM, OPERATORS
-from belvedere.lang.window_by.functions import DURATION
 from belvedere.lang.window_by.names import renamed
 from belvedere.lang.window_by.tree import Expr, QueryExpression
 from belvedere.lang.window_by.type_rules import arithmetic_type

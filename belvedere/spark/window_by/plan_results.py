@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.functions.table import WINDOW_AGGREGATES, canonical
+from belvedere.functions.window_by import is_number, unify_numbers
 from belvedere.kernels import specs
 from belvedere.kernels.values import MISSING
-from belvedere.lang.window_by.functions import WINDOW_AGGREGATES, canonical, is_number, unify_numbers
 from belvedere.lang.window_by.names import variables_in
 from belvedere.lang.window_by.tree import Expr, QueryExpression
 from belvedere.spark.window_by.interpret import compile_expression

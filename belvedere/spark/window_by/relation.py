@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from belvedere.errors import fail
-from belvedere.lang.window_by.functions import DURATION
+from belvedere.functions.window_by import DURATION
 from belvedere.lang.window_by.tree import OrderKey
 from belvedere.schema import TIMESTAMP, Column, Schema
 from belvedere.spark.window_by.sql_values import Object, Scalar, Value, merge, name

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from belvedere.errors import fail
-from belvedere.lang.window_by.functions import unify
+from belvedere.functions.window_by import unify
 from belvedere.lang.window_by.tree import Block, Let, OrderKey, Query, QueryExpression, Source, SourceKind
 from belvedere.spark.window_by.grouped import grouped
 from belvedere.spark.window_by.interpret import compile_expression

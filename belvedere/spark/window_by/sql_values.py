@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from belvedere.lang.window_by.functions import DURATION
+from belvedere.functions.window_by import DURATION
 from belvedere.lang.window_by.type_rules import field_index
 from belvedere.schema import TIMESTAMP
 

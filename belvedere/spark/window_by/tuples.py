@@ -15,9 +15,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from belvedere.errors import fail
+from belvedere.functions.window_by import Type
 from belvedere.lang.window_by.check import row_type
 from belvedere.lang.window_by.expressions import Scope
-from belvedere.lang.window_by.functions import Type
 from belvedere.lang.window_by.names import variables_in
 from belvedere.lang.window_by.tree import Block, Expr, Let, Select
 from belvedere.lang.window_by.types import Typing

@@ -11,6 +11,8 @@ from collections.abc import Callable
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.functions.table import function_of
+from belvedere.plan.monotone import interval_length
 from belvedere.plan.nodes import Expr
 from belvedere.schema import TIMESTAMP
 from belvedere.store.dialects.dialect import literal
@@ -19,16 +21,6 @@ from belvedere.store.read.typed import Scope, Typed, alike, refused, timestamp_l
 from belvedere.store.read.values import converter
 
 types = pa.types
-
-MICROSECONDS = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1_000,
-    "SECOND": 1_000_000,
-    "MINUTE": 60_000_000,
-    "HOUR": 3_600_000_000,
-    "DAY": 86_400_000_000,
-    "WEEK": 604_800_000_000,
-}
 
 _COMPARISONS: dict[type[Expr], str] = {exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
 _ARITHMETIC: dict[type[Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
@@ -39,7 +31,24 @@ def print_expression(tree: Expr, scope: Scope) -> Typed:
     for kinds, printer in _PRINTERS:
         if isinstance(tree, kinds):
             return printer(tree, scope)
-    raise refused(tree)
+    return _function(tree, scope)
+
+
+def _function(tree: Expr, scope: Scope) -> Typed:
+    """A call whose row in the table of functions says it for this dialect."""
+    row = function_of(tree)
+    sql = row.stored.sql.get(scope.dialect.name) if row is not None and row.stored is not None else None
+    if row is None or row.stored is None or row.type is None or sql is None:
+        raise refused(tree)
+    arguments = [print_expression(a, scope) for a in tree.iter_expressions()]
+    known = [a.type for a in arguments if a.type is not None]
+    type_ = row.type(known) if len(known) == len(arguments) else None
+    if row.stored.converts and known == [type_]:
+        return arguments[0]
+    if type_ is None or not all(map(row.stored.accepts, known)):
+        raise refused(tree)
+    text = sql.format(*(a.sql for a in arguments))
+    return Typed(scope.dialect.whole(text, type_) if types.is_integer(type_) else text, type_)
 
 
 def _column(tree: Expr, scope: Scope) -> Typed:
@@ -171,22 +180,10 @@ def _shifted(tree: Expr, time: Expr, interval: Expr, operator: str, scope: Scope
     inner = print_expression(time, scope)
     if inner.type is None or not types.is_timestamp(inner.type):
         raise refused(tree, "an interval is added to timestamps only")
-    amount = interval_microseconds(interval)
+    amount = interval_length(interval)
     if amount is None:
         raise refused(tree, "only intervals of a fixed length, WEEK or shorter")
     return Typed(scope.dialect.shifted(inner.sql, operator, amount), inner.type)
-
-
-def interval_microseconds(interval: Expr) -> int | None:
-    """The length of a literal interval, or None where it has none (months) or is not literal."""
-    value, unit = interval.this, interval.args.get("unit")
-    if not isinstance(value, exp.Literal) or unit is None:
-        return None
-    factor = MICROSECONDS.get(unit.name.upper().removesuffix("S"))
-    try:
-        return None if factor is None else int(value.this) * factor
-    except ValueError:
-        return None
 
 
 def _clock(tree: Expr, scope: Scope) -> Typed:

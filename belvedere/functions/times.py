@@ -1,0 +1,159 @@
+"""Functions of dates, times and intervals: one row each.
+
+In: nothing. Out: rows for `belvedere.functions.table`. See `belvedere.functions.function` for what a row says.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from belvedere.functions.calendar import to_its_unit
+from belvedere.functions.function import Function, Stored, function, stored
+from belvedere.functions.type_rules import instant, number_or_text, plain, time_or_text
+from belvedere.functions.types import (
+    DATE,
+    DAY_INTERVAL,
+    DOUBLE,
+    INT32,
+    INT64,
+    LOCAL_TIMESTAMP,
+    MONTH_INTERVAL,
+    STRING,
+    is_integer,
+)
+from belvedere.functions.window_by import Native, window_by
+from belvedere.schema import TIMESTAMP
+
+
+def _date(type_: pa.DataType) -> bool:
+    return bool(type_ == DATE)
+
+
+def _calendar_part(format: str, part: str, plus: int = 0) -> Stored:
+    """A field of a date; `plus` is where Spark counts from another first one."""
+    shift = f"+{plus}" if plus else ""
+    return stored(
+        _date,
+        sqlite=f"(CAST(strftime('{format}',{{0}}*86400,'unixepoch') AS INTEGER){shift})",
+        postgres=f"(CAST(extract({part} FROM {{0}}) AS integer){shift})",
+    )
+
+
+def _floor(unit: int) -> str:
+    """Whole units of so many microseconds: SQLite divides towards zero."""
+    return f"(({{0}}-(({{0}}%{unit})+{unit})%{unit})/{unit})"
+
+
+def _since_1970(unit: int) -> Stored:
+    """Whole units of so many microseconds, rounded down."""
+    return stored(
+        instant, sqlite=_floor(unit), postgres=f"CAST(floor(extract(epoch FROM {{0}})*{1_000_000 // unit}) AS bigint)"
+    )
+
+
+TIMES: tuple[Function, ...] = (
+    function("AddMonths", "add_months:2", DATE, total=True),
+    function("AtTimeZone", "from_utc_timestamp:2", TIMESTAMP),
+    function("CurrentDate", "curdate:0 current_date:0", DATE, total=True),
+    function("CurrentTimestamp", "current_timestamp:0", TIMESTAMP, total=True),
+    function("CurrentTimezone", "current_timezone:0", STRING),
+    function("Date", "", DATE, window_by("DATE:1", DATE, also="TO_DATE")),
+    function("date_part", "date_part:2", INT32, total=True),
+    function("DateAdd", "", DATE),
+    function("DateDiff", "date_diff:2-3 datediff:2-3", INT32, total=True),
+    function("DateFromUnixDate", "date_from_unix_date:1", DATE, first=number_or_text),
+    function("datepart", "datepart:2", INT32),
+    function("DateSub", "", DATE),
+    function("DateTrunc", "trunc:2", DATE, step=to_its_unit),
+    function(
+        "Day",
+        "day:1",
+        INT32,
+        window_by("DAY:1", INT64, Native("CAST(day({0}) AS BIGINT)", _date, INT64), also="GET_DAY"),
+        first=time_or_text,
+        total=True,
+    ),
+    function("Dayname", "dayname:1", STRING, first=time_or_text),
+    function("DayOfMonth", "dayofmonth:1", INT32, first=time_or_text, total=True, stored=_calendar_part("%d", "day")),
+    function("DayOfWeek", "dayofweek:1", INT32, first=time_or_text, total=True, stored=_calendar_part("%w", "dow", plus=1)),
+    function("DayOfYear", "dayofyear:1", INT32, first=time_or_text, total=True, stored=_calendar_part("%j", "doy")),
+    function("FromTimeZone", "to_utc_timestamp:2", TIMESTAMP),
+    function("Hour", "hour:1", INT32, window_by("HOUR:1", INT64), first=time_or_text, total=True),
+    function("LastDay", "last_day:1", DATE, first=time_or_text, total=True, reads_text_as="DATE"),
+    function("Localtimestamp", "localtimestamp:0", LOCAL_TIMESTAMP),
+    function("make_date", "make_date:3", DATE),
+    function("make_dt_interval", "make_dt_interval:0-4", DAY_INTERVAL),
+    function("make_timestamp_ltz", "make_timestamp_ltz:2-6", TIMESTAMP, forgiving="try_make_timestamp_ltz"),
+    function("make_timestamp_ntz", "make_timestamp_ntz:2-6", LOCAL_TIMESTAMP, forgiving="try_make_timestamp_ntz"),
+    function("make_ym_interval", "make_ym_interval:0-2", MONTH_INTERVAL),
+    function("MakeInterval", "make_interval:0-7", MONTH_INTERVAL),
+    function("Minute", "minute:1", INT32, window_by("MINUTE:1", INT64), first=time_or_text, total=True),
+    function(
+        "Month",
+        "month:1",
+        INT32,
+        window_by("MONTH:1", INT64, Native("CAST(month({0}) AS BIGINT)", _date, INT64), also="GET_MONTH"),
+        first=time_or_text,
+        total=True,
+    ),
+    function("Monthname", "monthname:1", STRING, first=time_or_text),
+    function("MonthsBetween", "months_between:2-3", DOUBLE, reads_text_as="TIMESTAMP"),
+    function("NextDay", "next_day:2", DATE),
+    function("Quarter", "quarter:1", INT32, first=time_or_text, total=True, reads_text_as="DATE"),
+    function("Second", "second:1", INT32, window_by("SECOND:1", INT64), first=time_or_text, total=True),
+    function("StrToTime", "", TIMESTAMP),
+    function("StrToUnix", "unix_timestamp:0-2 to_unix_timestamp:1-2", INT64, first=time_or_text),
+    function("timestamp_micros", "timestamp_micros:1", TIMESTAMP, first=is_integer, total=True),
+    function("timestamp_millis", "timestamp_millis:1", TIMESTAMP, first=is_integer, total=True),
+    function("timestamp_seconds", "timestamp_seconds:1", TIMESTAMP, total=True),
+    function("TimestampAdd", "timestampadd:3", TIMESTAMP, total=True),
+    function("TimestampDiff", "timestampdiff:3", INT64),
+    function("TimestampFromParts", "make_timestamp:1-7", TIMESTAMP, forgiving="try_make_timestamp"),
+    function("TimestampTrunc", "date_trunc:2", TIMESTAMP, total=True, step=to_its_unit, reads_text_as="TIMESTAMP"),
+    function("TimeToStr", "date_format:2", STRING),
+    function("to_timestamp_ltz", "to_timestamp_ltz:1-2", TIMESTAMP, first=plain),
+    function("to_timestamp_ntz", "to_timestamp_ntz:1-2", LOCAL_TIMESTAMP, first=plain),
+    function("try_make_timestamp", "try_make_timestamp:1-7", TIMESTAMP),
+    function("try_make_timestamp_ltz", "try_make_timestamp_ltz:6", TIMESTAMP),
+    function("try_make_timestamp_ntz", "try_make_timestamp_ntz:6", LOCAL_TIMESTAMP),
+    function("try_to_date", "try_to_date:1-2", DATE, first=plain),
+    function("try_to_timestamp", "try_to_timestamp:1-2", TIMESTAMP, first=plain),
+    function("TsOrDsAdd", "date_sub:2 date_add:2-3 dateadd:2-3", DATE, total=True),
+    function(
+        "TsOrDsToDate",
+        "to_date:1-2",
+        DATE,
+        first=plain,
+        stored=stored(instant, converts=True, sqlite=_floor(86_400_000_000), postgres="CAST({0} AT TIME ZONE 'UTC' AS date)"),
+    ),
+    function(
+        "UnixDate",
+        "unix_date:1",
+        INT32,
+        window_by("UNIX_DATE:1", INT64, Native("CAST(unix_date({0}) AS BIGINT)", _date, INT64)),
+    ),
+    function(
+        "UnixMicros",
+        "unix_micros:1",
+        INT64,
+        window_by("UNIX_MICROS:1", INT64, Native("unix_micros({0})", instant, INT64)),
+        first=instant,
+        total=True,
+        stored=stored(instant, sqlite="{0}", postgres="CAST(extract(epoch FROM {0}) * 1000000 AS bigint)"),
+    ),
+    function("UnixMillis", "unix_millis:1", INT64, first=instant, total=True, stored=_since_1970(1_000)),
+    function("UnixSeconds", "unix_seconds:1", INT64, first=instant, total=True, stored=_since_1970(1_000_000)),
+    function("UnixToStr", "from_unixtime:1-2", STRING, first=number_or_text),
+    function("UnixToTime", "", TIMESTAMP),
+    function("Week", "week:1", INT32),
+    function("weekday", "weekday:1", INT32, first=time_or_text),
+    function("WeekOfYear", "weekofyear:1", INT32, first=time_or_text, total=True),
+    function(
+        "Year",
+        "year:1",
+        INT32,
+        window_by("YEAR:1", INT64, Native("CAST(year({0}) AS BIGINT)", _date, INT64), also="GET_YEAR"),
+        first=time_or_text,
+        total=True,
+    ),
+)

@@ -1,0 +1,196 @@
+"""Rules for the type of a function's result, and of which types its first argument may be.
+
+In: the types of a call's arguments. Out: the type of its result in Spark 4.3, or None where the arguments do not fit. Functions
+with a lambda, operators, CASE and the like are in `belvedere.functions.types`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+import pyarrow as pa
+
+from belvedere.functions import types as t
+from belvedere.schema import TIMESTAMP, has_map
+
+Rule = Callable[[Sequence[pa.DataType]], pa.DataType | None]
+
+
+def always(type_: pa.DataType) -> Rule:
+    """The same type whatever the arguments."""
+    return lambda _: type_
+
+
+def nth(index: int) -> Rule:
+    """The type of one argument."""
+    return lambda args: args[index] if len(args) > index else None
+
+
+def all_common(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    """The common type of all arguments."""
+    result: pa.DataType | None = t.NULL
+    for arg in args:
+        result = None if result is None else t.common_type(result, arg)
+    return result
+
+
+def greatest(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    """Unlike elsewhere, text beside other types is not read as theirs; maps have no order."""
+    if any(has_map(a) for a in args) or (t.STRING in args and set(args) - {t.STRING, t.NULL}):
+        return None
+    return all_common(args)
+
+
+def rounded(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    # the number of places is a value, not a type: `infer` handles decimals where it is a literal
+    return args[0] if args and (t.is_number(args[0]) or args[0] == t.NULL) else t.DOUBLE
+
+
+def whole(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    if len(args) == 1 and t.is_decimal(args[0]):
+        type_ = args[0]
+        return pa.decimal128(min(t.MAX_PRECISION, type_.precision - type_.scale + 1), 0)
+    return t.INT64 if len(args) == 1 else None
+
+
+def number(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    return args[0] if args and (t.is_number(args[0]) or t.is_interval(args[0])) else t.DOUBLE
+
+
+def element(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    if not args:
+        return None
+    if pa.types.is_map(args[0]):
+        return args[0].item_type
+    return args[0].value_type if t.is_array(args[0]) else None
+
+
+def flattened(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    return args[0].value_type if args and t.is_array(args[0]) else None
+
+
+def array_of(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    element = all_common(args)
+    return None if element is None else pa.list_(element)
+
+
+def joined(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    if args and all(t.is_array(a) for a in args):
+        return all_common(args)
+    return t.BINARY if args and all(a == t.BINARY for a in args) else t.STRING
+
+
+def keys_of(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    return pa.list_(args[0].key_type) if args and pa.types.is_map(args[0]) else None
+
+
+def values_of(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    return pa.list_(args[0].item_type) if args and pa.types.is_map(args[0]) else None
+
+
+def entries_of(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    if not args or not pa.types.is_map(args[0]):
+        return None
+    return pa.list_(pa.struct([pa.field("key", args[0].key_type), pa.field("value", args[0].item_type)]))
+
+
+def map_from_entries(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    if not args or not t.is_array_of_struct(args[0]) or args[0].value_type.num_fields != 2:
+        return None
+    return pa.map_(args[0].value_type[0].type, args[0].value_type[1].type)
+
+
+def zipped(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    return (
+        None
+        if not all(t.is_array(a) for a in args)
+        else pa.list_(pa.struct([pa.field(str(n), a.value_type) for n, a in enumerate(args)]))
+    )
+
+
+def sequence(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    if len(args) < 2:
+        return None
+    common = reduce(lambda a, b: t.common_type(a, b) or a, args[:2])
+    return pa.list_(t.INT64 if common == t.STRING else common)
+
+
+def modulo(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    common = all_common(args)
+    if len(args) == 2 and common is not None and t.is_decimal(common):
+        return t.arithmetic_decimal("%", t.as_decimal(args[0]), t.as_decimal(args[1]))
+    return common
+
+
+def after_first(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    return all_common(args[1:])
+
+
+# -- aggregates --
+
+
+def summed(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    type_ = args[0] if args else t.NULL
+    if t.is_integer(type_):
+        return t.INT64
+    if t.is_decimal(type_):
+        return t.bounded_decimal(type_.precision + 10, type_.scale)
+    return type_ if t.is_interval(type_) else t.DOUBLE if t.is_number(type_) or type_ in (t.STRING, t.NULL) else None
+
+
+def average(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    type_ = args[0] if args else t.NULL
+    if t.is_decimal(type_):
+        return t.bounded_decimal(type_.precision + 4, type_.scale + 4)
+    return type_ if t.is_interval(type_) else t.DOUBLE if t.is_number(type_) or type_ in (t.STRING, t.NULL) else None
+
+
+def percentile(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    type_ = args[0] if args and t.is_interval(args[0]) else t.DOUBLE
+    return pa.list_(type_) if len(args) > 1 and t.is_array(args[1]) else type_
+
+
+def approximate_percentile(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    if not args:
+        return None
+    return pa.list_(args[0]) if len(args) > 1 and t.is_array(args[1]) else args[0]
+
+
+def listed(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    return pa.list_(args[0]) if args else None
+
+
+# -- of which types a first argument may be --
+
+
+def number_or_text(type_: pa.DataType) -> bool:
+    return t.is_number(type_) or t.is_interval(type_) or type_ == t.STRING
+
+
+def time_or_text(type_: pa.DataType) -> bool:
+    return t.is_time(type_) or type_ == t.STRING
+
+
+def plain(type_: pa.DataType) -> bool:
+    return not pa.types.is_nested(type_)
+
+
+def text_or_bytes(type_: pa.DataType) -> bool:
+    return type_ in (t.STRING, t.BINARY)
+
+
+def boolean_or_text(type_: pa.DataType) -> bool:
+    return type_ in (t.STRING, t.BOOLEAN)
+
+
+def text(type_: pa.DataType) -> bool:
+    return bool(type_ == t.STRING)
+
+
+def instant(type_: pa.DataType) -> bool:
+    return bool(type_ == TIMESTAMP)
+
+
+def no_map(type_: pa.DataType) -> bool:
+    return not pa.types.is_map(type_)

@@ -1,0 +1,153 @@
+"""How a function is called in a SQL++ query with WINDOW BY, and the types that such queries know.
+
+In: Arrow types (None where not known before the run). Out: Arrow types, `WindowBy` forms. Names are those of the SQL++ of AsterixDB's
+built-in functions, in upper case. A value that is MISSING or NULL is none that a function computes with: callers see to that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from belvedere.functions.calendar import UNITS
+from belvedere.schema import TIMESTAMP
+
+Type: TypeAlias = "pa.DataType | None"
+Result: TypeAlias = "Callable[[Sequence[Type]], Type]"
+DURATION = pa.duration("us")
+
+
+@dataclass(frozen=True)
+class Native:
+    """A function that Spark SQL has in the same sense, for arguments of some types: its text with `{0}`, `{1}`, or `{all}` arguments."""
+
+    text: str
+    accepts: Callable[[Any], bool]
+    type: pa.DataType | None = None
+    """The type of the text's value; None: that of the first argument."""
+
+
+@dataclass(frozen=True)
+class WindowBy:
+    """A function of SQL++: its name, other names, how many arguments it takes (most -1: any number), what type it gives."""
+
+    name: str
+    least: int
+    most: int
+    result: Result
+    native: Native | None = None
+    python: Callable[..., Any] | None = None
+    """The value of arguments that are there; None: `belvedere.spark.window_by.functions` has it, where it needs SQL++'s order of values."""
+    also: tuple[str, ...] = ()
+
+
+def window_by(
+    call: str,
+    result: Result | pa.DataType,
+    native: Native | None = None,
+    python: Callable[..., Any] | None = None,
+    also: str = "",
+) -> WindowBy:
+    """A form: `call` is a name with numbers of arguments, `UPPER:1`, `SUBSTR:2-3`, `CONCAT:1+`."""
+    name, _, counts = call.partition(":")
+    least, _, most = counts.rstrip("+").partition("-")
+    rule = fixed(result) if isinstance(result, pa.DataType) else result
+    last = -1 if counts.endswith("+") else int(most or least)
+    return WindowBy(name, int(least), last, rule, native, python, tuple(also.split()))
+
+
+def is_number(type_: Type) -> bool:
+    """Integer, floating or decimal."""
+    return type_ is not None and (pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
+
+
+def unify(types: Sequence[Type]) -> Type:
+    """The one type that holds values of all; `pa.null()` gives way; None where there is none."""
+    known = [t for t in types if t is None or not pa.types.is_null(t)]
+    if not known:
+        return pa.null()
+    first = known[0]
+    if first is None or any(t is None for t in known):
+        return None
+    if all(t == first for t in known):
+        return first
+    if all(is_number(t) for t in known):
+        return unify_numbers(known)
+    if all(pa.types.is_date(t) or pa.types.is_timestamp(t) for t in known):
+        return TIMESTAMP
+    if all(pa.types.is_list(t) for t in known):
+        element = unify([t.value_type for t in known if t is not None])
+        return None if element is None else pa.list_(element)
+    if all(pa.types.is_struct(t) for t in known):
+        return _unify_structs([t for t in known if t is not None])
+    return None
+
+
+def unify_numbers(types: Sequence[Type]) -> Type:
+    """Floating wins over decimal over integer; integers are 64 bits wide."""
+    if any(pa.types.is_floating(t) for t in types):
+        return pa.float64()
+    decimals = [t for t in types if pa.types.is_decimal(t)]
+    return pa.decimal128(38, max(t.scale for t in decimals if t is not None)) if decimals else pa.int64()
+
+
+def _unify_structs(types: Sequence[pa.DataType]) -> Type:
+    names = [f.name for f in types[0]]
+    if any([f.name for f in t] != names for t in types):
+        return None
+    fields = [(n, unify([t.field(i).type for t in types])) for i, n in enumerate(names)]
+    return None if any(t is None for _, t in fields) else pa.struct(fields)
+
+
+def element(type_: Type) -> Type:
+    """What an array holds."""
+    return type_.value_type if type_ is not None and pa.types.is_list(type_) else (pa.null() if type_ == pa.null() else None)
+
+
+def fixed(type_: pa.DataType) -> Result:
+    """The same type whatever the arguments."""
+    return lambda _: type_
+
+
+def first(types: Sequence[Type]) -> Type:
+    """The type of the first argument."""
+    return types[0]
+
+
+def number(types: Sequence[Type]) -> Type:
+    """A number like the first argument."""
+    return unify_numbers(types[:1]) if is_number(types[0]) else (pa.null() if types[0] == pa.null() else None)
+
+
+def total(types: Sequence[Type]) -> Type:
+    """The sum of an array's elements."""
+    inner = element(types[0])
+    if inner is None or not is_number(inner):
+        return pa.float64() if inner is None else pa.int64()
+    return unify_numbers([inner])
+
+
+def elements(types: Sequence[Type]) -> Type:
+    """One of an array's elements."""
+    return element(types[0])
+
+
+ISO_DURATION = re.compile(
+    r"(?P<sign>-)?P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
+    r"(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,6})?)S)?)?"
+)
+
+
+def duration_micros(text: str) -> int | None:
+    """The microseconds of an ISO 8601 duration of weeks, days, hours, minutes and seconds; None for any other text."""
+    found = ISO_DURATION.fullmatch(text.strip())
+    if found is None or not any(v for k, v in found.groupdict().items() if k != "sign"):
+        return None
+    parts = {k: v for k, v in found.groupdict().items() if v and k != "sign"}
+    whole = sum(UNITS[k[:-1].upper()] * int(v) for k, v in parts.items() if k != "seconds")
+    micros = whole + round(float(parts.get("seconds", "0")) * 1_000_000)
+    return -micros if found["sign"] else micros
