@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from belvedere.catalog import Catalog, Input
 from belvedere.compiler import compile_script
+from belvedere.engine.epoch import EpochReport
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
 from belvedere.intake.read import find_input, given_columns
@@ -23,7 +24,7 @@ from belvedere.rules import Options, maintain
 from belvedere.schema import ROWTIME, WEIGHT
 from belvedere.spark.batch import InputLog, run_batch
 from belvedere.spark.compute import DRIVER_MEMORY
-from belvedere.spark.engine import Engine, EpochReport
+from belvedere.spark.engine import open_engine
 from belvedere.spark.session import SparkSession, local_session
 from belvedere.store import open_store
 from belvedere.store.read.history import AsOf, not_whole, rows_as_of
@@ -86,7 +87,7 @@ class Workbench:
     def _open(self, url: str) -> None:
         self.store = open_store(url)
         memory = DRIVER_MEMORY if self._driver_memory is None else self._driver_memory
-        self.engine = Engine(self.spark, self.catalog, self.pipeline, self.store, self._sinks, memory)
+        self.engine = open_engine(self.spark, self.catalog, self.pipeline, self.store, self._sinks, memory)
         self.store.acquire("workbench", 86_400.0)
         self._intake.resume(self.engine.clocks)
 

@@ -131,9 +131,9 @@ def _input_id(bench: Workbench, name: str) -> str:
 
 def _spark_batch(bench: Workbench, folder: Path, rows: pa.Table, placed: pa.Table, readings: str, placements: str) -> float:
     """Seconds for Spark to compute all views anew from Parquet files, the second time."""
+    from belvedere.engine.ingest import stamp
     from belvedere.engine.render import CLOCK_COLUMN, render
     from belvedere.spark.batch import full_plan
-    from belvedere.spark.ingest import stamp
 
     names = {readings: "bench_readings", placements: "bench_placements"}
     for id_, table in ((readings, rows), (placements, placed)):

@@ -97,7 +97,7 @@ class Bench:
 
     def note(self, name: str, rows: pa.Table) -> None:
         """Keep what arrives for the recomputations, in files."""
-        from belvedere.spark.ingest import stamp
+        from belvedere.engine.ingest import stamp
 
         source = self.wb.catalog.inputs[self.inputs[name]]
         stamped = stamp(rows, source, self.first, START).select(source.schema.names)

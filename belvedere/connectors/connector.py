@@ -20,7 +20,7 @@ from belvedere.connectors.records import RejectedRow, SourceFile
 from belvedere.engine.rows import Rows
 from belvedere.schema import Column
 from belvedere.settings import Sink, Source
-from belvedere.time.entries import ProducerAct
+from belvedere.time.entries import Mark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,14 +35,6 @@ class Span:
 
     end: Offset
     content: Any = None
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A bound among the rows: `position` rows come before it."""
-
-    position: int
-    act: ProducerAct
 
 
 @dataclass(frozen=True)

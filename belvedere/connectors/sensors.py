@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from belvedere.connectors.connector import Arrived, Offset, Span, Wanted
-from belvedere.connectors.scratch import scratch_rows
 from belvedere.engine.rows import Rows
+from belvedere.engine.scratch import scratch_rows
 from belvedere.sensors import (
     SensorOptions,
     placements_due,

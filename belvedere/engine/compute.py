@@ -5,13 +5,18 @@ In: nothing. Out: the protocol that `belvedere.spark.compute` fulfils.
 
 from __future__ import annotations
 
-from typing import Protocol
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from belvedere.engine.rows import Memory, Rows
 from belvedere.engine.windows import Windows
 from belvedere.plan.window_by import Ranges, Resume
+
+if TYPE_CHECKING:
+    from belvedere.catalog import Catalog
+    from belvedere.engine.texts import PreparedStage
 
 
 class Compute(Protocol):
@@ -36,6 +41,18 @@ class Compute(Protocol):
 
     def compute(self, sql: str, schema: pa.Schema) -> Rows:
         """Run one query."""
+
+    def explaining(self, prepared: PreparedStage, catalog: Catalog) -> AbstractContextManager[None]:
+        """Run a stage; a failure of its queries comes out as a diagnostic about the stage's view."""
+
+    def sweep(self) -> None:
+        """Forget the views and files of an epoch."""
+
+    def discard(self) -> None:
+        """Delete files alone: the views go with Spark's process."""
+
+    def close(self) -> None:
+        """Drop all views and files."""
 
     def windows(self, windows: Windows, few: bool) -> Rows:
         """The rows of a WINDOW BY operator over the present rows of its views, not computed before they are read."""

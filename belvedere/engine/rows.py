@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -52,6 +52,11 @@ class Memory:
 
     def _release(self, size: int) -> None:
         self.held -= size
+
+
+def is_frame(rows: pa.Table | Rows | DataFrame) -> TypeGuard[DataFrame]:
+    """Whether rows are in Spark, as a data frame."""
+    return not isinstance(rows, (pa.Table, Rows))
 
 
 class Rows:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog, Input
+from belvedere.engine.epoch import EpochReport
 from belvedere.engine.render import CLOCK_COLUMN, quote, render
 from belvedere.engine.rows import Rows
 from belvedere.engine.windows import split_windows
@@ -26,7 +27,6 @@ from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.rules.emit.batch import History, LoggedEpoch, has_history
 from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT
 from belvedere.spark.compute import SparkCompute
-from belvedere.spark.engine import EpochReport
 
 _RUNS = itertools.count()
 

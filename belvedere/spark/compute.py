@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,10 +19,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from belvedere.catalog import Catalog
 from belvedere.engine.render import quote
 from belvedere.engine.rows import Memory, Rows, conform, fits_parquet
+from belvedere.engine.texts import PreparedStage
 from belvedere.engine.windows import Windows
 from belvedere.plan.window_by import Ranges, Resume
+from belvedere.spark.failures import explain_failure
 from belvedere.spark.interpreting import FEW, Interpreting
 from belvedere.spark.window_by.maintain import tuple_times, window_extents, window_reach, window_rows
 from belvedere.temporary import temporary_folder
@@ -151,6 +155,10 @@ class SparkCompute:
         """Run one query and bring its rows to the driver in the given Arrow types."""
         self._interpreting.choose(few=not any(name in sql for name in self._many))
         return conform(self.spark.sql(sql).toArrow(), schema)
+
+    def explaining(self, prepared: PreparedStage, catalog: Catalog) -> AbstractContextManager[None]:
+        """Run a stage; what Spark raises comes out as a diagnostic about the stage's view, with the row where one is to blame."""
+        return explain_failure(prepared, catalog, self)
 
     def windows(self, windows: Windows, few: bool) -> Rows:
         """The rows of a WINDOW BY operator over the present rows of its views."""

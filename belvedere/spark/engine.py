@@ -1,242 +1,32 @@
-"""Run epochs: arrivals in, one transaction over all views out.
-
-In: a catalog, its pipeline, an open store, a Spark session. Out: per epoch an `EpochReport`. The engine decides nothing
-about how a view is kept (the pipeline says so) and nothing about when an epoch runs (the caller does).
-"""
+"""The engine of a script on a Spark session."""
 
 from __future__ import annotations
 
 import itertools
 import os
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog
-from belvedere.engine.costs import Costs
-from belvedere.engine.expiry import expire, standing_below
+from belvedere.connectors.exports import Exports
+from belvedere.engine.epoch import Engine
 from belvedere.engine.pipeline import Pipeline
-from belvedere.engine.render import CLOCK_COLUMN
-from belvedere.engine.rows import Rows
-from belvedere.engine.tables import TablePlan, make_tables, plan_tables
-from belvedere.engine.texts import prepare
-from belvedere.engine.work import Context, Work
-from belvedere.instants import microseconds
-from belvedere.schema import INGEST_TIME, TIMESTAMP
 from belvedere.settings import Sink
 from belvedere.spark.compute import DRIVER_MEMORY, SparkCompute
-from belvedere.spark.exports import Exports
-from belvedere.spark.failures import explain_failure
-from belvedere.spark.ingest import Arrived, ingest, receive
-from belvedere.spark.late import Arrivals, judge
-from belvedere.store.protocol import EpochRow, Store, Transaction
-from belvedere.store.source_columns import COLUMNS, columns_document
-from belvedere.time.event_time import Clocks, bounds_by_input, pass_time
-from belvedere.time.past_bounds import PastBounds
+from belvedere.store.protocol import Store
 
 _ENGINES = itertools.count()
 
 
-@dataclass(frozen=True)
-class EpochReport:
-    """What an epoch did: rows taken in per input, rows changed per relation, seconds per stage."""
-
-    epoch: int
-    clock: datetime
-    rows_in: Mapping[str, int] = field(default_factory=dict)
-    changes: Mapping[str, int] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    total_seconds: float = 0.0
-    whole: tuple[str, ...] = ()
-    """The relations that were recomputed whole, since most of their input changed or is new to them."""
-    deltas: Mapping[str, pa.Table] = field(default_factory=dict)
-    """The changes of stored relations, with `_weight`, where the caller asked for them."""
-    arrivals: Mapping[str, pa.Table] = field(default_factory=dict)
-    """The stamped rows of each input, where the caller asked for deltas."""
-    bounds: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
-    """The bounds of the inputs' event-time columns, where the caller asked for deltas."""
-
-
-class Engine:
-    """The stages of one script, ready to run epoch after epoch on one store."""
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        catalog: Catalog,
-        pipeline: Pipeline,
-        store: Store,
-        sinks: Mapping[str, Sink] | None = None,
-        driver_memory: int = DRIVER_MEMORY,
-    ):
-        """`driver_memory`: so many bytes of an epoch's rows are held by this process at most."""
-        self.catalog = catalog
-        self.pipeline = pipeline
-        self.store = store
-        self.compute = SparkCompute(spark, f"belvedere_{os.getpid()}_{next(_ENGINES)}", memory=driver_memory)
-        self.stages = prepare(pipeline.stages, pipeline.relations, self.compute.view_name)
-        self._plan: TablePlan | None = plan_tables(catalog, pipeline, store)
-        self.tables, self.fresh = self._plan.tables, self._plan.fresh
-        last = store.last_epoch()
-        self.epoch = last.epoch if last else 0
-        self.last_clock = last.clock if last else None
-        self.next_uid = int(last.extra.get("next_uid", 1)) if last else 1
-        self.sequences: dict[str, int] = dict(last.extra.get("sequences", {})) if last else {}
-        self.clocks = Clocks.of_document(last.bounds) if last else Clocks()
-        self._forgotten: dict[tuple[str, str], int] = {}
-        self.costs = Costs(pipeline.by_cost)
-        self._past = PastBounds(pipeline.delays)
-        self.exports = Exports(catalog, sinks or {}, store)
-        self.exports.deliver(self.epoch, self.sequences)
-
-    def run_epoch(
-        self,
-        arrivals: Arrivals,
-        clock: datetime,
-        *,
-        offsets: Mapping[str, Any] | None = None,
-        bounds: Mapping[str, Any] | None = None,
-        records: Mapping[str, pa.Table] | None = None,
-        keep_deltas: bool = False,
-    ) -> EpochReport:
-        """Bring all views up to date with `arrivals` (by input id) at `clock`, in one transaction.
-
-        `records` are rows for stored tables outside the pipeline (rejected rows, files read), appended as they are.
-        `bounds` is the document of the inputs' clocks where the caller has judged the arrivals by them; else that is done here.
-        Raises BelvedereError, with the store at the last epoch, where a view cannot be computed or the store cannot commit.
-        """
-        started = time.perf_counter()
-        if self.last_clock is not None:
-            clock = max(clock, self.last_clock)  # now() never goes back
-        transaction = self.store.begin(self.compute.memory.chunk)
-        try:
-            context, taken, next_uid, seconds = self._compute(transaction, arrivals, clock, bounds)
-            for name, table in (records or {}).items():
-                transaction.append(name, table.to_reader())
-            row = self._row(context, next_uid, EpochRow(self.epoch + 1, clock, offsets or {}))
-            transaction.commit(row)
-            self._committed(row, context, next_uid)
-            return self._report(context, taken, seconds, started, keep_deltas)
-        except BaseException:
-            _roll_back(transaction)
-            raise
-        finally:
-            self.compute.sweep()
-
-    def _compute(
-        self, transaction: Transaction, arrivals: Arrivals, clock: datetime, bounds: Mapping[str, Any] | None
-    ) -> tuple[Context, dict[str, Arrived], int, dict[str, float]]:
-        """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
-        if self._plan is not None:
-            make_tables(self._plan, self.pipeline, self.store, transaction, self.compute)
-        if bounds is None:
-            arrivals, clocks = judge(self.catalog, self.clocks, arrivals, clock)
-        else:
-            clocks = Clocks.of_document(bounds)
-        clocks = pass_time(clocks, self.catalog, microseconds(clock))
-        known = bounds_by_input(self.catalog, clocks)
-        context = Context(
-            self.compute,
-            transaction,
-            self.tables,
-            {},
-            clock,
-            self.fresh,
-            sequences=dict(self.sequences),
-            bounds=known,
-            epoch=self.epoch + 1,
-            clocks=clocks,
-            costs=self.costs,
-            standing=standing_below(self.pipeline, bounds_by_input(self.catalog, self.clocks).__getitem__),
-        )
-        self.costs.whole.clear()
-        self._put_clock(clock)
-        taken, next_uid = self._ingest(arrivals, context)
-        seconds = self._run_stages(context)
-        self._forget(transaction, clock)
-        expire(self.pipeline, context, self._forgotten, self._past)
-        self.exports.forget(transaction)
-        return context, taken, next_uid, seconds
-
-    def _row(self, context: Context, next_uid: int, row: EpochRow) -> EpochRow:
-        filled = {n: t.meaning for n, t in self.tables.items()}
-        extra = {"next_uid": next_uid, "sequences": context.sequences, "meanings": filled}
-        extra[COLUMNS] = columns_document(self.catalog)
-        return replace(row, bounds=context.clocks.as_document(), extra=extra, committed_at=datetime.now(UTC))
-
-    def _committed(self, row: EpochRow, context: Context, next_uid: int) -> None:
-        self.epoch, self.last_clock, self.next_uid, self.fresh = row.epoch, row.clock, next_uid, frozenset()
-        self.clocks = context.clocks
-        self._past.note(microseconds(row.clock), context.bounds)
-        self.sequences, self._plan = context.sequences, None
-        self.exports.deliver(self.epoch, self.sequences)
-
-    def _report(
-        self, context: Context, taken: Mapping[str, Arrived], seconds: Mapping[str, float], started: float, keep_deltas: bool
-    ) -> EpochReport:
-        deltas = {n: r for n, r in context.deltas.items() if n in self.tables}
-        changes = {n: r.num_rows for n, r in deltas.items()}
-        rows_in = {n: a.rows for n, a in taken.items()}
-        report = EpochReport(
-            self.epoch, context.clock, rows_in, changes, seconds, time.perf_counter() - started, tuple(self.costs.whole)
-        )
-        if not keep_deltas:
-            return report
-        tables = {n: r.table for n, r in deltas.items()}
-        stamped = {n: a.stamped.table for n, a in taken.items()}
-        return replace(report, deltas=tables, arrivals=stamped, bounds=context.bounds)
-
-    def _forget(self, transaction: Transaction, clock: datetime) -> None:
-        """Take out the rows of inputs that are served for a while only."""
-        for relation in self.pipeline.relations.values():
-            if relation.keep is not None and relation.stored:
-                transaction.delete_range(relation.name, INGEST_TIME, clock - timedelta(microseconds=relation.keep))
-
-    def _put_clock(self, clock: datetime) -> None:
-        self.compute.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([clock], TIMESTAMP)})))
-
-    def _ingest(self, arrivals: Arrivals, context: Context) -> tuple[dict[str, Arrived], int]:
-        """Take all inputs' rows in; the next free `_uid` comes back with them."""
-        taken: dict[str, Arrived] = {}
-        next_uid = self.next_uid
-        for prepared in self.stages:
-            given = arrivals.get(prepared.stage.output) if prepared.stage.is_input else None
-            if given is None:
-                continue
-            source, work = self.catalog.inputs[prepared.stage.output], Work(prepared, context)
-            with explain_failure(prepared, self.catalog, self.compute):
-                arrived = receive(given, source, next_uid, work)
-                if arrived is None:
-                    continue
-                context.deltas[source.id] = ingest(source, arrived, work)
-            taken[source.id], next_uid = arrived, arrived.next_uid
-        return taken, next_uid
-
-    def _run_stages(self, context: Context) -> dict[str, float]:
-        seconds: dict[str, float] = {}
-        for prepared in self.stages:
-            if prepared.stage.is_input:
-                continue
-            started = time.perf_counter()
-            with explain_failure(prepared, self.catalog, self.compute):
-                delta = prepared.stage.run(Work(prepared, context))
-            if delta is not None:
-                context.deltas[prepared.stage.output] = delta
-                seconds[prepared.stage.output] = time.perf_counter() - started
-        return seconds
-
-    def close(self) -> None:
-        """Drop temporary views and scratch files; the store stays open."""
-        self.compute.close()
-
-
-def _roll_back(transaction: Transaction) -> None:
-    try:
-        transaction.rollback()
-    except Exception:  # the first error is the one to tell; a broken connection has undone everything by itself
-        return
+def open_engine(
+    spark: SparkSession,
+    catalog: Catalog,
+    pipeline: Pipeline,
+    store: Store,
+    sinks: Mapping[str, Sink] | None = None,
+    driver_memory: int = DRIVER_MEMORY,
+) -> Engine:
+    """`driver_memory`: so many bytes of an epoch's rows are held by this process at most."""
+    compute = SparkCompute(spark, f"belvedere_{os.getpid()}_{next(_ENGINES)}", memory=driver_memory)
+    return Engine(compute, catalog, pipeline, store, Exports(catalog, sinks or {}, store))

@@ -8,6 +8,7 @@ for few rows; what cannot be found is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -17,7 +18,9 @@ from belvedere.engine.relation import Relation
 from belvedere.engine.rows import Rows
 from belvedere.engine.texts import PreparedStage, view_name
 from belvedere.schema import WEIGHT
-from belvedere.spark.compute import SparkCompute
+
+if TYPE_CHECKING:
+    from belvedere.spark.compute import SparkCompute
 
 MOST = 100_000
 """Among more rows than these none is looked for."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -15,9 +16,11 @@ from pyspark.errors import PySparkException
 from belvedere.catalog import Catalog
 from belvedere.engine.texts import PreparedStage
 from belvedere.errors import BelvedereError, Diagnostic
-from belvedere.spark.compute import SparkCompute
 from belvedere.spark.failing_row import describe_failing_row
 from belvedere.temporary import full_folder
+
+if TYPE_CHECKING:
+    from belvedere.spark.compute import SparkCompute
 
 CONDITION = re.compile(r"\[([A-Z_]+)(?:\.[A-Z_]+)*\]\s*(.*?)(?:\s*SQLSTATE: \w+|$)", re.S)
 HINTS = {

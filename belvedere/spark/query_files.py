@@ -19,13 +19,13 @@ from sqlglot import exp
 from belvedere.catalog import Catalog, InputKind, QueryTemplate, View
 from belvedere.connectors.reading.reader import Taken, read_files
 from belvedere.connectors.records import RejectedRow, SourceFile
+from belvedere.engine.epoch import EpochReport
+from belvedere.engine.ingest import stamp
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr, Filter, Item, Node, Project, TopK, Window
 from belvedere.schema import Column
 from belvedere.spark.batch import InputLog, run_batch
-from belvedere.spark.engine import EpochReport
 from belvedere.spark.failures import WINDOW_HINTS, explain_query_failure
-from belvedere.spark.ingest import stamp
 from belvedere.spark.window_by.run import run_window_query
 
 QUERY = "query~"

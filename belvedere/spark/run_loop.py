@@ -37,7 +37,7 @@ MOST_REJECTED = 10_000
 
 
 class EpochRunner(Protocol):
-    """What the loop needs of `belvedere.spark.engine.Engine`."""
+    """What the loop needs of `belvedere.engine.epoch.Engine`."""
 
     @property
     def clocks(self) -> Clocks:

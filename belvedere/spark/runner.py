@@ -28,7 +28,7 @@ from belvedere.intake.desk import Desk, open_desk
 from belvedere.intake.wire import DeskServer
 from belvedere.rules import maintain
 from belvedere.settings import Project
-from belvedere.spark.engine import Engine
+from belvedere.spark.engine import open_engine
 from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session
 from belvedere.spark.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings, silence_py4j
 from belvedere.spark.sources import files_read, open_sources
@@ -178,7 +178,7 @@ class Runner:
         tell: Callable[[str], None],
     ) -> None:
         """Go on from the store's last epoch until the end, or until the store cannot be reached."""
-        engine = Engine(spark, self.catalog, pipeline, self.store, self.project.sinks, self.project.driver_memory)
+        engine = open_engine(spark, self.catalog, pipeline, self.store, self.project.sinks, self.project.driver_memory)
         try:
             self.store.create(RECORDS)
             reader = self.store.reader()

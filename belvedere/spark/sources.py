@@ -20,14 +20,14 @@ from belvedere.connectors.connector import Arrived, Feed, Span, Wanted
 from belvedere.connectors.push import OFFSET, Pushes, Unpushed
 from belvedere.connectors.records import FILES, RejectedRow, SourceFile
 from belvedere.connectors.registry import reading_connector
-from belvedere.connectors.scratch import scratch_frame
+from belvedere.engine.late import judge
 from belvedere.engine.lost_rows import refuse_changed_inputs
 from belvedere.engine.rows import Rows
+from belvedere.engine.scratch import scratch_frame
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
 from belvedere.schema import INGEST_TIME, ROWTIME, UID
 from belvedere.settings import Project
-from belvedere.spark.late import judge
 from belvedere.store.protocol import EpochRow, Reader
 from belvedere.time.event_time import Clocks, pass_time
 from belvedere.time.intake import Waiting

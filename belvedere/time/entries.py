@@ -97,4 +97,12 @@ class ProducerAct:
         return event_time.send_bound(clocks, table, self.column, self.time, self.now, self.producer, self.strict)
 
 
+@dataclass(frozen=True)
+class Mark:
+    """A bound among the rows: `position` rows come before it."""
+
+    position: int
+    act: ProducerAct
+
+
 Entry = TakenRows | ProducerAct

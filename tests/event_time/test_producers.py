@@ -12,9 +12,9 @@ import pytest
 from belvedere.catalog import Input, InputKind, LatePolicy, Watermark
 from belvedere.compiler import compile_script
 from belvedere.connectors.connector import Mark
+from belvedere.engine.late import judge
 from belvedere.instants import microseconds
 from belvedere.schema import TIMESTAMP, UID, Column, Schema
-from belvedere.spark.late import judge
 from belvedere.time.entries import Act, ProducerAct
 from belvedere.time.event_time import (
     Clocks,

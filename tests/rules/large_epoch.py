@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from belvedere.compiler import compile_script
 from belvedere.rules import maintain
-from belvedere.spark.engine import Engine
+from belvedere.spark.engine import open_engine
 from belvedere.spark.session import local_session
 from belvedere.store import open_store
 
@@ -41,7 +41,7 @@ def main(rows: int, megabytes: int, url: str) -> dict[str, Any]:
     spark = local_session()
     catalog = compile_script(SCRIPT).catalog
     store = open_store(url)
-    engine = Engine(spark, catalog, maintain(catalog), store, driver_memory=megabytes << 20)
+    engine = open_engine(spark, catalog, maintain(catalog), store, driver_memory=megabytes << 20)
     with tempfile.TemporaryDirectory() as folder:
         arrivals = {}
         for name, columns in {

@@ -27,7 +27,7 @@ class Loop:
         """Compile the script and run it until nothing is left; `pushes` are bodies in JSON for inputs."""
         from belvedere.connectors.records import RECORDS
         from belvedere.rules import maintain
-        from belvedere.spark.engine import Engine
+        from belvedere.spark.engine import open_engine
         from belvedere.spark.run_loop import RunLoop, RunSettings
         from belvedere.spark.sources import files_read, open_sources
         from belvedere.store import open_store
@@ -38,7 +38,7 @@ class Loop:
         catalog = compiled.catalog
         store = open_store(self.url)
         store.acquire("test", 60)
-        engine = Engine(self.spark, catalog, maintain(catalog), store, project.sinks)
+        engine = open_engine(self.spark, catalog, maintain(catalog), store, project.sinks)
         desk = None
         try:
             store.create(RECORDS)

@@ -45,7 +45,7 @@ class Run:
         from belvedere.connectors.records import RECORDS
         from belvedere.rules import maintain
         from belvedere.settings import Project
-        from belvedere.spark.engine import Engine
+        from belvedere.spark.engine import open_engine
         from belvedere.spark.run_loop import RunLoop, RunSettings
         from belvedere.spark.sources import open_sources
         from belvedere.store import open_store
@@ -55,7 +55,7 @@ class Run:
         self.store.create(RECORDS)
         last = self.store.last_epoch()
         self.desk: Desk = open_desk(self.catalog, self.folder / "intake", last)
-        self.engine = Engine(self.spark, self.catalog, maintain(self.catalog), self.store)
+        self.engine = open_engine(self.spark, self.catalog, maintain(self.catalog), self.store)
         sources = open_sources(self.catalog, Project(self.folder), last, {}, self.engine.fresh, self.desk)
         clock = settings.pop("clock", None)
         chosen = RunSettings("test", **({"interval": 0.05} | settings))

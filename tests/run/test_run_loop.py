@@ -84,7 +84,7 @@ class Shop:
     def open(self, **settings: Any) -> Any:
         from belvedere.connectors.records import RECORDS
         from belvedere.rules import maintain
-        from belvedere.spark.engine import Engine
+        from belvedere.spark.engine import open_engine
         from belvedere.spark.run_loop import RunLoop, RunSettings
         from belvedere.spark.sources import files_read, open_sources
         from belvedere.store import open_store
@@ -93,7 +93,7 @@ class Shop:
         project = Project(self.directory, sources={"shop": Source("shop", path=self.data, options=self.options)})
         store = open_store(self.url)
         store.acquire("test", 60)
-        engine = Engine(self.spark, found, maintain(found), store)
+        engine = open_engine(self.spark, found, maintain(found), store)
         store.create(RECORDS)
         reader = store.reader()
         sources = open_sources(found, project, store.last_epoch(), files_read(reader), engine.fresh)

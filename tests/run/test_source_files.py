@@ -313,10 +313,10 @@ def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
     from belvedere.connectors.files import open_feed
     from belvedere.connectors.reading import reader as file_reader
     from belvedere.engine import rows as held
+    from belvedere.engine.late import judge
     from belvedere.rules import maintain
     from belvedere.settings import Source
-    from belvedere.spark.engine import Engine
-    from belvedere.spark.late import judge
+    from belvedere.spark.engine import open_engine
     from belvedere.store import open_store
 
     script = """
@@ -337,7 +337,7 @@ def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
     times = [f"2024-01-01T00:{n % 60:02d}:{n // 60:02d}Z" for n in range(300)]
     (tmp_path / "Log" / "log.json").write_text("".join(json.dumps({"id": n, "at": t}) + "\n" for n, t in enumerate(times)))
     store = open_store("sqlite://")
-    engine = Engine(spark, catalog, maintain(catalog), store, driver_memory=4096)
+    engine = open_engine(spark, catalog, maintain(catalog), store, driver_memory=4096)
     now = datetime(2024, 1, 2, tzinfo=UTC)
     try:
         arrivals = {}

@@ -13,19 +13,17 @@ import pytest
 
 from belvedere.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.connectors import scratch
-from belvedere.connectors.connector import Mark
-from belvedere.connectors.scratch import Scratch, scratch_rows
 from belvedere.engine import rows as held
+from belvedere.engine import scratch
+from belvedere.engine.ingest import receive
+from belvedere.engine.late import judge
 from belvedere.engine.rows import Rows
+from belvedere.engine.scratch import Scratch, scratch_rows
 from belvedere.instants import microseconds
 from belvedere.intake.desk import Answer, Request
 from belvedere.intake.wire import FRAME, DeskServer, encode_request
 from belvedere.schema import TIMESTAMP
-from belvedere.spark import engine
-from belvedere.spark.ingest import receive
-from belvedere.spark.late import judge
-from belvedere.time.entries import Act, ProducerAct
+from belvedere.time.entries import Act, Mark, ProducerAct
 from belvedere.time.event_time import Clocks, admit, late_rows
 from belvedere.workbench import Workbench
 from tests.rules.test_recomputation import same_rows
@@ -135,7 +133,7 @@ def test_an_epoch_of_many_pushes_is_stamped_piece_by_piece(spark: Any, monkeypat
         taken.append((arrived.stamped.is_collected, arrived.next_uid))
         return arrived
 
-    monkeypatch.setattr(engine, "receive", watched)
+    monkeypatch.setattr("belvedere.engine.epoch.receive", watched)
     answers = []
     for memory in (1 << 30, 4096):
         random = Random(2)

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from belvedere.connectors import exports
+from belvedere.engine import ingest_bag
 from belvedere.engine import rows as held
 from belvedere.engine.rows import Memory, Rows
 from belvedere.rules import events
@@ -18,7 +20,6 @@ from belvedere.rules.emit import rows as emit_rows
 from belvedere.rules.events import SEQUENCE
 from belvedere.schema import KEY, WEIGHT
 from belvedere.settings import Project, Sink
-from belvedere.spark import exports, ingest_bag
 from belvedere.workbench import Workbench
 from tests.rules.test_recomputation import same_rows
 

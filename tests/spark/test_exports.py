@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from belvedere.connectors import exports
 from belvedere.settings import Project, Sink
-from belvedere.spark import exports
 from belvedere.workbench import Workbench
 
 SCRIPT = """

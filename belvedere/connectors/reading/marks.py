@@ -14,16 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.connectors.connector import Mark
 from belvedere.connectors.reading.formats import PlacedMark, Reading, format_of
 from belvedere.connectors.reading.records import FILE, LINE, READ_ERRORS, TEXT, chunks_of
 from belvedere.connectors.records import RejectedRow, SourceFile
-from belvedere.connectors.scratch import Scratch
 from belvedere.engine.rows import Rows
+from belvedere.engine.scratch import Scratch
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.read import read_act
 from belvedere.schema import CONTROL
-from belvedere.time.entries import Act, ProducerAct
+from belvedere.time.entries import Act, Mark, ProducerAct
 from belvedere.time.intake import Intake
 
 SIGN = f'"{CONTROL}"'

@@ -20,7 +20,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.catalog import Input
-from belvedere.connectors.connector import Mark
 from belvedere.connectors.reading.columns import unknown_columns
 from belvedere.connectors.reading.formats import CHUNK_BYTES, KEPT_REJECTED, PlacedMark, Reading, by_format, first_line
 from belvedere.connectors.reading.frames import frames_of
@@ -30,11 +29,12 @@ from belvedere.connectors.reading.records import FILE, LINE, TEXT
 from belvedere.connectors.reading.rows import NOT_JSON, REASON, collectable
 from belvedere.connectors.reading.spool import reject_faults, spool, without
 from belvedere.connectors.records import RejectedRow, SourceFile, path_text
-from belvedere.connectors.scratch import Scratch, scratch_rows
 from belvedere.engine.rows import Rows, fits_parquet
+from belvedere.engine.scratch import Scratch, scratch_rows
 from belvedere.errors import BelvedereError, fail
 from belvedere.schema import Column
 from belvedere.temporary import process_folder
+from belvedere.time.entries import Mark
 
 FORMAT_NAMES = ("json", "csv", "parquet")
 MOST_LINES = 1 << 40

@@ -20,9 +20,9 @@ from pyspark.sql import functions as F
 from belvedere.connectors.reading.formats import Reading
 from belvedere.connectors.reading.records import FILE, LINE, TEXT
 from belvedere.connectors.reading.rows import REASON, collectable
-from belvedere.connectors.scratch import PREFIX, scratch_rows, write_frame, written_rows
 from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows
+from belvedere.engine.scratch import PREFIX, scratch_rows, write_frame, written_rows
 
 PLACES = pa.schema([(FILE, pa.string()), (LINE, pa.int64()), (REASON, pa.string()), (TEXT, pa.string())])
 

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING, Any, Union
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, functions
 
 from belvedere.catalog import Catalog, Input, LatePolicy
-from belvedere.connectors.connector import Mark
-from belvedere.connectors.scratch import Scratch, scratch_frame, scratch_rows
 from belvedere.engine import rows as held
 from belvedere.engine.ordered import stream
-from belvedere.engine.rows import Rows
+from belvedere.engine.render import quote
+from belvedere.engine.rows import Rows, is_frame
+from belvedere.engine.scratch import Scratch, scratch_frame, scratch_rows
 from belvedere.instants import microseconds
 from belvedere.schema import ROWTIME
-from belvedere.time.entries import ProducerAct
+from belvedere.time.entries import Mark, ProducerAct
 from belvedere.time.event_time import (
     Clocks,
     admit,
@@ -31,7 +31,10 @@ from belvedere.time.event_time import (
 )
 from belvedere.time.intake import tell_late
 
-Arrivals = Mapping[str, pa.Table | Rows | DataFrame]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Arrivals = Mapping[str, Union[pa.Table, Rows, "DataFrame"]]
 
 
 def judge(
@@ -47,14 +50,14 @@ def judge(
         table = catalog.inputs[id_]
         among = (marks or {}).get(id_, ())
         if not table.watermarks and not isinstance(given, pa.Table):
-            rows = given.count() if isinstance(given, DataFrame) else given.num_rows
+            rows = given.count() if is_frame(given) else _count(given)
             used[id_], clocks = given, clocks.counted(id_, rows)
             continue
-        if isinstance(given, DataFrame) and table.late is LatePolicy.KEEP and not table.schema.find(ROWTIME) and not among:
+        if is_frame(given) and table.late is LatePolicy.KEEP and not table.schema.find(ROWTIME) and not among:
             used[id_], clocks = given, _moved_by_frame(clocks, table, given, now)
             continue
         judging = _Judging(catalog, table, clocks, now)
-        whole = scratch_frame(given) if isinstance(given, DataFrame) else given
+        whole = scratch_frame(given) if is_frame(given) else given
         parts = judging.admitted(_parts(whole, among))
         if isinstance(whole, Rows):
             used[id_] = scratch_rows(stream(with_rowtime(table, whole.schema.empty_table(), now).schema, parts))
@@ -64,6 +67,11 @@ def judge(
         if judging.late is not None and judging.late_table is not None:
             used[judging.late_table.id] = judging.late.rows()
     return used, clocks
+
+
+def _count(rows: Any) -> int:
+    """How many rows a table has, or rows in files."""
+    return int(rows.num_rows)
 
 
 class _Judging:
@@ -112,8 +120,8 @@ def _parts(rows: pa.Table | Rows, marks: Iterable[Mark]) -> Iterator[tuple[pa.Ta
 
 def _moved_by_frame(clocks: Clocks, table: Input, frame: DataFrame, now: int) -> Clocks:
     """The clocks after rows that are all used: their greatest times say all."""
-    greatest = [functions.max(f"`{w.column}`").alias(w.column) for w in table.watermarks]
-    found = frame.agg(functions.count("*").alias("_rows"), *greatest).toArrow()
+    greatest = [f"max({quote(w.column)}) AS {quote(w.column)}" for w in table.watermarks]
+    found = frame.selectExpr("count(*) AS _rows", *greatest).toArrow()
     rows = int(found["_rows"][0].as_py())
     if not rows:
         return clocks

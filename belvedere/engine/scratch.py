@@ -8,14 +8,17 @@ from __future__ import annotations
 import shutil
 import weakref
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
 
 from belvedere.engine import rows as held
 from belvedere.engine.rows import Rows, fits_parquet
 from belvedere.temporary import temporary_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 FEW_BYTES = 1 << 20
 """Up to so many bytes are not worth a file."""

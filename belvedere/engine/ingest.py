@@ -9,21 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, functions
 
 from belvedere.catalog import Input
+from belvedere.engine.ingest_bag import ingest_bag
 from belvedere.engine.ordered import stream
-from belvedere.engine.render import spark_type
-from belvedere.engine.rows import Rows, keys_of
+from belvedere.engine.render import quote, spark_type
+from belvedere.engine.rows import Rows, is_frame, keys_of
 from belvedere.engine.texts import DELTA
 from belvedere.engine.work import WEIGHT_FIELD, Work, coming, stored_schema, without
+from belvedere.instants import microseconds
 from belvedere.schema import INGEST_TIME, KEY, ROWTIME, TIMESTAMP, UID, WEIGHT
-from belvedere.spark.ingest_bag import ingest_bag
 from belvedere.store.pieces import in_pieces
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 UID_BITS = 33
 """Spark's `monotonically_increasing_id` numbers the rows of a partition in this many bits."""
@@ -40,7 +44,7 @@ class Arrived:
 
 def receive(given: pa.Table | Rows | DataFrame, table: Input, first_uid: int, work: Work) -> Arrived | None:
     """Stamp what arrived; None where nothing did. Many rows of a data frame stay in Spark."""
-    if isinstance(given, DataFrame):
+    if is_frame(given):
         rows = given.count()
         if rows > work.compute.small:
             partitions = max(1, given.rdd.getNumPartitions())
@@ -48,6 +52,11 @@ def receive(given: pa.Table | Rows | DataFrame, table: Input, first_uid: int, wo
             stamped = Rows(frame=frame, schema=table.schema.arrow.append(WEIGHT_FIELD), count=rows)
             return Arrived(stamped, rows, first_uid + (partitions << UID_BITS))
         given = given.toArrow()
+    return _received(given, table, first_uid, work)
+
+
+def _received(given: Any, table: Input, first_uid: int, work: Work) -> Arrived | None:
+    """The same of an Arrow table, or of rows in files."""
     if not given.num_rows:
         return None
     schema = stamp(given.schema.empty_table(), table, first_uid, work.clock).schema
@@ -68,26 +77,16 @@ def _stamped(given: pa.Table | Rows, table: Input, first_uid: int, work: Work) -
 
 def stamp_frame(frame: DataFrame, table: Input, first_uid: int, clock: datetime) -> DataFrame:
     """The same as `stamp` without bringing the rows to the driver; numbers grow with the partitions."""
-    now = functions.timestamp_micros(functions.lit(micros_of(clock)))
-    made = {
-        UID: functions.monotonically_increasing_id() + functions.lit(first_uid),
-        INGEST_TIME: now,
-        ROWTIME: now,
-        WEIGHT: functions.lit(1).cast("bigint"),
-    }
-    columns = []
+    now = f"timestamp_micros({microseconds(clock)}L)"
+    made = {UID: f"monotonically_increasing_id() + {first_uid}L", INGEST_TIME: now, ROWTIME: now, WEIGHT: "1L"}
+    items = []
     for column in (*table.schema, WEIGHT_FIELD):
-        known = frame[f"`{column.name}`"] if column.name in frame.columns else None
-        value = made.get(column.name) if known is None else known
-        if known is not None and column.name == ROWTIME:
-            value = functions.coalesce(known, now)
-        columns.append((functions.lit(None) if value is None else value).cast(spark_type(column.type)).alias(column.name))
-    return frame.select(*columns)
-
-
-def micros_of(instant: datetime) -> int:
-    """Microseconds since 1970."""
-    return int(pa.scalar(instant, TIMESTAMP).cast(pa.int64()).as_py())
+        known = column.name in frame.columns
+        value = quote(column.name) if known else made.get(column.name, "NULL")
+        if known and column.name == ROWTIME:
+            value = f"coalesce({value}, {now})"
+        items.append(f"CAST({value} AS {spark_type(column.type)}) AS {quote(column.name)}")
+    return frame.selectExpr(*items)
 
 
 def stamp(arrivals: pa.Table, table: Input, first_uid: int, clock: datetime) -> pa.Table:
