@@ -164,7 +164,7 @@ def kill_at_random_moments(folder: Path, kills: int, days: int, seed: int, store
                 client.url = url
             if number % 5 != 4:  # the others while it starts
                 wanted = dice.randint(1, 2)
-                wait_for(lambda: len(lines) >= wanted or process.poll() is not None, "no epoch came", 300)  # noqa: B023
+                wait_for(lambda: epochs_of(lines) >= wanted or process.poll() is not None, "no epoch came", 300)  # noqa: B023
             time.sleep(dice.random() * 3)
             assert process.poll() is None, process.stderr.read() if process.stderr else ""
             kill(process, url)
@@ -185,6 +185,10 @@ def kill_at_random_moments(folder: Path, kills: int, days: int, seed: int, store
     print(
         json.dumps({"kills": kills, "epochs": epochs[-1], "pushed": len(tables["Events"]), "flights": len(tables["Flights"])})
     )
+
+
+def epochs_of(lines: list[str]) -> int:
+    return sum(line.startswith("epoch ") for line in lines)
 
 
 def _end(process: subprocess.Popen[str]) -> None:
