@@ -15,7 +15,7 @@ from belvedere.catalog import Catalog, Relationship, View
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.lower import lower_script
-from belvedere.lang.parse import parse_script
+from belvedere.lang.statements.parse import parse_script
 from belvedere.plan.forgive import forgive
 from belvedere.plan.time_nodes import InOrder
 from belvedere.schema import Schema

@@ -50,7 +50,7 @@ def explain_script(path: Path, *, view: str | None, sql: str | None, json: bool,
 
 def print_sql(catalog: Catalog, name: str) -> int:
     """Print a view's expansion in standard SQL."""
-    from belvedere.lang.expand import expand
+    from belvedere.lang.select.expand import expand
 
     id_ = catalog.find(name)
     if id_ is None or id_ not in catalog.views:

@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from belvedere.commands.output import has_errors, print_json, read_script, show
-from belvedere.lang.format import format_script
-from belvedere.lang.parse import parse_script
+from belvedere.lang.statements.format import format_script
+from belvedere.lang.statements.parse import parse_script
 
 
 def command(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from belvedere.errors import Severity
-from belvedere.lang.problems import Problem
+from belvedere.lang.statements.problems import Problem
 
 
 def check_query(query: exp.Expr) -> list[Problem]:

@@ -15,8 +15,8 @@ from sqlglot import exp
 from belvedere.catalog import Catalog, Relationship, View
 from belvedere.functions.types import Typed
 from belvedere.lang.definitions import OWNER, TARGET
-from belvedere.lang.infer import Inference
 from belvedere.lang.script_lowering import finish_plan
+from belvedere.lang.types.infer import Inference
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import unused_name
 from belvedere.plan.nodes import Expr, Item, Join, JoinKind, Node, Order, Project, Scan, TopK

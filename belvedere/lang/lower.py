@@ -24,7 +24,7 @@ from belvedere.lang.lower_relationships import define_relationship
 from belvedere.lang.lower_views import define_distinct, define_subscription, define_view
 from belvedere.lang.relationships import present_target
 from belvedere.lang.script_lowering import ScriptLowering
-from belvedere.lang.statements import (
+from belvedere.lang.statements.tree import (
     CreateInput,
     CreateSubscription,
     DefineColumn,

@@ -14,17 +14,17 @@ from sqlglot import exp
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.table import is_aggregate
 from belvedere.lang.definitions import OWNER, Relation
-from belvedere.lang.frame import Context, Frame, named_source, scan
-from belvedere.lang.grouping import contains_aggregate
 from belvedere.lang.lower_inputs import PARENT
 from belvedere.lang.names import did_you_mean
-from belvedere.lang.path_aggregates import Steps, expand_path_aggregates
 from belvedere.lang.relationships import relationship_column
-from belvedere.lang.resolve import Resolver
-from belvedere.lang.scope import Source, column_parts
 from belvedere.lang.script_lowering import ScriptLowering
-from belvedere.lang.statements import DefineColumn, Path
-from belvedere.lang.subqueries import attach_all
+from belvedere.lang.select.frame import Context, Frame, named_source, scan
+from belvedere.lang.select.grouping import contains_aggregate
+from belvedere.lang.select.path_aggregates import Steps, expand_path_aggregates
+from belvedere.lang.select.resolve import Resolver
+from belvedere.lang.select.scope import Source, column_parts
+from belvedere.lang.select.subqueries import attach_all
+from belvedere.lang.statements.tree import DefineColumn, Path
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Expr, Item, Project

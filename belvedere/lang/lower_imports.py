@@ -16,9 +16,9 @@ from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.lang.definitions import Definitions, Relation
 from belvedere.lang.lower_inputs import define_imported
 from belvedere.lang.names import did_you_mean
-from belvedere.lang.parse import parse_script
 from belvedere.lang.source_tables import source_table, table_names
-from belvedere.lang.statements import ImportAll, ImportTable, InputClauses
+from belvedere.lang.statements.parse import parse_script
+from belvedere.lang.statements.tree import ImportAll, ImportTable, InputClauses
 from belvedere.plan.nodes import Node, Scan
 from belvedere.settings import Project, Source, TableFinder
 

@@ -18,7 +18,7 @@ from belvedere.functions import types as t
 from belvedere.lang.definitions import Definitions, Relation, RelationshipDefinition
 from belvedere.lang.durations import microseconds
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
-from belvedere.lang.statements import CreateInput, InputClauses, span_of
+from belvedere.lang.statements.tree import CreateInput, InputClauses, span_of
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import unused_name
 from belvedere.plan.nodes import Item, Project, Scan, Unnest

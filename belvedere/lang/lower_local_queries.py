@@ -11,16 +11,16 @@ from sqlglot import exp
 
 from belvedere.errors import fail
 from belvedere.lang.definitions import OWNER, Relation
-from belvedere.lang.frame import Context, named_source, scan
-from belvedere.lang.grouping import contains_aggregate
 from belvedere.lang.lower_columns import add_column
 from belvedere.lang.lower_inputs import link_nested
-from belvedere.lang.lower_query import lower_nested
-from belvedere.lang.path_aggregates import is_scalar
-from belvedere.lang.resolve import unwrap_query
 from belvedere.lang.script_lowering import ScriptLowering
-from belvedere.lang.select_items import output_name
-from belvedere.lang.statements import DefineLocalQuery, WindowByBlock
+from belvedere.lang.select.frame import Context, named_source, scan
+from belvedere.lang.select.grouping import contains_aggregate
+from belvedere.lang.select.items import output_name
+from belvedere.lang.select.path_aggregates import is_scalar
+from belvedere.lang.select.queries import lower_nested
+from belvedere.lang.select.resolve import unwrap_query
+from belvedere.lang.statements.tree import DefineLocalQuery, WindowByBlock
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import unused_name
 from belvedere.plan.nodes import Item

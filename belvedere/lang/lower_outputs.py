@@ -9,12 +9,12 @@ from belvedere.catalog import Export, Parameter, QueryTemplate
 from belvedere.errors import fail
 from belvedere.functions import types as t
 from belvedere.functions.types import Typed
-from belvedere.lang.lower_query import lower_query
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.parameters import default_of, infer_parameters
-from belvedere.lang.resolve import unwrap_query
 from belvedere.lang.script_lowering import ScriptLowering, finish_plan
-from belvedere.lang.statements import DefineTemplate, ExportStatement, WindowByBlock
+from belvedere.lang.select.queries import lower_query
+from belvedere.lang.select.resolve import unwrap_query
+from belvedere.lang.statements.tree import DefineTemplate, ExportStatement, WindowByBlock
 
 
 def define_export(script: ScriptLowering, statement: ExportStatement) -> None:

@@ -12,15 +12,15 @@ from sqlglot import exp
 
 from belvedere.errors import fail
 from belvedere.lang.definitions import OWNER, TARGET, Relation, RelationshipDefinition
-from belvedere.lang.frame import Frame, named_source, scan
-from belvedere.lang.from_items import find_relation, lower_item
 from belvedere.lang.lower_local_queries import define_nested
 from belvedere.lang.relationships import relationship_column
-from belvedere.lang.resolve import Resolver
-from belvedere.lang.scope import Source
 from belvedere.lang.script_lowering import ScriptLowering
-from belvedere.lang.select_items import make_order
-from belvedere.lang.statements import DefineLocalQuery, DefineRelationship, path_of
+from belvedere.lang.select.frame import Frame, named_source, scan
+from belvedere.lang.select.from_items import find_relation, lower_item
+from belvedere.lang.select.items import make_order
+from belvedere.lang.select.resolve import Resolver
+from belvedere.lang.select.scope import Source
+from belvedere.lang.statements.tree import DefineLocalQuery, DefineRelationship, path_of
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.nodes import Expr, JoinKind, Order
 

@@ -15,13 +15,13 @@ from belvedere.catalog import InputKind
 from belvedere.functions import types as t
 from belvedere.lang.definitions import Relation
 from belvedere.lang.durations import microseconds
-from belvedere.lang.emit import complete_rows, grouped_stream, order_windows
-from belvedere.lang.frame import Context
-from belvedere.lang.lower_select import SelectLowering
-from belvedere.lang.scope import Source
-from belvedere.lang.statements import Emit as EmitClause
-from belvedere.lang.statements import emit_of, is_stream
-from belvedere.lang.stream_joins import joins_streams, windowed_join
+from belvedere.lang.select.emit import complete_rows, grouped_stream, order_windows
+from belvedere.lang.select.frame import Context
+from belvedere.lang.select.scope import Source
+from belvedere.lang.select.select import SelectLowering
+from belvedere.lang.select.stream_joins import joins_streams, windowed_join
+from belvedere.lang.statements.tree import Emit as EmitClause
+from belvedere.lang.statements.tree import emit_of, is_stream
 from belvedere.plan.bounds import Bounds, Known, bounds_of, grouping_columns, is_time
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import monotone

@@ -13,13 +13,13 @@ from sqlglot import exp
 
 from belvedere.catalog import ChangeKind, Subscription
 from belvedere.lang.definitions import Relation
-from belvedere.lang.frame import Context, Frame, named_source, scan
-from belvedere.lang.lower_query import lower_query
-from belvedere.lang.resolve import Resolver, unwrap_query
-from belvedere.lang.scope import Source
 from belvedere.lang.script_lowering import ScriptLowering
-from belvedere.lang.select_items import make_order
-from belvedere.lang.statements import CreateSubscription, DefineView, DistinctOn
+from belvedere.lang.select.frame import Context, Frame, named_source, scan
+from belvedere.lang.select.items import make_order
+from belvedere.lang.select.queries import lower_query
+from belvedere.lang.select.resolve import Resolver, unwrap_query
+from belvedere.lang.select.scope import Source
+from belvedere.lang.statements.tree import CreateSubscription, DefineView, DistinctOn
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Node, Order, Project, TopK

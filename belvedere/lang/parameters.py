@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.types import Typed, a_type, arrow_type
-from belvedere.lang.frame import Context
-from belvedere.lang.type_names import parameter_name
+from belvedere.lang.select.frame import Context
+from belvedere.lang.types.names import parameter_name
 
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In, exp.Like, exp.NullSafeEQ)
 

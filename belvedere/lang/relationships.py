@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from belvedere.lang.definitions import OWNER, TARGET, Definitions, Relation, RelationshipDefinition
-from belvedere.lang.frame import Context, Frame, named_source, scan
 from belvedere.lang.names import did_you_mean
-from belvedere.lang.scope import Source
+from belvedere.lang.select.frame import Context, Frame, named_source, scan
+from belvedere.lang.select.scope import Source
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.nodes import Expr, Filter, JoinKind, Node, Order, TopK

@@ -16,10 +16,10 @@ from belvedere.functions import types as t
 from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Definitions, Relation
 from belvedere.lang.durations import microseconds
-from belvedere.lang.frame import Context
-from belvedere.lang.lower_query import new_context
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
-from belvedere.lang.statements import HistoryClause, Part
+from belvedere.lang.select.frame import Context
+from belvedere.lang.select.queries import new_context
+from belvedere.lang.statements.tree import HistoryClause, Part
 from belvedere.plan.arrival import in_arrival_order
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.nodes import Node

@@ -165,7 +165,7 @@ def _plan(world: World, step: Step) -> Observed:
 
 
 def _sql(world: World, step: Step) -> Observed:
-    from belvedere.lang.expand import expand
+    from belvedere.lang.select.expand import expand
 
     catalog, id_ = _view(world, step)
     return text_of(expand(catalog, id_).split("\n"), step)

@@ -19,7 +19,7 @@ from belvedere.functions.counted import COUNTED
 from belvedere.functions.function import MANY, Function, Kind, Ties
 from belvedere.functions.table import ARITY, BY_KEY, FUNCTIONS, WINDOW_BY, canonical, function_of
 from belvedere.instants import microseconds
-from belvedere.lang.type_functions import _BY_NAME
+from belvedere.lang.types.calls import _BY_NAME
 from belvedere.schema import TIMESTAMP
 from belvedere.spark.window_by.functions import PLAIN, TOLERANT
 from belvedere.store.dialects import DIALECTS

@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.errors import Diagnostic, Span
-from belvedere.lang.statements import InputClauses, Part, Path, Statement
+from belvedere.lang.statements.tree import InputClauses, Part, Path, Statement
 
 
 def describe(statement: Statement) -> str:

@@ -7,8 +7,8 @@ import pytest
 from belvedere.compiler import compile_script
 from belvedere.functions.function import MANY
 from belvedere.functions.table import ARITY
-from belvedere.lang.dialect import SqrlParser
-from belvedere.lang.parse import parse_script
+from belvedere.lang.statements.dialect import SqrlParser
+from belvedere.lang.statements.parse import parse_script
 
 TABLE = "CREATE TABLE O (id INT, x INT, y INT, js STRING, PRIMARY KEY (id));\n"
 NAMES = sorted({*ARITY, *(n.lower() for n in SqrlParser.FUNCTION_PARSERS)})

@@ -13,8 +13,8 @@ from belvedere.connectors.reading.infer import infer_file
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError
 from belvedere.lang import source_tables
-from belvedere.lang.infer_values import kind_of_text
 from belvedere.lang.source_tables import SourceTable
+from belvedere.lang.types.samples import kind_of_text
 from belvedere.schema import TIMESTAMP
 from belvedere.settings import Source
 

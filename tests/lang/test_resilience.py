@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from belvedere.compiler import compile_script
-from belvedere.lang.format import format_script
-from belvedere.lang.parse import parse_script
-from belvedere.lang.splitting import read_tokens
+from belvedere.lang.statements.format import format_script
+from belvedere.lang.statements.parse import parse_script
+from belvedere.lang.statements.splitting import read_tokens
 from belvedere.rendering import render
 from tests.lang.describe import describe
 from tests.lang.golden import FIXTURES, read_cases

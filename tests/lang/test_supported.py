@@ -8,7 +8,7 @@ from sqlglot import exp
 from belvedere.compiler import compile_script
 from belvedere.engine.render import render
 from belvedere.functions.table import BY_KEY
-from belvedere.lang.supported import ONE, READ, WORDS, unsupported
+from belvedere.lang.statements.supported import ONE, READ, WORDS, unsupported
 
 OURS = {"emit", "stream", "within", "over"}
 """Arguments that our dialect adds to classes of the parser."""

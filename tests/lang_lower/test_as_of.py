@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.lang.expand import expand
+from belvedere.lang.select.expand import expand
 from belvedere.plan.nodes import Join, JoinKind, TopK
 from belvedere.plan.text import plan_text
 from belvedere.workbench import Workbench

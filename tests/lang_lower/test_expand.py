@@ -3,7 +3,7 @@
 import sqlglot
 
 from belvedere.compiler import compile_script
-from belvedere.lang.expand import expand
+from belvedere.lang.select.expand import expand
 
 SENSORS = """
 CREATE TABLE Sensors (sensorid INT, machineid INT);

@@ -7,7 +7,7 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.lang.expand import expand
+from belvedere.lang.select.expand import expand
 from belvedere.lang.window_by.lower import lower_window_query
 from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import WindowBlock

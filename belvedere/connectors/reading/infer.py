@@ -21,7 +21,7 @@ from belvedere.connectors.reading.formats import format_of
 from belvedere.connectors.reading.records import open_bytes, open_file
 from belvedere.connectors.records import path_text
 from belvedere.errors import BelvedereError, fail
-from belvedere.lang.infer_values import arrow_type, kind_of_text, kind_of_value, merge
+from belvedere.lang.types.samples import arrow_type, kind_of_text, kind_of_value, merge
 from belvedere.schema import CONTROL
 from belvedere.settings import Source
 

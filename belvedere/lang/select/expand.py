@@ -1,0 +1,271 @@
+"""A view in standard SQL: paths as joins, local queries as subqueries, DISTINCT ON as row numbers.
+
+In: a compiled catalog and a view's id. Out: SQL text for people (`explain --sql`), as in the seed's figures 'how SQRL syntax expands to
+standard SQL'. It names other views as the script does. Nothing is executed from it: plans are what runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from belvedere.catalog import Catalog, View
+from belvedere.lang.definitions import OWNER
+from belvedere.lang.select.expand_paths import PathExpansion, base_name, fresh, requalify
+from belvedere.lang.select.path_aggregates import expand_path_aggregates, is_scalar
+from belvedere.lang.select.resolve import unwrap_query
+from belvedere.lang.statements.dialect import Sqrl
+from belvedere.lang.statements.parse import parse_script
+from belvedere.lang.statements.tree import (
+    CreateSubscription,
+    DefineColumn,
+    DefineLocalQuery,
+    DefineRelationship,
+    DefineView,
+    DistinctOn,
+    Statement,
+    WindowByBlock,
+    WindowCall,
+)
+from belvedere.plan.nodes import Scan
+
+
+def expand(catalog: Catalog, id_: str) -> str:
+    """`CREATE VIEW ... AS` the standard SQL of a view."""
+    view = catalog.views[id_]
+    query = _Expansion(catalog).query(view)
+    name = exp.to_identifier(view.name, quoted="." in view.name).sql("spark")
+    if isinstance(query, WindowByBlock):
+        return f"CREATE VIEW {name} AS\n{query.sql(dialect=Sqrl)}"  # the standard has no such clause
+    for call in list(query.find_all(WindowCall)):
+        call.replace(_window_call(call))
+    for version in query.find_all(exp.Version):
+        version.set("this", "FOR SYSTEM_TIME")  # the standard's words
+    text = query.sql(dialect="spark", pretty=True, comments=False, max_text_width=100)
+    return f"CREATE VIEW {name} AS\n{text}"
+
+
+def _window_call(call: exp.Expr) -> exp.Expr:
+    """A windowing call as One SQL writes it."""
+    data = call.args["data"]
+    arguments = {
+        "data": exp.Anonymous(this="TABLE", expressions=[data.copy()]),
+        "timecol": exp.Anonymous(this="DESCRIPTOR", expressions=[call.args["timecol"].copy()]),
+        **{k: call.args[k].copy() for k in ("dur", "hopsize", "offset", "gap") if call.args.get(k) is not None},
+    }
+    if call.args.get("keys"):
+        arguments["key"] = exp.Anonymous(this="DESCRIPTOR", expressions=[k.copy() for k in call.args["keys"]])
+    written = [exp.Kwarg(this=exp.var(k), expression=v) for k, v in arguments.items()]
+    return exp.Anonymous(this=call.args["function"].capitalize(), expressions=written)
+
+
+class _Expansion:
+    """Expands one view; keeps the aliases apart."""
+
+    def __init__(self, catalog: Catalog):
+        self.catalog = catalog
+        self.paths = PathExpansion(catalog)
+
+    def query(self, view: View) -> exp.Query:
+        statement = self._statement(view)
+        match statement:
+            case DefineView() | CreateSubscription():
+                return self.plain(statement.query, view)
+            case DistinctOn():
+                return self._distinct(statement, view)
+            case DefineColumn() | DefineLocalQuery() if self._is_column(statement, view):
+                return self._with_columns(view)
+            case DefineLocalQuery():
+                return self._nested(unwrap_query(statement.query), view)
+            case DefineRelationship():
+                return self._nested(_through(statement), view)
+            case _:
+                return self._nested_data(view)
+
+    @staticmethod
+    def _statement(view: View) -> Statement | None:
+        statements = parse_script(view.sql, view.name).statements if view.sql else ()
+        return statements[0] if statements else None
+
+    @staticmethod
+    def _is_column(statement: Statement, view: View) -> bool:
+        """Whether the statement adds a column to the view, rather than defines it."""
+        if isinstance(statement, DefineColumn):
+            return True
+        return isinstance(statement, DefineLocalQuery) and statement.path.text.casefold() != view.name.casefold()
+
+    # -- plain queries: paths in FROM ---------------------------------------------------------------------------------
+
+    def plain(self, query: exp.Query, view: View) -> exp.Query:
+        """A query with every path replaced by joins and every table named by its version."""
+        copied = query.copy()
+        self.paths.expand_all(copied, {})
+        self._name_versions(copied, view)
+        return copied
+
+    def _name_versions(self, query: exp.Expr, view: View) -> None:
+        ids = {n.relation for n in view.plan.walk() if isinstance(n, Scan)}
+        for table in query.find_all(exp.Table):
+            if len(table.parts) > 1 and (nested := self.catalog.find(".".join(p.name for p in table.parts))) is not None:
+                named = exp.Table(this=exp.to_identifier(nested, quoted=True), alias=table.args.get("alias"))
+                table.replace(named)
+            if len(table.parts) == 1 and isinstance(table.this, exp.Identifier):
+                found = [i for i in ids if base_name(i).casefold() == table.name.casefold()]
+                if len(found) == 1 and found[0].casefold() != table.name.casefold():
+                    if not table.alias:
+                        table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
+                    table.set("this", exp.to_identifier(found[0], quoted=True))
+
+    # -- definitions --------------------------------------------------------------------------------------------------
+
+    def _distinct(self, statement: DistinctOn, view: View) -> exp.Query:
+        scanned = next(n for n in view.plan.walk() if isinstance(n, Scan))
+        columns = [c.name for c in scanned.schema.visible]
+        window = exp.Window(
+            this=exp.RowNumber(),
+            partition_by=[k.copy() for k in statement.keys],
+            order=exp.Order(expressions=[o.copy() for o in statement.order]) if statement.order else None,
+            over="OVER",
+        )
+        table = exp.Table(this=exp.to_identifier(scanned.relation, quoted="~" in scanned.relation))
+        numbered = exp.select(*columns, exp.alias_(window, "row_no")).from_(table)
+        return exp.select(*columns).from_(numbered.subquery()).where("row_no = 1")
+
+    def _with_columns(self, view: View) -> exp.Query:
+        """The chain of versions that added columns, as one SELECT where no column reads another added one."""
+        added: list[tuple[str, Statement]] = []
+        current: View | None = view
+        while current is not None:
+            statement = self._statement(current)
+            if not isinstance(statement, (DefineColumn, DefineLocalQuery)) or not self._is_column(statement, current):
+                break
+            if any(statement.path.last.text.casefold() in {c.name.casefold() for c in _columns(s)} for _, s in added):
+                break
+            added.insert(0, (statement.path.last.text, statement))
+            before = self._before(current)
+            if before is None:
+                return self._extended(None, self._input_before(current), added, view)
+            current = before
+        return self._extended(current, None, added, view)
+
+    def _before(self, view: View) -> View | None:
+        return next(
+            (
+                self.catalog.views[n.relation]
+                for n in view.plan.walk()
+                if isinstance(n, Scan)
+                and base_name(n.relation).casefold() == view.name.casefold()
+                and n.relation != view.id
+                and n.relation in self.catalog.views
+            ),
+            None,
+        )
+
+    def _input_before(self, view: View) -> str:
+        return next(
+            n.relation
+            for n in view.plan.walk()
+            if isinstance(n, Scan) and base_name(n.relation).casefold() == view.name.casefold()
+        )
+
+    def _extended(
+        self, base: View | None, relation: str | None, added: Sequence[tuple[str, Statement]], view: View
+    ) -> exp.Query:
+        taken: set[str] = set()
+        for _, s in added:
+            taken |= {t.alias_or_name.casefold() for t in _tables(s) if t.alias_or_name}
+        alias = fresh(view.name.rpartition(".")[2][:1].lower(), taken | self.paths.aliases())
+        schema = base.schema if base is not None else self.catalog.schema_of(relation or "")
+        new = {n.casefold(): self._value(s, alias, view) for n, s in added}
+        items: list[exp.Expr] = []
+        for c in schema.visible:
+            overriding = new.pop(c.name.casefold(), None)
+            items.append(exp.alias_(overriding, c.name) if overriding is not None else exp.column(c.name))
+        items += [exp.alias_(new[n.casefold()], n) for n, _ in added if n.casefold() in new]
+        query = exp.select(*items)
+        if base is not None:
+            query = query.from_(self.query(base).subquery(alias))
+        else:
+            named = exp.TableAlias(this=exp.to_identifier(alias))
+            query = query.from_(exp.Table(this=exp.to_identifier(relation, quoted=True), alias=named))
+        self.paths.navigate(query, {alias: view.name}, {*taken, alias.casefold()})
+        return query
+
+    def _value(self, statement: Statement, alias: str, view: View) -> exp.Expr:
+        if isinstance(statement, DefineColumn):
+            value = expand_path_aggregates(statement.expression, lambda names: self.paths.follow(view.name, names))
+        else:
+            assert isinstance(statement, DefineLocalQuery)
+            value = exp.Subquery(this=unwrap_query(statement.query).copy())
+        self.paths.expand_all(value, {OWNER: view.name})
+        requalify(value, OWNER, alias)
+        return value
+
+    def _nested(self, query: exp.Query, view: View) -> exp.Query:
+        """A nested table: joined to its parent's rows, grouped by their key."""
+        select = query.copy()
+        if not isinstance(select, exp.Select):
+            return select
+        parent = base_name(view.parent or "")
+        alias = fresh(parent.rpartition(".")[2][:1].lower(), self.paths.aliases())
+        keys = [p for _, p in view.parent_key]
+        self.paths.expand(select, {OWNER: parent}, (alias,))
+        requalify(select, OWNER, alias)
+        own = exp.Table(
+            this=exp.to_identifier(view.parent, quoted="." in parent), alias=exp.TableAlias(this=exp.to_identifier(alias))
+        )
+        where = select.args.get("where")
+        first = exp.Join(this=select.args["from_"].this, on=where.this if where is not None else exp.true())
+        select.set("where", None)
+        select.set("from_", exp.From(this=own))
+        select.set("joins", [first, *(select.args.get("joins") or ())])
+        if select.args.get("group") is not None or is_scalar(select) or any(e.find(exp.AggFunc) for e in select.expressions):
+            group = select.args.get("group")
+            written = (
+                list(group.expressions)
+                if group is not None
+                else [e.unalias() for e in select.expressions if not e.find(exp.AggFunc)]
+            )
+            select.set("group", exp.Group(expressions=[*(exp.column(k, alias) for k in keys), *written]))
+        select.set("expressions", [*(exp.column(k, alias) for k in keys), *select.expressions])
+        self._name_versions(select, view)
+        return select
+
+    @staticmethod
+    def _nested_data(view: View) -> exp.Query:
+        """A table of nested data: the elements of its parent's array."""
+        field = view.name.rpartition(".")[2]
+        keys = [exp.alias_(exp.column(p, "t"), own) for own, p in view.parent_key]
+        items = [exp.column(c.name, "e") for c in view.schema.visible]
+        table = exp.Table(this=exp.to_identifier(view.parent, quoted=True), alias=exp.TableAlias(this=exp.to_identifier("t")))
+        lateral = exp.Lateral(
+            this=exp.Inline(this=exp.column(field, "t")), view=True, alias=exp.TableAlias(this=exp.to_identifier("e"))
+        )
+        return exp.select(*keys, *items).from_(table).lateral(lateral)
+
+
+def _through(statement: DefineRelationship) -> exp.Select:
+    last = statement.joins[-1].this
+    first = statement.joins[0]
+    query = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(last.alias_or_name)))
+    query.set("from_", exp.From(this=first.this.copy()))
+    query.set("joins", [j.copy() for j in statement.joins[1:]])
+    conditions = [c.copy() for c in (first.args.get("on"), statement.where) if c is not None]
+    if conditions:
+        query.set("where", exp.Where(this=exp.and_(*conditions)))
+    return query
+
+
+def _tables(statement: Statement) -> list[exp.Table]:
+    expr = statement.expression if isinstance(statement, DefineColumn) else getattr(statement, "query", None)
+    return list(expr.find_all(exp.Table)) if isinstance(expr, exp.Expr) else []
+
+
+def _columns(statement: Statement) -> list[exp.Column]:
+    """The columns of the table's own row that a definition reads."""
+    expr = statement.expression if isinstance(statement, DefineColumn) else getattr(statement, "query", None)
+    if not isinstance(expr, exp.Expr):
+        return []
+    own = isinstance(statement, DefineColumn)
+    return [c for c in expr.find_all(exp.Column) if c.table == OWNER or (own and not c.table)]

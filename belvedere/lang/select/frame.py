@@ -1,0 +1,142 @@
+"""A query on its way: its plan so far and the names that it may use.
+
+In: definitions and FROM items. Out: a plan that grows operator by operator, and types of expressions over it. What to put
+on top of what is decided by `lower_from`, `lower_select` and their like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
+from belvedere.functions import types as t
+from belvedere.functions.types import Typed
+from belvedere.lang.definitions import Definitions, Relation
+from belvedere.lang.select.scope import Names, Scope, Source, SourceColumn
+from belvedere.lang.statements.tree import span_of
+from belvedere.lang.types.infer import Inference
+from belvedere.plan.expressions import column
+from belvedere.plan.nodes import Filter, Item, Join, JoinKind, Node, Project, Scan
+from belvedere.schema import has_map
+
+
+@dataclass
+class Context:
+    """What all parts of one statement share."""
+
+    definitions: Definitions
+    file: str
+    diagnostics: list[Diagnostic]
+    names: Names = field(default_factory=Names)
+    parameters: dict[str, Typed] = field(default_factory=dict)
+    tables: Mapping[str, Node] = field(default_factory=dict)
+    """Plans of the WITH clause's names, by folded name."""
+    lower_select: Callable[..., Any] = field(default=lambda *_: None)
+    """Lowers a subquery (set by `lower_query`, which stands above the modules that meet subqueries)."""
+    lower_query: Callable[..., Any] = field(default=lambda *_: None)
+
+    def fail(self, code: str, message: str, node: exp.Expr, hint: str | None = None) -> BelvedereError:
+        """An error at a node of the script."""
+        return fail(code, message, span=span_of(node, self.file), hint=hint)
+
+    def notice(self, code: str, message: str, node: exp.Expr, hint: str | None = None) -> None:
+        """Something worth knowing that stops nothing; said once."""
+        found = Diagnostic(code, message, Severity.NOTICE, span_of(node, self.file), hint=hint)
+        if found not in self.diagnostics:
+            self.diagnostics.append(found)
+
+    def with_tables(self, tables: Mapping[str, Node]) -> Context:
+        """The same context with further names from a WITH clause."""
+        return replace(self, tables={**self.tables, **tables})
+
+
+class Frame:
+    """The plan of a query's FROM so far, with its scope."""
+
+    def __init__(self, context: Context, outer: Scope | None = None):
+        self.context = context
+        self.scope = Scope(context.file, outer=outer)
+        self._plan: Node | None = None
+        self.settled = False
+        """Whether FROM is complete, so that expressions may join related rows to the plan."""
+        self.open = False
+        """Whether FROM hangs on the row of the query around by more than conditions: it must be joined to that row."""
+        self.navigated: dict[str, dict[str, str]] = {}
+        """The related rows that were joined, by folded path: the internal names of their columns, by folded name."""
+
+    @property
+    def plan(self) -> Node:
+        if self._plan is None:
+            raise ValueError("no FROM yet")
+        return self._plan
+
+    @plan.setter
+    def plan(self, plan: Node) -> None:
+        self._plan = plan
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no FROM item yet."""
+        return self._plan is None
+
+    def inference(self, plan: Node | None = None) -> Inference:
+        """Types over the plan's columns and the outer columns."""
+        columns: dict[str, Typed] = {}
+        scope: Scope | None = self.scope.outer
+        if scope is not None:
+            columns.update({c.internal: c.typed for c in scope.columns()})
+            columns.update({c.internal: c.typed for c in scope.merged.values()})
+        columns.update({c.internal: c.typed for c in self.scope.used.values()})
+        at = plan or self._plan
+        if at is not None:
+            columns.update({c.name: Typed(c.type, c.nullable) for c in at.schema})
+        return Inference(columns, file=self.context.file, parameters=self.context.parameters)
+
+    def item(self, name: str, expr: exp.Expr, *, hidden: bool = False, doc: str | None = None) -> Item:
+        """A typed item over the plan."""
+        typed = self.inference().typed(expr)
+        return Item(name, expr, typed.type, typed.nullable, hidden, doc)
+
+    def check_order(self, expr: exp.Expr, written: exp.Expr, plan: Node | None = None) -> None:
+        """Refuse what has no type, or no order, as a sort key."""
+        type_ = self.inference(plan).type(expr)
+        if has_map(type_):
+            hint = "order by one of its values, or by to_json(...)"
+            raise self.context.fail("B3002", f"{t.a_type(type_)} has no order", written, hint)
+
+    def filter(self, condition: exp.Expr) -> None:
+        """Keep the rows whose condition is TRUE."""
+        self.inference().typed(condition)
+        self.plan = Filter(self.plan, condition)
+
+    def join(self, right: Node, kind: JoinKind, condition: exp.Expr | None) -> None:
+        """Put a relation beside the plan."""
+        self.plan = Join(self.plan, right, kind, condition)
+
+    def is_outer(self, expr: exp.Expr) -> bool:
+        """Whether an expression reads columns of the query around."""
+        own = set(self.plan.schema.names) if self._plan is not None else set()
+        return any(c.name not in own and c.name in self.scope.used for c in expr.find_all(exp.Column))
+
+
+def named_source(
+    node: Node, alias: str, names: Names, relation: Relation | None = None, *, addressable: bool = True
+) -> tuple[Node, Source]:
+    """A relation as a FROM item: its columns are called `alias.column` inside the plan."""
+    prefix = names.fresh(alias)
+    items = []
+    columns = []
+    for c in node.schema:
+        internal = f"{prefix}.{c.name}"
+        items.append(Item(internal, column(c.name), c.type, c.nullable, c.hidden, c.doc))
+        columns.append(SourceColumn(c.name, internal, Typed(c.type, c.nullable), c.hidden, c.doc))
+    return Project(node, tuple(items)), Source(alias, tuple(columns), relation, addressable)
+
+
+def scan(relation: Relation) -> Scan:
+    """All of a relation."""
+    return Scan(relation.id, relation.schema)

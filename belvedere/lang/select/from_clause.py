@@ -1,0 +1,233 @@
+"""FROM: tables, paths, subqueries, joins, unnesting and windowing calls.
+
+In: the FROM, JOIN and LATERAL clauses of a select. Out: the frame's plan and its FROM items. Conditions that link an item to the
+query around are handed back, not applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from belvedere.lang.relationships import follow_path
+from belvedere.lang.select.as_of import join_as_of
+from belvedere.lang.select.frame import Frame, named_source, scan
+from belvedere.lang.select.from_items import find_relation, lower_item, refuse_options, renamed
+from belvedere.lang.select.from_using import join_using
+from belvedere.lang.select.resolve import Resolver
+from belvedere.lang.select.scope import Source
+from belvedere.lang.select.subqueries import attach_all
+from belvedere.lang.select.unnesting import add_lateral, is_generator, start_empty
+from belvedere.lang.statements.tree import WindowCall, path_of
+from belvedere.plan.expressions import conjunction, conjuncts
+from belvedere.plan.nodes import Expr, Filter, Join, JoinKind, Node
+
+
+def lower_from(frame: Frame, select: exp.Select) -> list[Expr]:
+    """All FROM items of a select; gives the conditions on outer columns (of paths that begin there, and of inner joins)."""
+    correlated: list[Expr] = []
+    clause = select.args.get("from_")
+    if clause is not None:
+        correlated += add_item(frame, clause.this, JoinKind.INNER, None)
+    for join in select.args.get("joins") or ():
+        correlated += add_join(frame, join)
+    for lateral in select.args.get("laterals") or ():
+        add_lateral(frame, lateral, JoinKind.INNER)
+    start_empty(frame)
+    return correlated
+
+
+def add_join(frame: Frame, join: exp.Join) -> list[Expr]:
+    """One JOIN or comma."""
+    side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
+    method = (join.args.get("method") or "").upper()
+    if method == "ASOF":
+        raise frame.context.fail(
+            "B3021", "ASOF JOIN is not supported", join, "write `JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`"
+        )
+    if kind in ("SEMI", "ANTI"):
+        if method or side not in ("", "LEFT") or join.args.get("using"):
+            shown = " ".join(w for w in (method, side, kind, "JOIN", "USING" if join.args.get("using") else "") if w)
+            hint = f"write LEFT {kind} JOIN ... ON, which keeps rows of the left side"
+            raise frame.context.fail("B3026", f"{shown} is not supported", join, hint)
+        return _semi_join(frame, join, JoinKind(kind.lower()))
+    join_kind = JoinKind(side.lower()) if side in ("LEFT", "RIGHT", "FULL") else JoinKind.INNER
+    if method == "NATURAL" or join.args.get("using"):
+        right, sources = _alone(frame, join.this)
+        join_using(frame, join, right, sources, join_kind)
+        return []
+    conditions = add_item(frame, join.this, join_kind, join.args.get("on"))
+    for nested in join.this.args.get("joins") or () if isinstance(join.this, exp.Table) else ():
+        conditions += add_join(frame, nested)
+    return conditions
+
+
+def add_item(frame: Frame, item: exp.Expr, kind: JoinKind, on: exp.Expr | None) -> list[Expr]:
+    """One FROM item, joined to what is there; gives conditions on outer columns."""
+    item = named_late(item)
+    if isinstance(item, exp.Table) and item.args.get("version"):
+        return _add_version(frame, item, kind, on)
+    if isinstance(item, exp.Table) and not isinstance(item.this, (WindowCall, exp.Func, exp.Anonymous)):
+        path = path_of(item)
+        refuse_options(frame, item)
+        step = _path_start(frame, path)
+        if step is not None:
+            source, names = step
+            _, conditions = follow_path(frame, source, names, item.alias or None, kind)
+            _rename(frame, item)
+            return conditions + _apply_on(frame, on, kind)
+    if isinstance(item, exp.Lateral) or is_generator(item):
+        add_lateral(frame, item, kind)
+        return _apply_on(frame, on, kind)
+    right, sources = _alone(frame, item)
+    for source in sources:
+        _check_alias(frame, source, item)
+    return _combine(frame, right, sources, kind, on)
+
+
+def _add_version(frame: Frame, item: exp.Table, kind: JoinKind, on: exp.Expr | None) -> list[Expr]:
+    """`T FOR SYSTEM_TIME AS OF time`."""
+    path = path_of(item)
+    if not path or _path_start(frame, path) is not None or path[0].name.casefold() in frame.context.tables:
+        hint = "define it as a view: `V := DISTINCT U ON k ORDER BY c DESC`, and join V"
+        raise frame.context.fail("B5032", "FOR SYSTEM_TIME AS OF needs the name of a table or view", item, hint)
+    relation = find_relation(frame, path)
+    if frame.scope.aliased(item.alias or relation.name) is not None:
+        raise frame.context.fail(
+            "B2005", f"alias `{item.alias or relation.name}` is given twice", item, "give one another alias"
+        )
+    join_as_of(frame, item, relation, kind, on)
+    _rename(frame, item)
+    return []
+
+
+def named_late(item: exp.Expr) -> exp.Expr:
+    """`LATE(T)` in FROM is the name of a table: that of T's late rows."""
+    if not isinstance(item, exp.Table) or not isinstance(item.this, exp.Anonymous) or item.this.name.upper() != "LATE":
+        return item
+    parts = item.this.expressions
+    if len(parts) != 1 or not isinstance(parts[0], exp.Column):
+        return item
+    named = item.copy()
+    name = exp.to_identifier(f"LATE({parts[0].name})", quoted=True)
+    name.meta.update(item.this.meta)
+    named.set("this", name)
+    return named
+
+
+def _combine(frame: Frame, right: Node, sources: Sequence[Source], kind: JoinKind, on: exp.Expr | None) -> list[Expr]:
+    frame.scope.sources += sources
+    if frame.empty:
+        frame.plan = right
+        return _apply_on(frame, on, kind)
+    if on is None:
+        frame.join(right, kind, None)
+        return []
+    left = frame.plan
+    frame.plan = Join(left, right, JoinKind.INNER, None)
+    resolver = Resolver(frame)
+    condition = resolver.resolve(on)
+    frame.inference().typed(condition)
+    own = [c for c in conjuncts(condition) if not frame.is_outer(c)]
+    outer = [c for c in conjuncts(condition) if frame.is_outer(c)]
+    if resolver.pending:
+        frame.plan = left
+        return _join_with_subqueries(frame, right, kind, condition, resolver)
+    if outer and kind is not JoinKind.INNER:
+        raise frame.context.fail(
+            "B3011", "an outer join cannot be linked to the query around", on, "move the condition to WHERE"
+        )
+    frame.plan = Join(left, right, kind, conjunction(own))
+    return outer
+
+
+def _join_with_subqueries(frame: Frame, right: Node, kind: JoinKind, condition: Expr, resolver: Resolver) -> list[Expr]:
+    if kind is not JoinKind.INNER:
+        raise frame.context.fail("B3022", "a subquery in the ON of an outer join is not supported", condition, "join it before")
+    frame.join(right, JoinKind.INNER, None)
+    frame.plan, condition = attach_all(frame.plan, condition, resolver.pending)
+    frame.plan = Filter(frame.plan, condition)
+    return []
+
+
+def _apply_on(frame: Frame, on: exp.Expr | None, kind: JoinKind) -> list[Expr]:
+    """An ON beside a path or an unnesting: a further condition of the join that was just made."""
+    if on is None or (isinstance(on, exp.Boolean) and on.this):
+        return []
+    resolver = Resolver(frame)
+    condition = resolver.resolve(on)
+    frame.inference().typed(condition)
+    top = frame.plan
+    if kind is not JoinKind.INNER and isinstance(top, Join) and not resolver.pending:
+        frame.plan = replace(top, condition=conjunction([*conjuncts(top.condition), *conjuncts(condition)]))
+        return []
+    if kind is not JoinKind.INNER:
+        hint = "write ON TRUE, and the condition inside the subquery or in an outer query"
+        raise frame.context.fail("B3022", "a condition on what an outer join unnests or aggregates is not supported", on, hint)
+    frame.plan, condition = attach_all(frame.plan, condition, resolver.pending)
+    outer = [c for c in conjuncts(condition) if frame.is_outer(c)]
+    own = conjunction([c for c in conjuncts(condition) if not frame.is_outer(c)])
+    if own is not None:
+        frame.plan = Filter(frame.plan, own)
+    return outer
+
+
+def _semi_join(frame: Frame, join: exp.Join, kind: JoinKind) -> list[Expr]:
+    right, sources = _alone(frame, join.this)
+    left = frame.plan
+    count = len(frame.scope.sources)
+    frame.scope.sources += sources
+    frame.plan = Join(left, right, JoinKind.INNER, None)
+    on = join.args.get("on")
+    condition = Resolver(frame).resolve(on) if on is not None else None
+    if condition is not None:
+        frame.inference().typed(condition)
+    del frame.scope.sources[count:]
+    frame.plan = Join(left, right, kind, condition)
+    return []
+
+
+def _alone(frame: Frame, item: exp.Expr) -> tuple[Node, list[Source]]:
+    """An item that is not joined yet; `(a JOIN b)` is one too."""
+    if isinstance(item, (exp.Subquery, exp.Paren)) and isinstance(item.this, (exp.Table, exp.Subquery)) and not item.alias:
+        return _nested_joins(frame, item)
+    return lower_item(frame, item)
+
+
+def _nested_joins(frame: Frame, item: exp.Expr) -> tuple[Node, list[Source]]:
+    inner = Frame(frame.context, frame.scope.outer)
+    add_item(inner, item.this, JoinKind.INNER, None)
+    for join in [*(item.this.args.get("joins") or ()), *(item.args.get("joins") or ())]:
+        add_join(inner, join)
+    frame.scope.merged.update(inner.scope.merged)
+    return inner.plan, inner.scope.sources
+
+
+def _path_start(frame: Frame, path: Sequence[exp.Identifier]) -> tuple[Source, Sequence[exp.Identifier]] | None:
+    """The FROM item that a path begins at, here or in the query around, with the steps that follow; None for a plain table."""
+    if len(path) < 2:
+        return None
+    reachable = frame.scope.reachable(path[0].name)
+    if reachable is not None:
+        return reachable[0], path[1:]
+    definitions = frame.context.definitions
+    if definitions.find(".".join(p.name for p in path)) is not None:
+        return None
+    for n in range(len(path) - 1, 0, -1):
+        relation = definitions.find(".".join(p.name for p in path[:n]))
+        if relation is not None:
+            node, source = named_source(scan(relation), path[n - 1].name, frame.context.names, relation, addressable=False)
+            _combine(frame, node, [source], JoinKind.INNER, None)
+            return source, path[n:]
+    return None
+
+
+def _check_alias(frame: Frame, source: Source, node: exp.Expr) -> None:
+    if source.addressable and frame.scope.aliased(source.alias) is not None:
+        raise frame.context.fail("B2005", f"alias `{source.alias}` is given twice", node, "give one of them another alias")
+
+
+def _rename(frame: Frame, item: exp.Expr) -> None:
+    frame.scope.sources[-1] = renamed(frame, frame.scope.sources[-1], item)

@@ -1,0 +1,198 @@
+"""One FROM item on its own: a table, a subquery, VALUES, or a windowing call.
+
+In: the item as written. Out: its plan and the names in it. Joining it to the others, and paths, are `belvedere.lang.select.from_clause`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.errors import BelvedereError
+from belvedere.functions import types as t
+from belvedere.functions.types import Typed
+from belvedere.lang.definitions import Relation
+from belvedere.lang.durations import microseconds
+from belvedere.lang.names import did_you_mean, misfit
+from belvedere.lang.select.frame import Frame, named_source, scan
+from belvedere.lang.select.resolve import Resolver, is_modified
+from belvedere.lang.select.scope import Source, SourceColumn
+from belvedere.lang.statements.tree import WindowCall, path_of
+from belvedere.plan.nodes import Expr, Node, Values
+from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.schema import TIMESTAMP, Column
+
+HINTS = {
+    "version": "write `JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`",
+    "over": "windows of streams are for joins of two streams by name: SELECT STREAM ... FROM a OVER (...) JOIN b ON ...",
+}
+UNSUPPORTED = {
+    "pivots": "PIVOT",
+    "sample": "TABLESAMPLE",
+    "when": "time travel",
+    "version": "FOR SYSTEM_TIME AS OF",
+    "over": "OVER",
+}
+
+
+def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[Source]]:
+    """A FROM item on its own: a plan and the names in it."""
+    if isinstance(item, exp.Table):
+        if isinstance(item.this, WindowCall):
+            node, source = _window_call(frame, item)
+        elif isinstance(item.this, (exp.Func, exp.Anonymous)):
+            name = item.this.name or item.this.sql()
+            hint = "explode, posexplode, inline, Tumble, Hop, Cumulate and Session of something can stand in FROM"
+            raise frame.context.fail("B3023", f"table function `{name}` is not known", item, hint)
+        else:
+            refuse_options(frame, item)
+            node, source = _table(frame, item)
+        return node, [renamed(frame, source, item)]
+    if isinstance(item, exp.Values):
+        return _values(frame, item)
+    if isinstance(item, exp.Query):
+        return _derived(frame, item)
+    raise frame.context.fail("B3023", f"`{item.sql('spark')}` cannot stand in FROM", item)
+
+
+def _derived(frame: Frame, item: exp.Query) -> tuple[Node, list[Source]]:
+    query = item.this if isinstance(item, exp.Subquery) and not is_modified(item) else item
+    refuse_options(frame, item)
+    if isinstance(query, exp.Table):
+        raise frame.context.fail("B3023", "write the table without parentheses", item)
+    node = frame.context.lower_query(query, frame.context, None)
+    node, source = named_source(node, item.alias or "subquery", frame.context.names)
+    return node, [renamed(frame, source, item)]
+
+
+def _values(frame: Frame, item: exp.Values) -> tuple[Node, list[Source]]:
+    rows: list[tuple[Expr, ...]] = []
+    empty = Frame(frame.context)
+    lower = Resolver(empty)
+    for row in item.expressions:
+        parts = row.expressions if isinstance(row, exp.Tuple) else [row]
+        rows.append(tuple(lower.resolve(p) for p in parts))
+    if len({len(r) for r in rows}) != 1:
+        raise frame.context.fail("B3024", "the rows of VALUES have different numbers of columns", item)
+    alias = item.args.get("alias")
+    names = (
+        [c.name for c in alias.columns] if alias is not None and alias.columns else [f"col{n + 1}" for n in range(len(rows[0]))]
+    )
+    inference = empty.inference()
+    columns = []
+    for n, name in enumerate(names[: len(rows[0])]):
+        typed = [inference.typed(r[n]) for r in rows]
+        type_ = typed[0].type
+        for other in typed[1:]:
+            common = t.common_type(type_, other.type)
+            if common is None:
+                raise frame.context.fail("B3002", f"column `{name}` of VALUES has no common type", item, "CAST the values")
+            type_ = common
+        columns.append(Column(name, type_, any(x.nullable for x in typed)))
+    node, source = named_source(Values(tuple(columns), tuple(rows)), item.alias or "values", frame.context.names)
+    return node, [source]
+
+
+def _table(frame: Frame, item: exp.Table) -> tuple[Node, Source]:
+    path = path_of(item)
+    context = frame.context
+    if len(path) == 1:
+        common = context.tables.get(path[0].name.casefold())
+        if common is not None:
+            return named_source(common, item.alias or path[0].name, context.names)
+    relation = find_relation(frame, path)
+    return named_source(scan(relation), item.alias or path[-1].name, context.names, relation)
+
+
+def find_relation(frame: Frame, path: Sequence[exp.Identifier]) -> Relation:
+    """The relation of a name or of a nested table's path."""
+    context = frame.context
+    name = ".".join(p.name for p in path)
+    first = path[0]
+    found = context.definitions.find(name)
+    if found is not None:
+        return found
+    if len(path) > 1 and path[0].name.casefold() not in context.definitions.broken:
+        aliases = [s.alias for s in frame.scope.sources if s.addressable]
+        hint = did_you_mean(first.name, aliases) if aliases else did_you_mean(name, context.definitions.names)
+        raise context.fail("B2001", f"`{first.name}` is neither a table nor an alias of this query", first, hint)
+    names = list(context.definitions.names) + list(context.tables)
+    if first.name.casefold() in context.definitions.broken:
+        raise BelvedereError(())
+    raise context.fail("B2001", f"table `{name}` is not defined", first, did_you_mean(name, names))
+
+
+def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, Source]:
+    call: Any = item.this
+    context = frame.context
+    data = call.args["data"]
+    alias = item.alias or call.args["function"]
+    if isinstance(data, exp.Table):
+        inner = Frame(context, frame.scope.outer)
+        node, source = _table(inner, data)
+    else:
+        node, source = named_source(context.lower_query(data, context, None), alias, context.names)
+    time = _column_of(frame, source, call.args["timecol"])
+    if time.typed.type != TIMESTAMP:
+        hint = "CAST the column to TIMESTAMP in a view first"
+        raise context.fail(
+            "B5001", f"`{time.name}` is {t.a_type(time.typed.type)}, not a TIMESTAMP", call.args["timecol"], hint
+        )
+    kind = TimeWindowKind(call.args["function"])
+    lengths = {n: _length(frame, call, n) for n in ("dur", "hopsize", "offset", "gap") if call.args.get(n) is not None}
+    if kind is TimeWindowKind.CUMULATE and lengths["dur"] % lengths["hopsize"]:
+        raise context.fail(
+            "B5002", "`dur` must be so many times `hopsize`", call.args["dur"], "windows grow by hopsize up to dur"
+        )
+    names = ("window_start", "window_end") if call.args.get("flink") else ("wstart", "wend")
+    prefix = context.names.fresh(alias)
+    start, end = (f"{prefix}.{n}" for n in names)
+    partition = tuple(_column_of(frame, source, k).internal for k in call.args.get("keys") or ())
+    size = lengths["gap"] if kind is TimeWindowKind.SESSION else lengths["dur"]
+    node = TimeWindow(
+        node, kind, time.internal, size, lengths.get("hopsize", 0), lengths.get("offset", 0), partition, start, end
+    )
+    bounds = tuple(SourceColumn(n, i, Typed(TIMESTAMP, False)) for n, i in zip(names, (start, end), strict=True))
+    table = source.alias if isinstance(data, exp.Table) and not item.alias else None
+    return node, Source(alias, bounds + source.columns, None, table=table)
+
+
+def _length(frame: Frame, call: Any, name: str) -> int:
+    length = microseconds(call.args[name])
+    if length is None or (length <= 0 and name != "offset"):
+        raise frame.context.fail(
+            "B5002", f"`{name}` must be a positive interval of fixed length", call.args[name], "write INTERVAL '10' MINUTES"
+        )
+    return length
+
+
+def _column_of(frame: Frame, source: Source, written: exp.Expr) -> SourceColumn:
+    found = source.find(written.name)
+    if found is None:
+        raise frame.context.fail(
+            "B2002", f"column `{written.name}` is not defined", written, did_you_mean(written.name, source.names)
+        )
+    return found
+
+
+def refuse_options(frame: Frame, item: exp.Expr) -> None:
+    """PIVOT and other clauses of a table that would silently mean nothing."""
+    for key, word in UNSUPPORTED.items():
+        if item.args.get(key):
+            raise frame.context.fail("B3027", f"{word} is not supported here", item, HINTS.get(key))
+
+
+def renamed(frame: Frame, source: Source, item: exp.Expr) -> Source:
+    """`FROM t AS x (a, b)` gives the columns other names."""
+    alias = item.args.get("alias")
+    names = [c.name for c in alias.columns] if isinstance(alias, exp.TableAlias) else []
+    if not names:
+        return source
+    visible = [c for c in source.columns if not c.hidden]
+    if len(names) != len(visible):
+        raise frame.context.fail("B3025", misfit(source.alias, visible, names), item)
+    renamed = {c.internal: n for c, n in zip(visible, names, strict=True)}
+    return replace(source, columns=tuple(replace(c, name=renamed.get(c.internal, c.name)) for c in source.columns))

@@ -1,0 +1,57 @@
+"""USING and NATURAL: the columns that both sides of a join share become one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from belvedere.functions.types import Typed
+from belvedere.lang.names import did_you_mean
+from belvedere.lang.select.frame import Frame
+from belvedere.lang.select.scope import Source, SourceColumn
+from belvedere.plan.expressions import column, conjunction
+from belvedere.plan.keys import item_of
+from belvedere.plan.nodes import JoinKind, Node, Project
+
+
+def join_using(frame: Frame, join: exp.Join, right: Node, sources: Sequence[Source], kind: JoinKind) -> None:
+    """One column for both sides, the left's (FULL: whichever is there)."""
+    left_sources = list(frame.scope.sources)
+    left_merged = dict(frame.scope.merged)
+    written = [i.name for i in join.args.get("using") or ()]
+    names = written or [
+        n for n in dict.fromkeys(n for s in left_sources for n in s.names) if any(s.find(n) is not None for s in sources)
+    ]
+    conditions, merged = [], {}
+    for name in names:
+        left = left_merged.get(name.casefold()) or _single(frame, left_sources, name, join)
+        other = _single(frame, sources, name, join)
+        conditions.append(exp.EQ(this=column(left.internal), expression=column(other.internal)))
+        merged[name.casefold()] = (left, other)
+    frame.scope.sources += sources
+    frame.join(right, kind, conjunction(conditions))
+    for folded, (left, other) in merged.items():
+        frame.scope.merged[folded] = _merged(frame, kind, left, other)
+
+
+def _merged(frame: Frame, kind: JoinKind, left: SourceColumn, right: SourceColumn) -> SourceColumn:
+    if kind is JoinKind.RIGHT:
+        return replace(right, name=left.name)
+    if kind is not JoinKind.FULL:
+        return left
+    internal = frame.context.names.fresh("using") + "." + left.name
+    value = exp.Coalesce(this=column(left.internal), expressions=[column(right.internal)])
+    frame.plan = Project(frame.plan, (*map(item_of, frame.plan.schema), frame.item(internal, value)))
+    found = frame.plan.schema[internal]
+    return SourceColumn(left.name, internal, Typed(found.type, found.nullable))
+
+
+def _single(frame: Frame, sources: Sequence[Source], name: str, node: exp.Expr) -> SourceColumn:
+    found = [c for s in sources if (c := s.find(name)) is not None]
+    if len(found) == 1:
+        return found[0]
+    names = [n for s in sources for n in s.names]
+    problem = "is not on both sides" if not found else "is there more than once"
+    raise frame.context.fail("B2002", f"column `{name}` of USING {problem}", node, did_you_mean(name, names))

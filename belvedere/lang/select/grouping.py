@@ -1,0 +1,268 @@
+"""GROUP BY: keys, grouping sets, and aggregate calls lifted out of expressions.
+
+In: resolved expressions over the FROM and the GROUP BY clause. Out: one `Aggregate` and the expressions over its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.functions import types as t
+from belvedere.functions.table import WRAPPERS, function_of, is_aggregate, unwrap_aggregate
+from belvedere.lang.select.frame import Frame
+from belvedere.lang.select.scope import SourceColumn
+from belvedere.lang.select.window_bounds import tells, window_end
+from belvedere.lang.types.infer import SubqueryValue
+from belvedere.plan.expressions import column
+from belvedere.plan.nodes import Aggregate, Expr, Item, Node
+
+
+def contains_aggregate(expr: exp.Expr) -> bool:
+    """Whether an aggregate call belongs to this expression: not inside a subquery, not the function of an OVER."""
+    if isinstance(expr, exp.Window):
+        call = unwrap_aggregate(expr.this)
+        inner = [a for v in call.args.values() for a in (v if isinstance(v, list) else [v]) if isinstance(a, exp.Expr)]
+        others = [expr.args.get("order"), *(expr.args.get("partition_by") or ())]
+        return any(contains_aggregate(p) for p in [*inner, *others] if p is not None)
+    if is_aggregate(expr):
+        return True
+    if isinstance(expr, exp.Query):
+        return False
+    return any(contains_aggregate(c) for c in expr.iter_expressions())
+
+
+def grouping_sets(group: exp.Group, position: Callable[[exp.Expr], int]) -> tuple[list[exp.Expr], list[tuple[int, ...]] | None]:
+    """The expressions grouped by, and the sets as positions among them (None for a plain GROUP BY)."""
+    plain = [e for e in group.expressions if not isinstance(e, (exp.Rollup, exp.Cube, exp.GroupingSets))]
+    constructs = [e for e in group.expressions if e not in plain]
+    for key in ("rollup", "cube", "grouping_sets"):
+        value = group.args.get(key)
+        constructs += [v for v in value if isinstance(v, exp.Expr)] if isinstance(value, list) else []
+    if not constructs:
+        return plain, None
+    keys: list[exp.Expr] = []
+
+    def index(expr: exp.Expr) -> int:
+        if expr not in keys:
+            keys.append(expr)
+        return keys.index(expr)
+
+    bare = [c for c in constructs if not c.expressions and not isinstance(c, exp.GroupingSets)]
+    fixed = () if bare else tuple(index(e) for e in plain)
+    parts: list[list[tuple[int, ...]]] = []
+    for construct in constructs:
+        inner = [tuple(index(e) for e in _elements(x)) for x in (plain if construct in bare else construct.expressions)]
+        parts.append(_sets(construct, inner))
+    result = []
+    for combination in product(*parts):
+        merged = dict.fromkeys((*fixed, *(i for s in combination for i in s)))
+        result.append(tuple(merged))
+    _ = position
+    return keys, result
+
+
+def _elements(expr: exp.Expr) -> list[exp.Expr]:
+    if isinstance(expr, exp.Tuple):
+        return list(expr.expressions)
+    return [expr.this] if isinstance(expr, exp.Paren) else [expr]
+
+
+def _sets(construct: exp.Expr, inner: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    if isinstance(construct, exp.Rollup):
+        return [tuple(i for s in inner[:n] for i in s) for n in range(len(inner), -1, -1)]
+    if isinstance(construct, exp.Cube):
+        choices = product(*[(True, False)] * len(inner))
+        return [tuple(i for s, chosen in zip(inner, c, strict=True) if chosen for i in s) for c in choices]
+    return inner
+
+
+@dataclass
+class Grouping:
+    """Collects aggregate calls while it rewrites expressions over the frame into ones over the `Aggregate`."""
+
+    frame: Frame
+    keys: list[Item]
+    sets: list[tuple[int, ...]] | None = None
+    aggregates: list[Item] = field(default_factory=list)
+    grouping_id: str | None = None
+    whole: bool = False
+    """Whether all rows that belong to the outer row are one group, which is there where there are none."""
+    fixed: int = 0
+    """How many keys at the front are implied (links to an outer row): they take part in every grouping set."""
+
+    def lift(self, expr: Expr, written: exp.Expr) -> Expr:
+        """The expression over the keys and aggregates."""
+        for item in self.keys:
+            if _plain(expr) == _plain(item.expr):
+                return column(item.name)
+        if isinstance(expr, exp.Paren):
+            return exp.paren(self.lift(expr.this, written), copy=False)
+        if is_aggregate(unwrap_aggregate(expr)):
+            return self._aggregate(expr, written)
+        if isinstance(expr, exp.Window):
+            return self._window(expr, written)
+        if isinstance(expr, (exp.Grouping, exp.GroupingId)):
+            return self._grouping_function(expr, written)
+        if isinstance(expr, exp.Column):
+            return self._dependent(expr, written)
+        return self._children(expr, written)
+
+    def _children(self, expr: Expr, written: exp.Expr) -> Expr:
+        copied = expr.copy()
+        for key, value in list(copied.args.items()):
+            if isinstance(value, exp.Expr) and not isinstance(value, (exp.Identifier, exp.DataType)):
+                copied.set(key, self.lift(value.copy(), written))
+            elif isinstance(value, list):
+                copied.set(key, [self.lift(v.copy(), written) if isinstance(v, exp.Expr) else v for v in value])
+        return copied
+
+    def _aggregate(self, expr: Expr, written: exp.Expr) -> Expr:
+        call = unwrap_aggregate(expr)
+        if any(contains_aggregate(c) for c in call.iter_expressions()):
+            raise self.frame.context.fail(
+                "B3032", "an aggregate inside an aggregate", written, "aggregate in a view of its own first"
+            )
+        if call.find(SubqueryValue) is not None:
+            raise self.frame.context.fail(
+                "B3033", "a subquery inside an aggregate", written, "select it in a subquery of FROM first"
+            )
+        for item in self.aggregates:
+            if item.expr == expr:
+                return column(item.name)
+        typed = self.frame.inference().typed(expr)
+        name = self.frame.context.names.fresh("aggregate")
+        self.aggregates.append(Item(name, expr.copy(), typed.type, typed.nullable))
+        return column(name)
+
+    def _window(self, expr: Expr, written: exp.Expr) -> Expr:
+        copied = expr.copy()
+        call = unwrap_aggregate(copied.this)
+        lifted = self._children(call, written)
+        if call is copied.this:
+            copied.set("this", lifted)
+        else:
+            call.replace(lifted)
+        for key in ("partition_by", "order"):
+            value = copied.args.get(key)
+            if isinstance(value, list):
+                copied.set(key, [self.lift(v.copy(), written) for v in value])
+            elif value is not None:
+                copied.set(key, self._children(value, written))
+        return copied
+
+    def _grouping_function(self, expr: Expr, written: exp.Expr) -> Expr:
+        if self.sets is None:
+            raise self.frame.context.fail("B3034", "grouping() needs GROUPING SETS, ROLLUP or CUBE", written)
+        name = self.id_column()
+        keys = [_plain(k.expr) for k in self.keys]
+        if isinstance(expr, exp.GroupingId):
+            if expr.expressions and [_plain(e) for e in expr.expressions] != keys[self.fixed :]:
+                hint = "write grouping_id() without arguments"
+                raise self.frame.context.fail(
+                    "B3034", "grouping_id() takes all columns of GROUP BY in their order", written, hint
+                )
+            return column(name)
+        argument = _plain(expr.expressions[0])
+        if argument not in keys:
+            raise self.frame.context.fail("B3034", "grouping() takes a column of GROUP BY", written)
+        shift = len(keys) - 1 - keys.index(argument)
+        moved = exp.BitwiseRightShift(this=column(name), expression=exp.Literal.number(shift))
+        bit = exp.BitwiseAnd(this=moved, expression=exp.Literal.number(1))
+        return exp.Cast(this=exp.paren(bit, copy=False), to=exp.DataType.build("TINYINT", dialect="spark"))
+
+    def id_column(self) -> str:
+        """The name of the column that tells grouping sets apart."""
+        if self.grouping_id is None:
+            self.grouping_id = self.frame.context.names.fresh("grouping_id")
+        return self.grouping_id
+
+    def _dependent(self, expr: exp.Column, written: exp.Expr) -> Expr:
+        """A column that the group keys determine: the other end of a window, or a column of a row whose key is grouped by."""
+        grouped = {k.expr.name for k in self.keys if isinstance(k.expr, exp.Column)}
+        if self.sets is None and (self._is_told_by_window(expr.name, grouped) or self._of_grouped_row(expr.name, grouped)):
+            type_ = self.frame.inference().type(expr)
+            orderable = not (pa.types.is_map(type_) or pa.types.is_struct(type_) or t.is_array(type_))
+            return self._aggregate(exp.Max(this=expr.copy()) if orderable else exp.AnyValue(this=expr.copy()), written)
+        shown = self._shown(expr.name)
+        outer = self.frame.scope.used.get(expr.name)
+        if outer is not None and expr.name not in self.frame.plan.schema.names:
+            return expr
+        hint = f"add it to GROUP BY, or aggregate it: `max({shown})`"
+        raise self.frame.context.fail(
+            "B3030", f"`{shown}` is neither grouped by nor aggregated", expr if expr.meta else written, hint
+        )
+
+    def _is_told_by_window(self, name: str, grouped: set[str]) -> bool:
+        plan, definitions = self.frame.plan, self.frame.context.definitions
+
+        def view_plan(relation: str) -> Node | None:
+            view = definitions.views.get(relation)
+            return view.plan if view is not None else None
+
+        found = window_end(plan, name, view_plan)
+        if found is None:
+            return False
+        others = [window_end(plan, g, view_plan) for g in grouped]
+        return any(o is not None and tells(o, found) for o in others)
+
+    def _of_grouped_row(self, name: str, grouped: set[str]) -> bool:
+        for source in self.frame.scope.sources:
+            names = {c.name: c.internal for c in source.columns}
+            if name in names.values() and source.relation is not None:
+                key = source.relation.schema.key
+                return bool(key) and all(names.get(k) in grouped for k in key or ())
+        return False
+
+    def _shown(self, internal: str) -> str:
+        found: SourceColumn | None = next((c for c in self.frame.scope.columns() if c.internal == internal), None)
+        return found.name if found is not None else internal
+
+    def node(self) -> Node:
+        """The `Aggregate` over the frame's plan."""
+        sets = None
+        if self.sets is not None:
+            names = [k.name for k in self.keys]
+            implied = range(self.fixed)
+            sets = tuple(tuple(names[i] for i in (*implied, *(p + self.fixed for p in s))) for s in self.sets)
+            self.id_column()
+        if not self.keys and not self.aggregates and sets is None:  # its one row needs a column
+            name = self.frame.context.names.fresh("aggregate")
+            self.aggregates.append(Item(name, exp.Count(this=exp.Star()), t.INT64, False))
+        return Aggregate(self.frame.plan, tuple(self.keys), tuple(self.aggregates), sets, self.grouping_id)
+
+
+def over_nothing(expr: Expr, aggregates: Sequence[Item]) -> Expr:
+    """An expression over aggregate columns that is right also where there is no row: counts are 0, lists empty."""
+    kinds: dict[str, Expr] = {}
+    for item in aggregates:
+        row = function_of(unwrap_aggregate(item.expr))
+        if row is not None and row.over_nothing == "0":
+            kinds[item.name] = exp.Literal.number(0)
+        elif row is not None and row.over_nothing == "[]":
+            kinds[item.name] = exp.Array(expressions=[])
+
+    def change(node: Expr) -> Expr:
+        if isinstance(node, exp.Column) and node.name in kinds:
+            default = kinds[node.name]
+            if isinstance(default, exp.Array):
+                item = next(i for i in aggregates if i.name == node.name)
+                return exp.Coalesce(this=node.copy(), expressions=[t.cast(default.copy(), item.type)])
+            return exp.Coalesce(this=node.copy(), expressions=[default.copy()])
+        return node
+
+    result: Expr = expr.copy().transform(change)
+    return result
+
+
+def _plain(expr: Expr) -> Expr:
+    while isinstance(expr, exp.Paren):
+        expr = expr.this
+    return expr
+
+
+__all__ = ["WRAPPERS", "Grouping", "contains_aggregate", "grouping_sets", "over_nothing"]

@@ -1,0 +1,198 @@
+"""The select list: what each item says, under which name, and ORDER BY over it.
+
+In: the frame with FROM and WHERE done, and the select. Out: `Output`s and orders over the frame's columns. Grouping and window functions
+are done to them later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from belvedere.lang.names import counted, did_you_mean
+from belvedere.lang.select.frame import Context, Frame
+from belvedere.lang.select.resolve import Resolver
+from belvedere.lang.select.scope import Source
+from belvedere.lang.select.subqueries import Pending
+from belvedere.lang.select.unnesting import generator_call, unnest
+from belvedere.plan.expressions import column
+from belvedere.plan.nodes import Expr, Order, Unnest
+
+
+@dataclass
+class Output:
+    """One select item on its way."""
+
+    name: str
+    expr: Expr
+    written: exp.Expr
+    doc: str | None = None
+
+
+class SelectItems:
+    """The outputs and orders of one SELECT; `pending` are the subqueries met in them."""
+
+    def __init__(self, select: exp.Select, frame: Frame):
+        self.select = select
+        self.frame = frame
+        self.context = frame.context
+        self.pending: list[Pending] = []
+        self.outputs: list[Output] = []
+        self.orders: list[tuple[Order, exp.Expr]] = []
+
+    def read(self) -> None:
+        """The select list, then ORDER BY, which may name its outputs."""
+        self._unnested = [n for n in self.frame.plan.walk() if isinstance(n, Unnest)]
+        for written in self.select.expressions:
+            bare = written.unalias() if isinstance(written, exp.Alias) else written
+            if isinstance(bare, exp.Star) or (isinstance(bare, exp.Column) and isinstance(bare.this, exp.Star)):
+                self._star(bare)
+            elif generator_call(written.this if isinstance(written, (exp.Alias, exp.Aliases)) else written) is not None:
+                self._generator(written)
+            else:
+                resolver = Resolver(self.frame, self.earlier_alias)
+                resolver.pending = self.pending
+                resolved = resolver.resolve(bare)
+                name = output_name(written)
+                self.outputs.append(Output(name if bare is not written else as_defined(name, resolved), resolved, written))
+
+        order = self.select.args.get("order")
+        for ordered in order.expressions if order is not None else ():
+            self.orders.append((self._order(ordered), ordered))
+
+    def earlier_alias(self, node: exp.Column) -> Expr | None:
+        """What an alias of the select list says, where a later clause names it."""
+        found = next((o for o in self.outputs if o.name.casefold() == node.name.casefold()), None)
+        return exp.paren(found.expr.copy(), copy=False) if found is not None and isinstance(found.written, exp.Alias) else None
+
+    def _star(self, star: exp.Expr) -> None:
+        sources = [s for s in self.frame.scope.sources if s.addressable and s.bare]
+        options: exp.Expr = star
+        if isinstance(star, exp.Column):
+            options = star.this
+            alias = star.args["table"].name
+            found = self.frame.scope.source(alias)
+            if found is None:
+                names = [s.alias for s in sources]
+                raise self.context.fail("B2004", f"`{alias}` is not a table of this query", star, did_you_mean(alias, names))
+            sources = [found]
+        elif not sources:
+            raise self.context.fail("B3041", "`*` needs a FROM", star)
+        excluded = {e.name.casefold() for e in options.args.get("except_") or ()}
+        self._check_excluded(excluded, sources, options)
+        merged = self.frame.scope.merged if not isinstance(star, exp.Column) else {}
+        for c in merged.values():
+            if c.name.casefold() not in excluded:
+                self.outputs.append(Output(c.name, column(c.internal), star, c.doc))
+        for c in (c for s in sources for c in s.columns):
+            if not c.hidden and c.name.casefold() not in excluded and c.name.casefold() not in merged:
+                self.outputs.append(Output(c.name, column(c.internal), star, c.doc))
+
+    def _check_excluded(self, excluded: set[str], sources: Sequence[Source], star: exp.Expr) -> None:
+        names = [n for s in sources for n in s.names]
+        for name in excluded - {n.casefold() for n in names}:
+            raise self.context.fail("B2002", f"column `{name}` of EXCEPT is not defined", star, did_you_mean(name, names))
+
+    def _generator(self, written: exp.Expr) -> None:
+        call = written.this if isinstance(written, (exp.Alias, exp.Aliases)) else written
+        found = generator_call(call)
+        assert found is not None
+        if any(isinstance(n, Unnest) and n not in self._unnested for n in self.frame.plan.walk()):
+            raise self.context.fail("B3047", "one SELECT unnests once", written, "use LATERAL VIEW for the others")
+        name, argument, outer = found
+        resolver = Resolver(self.frame)
+        expr = resolver.resolve(argument)
+        names = [written.alias] if isinstance(written, exp.Alias) else []
+        if isinstance(written, exp.Aliases):
+            names = [i.name for i in written.expressions]
+        source = unnest(self.frame, name, expr, name, names, outer=outer, node=written)
+        for c in source.columns:
+            if not c.hidden:
+                self.outputs.append(Output(c.name, column(c.internal), written))
+
+    def _order(self, ordered: exp.Expr) -> Order:
+        written = ordered.this if isinstance(ordered, exp.Ordered) else ordered
+        position = ordinal(written)
+        if position is not None:
+            expr = self.at(position, written).expr
+        else:
+            resolver = Resolver(self.frame, first=self._output_first)
+            resolver.pending = self.pending
+            expr = resolver.resolve(written)
+        return make_order(ordered, expr)
+
+    def _output_first(self, node: exp.Column) -> Expr | None:
+        if len(node.parts) > 1:
+            return None
+        found = next((o for o in self.outputs if o.name.casefold() == node.name.casefold()), None)
+        return found.expr.copy() if found is not None else None
+
+    def at(self, position: int, written: exp.Expr) -> Output:
+        """The output of a number."""
+        if not 1 <= position <= len(self.outputs):
+            raise self.context.fail(
+                "B3042", f"there is no output column {position}", written, f"it has {counted(len(self.outputs), 'column')}"
+            )
+        return self.outputs[position - 1]
+
+
+def ordinal(written: exp.Expr) -> int | None:
+    """The number of an output column, where ORDER BY or GROUP BY says a whole number."""
+    if isinstance(written, exp.Literal) and not written.is_string and str(written.this).isdigit():
+        return int(written.this)
+    return None
+
+
+def make_order(ordered: exp.Expr, expr: Expr) -> Order:
+    """A sort key with the direction that was written; NULLs where it says or where Spark puts them."""
+    if not isinstance(ordered, exp.Ordered):
+        return Order(expr)
+    descending = bool(ordered.args.get("desc"))
+    nulls_first = ordered.args.get("nulls_first")
+    return Order(expr, descending, bool(nulls_first) if nulls_first is not None else None)
+
+
+def limits(query: exp.Query, context: Context) -> tuple[int | None, int]:
+    """LIMIT and OFFSET as numbers."""
+    found: list[int | None] = []
+    for key in ("limit", "offset"):
+        clause = query.args.get(key)
+        value = _count(clause)
+        if value is None or (isinstance(value, (exp.Column, exp.Var)) and value.name.upper() == "ALL"):
+            found.append(None)
+        elif isinstance(value, exp.Literal) and str(value.this).isdigit():
+            found.append(int(value.this))
+        else:
+            raise context.fail("B3046", f"{key.upper()} takes a whole number", value, "the API has limit and offset of its own")
+    return found[0], found[1] or 0
+
+
+def _count(clause: exp.Expr | None) -> exp.Expr | None:
+    """The number of LIMIT and OFFSET; FETCH FIRST ROW ONLY is one row."""
+    if isinstance(clause, exp.Fetch):
+        count: exp.Expr = clause.args.get("count") or exp.Literal.number(1)
+        return count
+    return clause.expression if clause is not None else None
+
+
+def as_defined(name: str, resolved: Expr) -> str:
+    """The name of a plain column in the spelling of its definition, whatever its case where it is used."""
+    tail = resolved.name[-len(name) :] if isinstance(resolved, exp.Column) else name
+    return tail if tail.casefold() == name.casefold() else name
+
+
+def output_name(written: exp.Expr) -> str:
+    """The name of a select item: its alias, its column's name, or one made of what it says (`max(temp)` is `max_temp`)."""
+    if isinstance(written, exp.Alias):
+        return written.alias
+    if isinstance(written, (exp.Column, exp.Dot)):
+        return written.name or written.expression.name
+    if isinstance(written, exp.Paren):
+        return output_name(written.this)
+    if "called" in written.meta:
+        return str(written.meta["called"])
+    text = re.sub(r"\W+", "_", written.sql("spark").replace("`", "")).strip("_").lower()
+    return text[:60].strip("_") or "column"

@@ -1,0 +1,116 @@
+"""Navigation to a single related row inside an expression: `m.parent.name`, `lastReading.temp`.
+
+In: a dotted name that no column begins, and the query's FROM items. Out: the value that it stands for: a LEFT JOIN along the
+relationships, in the frame's plan where that is settled, else as a scalar subquery. More than one related row is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from belvedere.lang.definitions import Relation
+from belvedere.lang.names import did_you_mean
+from belvedere.lang.relationships import present_target
+from belvedere.lang.select.frame import Context, Frame
+from belvedere.lang.select.path_aggregates import path_table
+from belvedere.lang.select.scope import Scope, Source, dotted
+from belvedere.lang.select.subqueries import Inner, Pending, join_single, value_of
+from belvedere.plan.expressions import column
+from belvedere.plan.nodes import Expr
+
+PATH = "path"
+
+
+@dataclass(frozen=True)
+class Navigation:
+    """A FROM item, the relationships from it, and a column (with fields of it) at their end."""
+
+    source: Source
+    steps: tuple[exp.Identifier, ...]
+    rest: tuple[exp.Identifier, ...]
+    target: Relation
+
+    @property
+    def path(self) -> str:
+        """The relationships, by folded name."""
+        return ".".join((self.source.alias, *(s.name for s in self.steps))).casefold()
+
+    def query(self, column: exp.Expr) -> exp.Select:
+        """A column (or `*`) over the related rows."""
+        table = path_table([exp.to_identifier(self.source.alias, quoted=True), *(s.copy() for s in self.steps)])
+        table.set("alias", exp.TableAlias(this=exp.to_identifier(PATH)))
+        value = exp.Column(this=column, table=exp.to_identifier(PATH))
+        value.meta.update(self.rest[0].meta)
+        return exp.Select(expressions=[value], from_=exp.From(this=table))
+
+
+def navigation(context: Context, scope: Scope, parts: Sequence[exp.Identifier]) -> Navigation | None:
+    """How a name leads along relationships to a column; None where it does not."""
+    source = scope.source(parts[0].name)
+    if source is not None and (found := _walk(context, source, parts[1:])) is not None:
+        return found
+    starts = [s for s in scope.sources if s.addressable and s.bare]
+    ways = [w for s in starts if (w := _walk(context, s, parts)) is not None]
+    if len(ways) > 1:
+        hint = " or ".join(f"`{w.source.alias}.{dotted(parts)}`" for w in ways)
+        raise context.fail("B2003", f"`{dotted(parts)}` begins at more than one table", parts[0], f"write {hint}")
+    return ways[0] if ways else None
+
+
+def _walk(context: Context, source: Source, parts: Sequence[exp.Identifier]) -> Navigation | None:
+    relation: Relation | None = source.relation
+    taken = 0
+    while relation is not None and taken < len(parts):
+        step = context.definitions.relations[relation.id].relationship(parts[taken].name)
+        if step is None:
+            break
+        relation = present_target(context.definitions, step)
+        taken += 1
+    if relation is None or not 0 < taken < len(parts):
+        return None
+    return Navigation(source, tuple(parts[:taken]), tuple(parts[taken:]), relation)
+
+
+def navigate(frame: Frame, found: Navigation, pending: list[Pending], written: exp.Expr) -> Expr:
+    """The value at the end; NULL where there is no related row."""
+    context = frame.context
+    last = found.target.schema.find(found.rest[0].name)
+    if last is None:
+        shown = f"{found.source.alias}.{dotted(found.steps)}"
+        names = [c.name for c in found.target.schema.visible]
+        hint = did_you_mean(found.rest[0].name, names)
+        raise context.fail("B2002", f"`{shown}` has no column `{found.rest[0].name}`", found.rest[0], hint)
+    if not frame.settled or last.hidden:
+        query = found.query(found.rest[0].copy())
+        inner = context.lower_select(query, context, frame.scope)
+        _check_single(found, inner, written, context)
+        return _fields(value_of(pending, Pending("scalar", query, inner, context, frame.scope, written=written), []), found)
+    if found.path not in frame.navigated:
+        query = found.query(exp.Star())
+        inner = context.lower_select(query, context, frame.scope)
+        _check_single(found, inner, written, context)
+        entry = Pending("scalar", query, inner, context, frame.scope, written=written)
+        frame.plan, outputs = join_single(frame.plan, entry)
+        names = [c.name.casefold() for c in found.target.schema.visible]
+        frame.navigated[found.path] = dict(zip(names, (o.name for o in outputs), strict=True))
+    return _fields(column(frame.navigated[found.path][last.name.casefold()]), found)
+
+
+def _check_single(found: Navigation, inner: Inner, written: exp.Expr, context: Context) -> None:
+    if inner.single:
+        return
+    rows, last = dotted(found.steps), found.rest[0].name
+    hint = f"aggregate, as in `max({rows}.{last})` in a column's definition, or join it: `JOIN {found.source.alias}.{rows} x`"
+    raise context.fail("B4032", f"`{rows}` may lead to more than one row", written, hint)
+
+
+def _fields(value: Expr, found: Navigation) -> Expr:
+    for field in found.rest[1:]:
+        value = exp.Dot(this=value, expression=exp.to_identifier(field.name, quoted=True))
+    return value
+
+
+__all__ = ["Navigation", "navigate", "navigation"]

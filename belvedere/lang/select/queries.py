@@ -1,0 +1,287 @@
+"""Queries -> plans: WITH, set operations, and SELECT through `lower_select`.
+
+In: a query as written and the definitions that it may use. Out: a plan whose visible columns are the query's outputs, in order. Keys
+are not carried yet (`belvedere.plan.keys` does), and nothing is pruned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.errors import Diagnostic
+from belvedere.functions import types as t
+from belvedere.functions.types import Typed
+from belvedere.lang.definitions import Definitions
+from belvedere.lang.lower_stream import emitted, lower_stream
+from belvedere.lang.names import counted, did_you_mean, misfit
+from belvedere.lang.select.frame import Context, Frame, scan
+from belvedere.lang.select.items import limits, make_order, ordinal
+from belvedere.lang.select.resolve import unwrap_query
+from belvedere.lang.select.scope import Scope, Source
+from belvedere.lang.select.select import SelectLowering
+from belvedere.lang.select.subqueries import Inner
+from belvedere.lang.statements.tree import WindowByBlock, emit_of, is_stream, span_of
+from belvedere.plan.expressions import column
+from belvedere.plan.keys import carry_keys, item_of
+from belvedere.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Expr,
+    Item,
+    Node,
+    Order,
+    Project,
+    SetKind,
+    SetOperation,
+    TopK,
+    Union,
+    Window,
+)
+from belvedere.schema import has_map
+
+
+def new_context(
+    definitions: Definitions, file: str, diagnostics: list[Diagnostic], parameters: dict[str, Typed] | None = None
+) -> Context:
+    """A context for one statement."""
+    context = Context(definitions, file, diagnostics, parameters=parameters if parameters is not None else {})
+    context.lower_select = lower_subquery
+    context.lower_query = lower_query
+    return context
+
+
+def lower_query(query: exp.Query, context: Context, outer: Scope | None = None) -> Node:
+    """A whole query: visible columns are its outputs."""
+    query = unwrap_query(query)
+    if isinstance(query, WindowByBlock):
+        return emitted(_window_by(query, context), query, context)
+    context = with_tables(query, context)
+    return emitted(_unemitted(query, context, outer), query, context)
+
+
+def _window_by(query: WindowByBlock, context: Context) -> Node:
+    """A query in the language of WINDOW BY, over the script's tables and views."""
+    from belvedere.lang.window_by.lower import lower_window_query  # loaded by the few scripts that have one
+
+    definitions = context.definitions
+    sources = {relation.name: scan(relation) for relation in definitions}
+    start = span_of(query, context.file).start
+    block, found = lower_window_query(query.text_of, sources, context.file, start, definitions.broken)
+    context.diagnostics += [d for d in found if d not in context.diagnostics]
+    return block
+
+
+def _unemitted(query: exp.Query, context: Context, outer: Scope | None) -> Node:
+    if _streams(query):
+        return lower_stream(query, context)
+    _refuse_within(query, context)
+    if isinstance(query, exp.Select):
+        return SelectLowering(query, context, outer).lower(named=True).plan
+    if isinstance(query, exp.SetOperation):
+        return _set_operation(query, context)
+    return _limited(lower_query(query.this, context), query, context)
+
+
+def _streams(query: exp.Expr) -> bool:
+    """Whether its first SELECT says STREAM."""
+    while isinstance(query, exp.SetOperation):
+        query = query.this
+    return is_stream(query)
+
+
+def _refuse_within(query: exp.Query, context: Context) -> None:
+    order: Any = query.args.get("order")
+    if order is not None and order.args.get("within") is not None:
+        raise context.fail("B5012", "ORDER BY ... WITHIN is for SELECT STREAM", order, "write SELECT STREAM")
+
+
+def lower_nested(query: exp.Select, context: Context, domain: Node, source: Source, implied: Sequence[Item]) -> Inner:
+    """A local query of many rows per row of the table around: `source` is that row's FROM item `_`, `implied` its key."""
+    context = with_tables(query, context)
+    return SelectLowering(query, context, None, domain=domain, sources=[source], implied=implied).lower(named=True)
+
+
+def lower_subquery(query: exp.Query, context: Context, outer: Scope | None, *, domain: Node | None = None) -> Inner:
+    """A subquery of an expression, with what links it to the outer row."""
+    query = unwrap_query(query)
+    refuse_stream_forms(query, context)
+    context = with_tables(query, context)
+    if isinstance(query, exp.Select):
+        return SelectLowering(query, context, outer, domain=domain).lower(named=False)
+    plan = lower_query(query, context)
+    prefix = context.names.fresh("value") + "."
+    items = tuple(Item(prefix + c.name, column(c.name), c.type, c.nullable) for c in plan.schema.visible)
+    node = Project(plan, items)
+    single = node.schema.key == () or carry_keys(node).schema.key == ()
+    outputs = tuple(Item(i.name, column(i.name), i.type, i.nullable) for i in items)
+    return Inner(node, outputs, (), (), {}, single, grouped=True)
+
+
+def refuse_stream_forms(query: exp.Query, context: Context) -> None:
+    """EMIT, SELECT STREAM and WINDOW BY inside an expression."""
+    if isinstance(query, WindowByBlock):
+        raise context.fail(
+            "B5020", "WINDOW BY cannot stand in an expression of SQL", query, "write it as a view, and read that"
+        )
+    if emit_of(query) is not None or _streams(query):
+        raise context.fail(
+            "B5010", "EMIT and STREAM cannot stand in an expression's subquery", query, "write a view with it first"
+        )
+    _refuse_within(query, context)
+
+
+def with_tables(query: exp.Query, context: Context) -> Context:
+    """The context with the names of the query's WITH clause."""
+    clause = query.args.get("with_")
+    if clause is None:
+        return context
+    if clause.args.get("recursive"):
+        raise context.fail("B3051", "WITH RECURSIVE is not supported", clause)
+    for entry in clause.expressions:
+        plan = lower_query(entry.this, context)
+        names = [c.name for c in entry.args["alias"].columns]
+        if names and len(names) != len(plan.schema.visible):
+            raise context.fail("B3025", misfit(entry.alias, plan.schema.visible, names), entry)
+        context = context.with_tables({entry.alias.casefold(): _renamed(plan, names) if names else plan})
+    return context
+
+
+def _renamed(plan: Node, names: Sequence[str]) -> Node:
+    visible = plan.schema.visible
+    return Project(plan, tuple(Item(n, column(c.name), c.type, c.nullable) for n, c in zip(names, visible, strict=True)))
+
+
+# -- set operations ---------------------------------------------------------------------------------------------------
+
+
+def _set_operation(query: exp.SetOperation, context: Context) -> Node:
+    left = lower_query(query.left, context)
+    right = lower_query(query.right, context)
+    if query.args.get("by_name"):
+        right = _by_name(left, right, query, context)
+    left, right = _aligned(left, right, query, context)
+    distinct = query.args.get("distinct") is not False
+    if isinstance(query, exp.Union):
+        node: Node = Union((left, right))
+        node = Distinct(node) if distinct else node
+    else:
+        _refuse_maps(left, query, context)
+        kind = SetKind.INTERSECT if isinstance(query, exp.Intersect) else SetKind.EXCEPT
+        node = SetOperation(left, right, kind) if distinct else _counted(left, right, kind, context)
+    return _limited(node, query, context)
+
+
+def _refuse_maps(side: Node, query: exp.Expr, context: Context) -> None:
+    found = next((c for c in side.schema.visible if has_map(c.type)), None)
+    if found is not None:
+        message = f"column `{found.name}` is {t.a_type(found.type)}, which {type(query).__name__.upper()} cannot compare"
+        raise context.fail("B3053", message, query, f"select map_entries({found.name})")
+
+
+def _by_name(left: Node, right: Node, query: exp.Expr, context: Context) -> Node:
+    names = [c.name for c in right.schema.visible]
+    if len(names) > len(left.schema.visible):
+        extra = next(n for n in names if n.casefold() not in {c.name.casefold() for c in left.schema.visible})
+        raise context.fail("B2002", f"column `{extra}` is missing on the left", query, "select the same columns on both sides")
+    items = []
+    for c in left.schema.visible:
+        found = next((r for r in right.schema.visible if r.name.casefold() == c.name.casefold()), None)
+        if found is None:
+            raise context.fail("B2002", f"column `{c.name}` is missing on the right", query, did_you_mean(c.name, names))
+        items.append(Item(found.name, column(found.name), found.type, found.nullable))
+    return Project(right, tuple(items))
+
+
+def _aligned(left: Node, right: Node, query: exp.Expr, context: Context) -> tuple[Node, Node]:
+    """Both sides with the same number of columns and the same types; names are the left's."""
+    a, b = left.schema.visible, right.schema.visible
+    if len(a) != len(b):
+        word = type(query).__name__.upper()
+        raise context.fail(
+            "B3052",
+            f"the sides of {word} have {counted(len(a), 'column')} and {counted(len(b), 'column')}",
+            query,
+            "select as many on both sides",
+        )
+    types = []
+    for x, y in zip(a, b, strict=True):
+        common = t.common_type(x.type, y.type)
+        if common is None:
+            message = f"column `{x.name}` is {t.a_type(x.type)} on the left and {t.a_type(y.type)} on the right"
+            raise context.fail("B3053", message, query, "CAST one of them")
+        types.append(common)
+    names = [c.name for c in a]
+    return _cast(left, names, types), _cast(right, names, types)
+
+
+def _cast(plan: Node, names: Sequence[str], types: Sequence[Any]) -> Node:
+    visible = plan.schema.visible
+    if len(visible) == len(plan.schema.columns) and all(
+        c.name == n and c.type == x for c, n, x in zip(visible, names, types, strict=True)
+    ):
+        return plan
+    items = []
+    for c, name, type_ in zip(visible, names, types, strict=True):
+        expr: Expr = column(c.name)
+        items.append(Item(name, expr if c.type == type_ else t.cast(expr, type_), type_, c.nullable, doc=c.doc))
+    return Project(plan, tuple(items))
+
+
+def _counted(left: Node, right: Node, kind: SetKind, context: Context) -> Node:
+    """The ALL forms: the n-th copy of a row on the left is matched by the n-th on the right."""
+    number = context.names.fresh("copy")
+    sides = [_numbered(carry_keys(side), number) for side in (left, right)]
+    node = SetOperation(sides[0], sides[1], kind)
+    return Project(node, tuple(item_of(c) for c in node.schema if c.name != number))
+
+
+def _numbered(side: Node, number: str) -> Node:
+    visible = side.schema.visible
+    keys = [exp.Ordered(this=column(k), nulls_first=True) for k in side.schema.key or ()] or [
+        exp.Ordered(this=exp.Literal.number(1))
+    ]
+    window = exp.Window(
+        this=exp.RowNumber(), partition_by=[column(c.name) for c in visible], order=exp.Order(expressions=keys), over="OVER"
+    )
+    node = Window(side, (Item(number, window, t.INT32, False),))
+    items = (*map(item_of, visible), Item(number, column(number), t.INT32, False))
+    return Project(node, items)
+
+
+def _limited(node: Node, query: exp.Query, context: Context) -> Node:
+    """ORDER BY and LIMIT around a set operation: over its output columns."""
+    limit, offset = limits(query, context)
+    clause = query.args.get("order")
+    orders = []
+    for written in clause.expressions if clause is not None else ():
+        orders.append(_output_order(node, written, context))
+        Frame(context).check_order(orders[-1].expr, written, node)
+    if not orders and limit is None and not offset:
+        return node
+    return TopK(node, tuple(orders), limit, offset)
+
+
+def _output_order(node: Node, ordered: exp.Expr, context: Context) -> Order:
+    written = ordered.this if isinstance(ordered, exp.Ordered) else ordered
+    position = ordinal(written)
+    visible = node.schema.visible
+    if position is not None and 1 <= position <= len(visible):
+        return make_order(ordered, column(visible[position - 1].name))
+
+    def change(part: Expr) -> Expr:
+        if not isinstance(part, exp.Column):
+            return part
+        found = next((c for c in visible if c.name.casefold() == part.name.casefold()), None)
+        if found is None:
+            raise context.fail(
+                "B2002", f"column `{part.name}` is not defined", part, did_you_mean(part.name, [c.name for c in visible])
+            )
+        return column(found.name)
+
+    return make_order(ordered, written.copy().transform(change))
+
+
+__all__ = ["Aggregate", "lower_nested", "lower_query", "lower_subquery", "new_context"]

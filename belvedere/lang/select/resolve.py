@@ -1,0 +1,225 @@
+"""Expressions as written -> expressions over a plan's columns.
+
+In: a sqlglot tree of the script and the frame whose columns it may name. Out: a copy in which every column is an internal one and
+every subquery a `SubqueryValue` that waits to be joined. Types are checked by `infer`, not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.errors import BelvedereError
+from belvedere.lang.select.frame import Frame
+from belvedere.lang.select.navigation import navigate, navigation
+from belvedere.lang.select.scope import column_parts
+from belvedere.lang.select.subqueries import Inner, Pending, value_of
+from belvedere.lang.statements.tree import span_of
+from belvedere.lang.types.names import parameter_name
+from belvedere.plan.expressions import column
+from belvedere.plan.nodes import Expr
+
+Fallback = Callable[[exp.Column], Expr | None]
+
+
+class Resolver:
+    """Resolves expressions over one frame; collects the subqueries that it meets in `pending`."""
+
+    def __init__(self, frame: Frame, fallback: Fallback | None = None, first: Fallback | None = None):
+        self.frame = frame
+        self.pending: list[Pending] = []
+        self.fallback = fallback
+        """Asked for names that no FROM item has (aliases of the select list)."""
+        self.first = first
+        """Asked before the FROM items (ORDER BY looks at the output first)."""
+        self._variables: list[str] = []
+
+    def resolve(self, expr: exp.Expr) -> Expr:
+        """A resolved copy."""
+        copied = expr.copy()
+        if expr.parent is not None:
+            copied.meta.setdefault("start", span_of(expr, "").start)
+            copied.meta.setdefault("end", span_of(expr, "").end)
+        return self._walk(copied)
+
+    def _walk(self, node: Expr) -> Expr:
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if isinstance(node, exp.Dot):
+            return self._dot(node)
+        if isinstance(node, exp.Exists) and isinstance(node.this, exp.Query):
+            return self._subquery("exists", node.this, node)
+        if isinstance(node, exp.In) and node.args.get("query") is not None:
+            return self._in(node)
+        if isinstance(node, exp.Subquery) or (isinstance(node, exp.Query) and not isinstance(node, exp.Table)):
+            return self._subquery("scalar", node, node)
+        if isinstance(node, (exp.Any, exp.All)):
+            raise self.frame.context.fail("B3012", "ANY and ALL are not supported", node, "write IN, EXISTS, min or max")
+        if isinstance(node, exp.WithinGroup):
+            return self._walk(within_group(self.frame, node))
+        if isinstance(node, exp.GroupConcat) and node.find(exp.Order) is not None:
+            hint = "write array_join(array_sort(collect_list(x)), ',')"
+            raise self.frame.context.fail("B3015", "an ordered string_agg is not supported", node, hint)
+        if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+            raise self.frame.context.fail("B3013", "`*` cannot stand here", node, "name the columns")
+        if isinstance(node, exp.Lambda):
+            return self._lambda(node)
+        if isinstance(node, (exp.Placeholder, exp.Parameter)):
+            return exp.Placeholder(this=parameter_name(node))
+        return self._children(node)
+
+    def _children(self, node: Expr) -> Expr:
+        for key, value in list(node.args.items()):
+            if isinstance(value, exp.Expr):
+                if not isinstance(value, (exp.Identifier, exp.DataType)):
+                    node.set(key, self._walk(value))
+            elif isinstance(value, list):
+                node.set(key, [self._walk(v) if isinstance(v, exp.Expr) else v for v in value])
+        return node
+
+    def _lambda(self, node: exp.Lambda) -> Expr:
+        before = len(self._variables)
+        self._variables += [p.name.casefold() for p in node.expressions]
+        try:
+            node.set("this", self._walk(node.this))
+        finally:
+            del self._variables[before:]
+        return node
+
+    def _column(self, node: exp.Column) -> Expr:
+        if isinstance(node.this, exp.Star):
+            raise self.frame.context.fail("B3013", "`*` cannot stand here", node, "name the columns")
+        parts = column_parts(node)
+        if parts[0].name.casefold() in self._variables:
+            return _fields(parts[0].copy(), parts[1:])
+        for look_up, when in ((self.first, True), (self.fallback, not self._known(node))):
+            found = look_up(node) if look_up is not None and when else None
+            if found is not None:
+                return found
+        return self._named(parts, node)
+
+    def _named(self, parts: Sequence[exp.Identifier], node: Expr) -> Expr:
+        """A column with fields of it, or the column of a related row."""
+        context = self.frame.context
+        try:
+            found, rest = self.frame.scope.resolve(parts, span_of(node, context.file))
+        except BelvedereError as error:
+            way = None if any(d.code == "B2003" for d in error.diagnostics) else navigation(context, self.frame.scope, parts)
+            if way is None:
+                raise
+            return navigate(self.frame, way, self.pending, node)
+        if rest and not _has_fields(found.typed.type):  # a column with the name of a table: no field can be meant
+            way = navigation(context, self.frame.scope, parts)
+            if way is not None:
+                return navigate(self.frame, way, self.pending, node)
+        result = column(found.internal)
+        result.meta.update(node.meta)
+        return _fields(result, rest)
+
+    def _known(self, node: exp.Column) -> bool:
+        """Whether a FROM item of this query has the name (then it hides an alias of the select list)."""
+        if self.fallback is None or len(node.parts) > 1:
+            return True
+        scope = self.frame.scope
+        name = node.name
+        return name.casefold() in scope.merged or any(s.addressable and s.bare and s.find(name) for s in scope.sources)
+
+    def _dot(self, node: exp.Dot) -> Expr:
+        parts: list[exp.Expr] = []
+        base: exp.Expr = node
+        while isinstance(base, exp.Dot):
+            parts.insert(0, base.expression)
+            base = base.this
+        if isinstance(base, exp.Column) and all(isinstance(p, exp.Identifier) for p in parts):
+            names = [*column_parts(base), *parts]
+            if names[0].name.casefold() in self._variables:
+                return _fields(names[0].copy(), names[1:])
+            return self._named(names, node)  # type: ignore[arg-type]
+        if isinstance(base, exp.Identifier):
+            return node
+        return _fields(self._walk(base), parts)
+
+    def _subquery(self, kind: str, query: exp.Expr, written: exp.Expr) -> Expr:
+        inner_query = unwrap_query(query)
+        inner = self.frame.context.lower_select(inner_query, self.frame.context, self.frame.scope)
+        if kind == "scalar" and len(inner.outputs) != 1:
+            raise self.frame.context.fail("B3014", "a subquery used as a value must have one column", written)
+        if kind == "scalar" and not inner.single and not inner.residual:
+            raise self.frame.context.fail(
+                "B3010",
+                "this subquery could give more than one row",
+                written,
+                "aggregate it, add LIMIT 1, or group by what links it to the outer row",
+            )
+        self._refuse_conditional(kind, inner, written)
+        entry = Pending(kind, inner_query, inner, self.frame.context, self.frame.scope, written=written)
+        return value_of(self.pending, entry, [])
+
+    def _refuse_conditional(self, kind: str, inner: Inner, written: exp.Expr) -> None:
+        if kind != "scalar" and inner.totals is not None and inner.conditional:
+            hint = "compare the aggregate as a value: `(SELECT count(*) FROM ...) > 1`"
+            raise self.frame.context.fail(
+                "B3014", "an aggregate with HAVING cannot be linked to the outer row here", written, hint
+            )
+
+    def _in(self, node: exp.In) -> Expr:
+        operand = self._walk(node.this)
+        query = unwrap_query(node.args["query"])
+        inner = self.frame.context.lower_select(query, self.frame.context, self.frame.scope)
+        if len(inner.outputs) != 1 or isinstance(operand, exp.Tuple):
+            raise self.frame.context.fail("B3014", "IN compares one value with a subquery of one column", node, "write EXISTS")
+        self._refuse_conditional("in", inner, node)
+        if inner.total is not None:
+            entry = Pending("scalar", query, inner, self.frame.context, self.frame.scope, written=node)
+            return exp.EQ(this=operand, expression=value_of(self.pending, entry, []))
+        entry = Pending("in", query, inner, self.frame.context, self.frame.scope, written=node)
+        return value_of(self.pending, entry, [operand])
+
+
+def _has_fields(type_: pa.DataType) -> bool:
+    """Whether a dot may follow: a struct's field, a map's key, the field of each of an array's structs."""
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return _has_fields(type_.value_type)
+    return bool(pa.types.is_struct(type_) or pa.types.is_map(type_))
+
+
+def _fields(base: Expr, names: object) -> Expr:
+    result = base
+    for name in names:  # type: ignore[attr-defined]
+        result = exp.Dot(this=result, expression=exp.to_identifier(name.name, quoted=True))
+        result.meta.update(base.meta)
+    return result
+
+
+def is_modified(query: exp.Expr) -> bool:
+    """Whether clauses stand after, or before, the parentheses around a query."""
+    return isinstance(query, exp.Subquery) and any(query.args.get(k) for k in ("with_", "order", "limit", "offset", "emit"))
+
+
+def unwrap_query(query: exp.Expr) -> exp.Query:
+    """The query inside parentheses."""
+    while isinstance(query, (exp.Subquery, exp.Paren)) and isinstance(query.this, (exp.Query, exp.Paren, exp.Values)):
+        if is_modified(query):
+            break
+        query = query.this
+    if isinstance(query, exp.Values):
+        return exp.Select(expressions=[exp.Star()], from_=exp.From(this=query))
+    assert isinstance(query, exp.Query)
+    return query
+
+
+def within_group(frame: Frame, node: exp.WithinGroup) -> Expr:
+    """`percentile_cont(p) WITHIN GROUP (ORDER BY x)` is the exact `percentile(x, p)`."""
+    call, order = node.this, node.expression
+    keys = order.expressions if isinstance(order, exp.Order) else []
+    if isinstance(call, exp.PercentileCont) and len(keys) == 1:
+        place = call.this.copy()
+        if keys[0].args.get("desc"):
+            place = exp.Sub(this=exp.Literal.number(1), expression=exp.paren(place, copy=False))
+        result = exp.Quantile(this=keys[0].this.copy(), quantile=place)
+        result.meta.update(node.meta)
+        return result
+    name = call.sql("spark").partition("(")[0].lower()
+    raise frame.context.fail("B3015", f"`{name}` WITHIN GROUP is not supported", node, "write percentile_cont")

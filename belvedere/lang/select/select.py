@@ -1,0 +1,312 @@
+"""One SELECT -> a plan.
+
+In: a select as written, and the scope around it if it is a subquery. Out: `Inner`: the plan, its outputs and what links it to the
+outer row. The order of work is SQL's: FROM, WHERE, GROUP BY, HAVING, window functions, QUALIFY, select list, DISTINCT, ORDER BY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from belvedere.lang.select.frame import Context, Frame
+from belvedere.lang.select.from_clause import lower_from
+from belvedere.lang.select.grouping import Grouping, contains_aggregate, grouping_sets, over_nothing
+from belvedere.lang.select.items import SelectItems, limits, ordinal
+from belvedere.lang.select.resolve import Resolver
+from belvedere.lang.select.scope import Scope, Source
+from belvedere.lang.select.subqueries import Inner, Totals, attach_all, reads_outer
+from belvedere.lang.select.where import apply_where
+from belvedere.lang.select.windows import WindowFunctions
+from belvedere.lang.types.infer import SubqueryValue
+from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts
+from belvedere.plan.keys import item_of
+from belvedere.plan.nodes import Distinct, Expr, Item, Node, Order, Project, TopK, Window
+from belvedere.plan.push import push_conditions
+
+
+class SelectLowering:
+    """The state of one SELECT while it is lowered."""
+
+    def __init__(
+        self,
+        select: exp.Select,
+        context: Context,
+        outer: Scope | None = None,
+        *,
+        domain: Node | None = None,
+        sources: Sequence[Source] = (),
+        implied: Sequence[Item] = (),
+    ):
+        self.select = select
+        self.context = context
+        self.frame = Frame(context, outer)
+        self.frame.scope.sources += sources
+        self.domain = domain
+        if domain is not None:
+            self.frame.plan = domain
+        self.implied = list(implied)
+        self.items = SelectItems(select, self.frame)
+        self.pending = self.items.pending
+        self.outputs = self.items.outputs
+        self.correlated: list[Expr] = []
+        self.pairs: list[tuple[Expr, str, bool]] = []
+        self.residual: list[Expr] = []
+        self.orders: list[tuple[Order, exp.Expr]] = []
+        self.grouping: Grouping | None = None
+        self.havings: list[tuple[Expr, exp.Expr]] = []
+        self.qualifies: list[tuple[Expr, exp.Expr]] = []
+
+    def lower(self, *, named: bool) -> Inner:
+        """The whole select. `named`: outputs keep their names; else they get names that no other query has."""
+        self._refuse()
+        self.correlated += lower_from(self.frame, self.select)
+        self.frame.settled = True
+        self.correlated += apply_where(self.frame, self.select)
+        self.frame.plan = push_conditions(self.frame.plan)
+        self._link()
+        self.items.read()
+        self.orders = self.items.orders
+        self._group()
+        self._attach()
+        self._windows()
+        return self._finish(named=named)
+
+    def _refuse(self) -> None:
+        distinct = self.select.args.get("distinct")
+        if distinct is not None and distinct.args.get("on"):
+            hint = "write `V := DISTINCT T ON key ORDER BY ...`, or QUALIFY row_number() OVER (...) = 1"
+            raise self.context.fail("B3040", "SELECT DISTINCT ON is not supported", self.select, hint)
+
+    # -- links to the outer row ---------------------------------------------------------------------------------------
+
+    def _link(self) -> None:
+        for item in self.implied:
+            self.pairs.append((exp.Null(), item.name, True))
+        if self.domain is not None and not self.implied and self.frame.scope.outer is not None:
+            self._link_domain()
+        for part in self.correlated:
+            pair = self._pair(part)
+            if pair is None:
+                self.residual.append(part)
+                continue
+            own, outer = pair
+            item = self.frame.item(self.context.names.fresh("link"), own)
+            self.implied.append(item)
+            self.pairs.append((outer, item.name, False))
+
+    def _link_domain(self) -> None:
+        assert self.domain is not None
+        for c in self.domain.schema:
+            name = self.context.names.fresh("link")
+            self.implied.append(Item(name, column(c.name), c.type, c.nullable))
+            self.pairs.append((column(c.name), name, True))
+
+    def _pair(self, part: Expr) -> tuple[Expr, Expr] | None:
+        """(own side, outer side) of an equality that links this query to the outer row."""
+        if isinstance(part, exp.Paren):
+            return self._pair(part.this)
+        if not isinstance(part, exp.EQ):
+            return None
+        own = set(self.frame.plan.schema.names)
+        for a, b in ((part.this, part.expression), (part.expression, part.this)):
+            if columns_of(a) <= own and columns_of(a) and columns_of(b) and not columns_of(b) & own:
+                return a, b
+        return None
+
+    # -- GROUP BY and HAVING ------------------------------------------------------------------------------------------
+
+    def _group(self) -> None:
+        group, having = self.select.args.get("group"), self.select.args.get("having")
+        qualify = self.select.args.get("qualify")
+        self.qualifies = [(self._late(p), p) for p in conjuncts(qualify.this if qualify is not None else None)]
+        exprs = [o.expr for o in self.outputs] + [o.expr for o, _ in self.orders] + [q for q, _ in self.qualifies]
+        if group is None and having is None and not any(contains_aggregate(e) for e in exprs):
+            return
+        keys, sets = self._keys(group)
+        whole = not keys and sets is None
+        self.grouping = Grouping(self.frame, [*self.implied, *keys], sets, whole=whole, fixed=len(self.implied))
+        self.havings = [(self._late(p), p) for p in conjuncts(having.this if having is not None else None)]
+        self._rewrite_all()
+        for item in (*self.grouping.keys, *self.grouping.aggregates):
+            self.frame.inference().typed(item.expr)
+        self.frame.plan = self.grouping.node()
+        self.implied = [Item(i.name, column(i.name), i.type, i.nullable) for i in self.implied]
+
+    def _late(self, part: exp.Expr) -> Expr:
+        """HAVING and QUALIFY may name aliases of the select list."""
+        resolver = Resolver(self.frame, self.items.earlier_alias)
+        resolver.pending = self.pending
+        return resolver.resolve(part)
+
+    def _rewrite_all(self) -> None:
+        assert self.grouping is not None
+        lift = self.grouping.lift
+        for output in self.outputs:
+            output.expr = lift(output.expr, output.written)
+        self.orders = [(Order(lift(o.expr, w), o.descending, o.nulls_first), w) for o, w in self.orders]
+        self.havings = [(lift(e, w), w) for e, w in self.havings]
+        self.qualifies = [(lift(e, w), w) for e, w in self.qualifies]
+
+    def _keys(self, group: exp.Group | None) -> tuple[list[Item], list[tuple[int, ...]] | None]:
+        if group is None:
+            return [], None
+        if group.args.get("all") and any(group.args.get(k) for k in ("expressions", "rollup", "cube", "grouping_sets")):
+            raise self.context.fail("B3040", "GROUP BY ALL with keys of its own is not supported", group, "name all keys")
+        if group.args.get("all"):
+            exprs = [o.expr for o in self.outputs if not contains_aggregate(o.expr)]
+            return [self._key(e, group) for e in dict.fromkeys(exprs)], None
+        written, sets = grouping_sets(group, lambda _: 0)
+        if sets is not None and len({frozenset(s) for s in sets}) < len(sets):
+            hint = "leave one out, or write UNION ALL"
+            raise self.context.fail("B3037", "a grouping set stands twice", group, hint)
+        if sets == [()] and not written:
+            return [], None  # one group of all rows, which is there where there are none
+        return [self._key(self._key_expression(w), w) for w in written], sets
+
+    def _key_expression(self, written: exp.Expr) -> Expr:
+        position = ordinal(written)
+        if position is not None:
+            return self.items.at(position, written).expr.copy()
+        return Resolver(self.frame, self.items.earlier_alias).resolve(written)
+
+    def _key(self, expr: Expr, written: exp.Expr) -> Item:
+        expr = expr.unnest()
+        if contains_aggregate(expr):
+            raise self.context.fail("B3035", "an aggregate cannot be grouped by", written, "group by it in an outer query")
+        name = expr.name if isinstance(expr, exp.Column) else self.context.names.fresh("group")
+        if any(i.name == name for i in self.implied):
+            name = self.context.names.fresh("group")
+        self.pending_free(expr, written)
+        return self.frame.item(name, expr)
+
+    def pending_free(self, expr: Expr, written: exp.Expr) -> None:
+        """Grouping by a subquery's value needs a query of its own."""
+        if expr.find(SubqueryValue) is not None:
+            raise self.context.fail(
+                "B3033", "a subquery cannot be grouped by", written, "select it in a subquery of FROM first"
+            )
+
+    # -- subqueries, windows ------------------------------------------------------------------------------------------
+
+    def _attach(self) -> None:
+        for output in self.outputs:
+            output.expr = self._joined(output.expr)
+        self.havings = [(self._joined(e), w) for e, w in self.havings]
+        self.unfiltered = self.frame.plan
+        for condition, _ in self.havings:
+            self.frame.filter(condition)
+        self.qualifies = [(self._joined(e), w) for e, w in self.qualifies]
+        self.orders = [(Order(self._joined(o.expr), o.descending, o.nulls_first), w) for o, w in self.orders]
+
+    def _joined(self, expr: Expr) -> Expr:
+        self.frame.plan, result = attach_all(self.frame.plan, expr, self.pending)
+        return result
+
+    def _windows(self) -> None:
+        windows = WindowFunctions(self.select, self.frame, self.implied)
+        for output in self.outputs:
+            output.expr = windows.lift(output.expr, output.written)
+        self.orders = [(Order(windows.lift(o.expr, w), o.descending, o.nulls_first), w) for o, w in self.orders]
+        self.qualifies = [(windows.lift(e, w), w) for e, w in self.qualifies]
+        if windows.items:
+            self.frame.plan = Window(self.frame.plan, tuple(windows.items))
+        for condition, _ in self.qualifies:
+            self.frame.filter(condition)
+
+    # -- the top ------------------------------------------------------------------------------------------------------
+
+    def _finish(self, *, named: bool) -> Inner:
+        prefix = "" if named else self.context.names.fresh("value") + "."
+        items = self._items(prefix)
+        totals = self._totals(items)
+        total = totals.only if totals is not None else None
+        limit, offset = limits(self.select, self.context)
+        for order, written in self.orders:
+            self.frame.check_order(order.expr, written)
+        distinct = self.select.args.get("distinct") is not None
+        partition = tuple(i.name for i in self.implied)
+        below = not distinct
+        links = tuple(Item(i.name, i.expr, i.type, i.nullable, hidden=True) for i in self.implied)
+        if below and self._is_top(limit, offset, named=named):
+            if links:
+                self.frame.plan = _extended(self.frame.plan, links)
+                links = tuple(Item(i.name, column(i.name), i.type, i.nullable, hidden=True) for i in links)
+            self.frame.plan = TopK(self.frame.plan, tuple(o for o, _ in self.orders), limit, offset, partition)
+        plan: Node = Project(self.frame.plan, (*items, *links, *self._residual_items(items)))
+        if distinct:
+            plan = Distinct(plan)
+            if self._is_top(limit, offset, named=named):
+                plan = TopK(plan, self._orders_over(items), limit, offset, partition)
+        outputs = tuple(Item(i.name, column(i.name), i.type, i.nullable, doc=i.doc) for i in items)
+        single = self.frame.open or totals is not None or limit == 1 or _at_most_one(plan, partition)
+        used = dict(self.frame.scope.used)
+        grouped = self.grouping is not None or distinct or limit is not None or bool(offset) or self._has_windows()
+        beyond = self.frame.open or reads_outer(plan, used) or (totals is not None and reads_outer(totals.plan, used))
+        linked = tuple(self.pairs), tuple(self.residual)
+        return Inner(plan, outputs, *linked, used, single, total, bool(self.havings), grouped, beyond, totals)
+
+    def _has_windows(self) -> bool:
+        return any(isinstance(n, Window) for n in self.frame.plan.walk())
+
+    def _is_top(self, limit: int | None, offset: int, *, named: bool) -> bool:
+        return limit is not None or bool(offset) or (named and bool(self.orders))
+
+    def _items(self, prefix: str) -> tuple[Item, ...]:
+        seen: dict[str, exp.Expr] = {}
+        items = []
+        for output in self.outputs:
+            folded = output.name.casefold()
+            if folded in seen:
+                hint = "give one of them another name with AS"
+                raise self.context.fail("B3043", f"two output columns are called `{output.name}`", output.written, hint)
+            seen[folded] = output.written
+            items.append(self.frame.item(prefix + output.name, output.expr, doc=output.doc))
+        return tuple(items)
+
+    def _totals(self, items: tuple[Item, ...]) -> Totals | None:
+        """An aggregate without GROUP BY: each output also where no row links, and whether it has a row at all."""
+        grouping = self.grouping
+        if grouping is None or not grouping.whole:
+            return None
+        if self.havings and not self.pairs:
+            return None
+        limit, offset = limits(self.select, self.context)
+        if limit == 0 or offset or self.select.args.get("distinct") is not None or self._has_windows():
+            return None
+        values = (over_nothing(i.expr, grouping.aggregates) if self.pairs else i.expr for i in items)
+        having = conjunction([over_nothing(c, grouping.aggregates) for c, _ in self.havings])
+        return Totals(self.unfiltered, tuple(values), having)
+
+    def _residual_items(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
+        """The own columns that conditions on the outer row still need."""
+        if self.grouping is not None:
+            return ()
+        own = self.frame.plan.schema
+        needed = sorted({n for r in self.residual for n in columns_of(r) if n in own.names} - {i.name for i in items})
+        return tuple(Item(n, column(n), own[n].type, own[n].nullable, hidden=True) for n in needed)
+
+    def _orders_over(self, items: tuple[Item, ...]) -> tuple[Order, ...]:
+        """With DISTINCT the order is over output columns."""
+        orders = []
+        for order, written in self.orders:
+            found = next((i for i in items if i.expr == order.expr), None)
+            if found is None:
+                raise self.context.fail("B3045", "with DISTINCT, ORDER BY takes output columns only", written, "select it too")
+            orders.append(Order(column(found.name), order.descending, order.nulls_first))
+        return tuple(orders)
+
+
+def _extended(plan: Node, items: Sequence[Item]) -> Node:
+    names = set(plan.schema.names)
+    return Project(plan, (*map(item_of, plan.schema), *(i for i in items if i.name not in names)))
+
+
+def _at_most_one(plan: Node, links: Sequence[str]) -> bool:
+    """Whether the columns that link to the outer row, or copies of them, hold the key."""
+    fixed = set(links)
+    if isinstance(plan, Project):
+        same = {i.expr for i in plan.items if i.name in fixed}
+        fixed |= {i.name for i in plan.items if i.expr in same}
+    return plan.schema.key is not None and set(plan.schema.key) <= fixed

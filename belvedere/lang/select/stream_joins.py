@@ -1,0 +1,104 @@
+"""SELECT STREAM over a join: `FROM a OVER (RANGE INTERVAL '1' MINUTE PRECEDING) JOIN b ON ...`: streams meet within windows of rowtime.
+
+In: the SELECT as it was written. Out: the same as a plain join with a condition on the two times, and with the rowtime of its rows: the
+later of the two, or where an outer join has no match the end of the row's window. A stream without a window meets rows of its own time and
+of the other's window alone (SQLstream, 'JOIN clause'). When rows come out is decided in `belvedere.lang.lower_stream`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.lang.definitions import Relation
+from belvedere.lang.durations import microseconds
+from belvedere.lang.select.frame import Context
+from belvedere.plan.nodes import Expr
+from belvedere.schema import ROWTIME
+
+SIDES = ("", "LEFT", "RIGHT", "FULL")
+HINT = "join two streams, `FROM a OVER (RANGE INTERVAL '1' MINUTE PRECEDING) JOIN b ON ...`, or write SELECT ... EMIT STREAM"
+
+TimeOf = Callable[[Relation], str | None]
+"""The event-time column of a relation by its name in the script."""
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One stream of a join: its time, and how long its rows wait for the other's."""
+
+    time: Expr
+    window: int
+
+    @property
+    def end(self) -> Expr:
+        """When a row's window is over."""
+        return _moved(self.time, self.window) if self.window else self.time.copy()
+
+
+def joins_streams(select: exp.Select) -> bool:
+    """Whether a SELECT STREAM reads more than one FROM item."""
+    return bool(select.args.get("joins"))
+
+
+def windowed_join(select: exp.Select, context: Context, time_of: TimeOf) -> tuple[exp.Select, bool]:
+    """The SELECT as a plain join with an item `rowtime`, and whether rows without a match come out too."""
+    joined = select.copy()
+    joins = joined.args["joins"]
+    side = str(joins[0].args.get("side") or "").upper()
+    kind = str(joins[0].args.get("kind") or "").upper()
+    if len(joins) != 1 or side not in SIDES or kind in ("SEMI", "ANTI", "CROSS") or joins[0].args.get("using"):
+        raise context.fail("B5011", "SELECT STREAM over such a join is not supported", select, HINT)
+    left, right = (_side(item, context, time_of) for item in (joined.args["from_"].this, joins[0].this))
+    joins[0].set("on", exp.and_(*filter(None, (joins[0].args.get("on"), _near(left, right))), copy=False))
+    if not any(
+        _is_rowtime(e.this if isinstance(e, exp.Alias) else e) or e.alias_or_name.casefold() == ROWTIME
+        for e in joined.expressions
+    ):
+        joined.append("expressions", exp.alias_(exp.column(ROWTIME), ROWTIME, quoted=True))
+    expression = _rowtime(left, right, side)
+    for found in [c for e in joined.expressions for c in e.find_all(exp.Column) if _is_rowtime(c)]:
+        place: Any = expression.copy()
+        found.replace(place if isinstance(found.parent, exp.Alias) else exp.alias_(place, ROWTIME, quoted=True))
+    return joined, bool(side)
+
+
+def _is_rowtime(expr: Any) -> bool:
+    """`ROWTIME` without a table: that of the joined row."""
+    return isinstance(expr, exp.Column) and expr.name.casefold() == ROWTIME and not expr.table
+
+
+def _side(item: exp.Expr, context: Context, time_of: TimeOf) -> _Side:
+    relation = context.definitions.find(item.name) if isinstance(item, exp.Table) and len(item.parts) == 1 else None
+    time = time_of(relation) if relation is not None else None
+    if time is None:
+        raise context.fail("B5011", "SELECT STREAM joins streams by name: this has no event time", item, HINT)
+    window = item.args.get("over")
+    length = microseconds(window) if window is not None else 0
+    if length is None or length < 0:
+        raise context.fail("B5002", "a window of a stream takes an interval of days or less", item, "write INTERVAL '1' MINUTE")
+    item.set("over", None)
+    return _Side(exp.column(time, table=item.alias_or_name, quoted=True), length)
+
+
+def _moved(time: Expr, length: int) -> Expr:
+    step = exp.Interval(this=exp.Literal.string(str(abs(length))), unit=exp.var("MICROSECOND"))
+    return (exp.Add if length >= 0 else exp.Sub)(this=time.copy(), expression=step)
+
+
+def _near(left: _Side, right: _Side) -> Expr:
+    """Each row meets those before it that are still in the other's window, both ends included."""
+    return exp.Between(this=right.time.copy(), low=_moved(left.time, -right.window), high=left.end)
+
+
+def _rowtime(left: _Side, right: _Side, side: str) -> Expr:
+    """The later time; for a row alone the end of its window. A time that is NULL matches nothing: said so that bounds can tell."""
+    kept = {"LEFT": (left,), "RIGHT": (right,), "FULL": (left, right)}.get(side, ())
+    ifs = [
+        exp.If(this=exp.Is(this=other.time.copy(), expression=exp.Null()), true=own.end if own in kept else exp.Null())
+        for own, other in ((left, right), (right, left))
+    ]
+    return exp.Case(ifs=ifs, default=exp.Greatest(this=left.time.copy(), expressions=[right.time.copy()]))

@@ -1,0 +1,147 @@
+"""What gives rows out of values: `explode`, `posexplode`, `inline`, `unnest`, LATERAL VIEW, and LATERAL (SELECT ...).
+
+In: the call or subquery, and the frame whose rows it reads. Out: the frame's plan with the rows beside them, and their FROM item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.functions import types as t
+from belvedere.functions.types import Typed
+from belvedere.lang.names import misfit
+from belvedere.lang.select.frame import Frame
+from belvedere.lang.select.resolve import Resolver, unwrap_query
+from belvedere.lang.select.scope import Source, SourceColumn
+from belvedere.lang.select.subqueries import needs_domain, over_domain
+from belvedere.plan.expressions import column, conjunction
+from belvedere.plan.keys import item_of
+from belvedere.plan.nodes import Expr, Filter, JoinKind, Project, Unnest, Values
+from belvedere.schema import Column
+
+
+def is_generator(item: exp.Expr) -> bool:
+    """Whether a FROM item gives rows out of a value."""
+    if isinstance(item, exp.Unnest):
+        return True
+    return isinstance(item, exp.Table) and generator_call(item.this) is not None
+
+
+def generator_call(call: exp.Expr | None) -> tuple[str, exp.Expr, bool] | None:
+    """(explode | posexplode | inline, its argument, outer) of a generator function's call."""
+    if isinstance(call, exp.Unnest):
+        return "explode", call.expressions[0], False
+    known = ("inline_outer", "explode_outer", "posexplode_outer", "unnest")
+    if isinstance(call, exp.Anonymous) and call.name.lower() in known and call.expressions:
+        name = call.name.lower()
+        return ("explode" if name == "unnest" else name.removesuffix("_outer")), call.expressions[0], name.endswith("outer")
+    kinds: tuple[tuple[type[exp.Expr], str], ...] = (
+        (exp.Posexplode, "posexplode"),
+        (exp.Explode, "explode"),
+        (exp.Inline, "inline"),
+    )
+    for class_, name in kinds:
+        if isinstance(call, class_):
+            return name, call.this, type(call).__name__.endswith("Outer")
+    return None
+
+
+def start_empty(frame: Frame) -> None:
+    """A query without FROM reads one row."""
+    if frame.empty:
+        frame.plan = Values((Column("one", pa.int32(), False, hidden=True),), ((exp.Literal.number(1),),))
+
+
+def add_lateral(frame: Frame, item: exp.Expr, kind: JoinKind) -> None:
+    """LATERAL VIEW, `unnest(...)`, `explode(...)` in FROM, and LATERAL (SELECT ...)."""
+    call = item.this if isinstance(item, (exp.Lateral, exp.Table)) else item
+    if isinstance(item, exp.Lateral) and isinstance(call, exp.Query):
+        _lateral_query(frame, item, call, kind)
+        return
+    found = generator_call(call)
+    if found is None:
+        raise frame.context.fail(
+            "B3023", f"`{call.sql('spark')}` cannot stand in FROM", item, "explode, posexplode and inline can"
+        )
+    start_empty(frame)
+    name, argument, outer = found
+    alias = item.args.get("alias")
+    written = [c.name for c in alias.columns] if alias is not None else []
+    outer = outer or bool(item.args.get("outer")) or kind is JoinKind.LEFT
+    table = alias.name if alias is not None and alias.this is not None else name
+    ordinality = isinstance(call, exp.Unnest) and bool(call.args.get("offset"))
+    expr = Resolver(frame).resolve(argument)
+    source = unnest(frame, name, expr, table, written, outer=outer, ordinality=ordinality, node=item)
+    frame.scope.sources.append(source)
+
+
+def unnest(
+    frame: Frame,
+    function: str,
+    expr: Expr,
+    alias: str,
+    written: Sequence[str],
+    *,
+    outer: bool,
+    ordinality: bool = False,
+    node: exp.Expr,
+) -> Source:
+    """Put an Unnest on the frame's plan; gives its columns as a FROM item."""
+    type_ = frame.inference().type(expr)
+    prefix = frame.context.names.fresh(alias)
+    inline = function == "inline"
+    if pa.types.is_map(type_) and not inline:
+        shapes = [("key", type_.key_type), ("value", type_.item_type)]
+    elif inline and t.is_array_of_struct(type_):
+        shapes = [(f.name, f.type) for f in type_.value_type]
+    elif t.is_array(type_) and not inline:
+        shapes = [("col", type_.value_type)]
+    else:
+        raise frame.context.fail("B3002", f"{function} takes an array or a map, not {t.a_type(type_)}", node)
+    columns = tuple(Column(f"{prefix}.{n}", x) for n, x in shapes)
+    shown = function == "posexplode" or ordinality
+    position = Column(f"{prefix}.pos", pa.int32(), outer, hidden=not shown)
+    frame.plan = Unnest(frame.plan, expr, columns, position, inline, outer)
+    names = [n for n, _ in shapes]
+    if shown:
+        names = [*names, "pos"] if ordinality else ["pos", *names]
+    if written and len(written) != len(names):
+        hint = "its columns are " + ", ".join(f"`{n}`" for n in names)
+        raise frame.context.fail("B3025", misfit(alias, names, written), node, hint)
+    internals = {**{n: c for (n, _), c in zip(shapes, columns, strict=True)}, "pos": position}
+    found = [
+        SourceColumn(w, internals[n].name, Typed(internals[n].type, True)) for n, w in zip(names, written or names, strict=True)
+    ]
+    if not shown:
+        found.append(SourceColumn("pos", position.name, Typed(position.type, outer), hidden=True))
+    return Source(alias, tuple(found))
+
+
+def _lateral_query(frame: Frame, item: exp.Lateral, query: exp.Expr, kind: JoinKind) -> None:
+    """A subquery that sees the FROM items before it: joined by what links it."""
+    inner = frame.context.lower_select(unwrap_query(query), frame.context, frame.scope)
+    if needs_domain(inner):
+        inner = over_domain(frame.plan, unwrap_query(query), frame.context, frame.scope, {n: column(n) for n in inner.used})
+    pairs = [(exp.NullSafeEQ if nulls else exp.EQ)(this=column(n), expression=e) for e, n, nulls in inner.pairs]
+    condition = conjunction([*pairs, *inner.residual])
+    alias = item.alias or "lateral"
+    internals = [i.name for i in inner.outputs]
+    totals = inner.totals
+    if totals is not None:  # one row, also where nothing links
+        frame.join(totals.plan, JoinKind.LEFT, condition)
+        if totals.having is not None and kind is JoinKind.INNER:
+            frame.plan = Filter(frame.plan, totals.having.copy())
+        values = (frame.item(n, totals.where_it_is(v.copy())) for n, v in zip(internals, totals.values, strict=True))
+        frame.plan = Project(frame.plan, (*map(item_of, frame.plan.schema), *values))
+    else:
+        frame.join(inner.plan, kind, condition)
+    written = [c.name for c in item.args["alias"].columns] if item.args.get("alias") else []
+    names = written or [i.name.rpartition(".")[2] for i in inner.outputs]
+    if len(names) != len(internals):
+        raise frame.context.fail("B3025", misfit(alias, internals, names), item)
+    types = [frame.plan.schema[i] for i in internals]
+    columns = tuple(SourceColumn(n, c.name, Typed(c.type, c.nullable)) for n, c in zip(names, types, strict=True))
+    frame.scope.sources.append(Source(alias, columns))

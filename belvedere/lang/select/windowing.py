@@ -1,0 +1,179 @@
+"""`Tumble`, `Hop`, `Cumulate` and `Session` in FROM: argument forms of the paper, of Calcite and of Flink.
+
+In: the parser, standing at the call. Out: `exp.Table(this=WindowCall)` (`belvedere.lang.statements.tree`) with the call's alias.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from belvedere.lang.names import did_you_mean
+from belvedere.lang.statements.positioned_parser import PositionedParser
+from belvedere.lang.statements.tree import WindowCall
+
+FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+POSITIONS = {
+    "tumble": ("data", "timecol", "dur", "offset"),
+    "hop": ("data", "timecol", "hopsize", "dur", "offset"),
+    "cumulate": ("data", "timecol", "hopsize", "dur", "offset"),
+    "session": ("data", "timecol", "keys", "gap"),
+}
+REQUIRED = {
+    "tumble": ("data", "timecol", "dur"),
+    "hop": ("data", "timecol", "dur", "hopsize"),
+    "cumulate": ("data", "timecol", "dur", "hopsize"),
+    "session": ("data", "timecol", "gap"),
+}
+SYNONYMS = {"size": "dur", "slide": "hopsize", "step": "hopsize", "key": "keys"}
+FLINK_NAMES = ("size", "slide", "step")
+
+
+def starts_window_call(current: Token | None, following: Token | None, third: Token | None) -> bool:
+    """Whether a windowing call begins here, bare or as `TABLE(...)`."""
+    if not current or not following or following.token_type != TokenType.L_PAREN:
+        return False
+    if current.token_type == TokenType.TABLE:
+        return third is not None and third.text.upper() in FUNCTIONS
+    return current.token_type != TokenType.IDENTIFIER and current.text.upper() in FUNCTIONS
+
+
+def parse_window_call(parser: PositionedParser) -> exp.Table:
+    """Read the call and the alias after it."""
+    first = parser._curr
+    wrapped = parser._match(TokenType.TABLE)
+    if wrapped:
+        parser._match(TokenType.L_PAREN)
+    name = parser._curr
+    parser._advance(2)
+    call = _arguments(parser, name)
+    parser._match_r_paren()
+    if wrapped:
+        parser._match_r_paren()
+    parser._covered(call, name)
+    table = exp.Table(this=call)
+    alias = parser._parse_table_alias(alias_tokens=parser.TABLE_ALIAS_TOKENS)
+    if alias:
+        table.set("alias", alias)
+    parser._covered(table, first)
+    return table
+
+
+def _arguments(parser: PositionedParser, function: Token) -> WindowCall:
+    name = function.text.lower()
+    call = WindowCall(function=name, flink=False)
+    position = 0
+    while parser._curr and parser._curr.token_type != TokenType.R_PAREN:
+        at = parser._curr
+        if parser._next and parser._next.token_type == TokenType.FARROW:
+            key = _argument_name(parser, name, call)
+        else:
+            key = _position(parser, name, position)
+            call.set("flink", True)
+            position += 1
+        if call.args.get(key):
+            parser.refuse("B5102", f"argument `{key}` is given twice", at, hint="leave one of them out")
+        call.set(key, _value(parser, key))
+        if key == "data" and parser._match(TokenType.PARTITION_BY):
+            call.set("keys", _partition(parser))
+        if not parser._match(TokenType.COMMA):
+            break
+    missing = [key for key in REQUIRED[name] if not call.args.get(key)]
+    if missing:
+        parser.refuse("B5103", f"{function.text} needs the argument `{missing[0]}`", function, hint=_usage(name))
+    return call
+
+
+def _argument_name(parser: PositionedParser, function: str, call: WindowCall) -> str:
+    token = parser._curr
+    written = token.text.lower()
+    key = SYNONYMS.get(written, written)
+    if key not in POSITIONS[function]:
+        hint = did_you_mean(written, POSITIONS[function]) or _usage(function)
+        parser.refuse("B5101", f"{function.capitalize()} has no argument `{token.text}`", hint=hint)
+    if written in FLINK_NAMES:
+        call.set("flink", True)
+    parser._advance(2)
+    return key
+
+
+def _position(parser: PositionedParser, function: str, position: int) -> str:
+    order = POSITIONS[function]
+    if function == "session" and position == 2 and parser._curr.text.upper() != "DESCRIPTOR":
+        return "gap"
+    if position >= len(order):
+        parser.refuse("B5101", f"{function.capitalize()} takes at most {len(order)} arguments", hint=_usage(function))
+    return order[position]
+
+
+def _value(parser: PositionedParser, key: str) -> exp.Expr | list[exp.Expr]:
+    if key == "data":
+        return _data(parser)
+    if key in ("timecol", "keys"):
+        columns = _columns(parser)
+        if key == "keys":
+            return columns
+        if len(columns) != 1:
+            parser.refuse("B5104", "a window is over one time column", parser._prev)
+        return columns[0]
+    value: exp.Expr | None = parser._parse_disjunction()
+    if value is None:
+        parser.refuse("B1002", f"argument `{key}` needs an interval")
+    return value
+
+
+def _data(parser: PositionedParser) -> exp.Expr:
+    """`TABLE(T)`, `TABLE T`, `TABLE(SELECT ...)`, `(SELECT ...)` or `T`."""
+    table_word = parser._match(TokenType.TABLE)
+    wrapped = table_word and parser._match(TokenType.L_PAREN)
+    if wrapped and parser._curr and parser._curr.token_type in (TokenType.SELECT, TokenType.WITH):
+        data: exp.Expr | None = parser._parse_select()
+    else:
+        data = parser._parse_table(alias_tokens=())
+    if wrapped:
+        parser._match_r_paren()
+    if data is None:
+        parser.refuse("B1002", "argument `data` needs a table", hint="write `data => TABLE(Bid)`")
+    return data
+
+
+def _partition(parser: PositionedParser) -> list[exp.Expr]:
+    """`PARTITION BY a, b` ends where the next argument begins."""
+    columns: list[Any] = [parser._parse_column()]
+    while parser._curr and parser._curr.token_type == TokenType.COMMA:
+        after = parser._token(1)
+        if after is None or after.text.upper() == "DESCRIPTOR" or _is_argument(parser._token(2)):
+            break
+        parser._advance()
+        columns.append(parser._parse_column())
+    if not all(isinstance(c, exp.Column) for c in columns):
+        parser.refuse("B5104", "PARTITION BY needs the names of columns")
+    return columns
+
+
+def _is_argument(token: Token | None) -> bool:
+    return token is not None and token.token_type == TokenType.FARROW
+
+
+def _columns(parser: PositionedParser) -> list[exp.Expr]:
+    wrapped = parser._match_text_seq("DESCRIPTOR")
+    if wrapped and not parser._match(TokenType.L_PAREN):
+        parser.refuse("B1001", "expected `(` after DESCRIPTOR", hint="write `DESCRIPTOR(bidtime)`")
+    columns: list[Any] = parser._parse_csv(parser._parse_column) if wrapped else [parser._parse_column()]
+    if wrapped:
+        parser._match_r_paren()
+    if not columns or not all(isinstance(c, exp.Column) for c in columns):
+        parser.refuse("B5104", "a column name is expected here", hint="write `DESCRIPTOR(bidtime)`")
+    return columns
+
+
+def _usage(function: str) -> str:
+    last = {
+        "tumble": "dur => INTERVAL '10' MINUTES",
+        "hop": "dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' MINUTES",
+        "cumulate": "dur => INTERVAL '1' DAY, hopsize => INTERVAL '1' HOUR",
+        "session": "key => DESCRIPTOR(user), gap => INTERVAL '10' MINUTES",
+    }[function]
+    return f"write `{function.capitalize()}(data => TABLE(T), timecol => DESCRIPTOR(ts), {last})`"

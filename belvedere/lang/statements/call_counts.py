@@ -1,0 +1,71 @@
+"""Whether a call has as many arguments as its function takes, by what is written: the parser drops some of too many.
+
+In: the tokens of a statement, and where a name with a bracket stands. Out: a problem, or None. Calls with words of their own, such as
+`substring(x FROM 2)`, are left to the parser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from belvedere.functions.function import MANY
+from belvedere.functions.table import ARITY
+from belvedere.lang.statements.positions import CLOSING, OPENING
+from belvedere.lang.statements.problems import Problem
+
+_OWN_WORDS = {
+    TokenType.FROM,
+    TokenType.IN,
+    TokenType.ALIAS,
+    TokenType.USING,
+    TokenType.FOR,
+    TokenType.SELECT,
+    TokenType.WITH,
+    TokenType.VALUES,
+}
+_PAIRED = frozenset(("map", "named_struct"))
+_AFTER_ARGUMENTS = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.HAVING}
+
+
+def miscount(tokens: Sequence[Token], at: int) -> Problem | None:
+    """What is wrong with the number of arguments of the call whose name is the token at `at`."""
+    name = tokens[at].text.lower()
+    distinct = at + 2 < len(tokens) and tokens[at + 2].token_type == TokenType.DISTINCT
+    least, most = ARITY.get(name, (0, MANY))
+    least = max(least, min(most, int(distinct)))  # DISTINCT stands before a value
+    if at and tokens[at - 1].token_type == TokenType.DOT:
+        return None
+    given, end = _given(tokens, at + 2 + distinct)
+    if given is None or (least <= given <= most and not (name in _PAIRED and given % 2)):
+        return None
+    message = f"`{name}` does not take {_said((given, given))}" if given else f"`{name}` needs an argument"
+    hint = "it takes pairs of arguments" if name in _PAIRED else f"it takes {_said((least, most))}"
+    return Problem("B3002", message, tokens[at].start, end, hint)
+
+
+def _given(tokens: Sequence[Token], first: int) -> tuple[int | None, int]:
+    """How many arguments begin at `first`, and where their bracket closes; None where words tell them apart."""
+    depth, given, counting = 0, 1, True
+    for n in range(first, len(tokens)):
+        kind = tokens[n].token_type
+        if kind in CLOSING and depth == 0:
+            return (given if n > first else 0), tokens[n].end + 1
+        depth += (kind in OPENING) - (kind in CLOSING)
+        if depth == 0 and kind in _OWN_WORDS:
+            return None, 0
+        counting = counting and not (depth == 0 and kind in _AFTER_ARGUMENTS)
+        given += counting and depth == 0 and kind == TokenType.COMMA
+    return None, 0
+
+
+def _said(counts: tuple[int, int]) -> str:
+    """The numbers in words: `2 arguments`, `1 to 3 arguments`."""
+    least, most = counts
+    plural = "" if counts == (1, 1) else "s"
+    if least == most:
+        return f"{least or 'no'} argument{plural}"
+    if most == MANY:
+        return f"{least} argument{'' if least == 1 else 's'} or more"
+    return f"{least} {'or' if most == least + 1 else 'to'} {most} arguments"

@@ -1,0 +1,91 @@
+"""What stands in and around a call: DISTINCT, FILTER, IGNORE NULLS, OVER and its frame.
+
+In: a node of a query's tree. Out: a problem where the function takes no such form, as Spark says when it first sees the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.functions.table import function_of, is_aggregate, is_window_function, unwrap_aggregate
+from belvedere.lang.statements.problems import Problem, place_of
+from belvedere.lang.statements.tree import is_stream
+
+
+def misplaced(node: exp.Expr) -> Problem | None:
+    """What the form of one node says that its function does not take."""
+    check = _CHECKS.get(type(node))
+    return check(node) if check is not None else None
+
+
+def _distinct(node: exp.Expr) -> Problem | None:
+    call = node.parent
+    if not isinstance(call, exp.Func) or is_aggregate(call):
+        return None
+    return _problem(node, f"DISTINCT is for aggregates, and `{_shown(call)}` is none", "leave out DISTINCT")
+
+
+def _filter(node: exp.Expr) -> Problem | None:
+    call = unwrap_aggregate(node)
+    if is_aggregate(call):
+        return None
+    return _problem(node, f"FILTER is for aggregates, and `{_shown(call)}` is none", "write CASE WHEN ... THEN ... END")
+
+
+def _ignore_nulls(node: exp.Expr) -> Problem | None:
+    call = unwrap_aggregate(node)
+    row = function_of(call)
+    if row is not None and row.skips_nulls:
+        return None
+    return _problem(node, f"`{_shown(call)}` takes no IGNORE NULLS", "leave it out: it leaves out NULL by itself")
+
+
+def _window(node: Any) -> Problem | None:
+    call = unwrap_aggregate(node.this)
+    if isinstance(call, exp.Identifier):  # a name of the WINDOW clause
+        return _frame(node)
+    if not is_aggregate(call) and not is_window_function(call):
+        hint = "OVER is for aggregates and for row_number, rank, lag and their like"
+        return _problem(node, f"`{_shown(call)}` is no window function", hint)
+    if any(isinstance(part, exp.Distinct) for part in call.iter_expressions()):
+        hint = "aggregate in a view of its own and join it, or write size(collect_set(...) OVER (...))"
+        return _problem(node, "DISTINCT cannot stand in a window function", hint)
+    if node.args.get("spec") is not None and is_window_function(call) and not isinstance(call, exp.NthValue):
+        return _problem(node, f"`{_shown(call)}` takes no frame", "leave out ROWS or RANGE")
+    return _frame(node)
+
+
+def _frame(node: Any) -> Problem | None:
+    """A frame of RANGE with a distance measures along one sort key."""
+    spec, order = node.args.get("spec"), node.args.get("order")
+    bounds = [spec.args.get(name) for name in ("start", "end")] if spec is not None else []
+    distances = [bound for bound in bounds if isinstance(bound, exp.Expr)]
+    if any(distance.find(exp.Column) for distance in distances):
+        return _problem(node, "a frame reaches as far for every row", "write a number, or an interval")
+    if not distances or spec.args["kind"].upper() != "RANGE":
+        return None
+    query = node.find_ancestor(exp.Select)
+    if order is None and query is not None and is_stream(query):
+        return None  # a stream is in the order of its rowtime
+    if order is not None and len(order.expressions) == 1:
+        return None
+    return _problem(node, "RANGE with a distance needs one ORDER BY key", "order by one number or time, or write ROWS")
+
+
+_CHECKS: dict[type[exp.Expr], Callable[[Any], Problem | None]] = {
+    exp.Distinct: _distinct,
+    exp.Filter: _filter,
+    exp.IgnoreNulls: _ignore_nulls,
+    exp.Window: _window,
+}
+
+
+def _shown(call: exp.Expr) -> str:
+    return call.name if isinstance(call, exp.Anonymous) else call.sql("spark").partition("(")[0].lower()
+
+
+def _problem(node: exp.Expr, message: str, hint: str) -> Problem:
+    return Problem("B3015", message, *place_of(node), hint)

@@ -1,0 +1,253 @@
+"""The small parts that statements are made of: names, paths, columns, types, parameters, WATERMARK, LATE, KEEP.
+
+In: the parser's tokens. Out: the parts' dataclasses of `belvedere.lang.statements.tree`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from belvedere.catalog import LatePolicy
+from belvedere.errors import Span
+from belvedere.lang.names import nearest_name
+from belvedere.lang.statements.dialect import SqrlParser
+from belvedere.lang.statements.positions import TokenMap, locate
+from belvedere.lang.statements.problems import shown
+from belvedere.lang.statements.splitting import RawStatement, Tokens
+from belvedere.lang.statements.supported import unsupported
+from belvedere.lang.statements.tree import (
+    ColumnDefinition,
+    HistoryClause,
+    InputClauses,
+    Part,
+    Path,
+    TemplateParameter,
+    WatermarkClause,
+)
+
+N = TypeVar("N", bound=exp.Expr)
+TYPES = (
+    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "NUMERIC", "STRING", "TEXT",
+    "VARCHAR", "CHAR", "BINARY", "DATE", "TIMESTAMP", "ARRAY", "STRUCT", "MAP",
+)  # fmt: skip
+
+
+def cut_history(tokens: list[Token]) -> tuple[list[Token], list[Token]]:
+    """A statement's tokens without `WITH HISTORY [KEEP interval]` at its end, and those; inputs read it with their own clauses."""
+    first = [t.text.upper() for t in tokens[:4]]
+    if first[:1] == ["IMPORT"] or (first[:1] == ["CREATE"] and {"TABLE", "STREAM"} & set(first[1:])):
+        return tokens, []
+    for n in range(len(tokens) - 2, 0, -1):
+        if tokens[n].token_type == TokenType.WITH and tokens[n + 1].text.upper() == "HISTORY":
+            rest = tokens[n + 2 :]
+            return (tokens[:n], tokens[n:]) if not rest or rest[0].text.upper() == "KEEP" else (tokens, [])
+    return tokens, []
+
+
+class ClauseParser(SqrlParser):
+    """Reads parts of statements; `raw`, `text`, `file` and `read` are set by the statement parser."""
+
+    raw: RawStatement
+    text: str
+    file: str
+    read: Tokens
+    _map: TokenMap
+
+    def _place(self, node: N) -> N:
+        locate(node, self._map)
+        for problem in unsupported(node):
+            raise problem
+        return node
+
+    def _at_words(self, *words: str) -> bool:
+        return all((t := self._token(i)) is not None and t.text.upper() == w for i, w in enumerate(words))
+
+    def _expression(self) -> exp.Expr:
+        node = self._parse_disjunction()
+        if node is None:
+            self.refuse("B1002", f"expected an expression, found {shown(self._curr)}")
+        return self._place(node)
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    def _is_name(self, token: Token | None) -> bool:
+        if not token:
+            return False
+        if token.token_type in (TokenType.VAR, TokenType.IDENTIFIER):
+            return True
+        return token.token_type not in (TokenType.STRING, TokenType.NUMBER) and token.text.isidentifier()
+
+    def _part(self, token: Token) -> Part:
+        quoted = token.token_type == TokenType.IDENTIFIER
+        return Part(token.text, Span(self.file, token.start, token.end + 1), quoted)
+
+    def _name(self, what: str) -> Part:
+        if not self._is_name(self._curr):
+            self.refuse("B1001", f"expected {what}, found {shown(self._curr)}")
+        self._advance()
+        return self._part(self._prev)
+
+    def _path_or_none(self) -> Path | None:
+        return self._path("a name") if self._is_name(self._curr) else None
+
+    def _path(self, what: str, *, star: bool = False) -> Path:
+        """Names with dots between; with `star`, a last `.*` is left for the caller, who stands at the star then."""
+        parts = [self._name(what)]
+        while self._match(TokenType.DOT):
+            if star and self._curr.token_type == TokenType.STAR:
+                break
+            parts.append(self._name("a name after the dot"))
+        return Path(tuple(parts))
+
+    # -- columns ------------------------------------------------------------------------------------------------------
+
+    def _type(self, owner: str) -> exp.DataType:
+        token = self._curr
+        data_type: Any = self._parse_types(allow_identifiers=False) if token else None
+        if not isinstance(data_type, exp.DataType):
+            nearest = nearest_name(token.text, TYPES) if token else None
+            hint = f"did you mean `{nearest}`?" if nearest else "a type is " + ", ".join(TYPES[:12]) + ", ..."
+            self.refuse("B1019", f"`{owner}` needs a type, found {shown(token)}", token, hint=hint)
+        return self._place(data_type)
+
+    def _column_definition(self) -> tuple[ColumnDefinition, bool]:
+        """A column, and whether it says PRIMARY KEY itself."""
+        first = self._curr
+        doc = self._doc_at(first)
+        name = self._name("the name of a column")
+        data_type = self._type(name.text)
+        nullable, is_key = True, False
+        while self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+            if self._match_text_seq("NOT", "NULL"):
+                nullable = False
+            elif self._match_text_seq("NULL"):
+                nullable = True
+            elif self._match(TokenType.PRIMARY_KEY):
+                nullable, is_key = False, True
+            elif self._match_text_seq("COMMENT") and self._curr and self._curr.token_type == TokenType.STRING:
+                doc = self._curr.text
+                self._advance()
+            else:
+                hint = "a column is `name TYPE [NOT NULL] [PRIMARY KEY]`; columns are separated by commas"
+                self.refuse("B1001", f"unexpected {shown(self._curr)} in column `{name.text}`", hint=hint)
+        span = Span(self.file, first.start, self._prev.end + 1)
+        return ColumnDefinition(name=name, type=data_type, nullable=nullable, doc=doc, span=span), is_key
+
+    def _doc_at(self, token: Token) -> str | None:
+        """The doc comment before a token of this statement."""
+        comments = [c for c in token.comments if c.startswith("*")] if token.comments else []
+        if self._prev and self._prev.comments:
+            comments += [c for c in self._prev.comments if c.startswith("*")]
+        return comments[-1].lstrip("*").strip() if comments else None
+
+    def _primary_key(self) -> list[Part]:
+        self._advance()
+        if not self._match(TokenType.L_PAREN):
+            self.refuse("B1001", f"expected `(` after PRIMARY KEY, found {shown(self._curr)}")
+        parts = [self._name("the name of a column")]
+        while self._match(TokenType.COMMA):
+            parts.append(self._name("the name of a column"))
+        self._match_r_paren()
+        return parts
+
+    def _parameters(self) -> tuple[TemplateParameter, ...]:
+        """`(name TYPE, ...)`; also `(@name: TYPE = default)`."""
+        self._advance()
+        parameters: list[TemplateParameter] = []
+        while self._curr and self._curr.token_type != TokenType.R_PAREN:
+            first = self._curr
+            self._match(TokenType.COLON)
+            name = self._name("the name of a parameter")
+            self._match(TokenType.COLON)
+            data_type = self._type(name.text)
+            default = self._expression() if self._match(TokenType.EQ) else None
+            span = Span(self.file, first.start, self._prev.end + 1)
+            parameters.append(TemplateParameter(name=name, type=data_type, default=default, span=span))
+            if not self._match(TokenType.COMMA):
+                break
+        self._match_r_paren()
+        return tuple(parameters)
+
+    # -- what may follow an input -------------------------------------------------------------------------------------
+
+    def _watermark(self) -> WatermarkClause:
+        first = self._curr
+        self._advance(2)
+        column = self._name("the name of a column")
+        expression = self._expression() if self._match(TokenType.ALIAS) else None
+        idle_after = self._idle_after() if self._at_words("IDLE", "AFTER") else None
+        span = Span(self.file, first.start, self._prev.end + 1)
+        return WatermarkClause(column=column, expression=expression, idle_after=idle_after, span=span)
+
+    def _idle_after(self) -> exp.Interval:
+        self._advance(2)
+        return self._interval("IDLE AFTER")
+
+    def _interval(self, what: str) -> exp.Interval:
+        token = self._curr
+        node = self._parse_unary() if token else None
+        if not isinstance(node, exp.Interval):
+            hint = f"write `{what} 7 DAYS` or `{what} INTERVAL '7' DAYS`"
+            self.refuse("B1020", f"{what} needs an interval, found {shown(token)}", token, hint=hint)
+        return self._place(node)
+
+    def _history_clause(self) -> HistoryClause:
+        """`WITH HISTORY [KEEP interval]`, to the end of the statement."""
+        first = self._curr
+        self._advance(2)
+        keep = None
+        if self._at_words("KEEP"):
+            self._advance()
+            keep = self._interval("KEEP")
+        if self._curr:
+            self.refuse("B1001", f"unexpected {shown(self._curr)}", hint="WITH HISTORY [KEEP interval] ends a definition")
+        return HistoryClause(keep=keep, span=Span(self.file, first.start, self._prev.end + 1))
+
+    def _input_clauses(self) -> InputClauses:
+        """WATERMARK, LATE, KEEP, IDLE AFTER, WITH HISTORY in any order."""
+        said: dict[str, Any] = {}
+        watermarks: list[WatermarkClause] = []
+        while self._curr:
+            first = self._curr
+            key = self._input_clause(said, watermarks)
+            if key is None:
+                break
+            if key in said.get("_seen", ()):
+                self.refuse("B1013", f"{first.text.upper()} is said twice", first, hint="keep one of them")
+            said.setdefault("_seen", []).append(key)
+        said.pop("_seen", None)
+        return InputClauses(watermarks=tuple(watermarks), **said)
+
+    def _input_clause(self, said: dict[str, Any], watermarks: list[WatermarkClause]) -> str | None:
+        first = self._curr
+        if self._at_words("WATERMARK", "FOR"):
+            watermarks.append(self._watermark())
+            return f"watermark {len(watermarks)}"
+        if self._at_words("LATE"):
+            self._advance()
+            said["late"] = self._late()
+            said["late_span"] = Span(self.file, first.start, self._prev.end + 1)
+            return "late"
+        if self._at_words("KEEP"):
+            self._advance()
+            said["keep"] = self._interval("KEEP")
+            return "keep"
+        if self._at_words("IDLE", "AFTER"):
+            said["idle_after"] = self._idle_after()
+            return "idle"
+        if self._at_words("WITH", "HISTORY"):
+            self._advance(2)
+            said["history"] = True
+            said["history_span"] = Span(self.file, first.start, self._prev.end + 1)
+            return "history"
+        return None
+
+    def _late(self) -> LatePolicy:
+        word = self._curr.text.lower() if self._curr else ""
+        if word not in tuple(LatePolicy):
+            self.refuse("B1021", f"LATE is REJECT, DROP or KEEP, not {shown(self._curr)}")
+        self._advance()
+        return LatePolicy(word)

@@ -1,0 +1,330 @@
+"""SQL as SQRL reads it: sqlglot's Spark dialect with our additions.
+
+In: tokens of one statement. Out: sqlglot trees in the form that `belvedere.lang.statements.tree` describes. Nothing is resolved
+here; statements that are not queries are read in `belvedere.lang.statements.parse`. Windowing calls are in
+`belvedere.lang.select.windowing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
+
+from belvedere.lang.select.windowing import parse_window_call, starts_window_call
+from belvedere.lang.statements.positioned_parser import PositionedParser
+from belvedere.lang.statements.printing import SqrlGenerator
+from belvedere.lang.statements.problems import Problem, near_keyword, shown
+from belvedere.lang.statements.tree import Emit
+
+UNITS = {
+    name: unit
+    for unit in ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+    for name in (unit, unit + "S")
+}
+ROUNDING = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+EMIT_FORMS = "write EMIT STREAM, or EMIT [STREAM] with AFTER WATERMARK, AFTER DELAY d, or AFTER DELAY d AND AFTER WATERMARK"
+
+AFTER_ITEMS = {
+    TokenType.FROM,
+    TokenType.WHERE,
+    TokenType.GROUP_BY,
+    TokenType.HAVING,
+    TokenType.ORDER_BY,
+    TokenType.LIMIT,
+    TokenType.OFFSET,
+    TokenType.UNION,
+    TokenType.EXCEPT,
+    TokenType.INTERSECT,
+    TokenType.QUALIFY,
+    TokenType.WINDOW,
+    TokenType.LATERAL,
+    TokenType.R_PAREN,
+    TokenType.COMMA,
+    TokenType.JOIN,
+    TokenType.SENTINEL,
+}
+
+
+def rounding(unit: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """Builds `minute(t)` and its like: the timestamp rounded down, not a number as in Spark."""
+
+    def build(arguments: list[exp.Expr]) -> exp.Expr:
+        return exp.TimestampTrunc(this=arguments[0] if arguments else None, unit=exp.var(unit))
+
+    return build
+
+
+def of_now(name: str, type_: str) -> exp.Expr:
+    """Today and the like: there is one clock, that of `now()`. `meta["called"]` is what was written, which names a select item."""
+    node: exp.Expr = exp.cast(exp.CurrentTimestamp(), type_, dialect="spark")
+    node.meta["called"] = name
+    return node
+
+
+def make_interval(count: str, unit: str) -> exp.Interval:
+    """`n UNIT` in its one form; a quarter is three months, since Spark has no such unit."""
+    name = UNITS[unit.upper()]
+    if name == "QUARTER" and count.lstrip("-").isdigit():
+        count, name = str(int(count) * 3), "MONTH"
+    return exp.Interval(this=exp.Literal.string(count), unit=exp.var(name))
+
+
+class SqrlParser(PositionedParser):
+    """Adds intervals, EMIT, SELECT STREAM and windowing calls."""
+
+    _stream_window: exp.Expr | None = None
+    """The window after a stream in FROM, until the stream's node is there to hold it."""
+    _bare_numbers = False
+    """Whether a number stands for itself, inside INTERVAL, rather than beginning `n UNIT`."""
+
+    STRICT_CAST: ClassVar[bool] = True
+    ADD_JOIN_ON_TRUE: ClassVar[bool] = False
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {
+        **SparkParser.FUNCTIONS,
+        **{unit: rounding(unit) for unit in ROUNDING},
+        "NOW": lambda args: exp.CurrentTimestamp(),
+        **dict.fromkeys(("CURRENT_DATE", "CURDATE"), lambda args: of_now("current_date", "date")),
+        "LOCALTIMESTAMP": lambda args: of_now("localtimestamp", "timestamp_ntz"),
+    }
+    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {
+        **SparkParser.NO_PAREN_FUNCTIONS,
+        TokenType.CURRENT_DATE: lambda: of_now("current_date", "date"),
+    }
+
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k not in ("AND", "OR")
+    }
+
+    # x -> y is a lambda's, never a look-up in JSON
+    COLUMN_OPERATORS: ClassVar[dict[Any, Any]] = {
+        k: v for k, v in SparkParser.COLUMN_OPERATORS.items() if k not in (TokenType.ARROW, TokenType.DARROW)
+    }
+
+    # -- intervals ----------------------------------------------------------------------------------------------------
+
+    def _take_interval(self, skip: int) -> exp.Interval | None:
+        """`n UNIT`, after `skip` tokens (the word INTERVAL)."""
+        count, unit, after = self._token(skip), self._token(skip + 1), self._token(skip + 2)
+        kinds = (TokenType.NUMBER, TokenType.STRING) if skip else (TokenType.NUMBER,)
+        if not count or not unit or count.token_type not in kinds or unit.text.upper() not in UNITS:
+            return None
+        if unit.token_type == TokenType.IDENTIFIER or (after and after.token_type == TokenType.L_PAREN and not skip):
+            return None
+        if after and (after.text.upper() == "TO" or (skip and after.token_type in (TokenType.NUMBER, TokenType.STRING))):
+            return None
+        first = self._curr
+        self._advance(skip + 2)
+        interval = make_interval(count.text, unit.text)
+        for node in (interval, interval.this, interval.args["unit"]):
+            self._covered(node, first)
+        return interval
+
+    def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> exp.Expr | None:
+        if self._curr.token_type == TokenType.NUMBER and not self._bare_numbers:
+            interval = self._take_interval(0)
+            if interval:
+                return interval
+        return super()._parse_type(parse_interval, fallback_to_identifier)
+
+    def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:
+        first = self._curr
+        if self._curr.token_type == TokenType.INTERVAL:
+            interval = self._take_interval(1)
+            if interval:
+                return interval
+        before, self._bare_numbers = self._bare_numbers, True
+        try:
+            return self._covered(super()._parse_interval(require_interval, parse_function_unit), first)
+        finally:
+            self._bare_numbers = before
+
+    def _parse_ceil_floor(self, expr_type: Any) -> Any:
+        """`FLOOR(t TO HOUR)` is the same rounding as `hour(t)`."""
+        node = super()._parse_ceil_floor(expr_type)
+        unit = node.args.get("to")
+        if expr_type is exp.Floor and unit is not None and unit.name.upper() in ROUNDING:
+            return exp.TimestampTrunc(this=node.this, unit=exp.var(unit.name.upper()))
+        return node
+
+    # -- select items -------------------------------------------------------------------------------------------------
+
+    def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
+        """Select items; where a comma is missing, say so and read on as if it were there."""
+        if not self._curr or self._curr.token_type in AFTER_ITEMS:
+            self.refuse("B1002", "a SELECT needs at least one item", hint="name columns, or write `*`")
+        items = [self._select_item()]
+        while True:
+            if self._match(TokenType.COMMA):
+                if not self._curr or self._curr.token_type in (TokenType.FROM, TokenType.R_PAREN):
+                    self.refuse("B1003", "a select item is missing after the comma", self._prev, hint="remove the comma")
+                items.append(self._select_item())
+            elif self._comma_is_missing(items):
+                items.append(self._select_item())
+            else:
+                return items, None
+
+    def _select_item(self) -> exp.Expr:
+        item = self._parse_expression()
+        if item is None:
+            self.refuse("B1001", f"expected a select item, found {shown(self._curr)}")
+        return item
+
+    def _comma_is_missing(self, items: list[exp.Expr]) -> bool:
+        if not self._curr or self._curr.token_type in AFTER_ITEMS or self._at_emit():
+            return False
+        last = items[-1]
+        implicit = isinstance(last, exp.Alias) and not self._said_as()
+        if implicit and near_keyword(self._prev.text, ("FROM",)):
+            self.refuse("B1001", f"unexpected `{self._prev.text}`", self._prev, hint="did you mean `FROM`?")
+        if implicit and self._curr.token_type in (TokenType.L_PAREN, TokenType.DOT):
+            items[-1] = last.this
+            self._retreat(self._index - 1)
+        elif self._curr.token_type not in self.ID_VAR_TOKENS | {
+            TokenType.IDENTIFIER,
+            TokenType.NUMBER,
+            TokenType.STRING,
+            TokenType.CASE,
+            TokenType.L_PAREN,
+        } or (self._curr.token_type == TokenType.L_PAREN and not isinstance(last, exp.Alias | exp.Column)):
+            return False
+        gap = self._prev.end + 1
+        self.findings.append(Problem("B1003", "a comma is missing between select items", gap, gap, "write a comma here", ","))
+        return True
+
+    def _said_as(self) -> bool:
+        before = self._token(-2)
+        return before is not None and before.token_type == TokenType.ALIAS
+
+    # -- clauses of a query -------------------------------------------------------------------------------------------
+
+    def _at_emit(self) -> bool:
+        after = self._next.text.upper() if self._next else ""
+        return bool(self._curr) and self._curr.text.upper() == "EMIT" and after in ("STREAM", "AFTER")
+
+    def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:
+        return this if self._at_emit() else super()._parse_alias(this, explicit)
+
+    def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
+        if self._at_emit():
+            return None
+        if self._curr and self._curr.token_type == TokenType.OVER:
+            self._stream_window = self._parse_stream_window()
+        self._refuse_other_clauses()
+        return super()._parse_table_alias(alias_tokens)
+
+    def _parse_stream_window(self) -> exp.Expr:
+        """`OVER (RANGE INTERVAL '1' MINUTE PRECEDING)` after a stream in FROM: the interval."""
+        first = self._curr
+        self._advance()
+        length = None
+        if self._match(TokenType.L_PAREN) and self._match(TokenType.RANGE):
+            length = self._parse_bitwise()
+        if length is None or not self._match_text_seq("PRECEDING") or not self._match(TokenType.R_PAREN):
+            hint = "write OVER (RANGE INTERVAL '1' MINUTE PRECEDING) after the stream"
+            self.refuse("B5105", "a window of a stream in FROM is a range of time", first, hint=hint)
+        return length
+
+    def _refuse_other_clauses(self) -> None:
+        """Clauses of other systems that would be read as an alias, and so silently mean nothing."""
+        word = self._curr.text.upper() if self._curr else ""
+        after = self._next.text.upper() if self._next else ""
+        if word == "EMIT" and after in ("CHANGES", "FINAL"):
+            meant = "EMIT STREAM" if after == "CHANGES" else "EMIT AFTER WATERMARK"
+            self.refuse("B1001", f"unexpected `{self._next.text}` after EMIT", self._next, hint=f"write {meant}")
+        if word == "WINDOW" and after == "(":
+            hint = "write Tumble(...) or Hop(...) in FROM, or OVER (...) in the SELECT list"
+            self.refuse("B1001", "a table takes no WINDOW (...)", hint=hint)
+
+    def _parse_query_modifiers(self, this: Any) -> Any:
+        query = super()._parse_query_modifiers(this)
+        if isinstance(query, exp.Query) and self._at_emit():
+            query.set("emit", self._parse_emit())
+        elif isinstance(query, (exp.Select, exp.SetOperation)) and self._curr and self._curr.text.upper() == "EMIT":
+            self._refuse_other_clauses()
+            self.refuse("B1001", f"unexpected {shown(self._next)} after EMIT", self._next, hint=EMIT_FORMS)
+        return query
+
+    def _parse_set_operations(self, this: exp.Expr | None) -> exp.Expr | None:
+        """An EMIT after the last SELECT of a union belongs to the union."""
+        result = super()._parse_set_operations(this)
+        if isinstance(result, exp.SetOperation):
+            last: Any = result.expression
+            while isinstance(last, exp.SetOperation):
+                last = last.expression
+            emit = last.args.get("emit") if isinstance(last, exp.Select) else None
+            if emit is not None:
+                last.set("emit", None)
+                result.set("emit", emit)
+            elif self._at_emit():
+                result.set("emit", self._parse_emit())
+        return result
+
+    def _parse_emit(self) -> Emit:
+        first = self._curr
+        self._advance()
+        emit = Emit(stream=self._match_text_seq("STREAM"))
+        while self._match_text_seq("AFTER"):
+            if self._match_text_seq("WATERMARK"):
+                emit.set("watermark", True)
+            elif self._match_text_seq("DELAY"):
+                delay = self._parse_bitwise()
+                if delay is None:
+                    self.refuse("B1002", "AFTER DELAY needs an interval", hint="write `AFTER DELAY INTERVAL '6' MINUTES`")
+                emit.set("delay", delay)
+            else:
+                self.refuse("B1001", f"expected WATERMARK or DELAY after AFTER, found {shown(self._curr)}", hint=EMIT_FORMS)
+            if not self._match(TokenType.AND):
+                break
+        if self._curr and (self._curr.token_type == TokenType.VAR or self._curr.text.upper() == "AFTER"):
+            self.refuse("B1001", f"unexpected {shown(self._curr)}", hint=EMIT_FORMS)
+        return self._covered(emit, first)  # type: ignore[no-any-return]
+
+    def _parse_order(self, this: exp.Expr | None = None, skip_order_token: bool = False) -> exp.Expr | None:
+        order = super()._parse_order(this, skip_order_token)
+        if isinstance(order, exp.Order) and self._curr.text.upper() == "WITHIN" and self._next.text.upper() != "GROUP":
+            self._advance()
+            order.set("within", self._parse_bitwise())
+        return order
+
+    def _parse_select_query(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        first = self._curr
+        query = super()._parse_select_query(*args, **kwargs)
+        if first and first.token_type == TokenType.SELECT:
+            node: Any = query
+            while isinstance(node, exp.SetOperation):
+                node = node.this
+            if isinstance(node, exp.Select):
+                node.meta["start"] = node.meta.get("start", first.start)
+                if first.start in self.stream_selects:
+                    node.set("stream", True)
+        return query
+
+    def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        if starts_window_call(self._curr, self._next, self._token(2)):
+            return parse_window_call(self)
+        before, self._stream_window = self._stream_window, None
+        table = super()._parse_table(*args, **kwargs)
+        if self._stream_window is not None and table is not None:
+            table.set("over", self._stream_window)
+        self._stream_window = before
+        return table
+
+
+class Sqrl(Spark):
+    """The dialect of scripts."""
+
+    class Tokenizer(Spark.Tokenizer):
+        # since Spark 4 'it''s' is one text with a quote in it, as in standard SQL
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if k not in ("/*+", "?::", "??")
+        }
+
+    Parser = SqrlParser
+    Generator = SqrlGenerator

@@ -1,0 +1,53 @@
+"""Queries as text in our dialect, for people: Spark never sees these forms.
+
+In: sqlglot trees with our nodes. Out: SQL text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.generators.spark import SparkGenerator
+
+from belvedere.lang.statements.tree import Emit, WindowByBlock, WindowCall
+
+
+class SqrlGenerator(SparkGenerator):
+    """Prints what our dialect adds, for people: Spark never sees these forms."""
+
+    TRANSFORMS: ClassVar[dict[Any, Any]] = {
+        **SparkGenerator.TRANSFORMS,
+        Emit: lambda self, e: self.emit_sql(e),
+        WindowCall: lambda self, e: self.windowcall_sql(e),
+        WindowByBlock: lambda self, e: self._with_emit(e, e.text_of),
+    }
+
+    def emit_sql(self, expression: Emit) -> str:
+        after = [f"AFTER DELAY {self.sql(expression, 'delay')}"] if expression.args.get("delay") else []
+        after += ["AFTER WATERMARK"] if expression.args.get("watermark") else []
+        return " ".join(["EMIT", *(["STREAM"] if expression.args.get("stream") else []), " AND ".join(after)]).rstrip()
+
+    def windowcall_sql(self, expression: WindowCall) -> str:
+        shown = []
+        for key in ("data", "timecol", "dur", "hopsize", "offset", "keys", "gap"):
+            value = expression.args.get(key)
+            if isinstance(value, list):
+                shown.append(f"{key} => DESCRIPTOR({', '.join(self.sql(v) for v in value)})")
+            elif value is not None:
+                wrapper = {"data": "TABLE({})", "timecol": "DESCRIPTOR({})"}.get(key, "{}")
+                shown.append(f"{key} => " + wrapper.format(self.sql(value)))
+        return f"{expression.args['function'].upper()}({', '.join(shown)})"
+
+    def _with_emit(self, expression: exp.Expr, text: str) -> str:
+        emit = expression.args.get("emit")
+        return f"{text} {self.sql(emit)}" if emit is not None else text
+
+    def select_sql(self, expression: exp.Select) -> str:
+        text: str = super().select_sql(expression)
+        if expression.args.get("stream"):
+            text = text.replace("SELECT", "SELECT STREAM", 1)
+        return self._with_emit(expression, text)
+
+    def set_operations(self, expression: exp.SetOperation) -> str:
+        return self._with_emit(expression, super().set_operations(expression))

@@ -1,0 +1,384 @@
+"""One statement's tokens -> the statement.
+
+In: a `RawStatement`. Out: one of the dataclasses of `belvedere.lang.statements.tree`, or a `Problem` raised at the
+token that does not fit. What
+reading can get over is in `findings`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from belvedere.catalog import ChangeKind, InputKind
+from belvedere.errors import Span
+from belvedere.lang.checks import check_query
+from belvedere.lang.names import nearest_name
+from belvedere.lang.statements.clauses import ClauseParser, cut_history
+from belvedere.lang.statements.dialect import Sqrl
+from belvedere.lang.statements.positions import map_tokens
+from belvedere.lang.statements.problems import Problem, shown
+from belvedere.lang.statements.splitting import RawStatement, Tokens
+from belvedere.lang.statements.tree import (
+    ColumnDefinition,
+    CreateInput,
+    CreateSubscription,
+    DefineColumn,
+    DefineLocalQuery,
+    DefineRelationship,
+    DefineTemplate,
+    DefineView,
+    DistinctOn,
+    ExportStatement,
+    ImportAll,
+    ImportTable,
+    InputClauses,
+    Part,
+    Path,
+    Query,
+    Statement,
+    TemplateParameter,
+    WindowByBlock,
+)
+
+CHANGES = {
+    "ADD": ChangeKind.ADD,
+    "CHANGE": ChangeKind.CHANGE,
+    "UPDATE": ChangeKind.CHANGE,
+    "DELETE": ChangeKind.DELETE,
+}
+QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES)
+JOIN_STARTS = (TokenType.JOIN, TokenType.LEFT, TokenType.INNER, TokenType.RIGHT, TokenType.FULL, TokenType.CROSS)
+SQRL = Sqrl()
+
+
+class StatementParser(ClauseParser):
+    """Reads the statement that the tokens hold."""
+
+    def __init__(self, raw: RawStatement, text: str, file: str, read: Tokens):
+        super().__init__(dialect=SQRL)
+        self.raw, self.text, self.file, self.read = raw, text, file, read
+        definition, self._tail = cut_history(raw.tokens)
+        self.begin(definition, text, raw.streams)
+        self._map = map_tokens(raw.tokens)
+
+    def here(self) -> Token:
+        """The token where reading stands, or the last one."""
+        return self._curr or self._prev or self.raw.tokens[-1]
+
+    def statement(self) -> Statement:
+        """The statement; every token must belong to it."""
+        statement = self._statement()
+        if self._curr:
+            self._leftover(statement)
+        return self._with_history(statement) if self._tail else statement
+
+    def _with_history(self, statement: Statement) -> Statement:
+        found = self.findings
+        self.begin(self._tail, self.text, self.raw.streams)
+        clause = self._history_clause()
+        self.findings = [*found, *self.findings]
+        if isinstance(statement, DefineView | DistinctOn):
+            return replace(statement, history=clause)
+        hint = "write it after the query of a view, or after the columns of an input"
+        raise Problem("B4031", "WITH HISTORY cannot stand here", clause.span.start, clause.span.end, hint)
+
+    def _leftover(self, statement: Statement) -> None:
+        hint = None
+        if isinstance(statement, ImportTable | ImportAll | ExportStatement):
+            hint = "write `;` or begin a new line before the next statement"
+        elif isinstance(statement, CreateInput):
+            hint = "after the columns stand WATERMARK, LATE, KEEP, IDLE AFTER or WITH HISTORY; sources are set up in belvedere.toml"
+        self.refuse("B1001", f"unexpected {shown(self._curr)}", hint=hint)
+
+    def _span(self) -> Span:
+        return Span(self.file, self.raw.start, self.raw.end)
+
+    def _statement(self) -> Statement:
+        word = self._curr.text.upper()
+        defined = self._defined_path()
+        if defined is not None:
+            return self._definition(*defined)
+        if self._curr.token_type in QUERY_STARTS or self._curr.token_type == TokenType.L_PAREN:
+            return DefineTemplate(span=self._span(), doc=self.raw.doc, path=None, parameters=(), query=self._query())
+        reader = {
+            "IMPORT": self._import,
+            "EXPORT": self._export,
+            "CREATE": self._create,
+        }.get(word)
+        if reader is None:
+            self._unknown_statement()
+        assert reader is not None
+        self._advance()
+        return reader()
+
+    def _unknown_statement(self) -> None:
+        words = ("IMPORT", "EXPORT", "CREATE", "SELECT", "WITH")
+        nearest = nearest_name(self._curr.text, words)
+        hint = f"did you mean `{nearest}`?" if nearest else "a statement is IMPORT, EXPORT, CREATE, SELECT, or `name := ...`"
+        self.refuse("B1008", f"no statement begins with {shown(self._curr)}", hint=hint)
+
+    # -- definitions --------------------------------------------------------------------------------------------------
+
+    def _defined_path(self) -> tuple[Path, tuple[TemplateParameter, ...] | None] | None:
+        """`a.b :=` or `q(name TYPE) :=`; None, with nothing read, if this is no definition."""
+        if not any(t.token_type == TokenType.COLON_EQ for t in self._tokens):
+            return None
+        index = self._index
+        path = self._path_or_none()
+        if path is None:
+            return None
+        parameters = self._parameters() if self._curr.token_type == TokenType.L_PAREN else None
+        if not self._match(TokenType.COLON_EQ):
+            if parameters is None and self._curr:
+                self._retreat(index)
+                return None
+            self.refuse("B1001", f"expected `:=`, found {shown(self._curr)}")
+        return path, parameters
+
+    def _definition(self, path: Path, parameters: tuple[TemplateParameter, ...] | None) -> Statement:
+        if not self._curr:
+            end = path.span.end
+            raise Problem(
+                "B1009", f"`{path.text} :=` defines nothing: an expression is missing", path.span.start, end,
+                "write a query or an expression after `:=`, or remove the line",
+            )  # fmt: skip
+        if parameters is not None:
+            return DefineTemplate(span=self._span(), doc=self.raw.doc, path=path, parameters=parameters, query=self._query())
+        kind = self._curr.token_type
+        if self._at_distinct_on():
+            return self._distinct_on(path)
+        if kind in JOIN_STARTS and (kind == TokenType.JOIN or self._next.token_type in (TokenType.JOIN, TokenType.OUTER)):
+            return self._relationship(path)
+        if self._curr.text.upper() == "SUBSCRIBE" or (self._curr.text.upper() == "STREAM" and self._next.text.upper() == "ON"):
+            self._advance()
+            return self._subscription(path, required=False)
+        return self._query_or_column(path)
+
+    def _query_or_column(self, path: Path) -> Statement:
+        if self._is_window_by() or self._starts_query():
+            value: exp.Expr = self._query_or_expression()
+        else:
+            value = self._expression()
+        if isinstance(value, exp.Query) and not (isinstance(value, exp.Subquery) and value.args.get("alias")):
+            if not path.owner:
+                return DefineView(span=self._span(), doc=self.raw.doc, path=path, query=value)
+            return DefineLocalQuery(span=self._span(), doc=self.raw.doc, path=path, query=value)
+        if not path.owner:
+            name = path.text
+            raise Problem(
+                "B1010", f"`{name}` is defined by an expression, but a view needs a query", value.meta["start"],
+                value.meta["end"], f"write `{name} := SELECT ...`, or name the table: `Table.{name} := ...`",
+            )  # fmt: skip
+        return DefineColumn(span=self._span(), doc=self.raw.doc, path=path, expression=value)
+
+    def _at_distinct_on(self) -> bool:
+        return self._curr.token_type == TokenType.DISTINCT
+
+    def _distinct_on(self, path: Path) -> DistinctOn:
+        self._advance()
+        table = self._path("the name of a table")
+        if not self._match(TokenType.ON):
+            hint = f"write `DISTINCT {table.text} ON key ORDER BY column DESC`"
+            self.refuse("B1011", "DISTINCT needs ON and the columns that identify a row", hint=hint)
+        keys = [self._expression()]
+        while self._match(TokenType.COMMA):
+            keys.append(self._expression())
+        order = self._order()
+        return DistinctOn(span=self._span(), doc=self.raw.doc, path=path, table=table, keys=tuple(keys), order=order)
+
+    def _relationship(self, path: Path) -> DefineRelationship:
+        if not path.owner:
+            hint = f"write `Table.{path.text} := JOIN ...`"
+            raise Problem("B1010", "a relationship belongs to a table", path.span.start, path.span.end, hint)
+        joins = tuple(self._parse_joins())
+        for join in joins:
+            self._place(join)
+        where = self._parse_where()
+        order = self._order()
+        limit = self._limit()
+        return DefineRelationship(
+            span=self._span(), doc=self.raw.doc, path=path, joins=joins,
+            where=self._place(where).this if where is not None else None, order=order, limit=limit,
+        )  # fmt: skip
+
+    def _order(self) -> tuple[exp.Ordered, ...]:
+        order = self._parse_order()
+        if order is None:
+            return ()
+        return tuple(self._place(order).expressions)
+
+    def _limit(self) -> int | None:
+        if not self._match(TokenType.LIMIT):
+            return None
+        token = self._curr
+        if not token or token.token_type != TokenType.NUMBER or not token.text.isdigit() or int(token.text) < 1:
+            self.refuse("B1012", f"LIMIT needs a whole number of at least 1, found {shown(token)}")
+        self._advance()
+        return int(token.text)
+
+    # -- queries ------------------------------------------------------------------------------------------------------
+
+    def _starts_query(self) -> bool:
+        ahead = 0
+        while (token := self._token(ahead)) is not None and token.token_type == TokenType.L_PAREN:
+            ahead += 1
+        return token is not None and token.token_type in QUERY_STARTS
+
+    def _is_window_by(self) -> bool:
+        rest = self._tokens[self._index :]
+        return any(
+            a.text.upper() == "WINDOW" and b.text.upper() == "BY" and a.token_type != TokenType.STRING
+            for a, b in pairwise(rest)
+        )
+
+    def _window_by(self) -> WindowByBlock:
+        last = self._emit_index()
+        start, end = self._curr.start, self._tokens[last - 1].end + 1
+        block = WindowByBlock(text=self.text[start:end], start=start, end=end)
+        block.meta["start"], block.meta["end"] = start, end
+        self._advance(last - self._index)
+        if self._at_emit():
+            block.set("emit", self._place(self._parse_emit()))
+        return block
+
+    def _emit_index(self) -> int:
+        """Where the EMIT clause of a query with WINDOW BY begins, or the statement ends."""
+        words = [t.text.upper() for t in self._tokens] + [""]
+        places = range(self._index + 1, self._tokens_size)
+        return next((i for i in places if words[i] == "EMIT" and words[i + 1] in ("STREAM", "AFTER")), self._tokens_size)
+
+    def _query_or_expression(self) -> exp.Expr:
+        if self._is_window_by():
+            return self._window_by()
+        node: Any = self._parse_expression()
+        node = self._parse_set_operations(node) if node else self._parse_select()
+        node = self._parse_query_modifiers(node)
+        if node is None:
+            self.refuse("B1002", f"expected a query, found {shown(self._curr)}")
+        if isinstance(node, exp.Values):
+            node = exp.Select(expressions=[exp.Star()], from_=exp.From(this=node))
+        placed: exp.Expr = self._place(node)
+        self.findings += check_query(placed)
+        return placed
+
+    def _query(self) -> Query:
+        if not self._curr:
+            self.refuse("B1002", "a query is missing", hint="write `SELECT ...`")
+        if not self._is_window_by() and not self._starts_query():
+            self.refuse("B1002", f"expected a query, found {shown(self._curr)}", hint="write `SELECT ...`")
+        query = self._query_or_expression()
+        if not isinstance(query, exp.Query):
+            raise Problem("B1002", "expected a query, found an expression", query.meta["start"], query.meta["end"])
+        return query
+
+    # -- IMPORT, EXPORT -----------------------------------------------------------------------------------------------
+
+    def _import(self) -> Statement:
+        path = self._path("the name of a source", star=True)
+        if self._match(TokenType.STAR):
+            return ImportAll(span=self._span(), doc=self.raw.doc, origin=path, clauses=self._input_clauses())
+        if len(path.parts) < 2:
+            hint = f"write `IMPORT {path.text}.Table`, or `IMPORT {path.text}.*` for all its tables"
+            raise Problem("B1016", f"IMPORT `{path.text}` names no table", path.span.start, path.span.end, hint)
+        alias = self._name("a name") if self._match(TokenType.ALIAS) else None
+        return ImportTable(
+            span=self._span(), doc=self.raw.doc, origin=Path(path.owner), table=path.last, alias=alias,
+            clauses=self._input_clauses(),
+        )  # fmt: skip
+
+    def _export(self) -> ExportStatement:
+        relation = self._path("the name of a view or subscription")
+        if not self._match_text_seq("TO"):
+            self.refuse(
+                "B1001", f"expected `TO`, found {shown(self._curr)}", hint=f"write `EXPORT {relation.text} TO sink.Name`"
+            )
+        sink = self._path("a sink")
+        if len(sink.parts) != 2:
+            hint = f"write `EXPORT {relation.text} TO {sink.parts[0].text}.Name`"
+            raise Problem("B1017", "EXPORT needs a sink and a name in it", sink.span.start, sink.span.end, hint)
+        return ExportStatement(span=self._span(), doc=self.raw.doc, relation=relation, sink=sink.parts[0], target=sink.parts[1])
+
+    # -- CREATE -------------------------------------------------------------------------------------------------------
+
+    def _create(self) -> Statement:
+        if self._match_text_seq("OR"):
+            self._match_text_seq("REPLACE")
+        if self._match_texts(("STREAM", "TABLE")):
+            return self._create_input(InputKind(self._prev.text.lower()))
+        if self._match_text_seq("SUBSCRIPTION"):
+            return self._subscription(Path((self._name("the name of the subscription"),)), required=True)
+        self._match_texts(("TEMPORARY", "TEMP", "MATERIALIZED"))
+        if self._match_text_seq("VIEW"):
+            return self._create_view()
+        nearest = nearest_name(self._curr.text if self._curr else "", ("VIEW", "TABLE", "STREAM", "SUBSCRIPTION"))
+        hint = f"did you mean `{nearest}`?" if nearest else "write CREATE VIEW, STREAM, TABLE or SUBSCRIPTION"
+        self.refuse("B1008", f"CREATE {self._curr.text if self._curr else ''} is not a statement".replace("  ", " "), hint=hint)
+
+    def _create_view(self) -> Statement:
+        self._match_text_seq("IF", "NOT", "EXISTS")
+        path = self._path("the name of the view")
+        if self._curr and self._curr.token_type == TokenType.L_PAREN:
+            self.refuse("B1001", "a view takes no list of columns", hint="name the columns in its SELECT with AS")
+        if not self._match(TokenType.ALIAS):
+            self.refuse(
+                "B1001", f"expected `AS`, found {shown(self._curr)}", hint=f"write `CREATE VIEW {path.text} AS SELECT ...`"
+            )
+        if self._curr and self._at_distinct_on():
+            return self._distinct_on(path)
+        if self._curr and self._curr.text.upper() == "STREAM" and self._next.text.upper() == "ON":
+            self._advance()
+            return self._subscription(path, required=False)
+        query = self._query()
+        kind = DefineLocalQuery if path.owner else DefineView
+        return kind(span=self._span(), doc=self.raw.doc, path=path, query=query)
+
+    def _subscription(self, path: Path, *, required: bool) -> CreateSubscription:
+        on = ChangeKind.ADD
+        if self._match(TokenType.ON):
+            word = self._curr.text.upper() if self._curr else ""
+            if word not in CHANGES:
+                hint = "write ON ADD, ON CHANGE or ON DELETE"
+                self.refuse("B1018", f"a subscription is ON ADD, CHANGE or DELETE, not {shown(self._curr)}", hint=hint)
+            self._advance()
+            on = CHANGES[word]
+        elif required:
+            hint = f"write `CREATE SUBSCRIPTION {path.text} ON ADD AS SELECT ...`"
+            self.refuse("B1018", f"subscription `{path.text}` does not say on which change", hint=hint)
+        if not self._match(TokenType.ALIAS) and required:
+            self.refuse("B1001", f"expected `AS`, found {shown(self._curr)}")
+        return CreateSubscription(span=self._span(), doc=self.raw.doc, path=path, on=on, query=self._query())
+
+    def _create_input(self, kind: InputKind) -> CreateInput:
+        name = self._name(f"the name of the {kind}")
+        if not self._match(TokenType.L_PAREN):
+            hint = f"write `CREATE {kind.upper()} {name.text} (column TYPE, ...)`"
+            self.refuse("B1001", f"expected `(` and the columns, found {shown(self._curr)}", hint=hint)
+        columns: list[ColumnDefinition] = []
+        key: list[Part] = []
+        watermarks = []
+        while True:
+            if self._curr.token_type == TokenType.PRIMARY_KEY:
+                key += self._primary_key()
+            elif self._at_words("WATERMARK", "FOR"):
+                watermarks.append(self._watermark())
+            elif self._curr and self._curr.token_type != TokenType.R_PAREN:
+                column, is_key = self._column_definition()
+                columns.append(column)
+                key += [column.name] if is_key else []
+            if not self._match(TokenType.COMMA):
+                break
+        self._match_r_paren()
+        after = self._input_clauses()
+        clauses = InputClauses(
+            watermarks=(*watermarks, *after.watermarks), late=after.late, late_span=after.late_span, keep=after.keep,
+            idle_after=after.idle_after, history=after.history, history_span=after.history_span,
+        )  # fmt: skip
+        return CreateInput(
+            span=self._span(), doc=self.raw.doc, kind=kind, name=name, columns=tuple(columns), primary_key=tuple(key),
+            clauses=clauses,
+        )  # fmt: skip

@@ -1,0 +1,214 @@
+"""What of SQL's forms is read: for each class of the parser's trees, the arguments that lowering or Spark's printer reads.
+
+In: a tree whose nodes know their places. Out: a problem for each thing in it that would be dropped without a word: an argument that nobody
+reads, a word that means another thing than is read, a class that no rule knows. `READ` is the whole list: who lowers a further clause adds
+its argument there, and nothing else is let through. How many arguments a function takes is in `belvedere.functions.table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.functions.table import function_of
+from belvedere.lang.statements.call_forms import misplaced
+from belvedere.lang.statements.problems import Problem, place_of
+from belvedere.lang.statements.tree import Emit, WindowByBlock, WindowCall
+
+Class = type[exp.Expr]
+
+_SET_OPERATION = "with_ this expression distinct by_name order limit offset emit"
+_NAMES: dict[str, str] = {
+    "Select": "with_ expressions distinct from_ laterals joins where group having qualify windows order limit offset emit stream",
+    "Union Except Intersect": _SET_OPERATION,
+    "Subquery": "this alias with_ joins order limit offset emit sample pivots",
+    "With": "expressions recursive",
+    "CTE": "this alias materialized",  # rows are the same either way
+    "Null": "",
+    "Where Having Qualify From Paren Not Neg BitwiseNot Var Any All Boolean RawString National IgnoreNulls RespectNulls": "this",
+    "Table": "this alias db catalog joins version when sample pivots over",
+    "Version": "this kind expression",
+    "TableSample Pivot": "*",  # refused with the table
+    "TableAlias": "this columns",
+    "Values": "expressions alias",
+    "Join": "this on side kind using method",
+    "Lateral": "this view outer alias",
+    "Unnest": "expressions alias offset",
+    "Star": "except_",
+    "Column": "this table db catalog",
+    "Group": "expressions grouping_sets cube rollup all",
+    "GroupingSets Rollup Cube Tuple": "expressions",
+    "Order": "this expressions within",
+    "Ordered": "this desc nulls_first",
+    "Limit": "expression limit_options",
+    "LimitOptions": "rows",
+    "Fetch": "direction count limit_options",
+    "Offset": "expression",
+    "Window": "this partition_by order spec alias over",
+    "WindowSpec": "kind start start_side end end_side",
+    "Distinct": "expressions on",
+    "Filter WithinGroup Escape Dot PropertyEQ Kwarg Parameter DataTypeParam": "this expression",
+    "Alias": "this alias",
+    "Aliases Lambda": "this expressions",
+    "Bracket": "this expressions offset safe returns_list_for_maps",
+    "In": "this expressions query",
+    "Between": "this low high",
+    "Is Like ILike": "this expression negate",
+    "Interval": "this unit",
+    "IntervalSpan": "this expression",
+    "Literal": "this is_string",
+    "HexString": "this is_integer",
+    "ByteString": "this is_bytes",
+    "Identifier": "this quoted",
+    "Placeholder": "this kind",
+    "AtTimeZone FromTimeZone": "this zone",
+    "DataType": "this expressions nested kind nullable",
+    "ColumnDef": "this kind constraints",
+    "ColumnConstraint NotNullColumnConstraint CommentColumnConstraint": "*",
+    "Cast TryCast": "this to safe",
+    "Extract": "this expression",
+    "Trim": "this expression position",
+    "GroupConcat": "this separator",
+    "JSONPath JSONPathRoot JSONPathKey JSONPathSubscript": "*",
+}
+
+
+def _read() -> dict[Class, frozenset[str]]:
+    read = {
+        getattr(exp, name): frozenset(getattr(exp, name).arg_types if names == "*" else names.split())
+        for classes, names in _NAMES.items()
+        for name in classes.split()
+    }
+    own = {class_: frozenset(class_.arg_types) for class_ in (Emit, WindowCall, WindowByBlock)}
+    return {**read, **own}
+
+
+READ: dict[Class, frozenset[str]] = _read()
+"""The arguments that are read. Operators and functions that are not here are printed whole."""
+
+TOLD_BY_FALSE: frozenset[tuple[Class, str]] = frozenset({(exp.Window, "first"), (exp.Lateral, "cross_apply")})
+"""Arguments that say something where they are False too."""
+
+WORDS: dict[tuple[Class, str], frozenset[str]] = {
+    (exp.Join, "side"): frozenset({"LEFT", "RIGHT", "FULL"}),
+    (exp.Join, "kind"): frozenset({"INNER", "OUTER", "CROSS", "SEMI", "ANTI"}),
+    (exp.Join, "method"): frozenset({"NATURAL", "ASOF"}),
+    (exp.WindowSpec, "kind"): frozenset({"ROWS", "RANGE"}),
+    (exp.Window, "over"): frozenset({"OVER"}),
+}
+"""Arguments that hold a word, and the words that are read."""
+
+ONE = frozenset({(exp.Unnest, "expressions"), (exp.Bracket, "expressions")})
+"""Lists of which the first element is read."""
+
+_NARROW = frozenset(name for _, name in (*WORDS, *ONE, (exp.Alias, "alias")))
+_SHOWN: dict[tuple[Class, str], tuple[str, str | None]] = {
+    (exp.Select, "kind"): ("SELECT AS", "write struct(...)"),
+    (exp.Select, "into"): ("INTO", "write `name := SELECT ...`"),
+    (exp.Select, "locks"): ("FOR UPDATE", "leave it out: a view locks nothing"),
+    (exp.Select, "match"): ("MATCH_RECOGNIZE", "WINDOW BY finds windows of rows by conditions"),
+    (exp.Select, "connect"): ("CONNECT BY", "write ORDER BY ... LIMIT"),
+    (exp.Select, "cluster"): ("CLUSTER BY", "write ORDER BY ... LIMIT"),
+    (exp.Select, "sort"): ("SORT BY", "write ORDER BY ... LIMIT"),
+    (exp.Select, "distribute"): ("DISTRIBUTE BY", "write ORDER BY ... LIMIT"),
+    (exp.SetOperation, "kind"): ("CORRESPONDING", "write UNION BY NAME, with the same columns on both sides"),
+    (exp.Star, "replace"): ("REPLACE", "write * EXCEPT (...), and the new columns beside it"),
+    (exp.Star, "rename"): ("RENAME", "write * EXCEPT (...), and the columns with AS beside it"),
+    (exp.Star, "ilike"): ("ILIKE after *", "name the columns"),
+    (exp.Group, "totals"): ("WITH TOTALS", "write GROUP BY ROLLUP (...), which has a row for all"),
+    (exp.Limit, "expressions"): ("LIMIT ... BY", "write QUALIFY row_number() OVER (PARTITION BY ... ORDER BY ...) <= n"),
+    (exp.Limit, "this"): ("LIMIT in a function", "write slice(array_sort(...), 1, n)"),
+    (exp.LimitOptions, "percent"): ("PERCENT", "write a number of rows, or QUALIFY percent_rank() OVER (ORDER BY ...) < 0.4"),
+    (exp.LimitOptions, "with_ties"): ("WITH TIES", "write QUALIFY rank() OVER (ORDER BY ...) <= n"),
+    (exp.WindowSpec, "exclude"): ("EXCLUDE", "subtract the row's own value"),
+    (exp.Window, "first"): ("FIRST and LAST in OVER", "write OVER (PARTITION BY ... ORDER BY ...)"),
+    (exp.WindowSpec, "kind"): ("a frame of {}", "write ROWS or RANGE"),
+    (exp.Lateral, "cross_apply"): ("APPLY", "write JOIN LATERAL (...), or LEFT JOIN LATERAL (...) ON TRUE"),
+    (exp.Lateral, "ordinality"): ("WITH ORDINALITY", "write posexplode(...), or unnest(...) WITH ORDINALITY"),
+    (exp.Table, "ordinality"): ("WITH ORDINALITY", "write posexplode(...), or unnest(...) WITH ORDINALITY"),
+    (exp.In, "unnest"): ("IN UNNEST", "write array_contains(list, value)"),
+    (exp.In, "field"): ("IN without parentheses", "write x IN (...), or array_contains(list, x)"),
+    (exp.Between, "symmetric"): ("SYMMETRIC", "write BETWEEN least(a, b) AND greatest(a, b)"),
+    (exp.Cast, "format"): ("FORMAT in CAST", "write date_format(...) or to_timestamp(text, format)"),
+    (exp.Column, "join_mark"): ("(+)", "write LEFT JOIN ... ON"),
+    (exp.DataType, "collate"): ("COLLATE", "write lower(...) to compare without case"),
+    (exp.Unnest, "expressions"): ("unnest of more than one list", "write inline(arrays_zip(a, b))"),
+    (exp.Bracket, "expressions"): ("more than one index", "write a[i][j]"),
+    (exp.Alias, "alias"): ("a colon after a value", "write get_json_object(text, '$.name') or from_json(text, 'name STRING')"),
+    (exp.Join, "side"): ("{} before JOIN", "write LEFT, RIGHT or FULL"),
+    (exp.Join, "kind"): ("{} before JOIN", "write JOIN ... ON, LEFT SEMI JOIN or LEFT ANTI JOIN"),
+    (exp.Join, "method"): ("{} before JOIN", "write JOIN ... ON"),
+}
+_REFUSED: dict[Class, tuple[str, str | None]] = {
+    exp.Collate: ("COLLATE", "write lower(...) to compare without case"),  # keys and hashes are those of the bytes
+    exp.HavingMax: ("HAVING in a function", "write max_by(x, y) or min_by(x, y)"),
+    exp.Slice: ("a slice", "write slice(list, start, length)"),
+}
+
+
+def unsupported(tree: exp.Expr) -> Iterator[Problem]:
+    """What the tree says and nobody would read, from the outside in."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        found = _unread(node) or misplaced(node)
+        if found is not None:
+            yield found
+        for value in node.args.values():
+            if isinstance(value, exp.Expr):
+                waiting.append(value)
+            elif isinstance(value, list):
+                waiting += [v for v in value if isinstance(v, exp.Expr)]
+
+
+def _unread(node: exp.Expr) -> Problem | None:
+    class_ = type(node)
+    shown = _REFUSED.get(class_)
+    if shown is not None:
+        return _problem(node, *shown)
+    read = READ.get(class_)
+    if read is None:
+        return _unlisted(node)
+    for name, value in node.args.items():
+        if name in read and name not in _NARROW:
+            continue
+        shown = _refused(class_, name, value, read)
+        if shown is not None:
+            return _problem(value if isinstance(value, exp.Expr) and "start" in value.meta else node, *shown)
+    return None
+
+
+def _unlisted(node: exp.Expr) -> Problem | None:
+    """A function, an operator, or a class that no rule knows."""
+    if not isinstance(node, exp.Func):
+        return None if isinstance(node, exp.Binary) else _problem(node, f"`{node.sql('spark')}`", None)
+    row = function_of(node)
+    if row is None or row.deterministic:
+        return None
+    message = f"`{node.sql('spark')}` gives another answer each time: a view must follow from its input alone"
+    return Problem("B3006", message, *place_of(node), "use `now()` for the time, `_uid` for a number of its own per row")
+
+
+def _refused(class_: Class, name: str, value: Any, read: frozenset[str]) -> tuple[str, str | None] | None:
+    """How an argument is called, and what to write instead, where it is not read as it stands."""
+    at = (class_, name)
+    if value is None or value == [] or (value is False and at not in TOLD_BY_FALSE):
+        return None
+    plain = name in read
+    if at in WORDS:
+        plain = str(value).upper() in WORDS[at]
+    elif at in ONE:
+        plain = len(value) <= 1
+    elif at == (exp.Alias, "alias"):
+        plain = not isinstance(value, exp.Placeholder)
+    if plain:
+        return None
+    word = name.strip("_").replace("_", " ").upper()
+    shown, hint = next((_SHOWN[c, name] for c in class_.__mro__ if (c, name) in _SHOWN), (word, None))
+    return shown.format(value), hint
+
+
+def _problem(node: exp.Expr, shown: str, hint: str | None) -> Problem:
+    return Problem("B3040", f"{shown} is not supported", *place_of(node), hint or "leave it out")

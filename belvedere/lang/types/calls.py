@@ -1,0 +1,214 @@
+"""Types of function calls: by the tables of functions, and of those that take a lambda or a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, ParseError, UnsupportedError
+
+from belvedere.errors import BelvedereError
+from belvedere.functions import types as t
+from belvedere.functions.function import Kind
+from belvedere.functions.table import BY_KEY, function_name
+from belvedere.functions.types import Typed
+from belvedere.lang.names import did_you_mean
+from belvedere.lang.types.operators import tried
+from belvedere.lang.types.rounding import rounded
+from belvedere.lang.types.scope import Rule, TypeScope, children
+
+
+def function(scope: TypeScope, expr: exp.Expr) -> Typed:
+    """The type of a call, by the function's name."""
+    name = function_name(expr)
+    if name in _BY_NAME:
+        return _BY_NAME[name](scope, expr)
+    if name == "bround":
+        return rounded(scope.typed(expr.expressions[0]), expr.expressions[1] if len(expr.expressions) > 1 else None)
+    arguments = [scope.typed(a) for a in children(expr)]
+    if _is_said_otherwise(expr):
+        raise scope.fail(
+            "B3015", f"`{_shown(expr)}` with these arguments is not supported", expr, "leave out the last argument"
+        )
+    row = BY_KEY.get(name)
+    if row is None or row.type is None:
+        raise _unknown(scope, expr)
+    found = row.type([a.type for a in arguments])
+    first = arguments[0].type if arguments else t.NULL
+    if found is None or not (row.first is None or first == t.NULL or row.first(first)):
+        types = ", ".join(t.type_text(a.type) for a in arguments)
+        raise scope.fail("B3002", f"`{_shown(expr)}` does not take ({types})", expr, "CAST the arguments")
+    if row.kind is Kind.AGGREGATE:
+        return Typed(found, row.over_nothing == "NULL")
+    if row.kind is Kind.WINDOW:
+        return Typed(found, name == "NthValue")
+    return Typed(found, not row.total or any(a.nullable for a in arguments))
+
+
+TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "SESSION_WINDOW")
+
+
+def _is_said_otherwise(expr: exp.Expr) -> bool:
+    """Whether the printer of Spark's dialect would leave out an argument."""
+    try:
+        expr.sql("spark", unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError:
+        return True
+    return False
+
+
+def _unknown(scope: TypeScope, expr: exp.Expr) -> BelvedereError:
+    shown = _shown(expr)
+    known = [n for row in BY_KEY.values() for n in row.calls]
+    near = did_you_mean(shown, known, shown=0)
+    if shown.upper() in TABLE_FUNCTIONS:
+        hint = f"windows stand in FROM: {shown}(data => TABLE(T), timecol => DESCRIPTOR(ts), ...), then GROUP BY wend"
+    elif near is not None and near.startswith("did"):
+        hint = near
+    else:
+        hint = f"if Spark knows it, say its type: CAST({shown}(...) AS STRING)"
+    return scope.fail("B3005", f"function `{shown}` is not known", expr, hint)
+
+
+def _shown(expr: exp.Expr) -> str:
+    if isinstance(expr, exp.Anonymous):
+        return expr.name
+    if isinstance(expr, exp.ParseJSON):  # printed as its argument alone
+        return "parse_json"
+    if isinstance(expr, exp.RegexpReplace):  # cannot be printed with too few
+        return "regexp_replace"
+    text: str = expr.sql("spark")
+    return text.partition("(")[0].lower()
+
+
+def is_unknown(scope: TypeScope, expr: exp.Expr) -> bool:
+    """A function that only Spark knows: the CAST around it says its type."""
+    name = function_name(expr)
+    return isinstance(expr, exp.Func) and not scope.has_rule(expr) and name not in BY_KEY and name not in _BY_NAME
+
+
+def _lambda_function(scope: TypeScope, expr: Any) -> Typed:
+    owner = scope.typed(expr.this)
+    body = expr.args.get("expression")
+    result = _lambda(scope, body, _lambda_arguments(scope, owner.type, expr))
+    if isinstance(expr, exp.ArrayFilter):
+        return Typed(owner.type, owner.nullable)
+    if isinstance(expr, exp.Transform):
+        return Typed(pa.list_(result.type), owner.nullable)
+    return Typed(t.BOOLEAN, True)
+
+
+def _lambda_arguments(scope: TypeScope, type_: pa.DataType, expr: exp.Expr) -> list[Typed]:
+    if not t.is_array(type_):
+        raise scope.fail("B3002", f"an array is needed here, not {t.a_type(type_)}", expr)
+    return [Typed(type_.value_type), Typed(t.INT32, False)]
+
+
+def _lambda(scope: TypeScope, body: Any, arguments: list[Typed]) -> Typed:
+    if not isinstance(body, exp.Lambda):
+        raise scope.fail("B3002", "a lambda `x -> ...` is needed here", body)
+    before = dict(scope.variables)
+    scope.variables.update({p.name.casefold(): a for p, a in zip(body.expressions, arguments, strict=False)})
+    try:
+        return scope.typed(body.this)
+    finally:
+        scope.variables = before
+
+
+def _reduce(scope: TypeScope, expr: Any) -> Typed:
+    owner, start = scope.typed(expr.this), scope.typed(expr.args["initial"])
+    element = _lambda_arguments(scope, owner.type, expr)[0]
+    merged = _lambda(scope, expr.args["merge"], [start, element])
+    finish = expr.args.get("finish")
+    return _lambda(scope, finish, [merged]) if finish is not None else Typed(merged.type, True)
+
+
+def _array_lambda(scope: TypeScope, expr: Any, result: str) -> Typed:
+    owner = scope.typed(expr.expressions[0])
+    if pa.types.is_map(owner.type):
+        arguments = [Typed(owner.type.key_type, False), Typed(owner.type.item_type)]
+    else:
+        arguments = _lambda_arguments(scope, owner.type, expr)
+    inner = _lambda(scope, expr.expressions[1], arguments)
+    types = {
+        "boolean": lambda: t.BOOLEAN,
+        "same": lambda: owner.type,
+        "keys": lambda: pa.map_(inner.type, owner.type.item_type),
+        "values": lambda: pa.map_(owner.type.key_type, inner.type),
+    }
+    return Typed(types[result](), True)
+
+
+def _from_json(scope: TypeScope, expr: Any) -> Typed:
+    """`from_json(text, 'a INT, b STRING')`: the type is in the text of the schema."""
+    arguments = children(expr)
+    schema = arguments[1] if len(arguments) > 1 else None
+    scope.typed(arguments[0])
+    if isinstance(schema, exp.Literal) and schema.is_string:
+        for text in (schema.name, f"STRUCT<{schema.name}>"):
+            try:
+                found = t.arrow_type(exp.DataType.build(text, dialect="spark"))
+            except (ParseError, ValueError):
+                continue
+            if found is not None:
+                return Typed(found, True)
+    raise scope.fail("B3003", "from_json needs a schema that can be read here", expr, "write from_json(x, 'a INT, b STRING')")
+
+
+def _date_part(scope: TypeScope, expr: Any) -> Typed:
+    field, value = expr.expressions[0], scope.typed(expr.expressions[1])
+    seconds = field.name.upper() in ("SECOND", "SECONDS", "S", "SEC", "SECS")
+    return Typed(pa.decimal128(8, 6) if seconds else t.INT32, value.nullable)
+
+
+def _zip_with(scope: TypeScope, expr: Any) -> Typed:
+    left, right = scope.typed(expr.expressions[0]), scope.typed(expr.expressions[1])
+    elements = [_lambda_arguments(scope, x.type, expr)[0] for x in (left, right)]
+    return Typed(pa.list_(_lambda(scope, expr.expressions[2], elements).type), True)
+
+
+_BY_NAME: dict[str, Callable[[TypeScope, Any], Typed]] = {
+    "forall": lambda scope, e: _array_lambda(scope, e, "boolean"),
+    "exists": lambda scope, e: _array_lambda(scope, e, "boolean"),
+    "map_filter": lambda scope, e: _array_lambda(scope, e, "same"),
+    "transform_keys": lambda scope, e: _array_lambda(scope, e, "keys"),
+    "transform_values": lambda scope, e: _array_lambda(scope, e, "values"),
+    "zip_with": _zip_with,
+    "FromJson": _from_json,
+    "from_json": _from_json,
+    "date_part": _date_part,
+    "datepart": _date_part,
+    "SafeAdd": partial(tried, operator=exp.Add),
+    "SafeSubtract": partial(tried, operator=exp.Sub),
+    "SafeMultiply": partial(tried, operator=exp.Mul),
+    "SafeDivide": partial(tried, operator=exp.Div),
+    "try_mod": partial(tried, operator=exp.Mod),
+}
+
+
+_DATE_UNITS = frozenset("YEAR YYYY YY QUARTER MONTH MM MON WEEK".split())
+_UNITS = {
+    exp.DateTrunc: _DATE_UNITS,
+    exp.TimestampTrunc: _DATE_UNITS | frozenset("DAY DD HOUR MINUTE SECOND MILLISECOND MICROSECOND".split()),
+}
+
+
+def _truncated(scope: TypeScope, expr: Any) -> Typed:
+    """`date_trunc` and `trunc`: their unit is a name, and for any other Spark gives NULL."""
+    unit = expr.args["unit"].name
+    if unit.upper() not in _UNITS[type(expr)]:
+        message = f"`{unit}` is no unit to round down to" if unit else "the unit to round down to is no name"
+        raise scope.fail(
+            "B3048", message, expr, "write one as text: 'MONTH', 'WEEK', and for times 'DAY', 'HOUR', 'MINUTE', ..."
+        )
+    return function(scope, expr)
+
+
+RULES: dict[type[exp.Expr], Rule] = {
+    **dict.fromkeys(_UNITS, _truncated),
+    **dict.fromkeys((exp.Transform, exp.Exists, exp.ArrayFilter), _lambda_function),
+    exp.Reduce: _reduce,
+}

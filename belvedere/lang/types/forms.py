@@ -1,0 +1,186 @@
+"""Types of forms with a syntax of their own: CAST, CASE, structs, arrays and maps, rounding, EXTRACT, OVER."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.functions import types as t
+from belvedere.functions.function import Kind
+from belvedere.functions.table import WRAPPERS, function_name, function_of
+from belvedere.functions.types import Typed
+from belvedere.lang.types.calls import is_unknown
+from belvedere.lang.types.names import field_of
+from belvedere.lang.types.scope import MONTH_UNITS, Rule, TypeScope, children
+from belvedere.schema import TIMESTAMP, has_map
+
+
+def _cast(scope: TypeScope, expr: Any) -> Typed:
+    target = t.arrow_type(expr.args["to"])
+    if target is None:
+        raise scope.fail("B3003", f"type {expr.args['to'].sql('spark')} is not supported", expr, "use another type")
+    if is_unknown(scope, expr.this):
+        for argument in children(expr.this):
+            scope.typed(argument)
+        return Typed(target, True)
+    inner = scope.typed(expr.this)
+    if isinstance(expr.args["to"].this, exp.Interval):
+        target = _interval_type(expr.args["to"].this)
+    return Typed(target, inner.nullable or isinstance(expr, exp.TryCast))
+
+
+def _interval_type(interval: exp.Interval) -> pa.DataType:
+    words = interval.sql().upper()
+    return t.MONTH_INTERVAL if any(u in words for u in MONTH_UNITS) else t.DAY_INTERVAL
+
+
+def _case(scope: TypeScope, expr: Any) -> Typed:
+    subject = expr.args.get("this")
+    if subject is not None:
+        scope.typed(subject)
+    results = []
+    for branch in expr.args["ifs"]:
+        scope.typed(branch.this)
+        results.append((branch.args["true"], scope.typed(branch.args["true"])))
+    default = expr.args.get("default")
+    if default is not None:
+        results.append((default, scope.typed(default)))
+    nullable = default is None or any(r.nullable for _, r in results)
+    return Typed(scope.common(results), nullable)
+
+
+def _if(scope: TypeScope, expr: Any) -> Typed:
+    scope.typed(expr.this)
+    results = [(e, scope.typed(e)) for e in (expr.args.get("true"), expr.args.get("false")) if e is not None]
+    nullable = len(results) < 2 or any(r.nullable for _, r in results)
+    return Typed(scope.common(results), nullable)
+
+
+def _coalesce(scope: TypeScope, expr: Any) -> Typed:
+    parts = [(e, scope.typed(e)) for e in children(expr)]
+    return Typed(scope.common(parts), all(p.nullable for _, p in parts))
+
+
+def _bracket(scope: TypeScope, expr: Any) -> Typed:
+    owner = scope.typed(expr.this)
+    for index in expr.expressions:
+        scope.typed(index)
+    if pa.types.is_map(owner.type):
+        return Typed(owner.type.item_type, True)
+    if t.is_array(owner.type):
+        return Typed(owner.type.value_type, True)
+    if pa.types.is_struct(owner.type) and isinstance(expr.expressions[0], exp.Literal):
+        return field_of(scope, owner, expr.expressions[0].name, expr)
+    raise scope.fail("B3002", f"{t.a_type(owner.type)} has no elements", expr)
+
+
+def _struct(scope: TypeScope, expr: Any) -> Typed:
+    fields = []
+    for n, part in enumerate(expr.expressions):
+        named = isinstance(part, (exp.PropertyEQ, exp.Alias))
+        value = (part.expression if isinstance(part, exp.PropertyEQ) else part.this) if named else part
+        inner = scope.typed(value)
+        name = (part.this.name if isinstance(part, exp.PropertyEQ) else part.alias) if named else f"col{n + 1}"
+        if not named and isinstance(part, (exp.Column, exp.Dot)):
+            name = part.name
+        fields.append(pa.field(name, inner.type, inner.nullable))
+    return Typed(pa.struct(fields), False)
+
+
+def _map(scope: TypeScope, expr: Any) -> Typed:
+    keys, values = expr.args.get("keys"), expr.args.get("values")
+    if isinstance(keys, exp.Array) and not keys.expressions:
+        raise scope.fail(
+            "B3002", "a map without keys has no type", expr, "give it one, or write CAST(NULL AS MAP<STRING, INT>)"
+        )
+    if isinstance(keys, exp.Array) and isinstance(values, exp.Array):
+        key = scope.common([(e, scope.typed(e)) for e in keys.expressions])
+        value = scope.common([(e, scope.typed(e)) for e in values.expressions])
+        return Typed(pa.map_(key, value), False)
+    lists = [scope.typed(e) for e in (keys, values) if e is not None]
+    if len(lists) == 2 and all(t.is_array(x.type) for x in lists):
+        return Typed(pa.map_(lists[0].type.value_type, lists[1].type.value_type), any(x.nullable for x in lists))
+    raise scope.fail("B3002", "a map needs keys and values", expr)
+
+
+def _array(scope: TypeScope, expr: Any) -> Typed:
+    parts = [(e, scope.typed(e)) for e in expr.expressions]
+    return Typed(pa.list_(scope.common(parts)), False)
+
+
+def _extract(scope: TypeScope, expr: Any) -> Typed:
+    inner = scope.typed(expr.expression)
+    field = expr.this.name.upper() if expr.this is not None else ""
+    seconds = field in ("SECOND", "SECONDS", "S", "SEC", "SECS")
+    return Typed(pa.decimal128(8, 6) if seconds else t.INT32, inner.nullable)
+
+
+def _window(scope: TypeScope, expr: Any) -> Typed:
+    for child in (*(expr.args.get("partition_by") or ()), *_order_parts(expr.args.get("order"))):
+        type_ = scope.type(child)
+        if has_map(type_):
+            hint = "write map_entries(...), or one of its values"
+            raise scope.fail("B3002", f"{t.a_type(type_)} cannot stand in OVER: it has no order", child, hint)
+    call = expr.this
+    while isinstance(call, WRAPPERS):
+        call = call.this
+    name = function_name(call)
+    if name in ("Lag", "Lead"):
+        return _shifted(scope, call)
+    inner = scope.typed(expr.this)
+    row = function_of(call)
+    numbering = row is not None and row.kind is Kind.WINDOW and name != "NthValue"  # a frame may have too few rows
+    return Typed(inner.type, not numbering and (row is None or row.over_nothing != "0"))
+
+
+def _shifted(scope: TypeScope, call: Any) -> Typed:
+    parts = [(call.this, scope.typed(call.this))]
+    default = call.args.get("default")
+    if default is not None:
+        parts.append((default, scope.typed(default)))
+    return Typed(scope.common(parts), default is None or any(p.nullable for _, p in parts))
+
+
+def _distinct(scope: TypeScope, expr: Any) -> Typed:
+    parts = [scope.typed(e) for e in expr.expressions]
+    return parts[0]
+
+
+def _count(scope: TypeScope, expr: Any) -> Typed:
+    inner = expr.this
+    parts = inner.expressions if isinstance(inner, exp.Distinct) else [inner, *expr.expressions]
+    for part in parts:
+        if part is not None and not isinstance(part, exp.Star):
+            scope.typed(part)
+    return Typed(t.INT64, False)
+
+
+def _filtered(scope: TypeScope, expr: Any) -> Typed:
+    scope.typed(expr.expression.this if isinstance(expr.expression, exp.Where) else expr.expression)
+    return scope.typed(expr.this)
+
+
+def _order_parts(order: exp.Expr | None) -> list[exp.Expr]:
+    return [o.this if isinstance(o, exp.Ordered) else o for o in order.expressions] if order is not None else []
+
+
+RULES: dict[type[exp.Expr], Rule] = {
+    exp.Cast: _cast,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Coalesce: _coalesce,
+    exp.Bracket: _bracket,
+    exp.Struct: _struct,
+    **dict.fromkeys((exp.Map, exp.VarMap), _map),
+    exp.Array: _array,
+    exp.Extract: _extract,
+    exp.TimeStrToTime: lambda scope, e: Typed(TIMESTAMP, True),
+    exp.TsOrDsToTimestamp: lambda scope, e: Typed(TIMESTAMP, True),
+    exp.TsOrDsToDate: lambda scope, e: Typed(t.DATE, scope.typed(e.this).nullable or scope.type(e.this) == t.STRING),
+    exp.Window: _window,
+    exp.Distinct: _distinct,
+    exp.Count: _count,
+    exp.Filter: _filtered,
+}

@@ -1,0 +1,53 @@
+"""The type of a resolved expression, as Spark 4.3 computes it in ANSI mode.
+
+In: a sqlglot tree whose columns are resolved, and the columns that it may read. Out: `Typed` (Arrow type and nullability; where
+in doubt nullable). Raises a diagnostic (B3xxx) at the place that has no type. Nothing is rewritten here.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sqlglot import exp
+
+from belvedere.functions.types import Typed
+from belvedere.lang.types import calls as type_functions
+from belvedere.lang.types import forms as type_forms
+from belvedere.lang.types import names as type_names
+from belvedere.lang.types import operators as type_operators
+from belvedere.lang.types import rounding as type_rounding
+from belvedere.lang.types.scope import Rule, TypeScope
+
+
+class SubqueryValue(exp.Expression):
+    """The value of a subquery that lowering has yet to join in: `meta["typed"]` is its type, `expressions` are the outer values."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"index": True, "expressions": False}
+
+
+RULES: dict[type[exp.Expr], Rule] = {
+    SubqueryValue: lambda scope, e: e.meta["typed"],
+    **type_names.RULES,
+    **type_operators.RULES,
+    **type_forms.RULES,
+    **type_rounding.RULES,
+    **type_functions.RULES,
+}
+
+
+class Inference(TypeScope):
+    """Types of expressions over known columns and parameters."""
+
+    def typed(self, expr: exp.Expr) -> Typed:
+        """Type and nullability of an expression."""
+        for class_ in type(expr).__mro__:
+            rule = RULES.get(class_)
+            if rule is not None:
+                return rule(self, expr)
+        if isinstance(expr, exp.Func):
+            return type_functions.function(self, expr)
+        raise self.fail("B3001", "this is not an expression that has a value", expr)
+
+    def has_rule(self, expr: exp.Expr) -> bool:
+        """Whether this kind of expression has a rule of its own."""
+        return type(expr) in RULES

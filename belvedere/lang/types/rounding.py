@@ -1,0 +1,58 @@
+"""Types of `round`, `ceil` and `floor`: how many digits of a decimal are left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.functions import types as t
+from belvedere.functions.type_rules import whole
+from belvedere.functions.types import Typed
+from belvedere.lang.types.scope import Rule, TypeScope
+
+
+def _round(scope: TypeScope, expr: Any) -> Typed:
+    inner = scope.typed(expr.this)
+    return rounded(inner, expr.args.get("decimals"))
+
+
+def _ceiling(scope: TypeScope, expr: Any) -> Typed:
+    inner, places = scope.typed(expr.this), expr.args.get("decimals")
+    if places is None:
+        found = whole([inner.type])
+        return Typed(found or t.INT64, inner.nullable)
+    type_ = inner.type if t.is_decimal(inner.type) else None
+    if type_ is None:
+        digits = t.INTEGER_DIGITS.get(inner.type)
+        type_ = (
+            pa.decimal128(digits, 0) if digits else pa.decimal128(30, 15) if inner.type == t.DOUBLE else pa.decimal128(14, 7)
+        )
+    scale = min(type_.scale, max(_integer_value(places), 0))
+    return Typed(t.bounded_decimal(type_.precision - type_.scale + 1 + scale, scale), inner.nullable)
+
+
+def rounded(inner: Typed, places: exp.Expr | None) -> Typed:
+    """What `round(x, places)` gives, and `bround`."""
+    if not t.is_decimal(inner.type):
+        return Typed(inner.type if t.is_number(inner.type) else t.DOUBLE, inner.nullable)
+    count = _integer_value(places) if places is not None else 0
+    scale = min(inner.type.scale, max(count, 0))
+    whole = inner.type.precision - inner.type.scale + 1
+    if count < 0:
+        return Typed(pa.decimal128(min(t.MAX_PRECISION, max(whole, -count + 1)), 0), inner.nullable)
+    return Typed(t.bounded_decimal(whole + scale, scale), inner.nullable)
+
+
+def _integer_value(expr: exp.Expr) -> int:
+    inner = expr.unnest()
+    if isinstance(inner, exp.Neg):
+        return -_integer_value(inner.this)
+    return int(inner.this) if isinstance(inner, exp.Literal) and str(inner.this).isdigit() else 0
+
+
+RULES: dict[type[exp.Expr], Rule] = {
+    exp.Round: _round,
+    **dict.fromkeys((exp.Ceil, exp.Floor), _ceiling),
+}

@@ -1,0 +1,81 @@
+"""What the rules of types may ask: the columns and parameters that an expression reads, and the types of its parts.
+
+In: known columns, parameters, and the variables of the lambdas around. Out: `TypeScope`, which every rule takes first. The rules are
+in the modules `type_*`, one for each kind of expression; `belvedere.lang.types.infer` puts them together.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.errors import BelvedereError, fail
+from belvedere.functions import types as t
+from belvedere.functions.types import Typed
+from belvedere.lang.statements.tree import span_of
+
+MONTH_UNITS = ("YEAR", "QUARTER", "MONTH")
+
+
+class TypeScope(ABC):
+    """Known columns and parameters; `variables` are those of the lambdas around."""
+
+    def __init__(
+        self,
+        columns: Mapping[str, Typed],
+        *,
+        file: str = "",
+        parameters: Mapping[str, Typed] | None = None,
+    ):
+        self.columns = columns
+        self.file = file
+        self.parameters = parameters or {}
+        self.variables: dict[str, Typed] = {}
+
+    @abstractmethod
+    def typed(self, expr: exp.Expr) -> Typed:
+        """Type and nullability of an expression."""
+
+    @abstractmethod
+    def has_rule(self, expr: exp.Expr) -> bool:
+        """Whether this kind of expression has a rule of its own, beside those by a function's name."""
+
+    def type(self, expr: exp.Expr) -> pa.DataType:
+        """The Arrow type alone."""
+        return self.typed(expr).type
+
+    def common(self, parts: list[tuple[exp.Expr, Typed]]) -> pa.DataType:
+        """The type that all parts fit into."""
+        result: pa.DataType = t.NULL
+        for written, part in parts:
+            common = t.common_type(result, part.type)
+            if common is None:
+                message = f"{t.type_text(result)} and {t.type_text(part.type)} have no common type"
+                raise self.fail("B3002", message, written, "CAST one of them to the type of the other")
+            result = common
+        return result
+
+    def fail(self, code: str, message: str, expr: Any, hint: str | None = None) -> BelvedereError:
+        """An error at an expression."""
+        place = span_of(expr, self.file) if isinstance(expr, exp.Expr) else None
+        return fail(code, message, span=place, hint=hint)
+
+
+Rule = Callable[[TypeScope, Any], Typed]
+
+
+def children(expr: exp.Expr) -> list[exp.Expr]:
+    """The argument expressions of a node, in the order of its class's arguments; names and options left out."""
+    found: list[exp.Expr] = []
+    for name in expr.arg_types:
+        value = expr.args.get(name)
+        if name in ("unit", "format", "kind", "zone") and not (name == "zone" and isinstance(value, exp.Column)):
+            continue
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, exp.Expr) and not isinstance(part, (exp.Var, exp.Star, exp.DataType, exp.JSONPath)):
+                found.append(part)
+    return found
