@@ -103,6 +103,12 @@ def _unify_structs(types: Sequence[pa.DataType]) -> Type:
     return None if any(t is None for _, t in fields) else pa.struct(fields)
 
 
+def holds_duration(type_: pa.DataType) -> bool:
+    """Whether a nested type has a duration in it."""
+    inner = [type_.value_type] if pa.types.is_list(type_) else [f.type for f in type_] if pa.types.is_struct(type_) else []
+    return any(t == DURATION or holds_duration(t) for t in inner)
+
+
 def element(type_: Type) -> Type:
     """What an array holds."""
     return type_.value_type if type_ is not None and pa.types.is_list(type_) else (pa.null() if type_ == pa.null() else None)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
-from belvedere.functions.window_by import DURATION, Type
+from belvedere.functions.window_by import Type, holds_duration
 from belvedere.lang.window_by.chain import chain_of, hindrance, mentions, queries_of, reads_again, values_before
 from belvedere.lang.window_by.check import check_query, row_type
 from belvedere.lang.window_by.explain import explain_query
@@ -110,7 +110,7 @@ def _used(query: Query, rows: Mapping[str, Type]) -> tuple[str, ...]:
 def _columns(output: Type, query: Query, file: str) -> Iterator[Column]:
     fields = list(output) if output is not None and pa.types.is_struct(output) else [pa.field("value", output or pa.null())]
     for field in fields:
-        if _holds_duration(field.type):
+        if holds_duration(field.type):
             hint = "select the parts of the objects that you need, as columns"
             message = f'column "{field.name}" would have durations inside objects or arrays: not supported'
             raise fail("B3620", message, span=_placed(query.span, file), hint=hint)
@@ -119,11 +119,6 @@ def _columns(output: Type, query: Query, file: str) -> Iterator[Column]:
 
 def _placed(span: Span | None, file: str) -> Span | None:
     return None if span is None else replace(span, file=file)
-
-
-def _holds_duration(type_: pa.DataType) -> bool:
-    inner = [type_.value_type] if pa.types.is_list(type_) else [f.type for f in type_] if pa.types.is_struct(type_) else []
-    return any(t == DURATION or _holds_duration(t) for t in inner)
 
 
 # -- by what results are independent, and told apart ------------------------------------------------------------------

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from belvedere.errors import fail
-from belvedere.functions.window_by import DURATION
+from belvedere.functions.window_by import DURATION, holds_duration
 from belvedere.lang.window_by.tree import OrderKey
 from belvedere.schema import TIMESTAMP, Column, Schema
 from belvedere.spark.window_by.sql_values import Object, Scalar, Value, merge, name
@@ -113,15 +113,6 @@ def load(table: Table) -> Result:
         selected.append(f"{text} AS {name(inner)}")
         fields[column.name] = Scalar(name(inner), type_)
     return Result(frame.selectExpr(*selected), Object(fields), identity=tuple(identity))
-
-
-def holds_duration(type_: pa.DataType) -> bool:
-    """Whether a nested type has a duration in it."""
-    if pa.types.is_list(type_):
-        return bool(type_.value_type == DURATION) or holds_duration(type_.value_type)
-    if pa.types.is_struct(type_):
-        return any(f.type == DURATION or holds_duration(f.type) for f in type_)
-    return False
 
 
 def is_column(text: str) -> bool:

@@ -102,7 +102,7 @@ def windows_of_partition(task: WindowTask, table: pa.Table) -> pa.Table:
     arrays.append(pa.array(range(len(results)), pa.int64()))
     arrays += [own[c] for c in task.identity]
     for o in task.outputs:
-        values = results if o.name is None else [_pick(r, o.name) for r in results]
+        values = results if o.name is None else [member(r, o.name) for r in results]
         arrays += write_column(values, o.type)
     return pa.table(arrays, schema=task.schema(table.schema))
 
@@ -139,7 +139,3 @@ def whole_partitions(batches: Iterator[pa.RecordBatch], keys: Sequence[str], row
         waiting, count, limit = rest.to_batches(), rest.num_rows, rows
     if waiting:
         yield pa.Table.from_batches(waiting)
-
-
-def _pick(result: Any, name: str) -> Any:
-    return member(result, name)
