@@ -22,7 +22,7 @@ from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.rows import arrow_rows, as_instant
 from belvedere.rules import Options, maintain
 from belvedere.schema import ROWTIME, WEIGHT
-from belvedere.spark.batch import InputLog, run_batch
+from belvedere.spark.batch import Batch, InputLog
 from belvedere.spark.compute import DRIVER_MEMORY
 from belvedere.spark.engine import open_engine
 from belvedere.spark.session import SparkSession, local_session
@@ -78,6 +78,7 @@ class Workbench:
         self.pipeline = maintain(self.catalog, options)
         self.spark = spark or local_session()
         self._log = InputLog(self.catalog)
+        self._batch = Batch(self.spark, self.catalog, self._log)
         self._intake = Intake(self.catalog)
         self._early: list[tuple[Input, pa.Table, str | None]] = []
         self._clock: datetime | None = None
@@ -141,6 +142,7 @@ class Workbench:
         if table is not None:
             self._intake.close(find_input(self.catalog, table), producer, self._now())
             return
+        self._batch.close()
         self.engine.close()
         self.store.close()
 
@@ -218,7 +220,7 @@ class Workbench:
         """The same view recomputed by Spark from all input so far: the oracle."""
         id_ = self._relation(view)
         now = self.engine.last_clock or self._clock or datetime.now(UTC)
-        return _dicts(self._shown(id_, run_batch(self.spark, self.catalog, id_, self._log, now)))
+        return _dicts(self._shown(id_, self._batch.answer(id_, now)))
 
     def graphql(self, query: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The API's answer, as a dict."""

@@ -95,46 +95,61 @@ def _kept(table: pa.Table, catalog: Catalog, relation: str, now: datetime) -> pa
     return table.filter(pc.greater(table[INGEST_TIME], oldest))
 
 
-def run_batch(spark: SparkSession, catalog: Catalog, relation: str, log: InputLog, now: datetime) -> pa.Table:
-    """All rows of a view, computed from the log alone at the time `now`; the columns of its schema."""
-    plan = full_plan(catalog, relation)
-    if not has_history(plan):
-        return _kept(_answer(spark, catalog, plan, log, now), catalog, relation, now)
+class Batch:
+    """Batch answers from one log: each input becomes a temporary view once for all answers of an epoch."""
 
-    def after(node: Node, epoch: int, tables: Mapping[str, pa.Table]) -> pa.Table:
-        return _answer(spark, catalog, node, log, log.epochs[epoch].clock, epoch, tables)
+    def __init__(self, spark: SparkSession, catalog: Catalog, log: InputLog):
+        self.catalog = catalog
+        self.log = log
+        self._compute = SparkCompute(spark, f"belvedere_batch_{os.getpid()}_{next(_RUNS)}")
+        self._epochs = 0
+        self._inputs: dict[tuple[str, int | None], str] = {}
+        self._clock: datetime | None = None
 
-    history = History(catalog, tuple(log.epochs), after)
-    plan = history.settle(plan)
-    if not log.epochs:
-        return plan.schema.arrow.empty_table()
-    return _in_order(after(plan, len(log.epochs) - 1, history.at(-1)), plan)
+    def answer(self, relation: str, now: datetime) -> pa.Table:
+        """All rows of a view, computed from the log alone at the time `now`; the columns of its schema."""
+        if self._epochs != len(self.log.epochs):
+            self._renew()
+        plan = full_plan(self.catalog, relation)
+        if not has_history(plan):
+            return _kept(self._rows(plan, now), self.catalog, relation, now)
 
+        def after(node: Node, epoch: int, tables: Mapping[str, pa.Table]) -> pa.Table:
+            return self._rows(node, self.log.epochs[epoch].clock, epoch, tables)
 
-def _in_order(table: pa.Table, plan: Node) -> pa.Table:
-    """A changelog or stream in the order in which it was emitted."""
-    return table.sort_by(SEQUENCE) if plan.schema.key == (SEQUENCE,) else table
+        history = History(self.catalog, tuple(self.log.epochs), after)
+        plan = history.settle(plan)
+        if not self.log.epochs:
+            return plan.schema.arrow.empty_table()
+        return _in_order(after(plan, len(self.log.epochs) - 1, history.at(-1)), plan)
 
+    def close(self) -> None:
+        """Delete views and scratch files."""
+        self._compute.close()
 
-def _answer(
-    spark: SparkSession,
-    catalog: Catalog,
-    plan: Node,
-    log: InputLog,
-    now: datetime,
-    epoch: int | None = None,
-    tables: Mapping[str, pa.Table] | None = None,
-) -> pa.Table:
-    """All rows of a plan over the inputs, after an epoch of the log (None: now) and with the given tables beside them."""
-    compute = SparkCompute(spark, f"belvedere_batch_{os.getpid()}_{next(_RUNS)}")
-    try:
+    def _renew(self) -> None:
+        """Drop the views of another epoch's inputs."""
+        self._compute.forget()
+        self._epochs = len(self.log.epochs)
+        self._inputs.clear()
+        self._clock = None
+
+    def _rows(
+        self, plan: Node, now: datetime, epoch: int | None = None, tables: Mapping[str, pa.Table] | None = None
+    ) -> pa.Table:
+        """All rows of a plan over the inputs, after an epoch of the log (None: now) and with the given tables beside them."""
+        compute = self._compute
         names: dict[str, str] = {}
-        for scan in {n.relation: n for n in plan.walk() if isinstance(n, Scan)}.values():
-            names[scan.relation] = f"input{len(names)}"
-            known = (tables or {}).get(scan.relation)
-            rows = log.current(catalog.inputs[scan.relation], epoch) if known is None else known
-            compute.put(names[scan.relation], Rows(rows))
-        compute.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([now], TIMESTAMP)})))
+        for relation in {n.relation: None for n in plan.walk() if isinstance(n, Scan)}:
+            known = (tables or {}).get(relation)
+            if known is None:
+                names[relation] = self._input(relation, epoch)
+            else:
+                names[relation] = f"given{len(names)}"
+                compute.put(names[relation], Rows(known))
+        if self._clock != now:
+            compute.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([now], TIMESTAMP)})))
+            self._clock = now
         clock = compute.view_name("clock")
         plan, windows = split_windows(plan, lambda r: compute.view_name(names.get(r, r)), clock)
         for found in windows:
@@ -143,5 +158,25 @@ def _answer(
         columns = ", ".join(quote(c.name) for c in plan.schema)
         fields: list[Any] = [pa.field(c.name, c.type) for c in plan.schema]
         return compute.collect(f"SELECT {columns} FROM ({query}) AS v", pa.schema(fields))
+
+    def _input(self, relation: str, epoch: int | None) -> str:
+        """The view of an input's rows."""
+        name = self._inputs.get((relation, epoch))
+        if name is None:
+            name = self._inputs[relation, epoch] = f"input{len(self._inputs)}"
+            self._compute.put(name, Rows(self.log.current(self.catalog.inputs[relation], epoch)))
+        return name
+
+
+def run_batch(spark: SparkSession, catalog: Catalog, relation: str, log: InputLog, now: datetime) -> pa.Table:
+    """One answer of `Batch`."""
+    batch = Batch(spark, catalog, log)
+    try:
+        return batch.answer(relation, now)
     finally:
-        compute.close()
+        batch.close()
+
+
+def _in_order(table: pa.Table, plan: Node) -> pa.Table:
+    """A changelog or stream in the order in which it was emitted."""
+    return table.sort_by(SEQUENCE) if plan.schema.key == (SEQUENCE,) else table

@@ -194,10 +194,15 @@ class SparkCompute:
 
     def close(self) -> None:
         """Delete the scratch folder and the views."""
+        self.forget()
+        self.discard()
+
+    def forget(self) -> None:
+        """Delete the views and their scratch files."""
         for view in self._views:
             self.spark.catalog.dropTempView(view)
         self._views.clear()
-        self.discard()
+        self.sweep()
 
     def discard(self) -> None:
         """Delete the scratch folder alone: the views go with Spark's process."""
