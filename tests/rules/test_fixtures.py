@@ -9,7 +9,7 @@ import pytest
 
 from belvedere.commands.test import failure_text
 from belvedere.compiler import compile_script
-from belvedere.rules import RULES, maintain
+from belvedere.rules import RULES, maintain, plain, without
 from belvedere.rules.events import EventsStage
 from belvedere.rules.history import HistoryStage
 from belvedere.rules.ingest import IngestStage
@@ -43,8 +43,6 @@ def test_the_rule_keeps_what_its_file_shows(rule: str) -> None:
     if rule not in REWRITES:
         assert rule in {s.rule for s in kept}
     if rule in {r.name for r in RULES if r.is_optional}:
-        from belvedere.rules import without
-
         assert maintain(catalog, without(rule)).stages != kept
 
 
@@ -56,3 +54,19 @@ def test_its_views_are_what_the_file_says(rule: str, spark: Any, request: pytest
     if request.config.getoption("--update"):
         path.write_text(updated(path.read_text(encoding="utf-8"), outcome.checks), encoding="utf-8")
     assert outcome.ok, failure_text(path, outcome)
+
+
+def test_options_know_the_rules_by_name() -> None:
+    assert without("merge", cost=False).off == {"merge"}
+    assert plain().off == {r.name for r in RULES if r.is_optional}
+    with pytest.raises(ValueError, match="no rules that may be switched off: keyed, merged"):
+        without("merge", "merged", "keyed")
+
+
+def test_a_rule_that_refuses_is_named_with_its_reason() -> None:
+    table = "CREATE TABLE T (id INT PRIMARY KEY, g INT, x DOUBLE);\n"
+    catalog = compile_script(table + "V := SELECT id, sum(x) OVER (PARTITION BY g ORDER BY id % 2) AS s FROM T;").catalog
+    kept = next(s for s in maintain(catalog).stages if s.output == "V")
+    assert kept.rule == "keyed"
+    assert kept.reason.startswith("key by key: ")
+    assert "ORDER BY" in kept.reason
