@@ -30,7 +30,7 @@ Offset: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Span:
+class OffsetRange:
     """What is new: everything behind the feed's offset up to `end`. `content` is the feed's own, for `read`."""
 
     end: Offset
@@ -76,13 +76,13 @@ class Wanted:
 class Feed(Protocol):
     """One input's side of a source."""
 
-    def look(self, now: datetime, once: bool) -> Span | None:
+    def look(self, now: datetime, once: bool) -> OffsetRange | None:
         """What is new; None for nothing. Cheap: it is asked at every trigger. With `once` the run ends when nothing is new."""
 
-    def read(self, spark: SparkSession, span: Span) -> Arrived:
+    def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
         """Exactly the rows of a span: the same call gives the same rows again."""
 
-    def committed(self, span: Span) -> None:
+    def committed(self, span: OffsetRange) -> None:
         """The epoch that took the span is in the store: the feed's offset is its end now."""
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from belvedere.connectors.connector import Arrived, Span, Wanted
+from belvedere.connectors.connector import Arrived, OffsetRange, Wanted
 from belvedere.connectors.listing import Listing
 from belvedere.connectors.reading.infer import options_of, schema_of_files, table_files, table_names
 from belvedere.connectors.records import SourceFile, path_text
@@ -62,14 +62,14 @@ class FileFeed:
         self.chunk = min(CHUNK_BYTES, max(LEAST_CHUNK, wanted.memory // 16))
         self.listing = Listing(str(source.path), self.table, wanted.files)
 
-    def look(self, now: datetime, once: bool) -> Span | None:
+    def look(self, now: datetime, once: bool) -> OffsetRange | None:
         """The files that were not read yet, oldest first; with `max_files` so many of them."""
         new = sorted(self.listing.new_files(must_list=once), key=lambda f: (f.modified, f.path))
         most = self.options.get("max_files")
         new = new if most is None else new[: max(1, int(most))]
-        return Span({"files": len(self.listing.known) + len(new)}, tuple(new)) if new else None
+        return OffsetRange({"files": len(self.listing.known) + len(new)}, tuple(new)) if new else None
 
-    def read(self, spark: SparkSession, span: Span) -> Arrived:
+    def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
         """The rows of these files."""
         from belvedere.connectors.reading.reader import read_files
 
@@ -85,7 +85,7 @@ class FileFeed:
         rows = taken.rows if taken.apart is None else taken.apart
         return Arrived(rows, taken.rejected, taken.refused, new, taken.marks, notices)
 
-    def committed(self, span: Span) -> None:
+    def committed(self, span: OffsetRange) -> None:
         """The store has noted the names of these files."""
         self.listing.add(cast(tuple[SourceFile, ...], span.content))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from belvedere.connectors.connector import Arrived, Offset, Span, Wanted
+from belvedere.connectors.connector import Arrived, Offset, OffsetRange, Wanted
 from belvedere.engine.rows import Rows
 from belvedere.engine.scratch import scratch_rows
 from belvedere.sensors import (
@@ -64,7 +64,7 @@ class SensorFeed:
         self.readings, self.rows = int(offset.get("readings", 0)), int(offset.get("rows", 0))
         self.start = datetime.fromisoformat(offset["started"]) if "started" in offset else None
 
-    def look(self, now: datetime, once: bool) -> Span | None:
+    def look(self, now: datetime, once: bool) -> OffsetRange | None:
         """The rows that are due at `now`. With `once`: all where `rows` ends them, else those of one more second."""
         if once and self._has_run:
             return None
@@ -73,14 +73,14 @@ class SensorFeed:
         end = placements_due(self.options, due) if self.placements else due
         if end <= self.rows and self.start is not None:
             return None
-        return Span({"readings": due, "rows": end, "started": started.isoformat()})
+        return OffsetRange({"readings": due, "rows": end, "started": started.isoformat()})
 
-    def read(self, spark: SparkSession, span: Span) -> Arrived:
+    def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
         """The rows up to the span's end."""
         first = self.options.start or datetime.fromisoformat(span.end["started"])
         return Arrived(self._rows(first, int(span.end["rows"])))
 
-    def committed(self, span: Span) -> None:
+    def committed(self, span: OffsetRange) -> None:
         """Go on behind it."""
         self._has_run = True
         self._go_to(span.end)

@@ -18,14 +18,14 @@ from belvedere.catalog import Catalog
 from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
 from belvedere.engine.expiry import expire, standing_below
-from belvedere.engine.ingest import Arrived, ingest, receive
+from belvedere.engine.ingest import StampedRows, ingest, receive
 from belvedere.engine.late import Arrivals, judge
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.render import CLOCK_COLUMN
 from belvedere.engine.rows import Rows
 from belvedere.engine.tables import TablePlan, make_tables, plan_tables
 from belvedere.engine.texts import prepare
-from belvedere.engine.work import Context, Work
+from belvedere.engine.work import EpochContext, Work
 from belvedere.instants import microseconds
 from belvedere.schema import INGEST_TIME, TIMESTAMP
 from belvedere.store.protocol import EpochRow, Store, Transaction
@@ -123,7 +123,7 @@ class Engine:
 
     def _compute(
         self, transaction: Transaction, arrivals: Arrivals, clock: datetime, bounds: Mapping[str, Any] | None
-    ) -> tuple[Context, dict[str, Arrived], int, dict[str, float]]:
+    ) -> tuple[EpochContext, dict[str, StampedRows], int, dict[str, float]]:
         """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
         if self._plan is not None:
             make_tables(self._plan, self.pipeline, self.store, transaction, self.compute)
@@ -133,7 +133,7 @@ class Engine:
             clocks = Clocks.of_document(bounds)
         clocks = pass_time(clocks, self.catalog, microseconds(clock))
         known = bounds_by_input(self.catalog, clocks)
-        context = Context(
+        context = EpochContext(
             self.compute,
             transaction,
             self.tables,
@@ -156,13 +156,13 @@ class Engine:
         self.exports.forget(transaction)
         return context, taken, next_uid, seconds
 
-    def _row(self, context: Context, next_uid: int, row: EpochRow) -> EpochRow:
+    def _row(self, context: EpochContext, next_uid: int, row: EpochRow) -> EpochRow:
         filled = {n: t.meaning for n, t in self.tables.items()}
         extra = {"next_uid": next_uid, "sequences": context.sequences, "meanings": filled}
         extra[COLUMNS] = columns_document(self.catalog)
         return replace(row, bounds=context.clocks.as_document(), extra=extra, committed_at=datetime.now(UTC))
 
-    def _committed(self, row: EpochRow, context: Context, next_uid: int) -> None:
+    def _committed(self, row: EpochRow, context: EpochContext, next_uid: int) -> None:
         self.epoch, self.last_clock, self.next_uid, self.fresh = row.epoch, row.clock, next_uid, frozenset()
         self.clocks = context.clocks
         self._past.note(microseconds(row.clock), context.bounds)
@@ -170,7 +170,12 @@ class Engine:
         self.exports.deliver(self.epoch, self.sequences)
 
     def _report(
-        self, context: Context, taken: Mapping[str, Arrived], seconds: Mapping[str, float], started: float, keep_deltas: bool
+        self,
+        context: EpochContext,
+        taken: Mapping[str, StampedRows],
+        seconds: Mapping[str, float],
+        started: float,
+        keep_deltas: bool,
     ) -> EpochReport:
         deltas = {n: r for n, r in context.deltas.items() if n in self.tables}
         changes = {n: r.num_rows for n, r in deltas.items()}
@@ -193,9 +198,9 @@ class Engine:
     def _put_clock(self, clock: datetime) -> None:
         self.compute.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([clock], TIMESTAMP)})))
 
-    def _ingest(self, arrivals: Arrivals, context: Context) -> tuple[dict[str, Arrived], int]:
+    def _ingest(self, arrivals: Arrivals, context: EpochContext) -> tuple[dict[str, StampedRows], int]:
         """Take all inputs' rows in; the next free `_uid` comes back with them."""
-        taken: dict[str, Arrived] = {}
+        taken: dict[str, StampedRows] = {}
         next_uid = self.next_uid
         for prepared in self.stages:
             given = arrivals.get(prepared.stage.output) if prepared.stage.is_input else None
@@ -210,7 +215,7 @@ class Engine:
             taken[source.id], next_uid = arrived, arrived.next_uid
         return taken, next_uid
 
-    def _run_stages(self, context: Context) -> dict[str, float]:
+    def _run_stages(self, context: EpochContext) -> dict[str, float]:
         seconds: dict[str, float] = {}
         for prepared in self.stages:
             if prepared.stage.is_input:

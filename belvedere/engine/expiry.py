@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation
 from belvedere.engine.stage import BoundsNow, Stage
-from belvedere.engine.work import Context
+from belvedere.engine.work import EpochContext
 from belvedere.instants import instant, microseconds
 from belvedere.plan.bounds import Bounds, Known
 from belvedere.plan.monotone import FOREVER, NEVER
@@ -71,7 +71,7 @@ def relation_bounds(stages: tuple[Stage, ...], inputs: Known, known: Mapping[str
     return found
 
 
-def expire(pipeline: Pipeline, context: Context, done: dict[tuple[str, str], int], past: PastBounds) -> None:
+def expire(pipeline: Pipeline, context: EpochContext, done: dict[tuple[str, str], int], past: PastBounds) -> None:
     """Drop the rows that bounds have made final, at the end of an epoch; `done` are the bounds up to which that was done before.
 
     Nothing is looked at but the columns that are indexed for it; no view changes.

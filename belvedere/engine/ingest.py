@@ -34,7 +34,7 @@ UID_BITS = 33
 
 
 @dataclass(frozen=True)
-class Arrived:
+class StampedRows:
     """The rows of one input that an epoch takes in, stamped; `next_uid` is free after them."""
 
     stamped: Rows
@@ -42,7 +42,7 @@ class Arrived:
     next_uid: int
 
 
-def receive(given: pa.Table | Rows | DataFrame, table: Input, first_uid: int, work: Work) -> Arrived | None:
+def receive(given: pa.Table | Rows | DataFrame, table: Input, first_uid: int, work: Work) -> StampedRows | None:
     """Stamp what arrived; None where nothing did. Many rows of a data frame stay in Spark."""
     if is_frame(given):
         rows = given.count()
@@ -50,12 +50,12 @@ def receive(given: pa.Table | Rows | DataFrame, table: Input, first_uid: int, wo
             partitions = max(1, given.rdd.getNumPartitions())
             frame = stamp_frame(given, table, first_uid, work.clock)
             stamped = Rows(frame=frame, schema=table.schema.arrow.append(WEIGHT_FIELD), count=rows)
-            return Arrived(stamped, rows, first_uid + (partitions << UID_BITS))
+            return StampedRows(stamped, rows, first_uid + (partitions << UID_BITS))
         given = given.toArrow()
     return _received(given, table, first_uid, work)
 
 
-def _received(given: Any, table: Input, first_uid: int, work: Work) -> Arrived | None:
+def _received(given: Any, table: Input, first_uid: int, work: Work) -> StampedRows | None:
     """The same of an Arrow table, or of rows in files."""
     if not given.num_rows:
         return None
@@ -64,7 +64,7 @@ def _received(given: Any, table: Input, first_uid: int, work: Work) -> Arrived |
     next_uid = first_uid + given.num_rows
     if UID in given.schema.names:
         next_uid = max(next_uid, 1 + max(pc.max(b.column(0)).as_py() for b in stamped.batches([UID]) if b.num_rows))
-    return Arrived(stamped, given.num_rows, next_uid)
+    return StampedRows(stamped, given.num_rows, next_uid)
 
 
 def _stamped(given: pa.Table | Rows, table: Input, first_uid: int, work: Work) -> Iterator[pa.Table]:
@@ -110,7 +110,7 @@ def stamp(arrivals: pa.Table, table: Input, first_uid: int, clock: datetime) -> 
     return pa.table(columns, schema=pa.schema([pa.field(f.name, f.type, f.nullable or f.name not in made) for f in schema]))
 
 
-def ingest(table: Input, arrived: Arrived, work: Work) -> Rows:
+def ingest(table: Input, arrived: StampedRows, work: Work) -> Rows:
     """Write stamped arrivals to the transaction and return the input's delta."""
     if not work.output.stored and arrived.rows > work.compute.small:
         return arrived.stamped  # nobody looks these rows up: they need neither key nor hash
@@ -134,7 +134,7 @@ def ingest(table: Input, arrived: Arrived, work: Work) -> Rows:
     return ingest_bag(table, rows, work)
 
 
-def _needs_no_spark(table: Input, arrived: Arrived, work: Work) -> bool:
+def _needs_no_spark(table: Input, arrived: StampedRows, work: Work) -> bool:
     """Many rows in the driver that are added under their number, and that nobody finds by a hash."""
     plain = table.append_only and work.output.schema.key == (UID,) and not work.output.stored_paths
     return plain and arrived.stamped.is_collected and arrived.rows > work.compute.small

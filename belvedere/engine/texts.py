@@ -15,7 +15,7 @@ from belvedere.engine.identity import identity_columns, path_hash
 from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.render import quote, render
 from belvedere.engine.stage import Stage
-from belvedere.engine.windows import Windows, split_windows
+from belvedere.engine.windows import WindowOperator, split_windows
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.rewrite import with_column
 from belvedere.schema import KEY, WEIGHT, Column
@@ -40,7 +40,7 @@ class Texts:
     stage: Stage
     relations: Mapping[str, Relation]
     qualify: Callable[[str], str]
-    windows: list[Windows] = field(default_factory=list)
+    windows: list[WindowOperator] = field(default_factory=list)
     """The WINDOW BY operators in the plans printed so far: their rows must be views before the SQL is run."""
 
     @property
@@ -110,7 +110,7 @@ class PreparedStage:
     sql: Mapping[str, str]
     slots: tuple[tuple[Slot, Relation], ...]
     states: Mapping[str, Relation]
-    windows: tuple[Windows, ...] = ()
+    windows: tuple[WindowOperator, ...] = ()
 
 
 def prepare(

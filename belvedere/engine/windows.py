@@ -14,7 +14,7 @@ from belvedere.plan.window_by import WindowBlock
 
 
 @dataclass(frozen=True)
-class Windows:
+class WindowOperator:
     """The operator behind the scan `name`, with one SQL text per relation that it reads."""
 
     name: str
@@ -22,16 +22,16 @@ class Windows:
     inputs: tuple[str, ...]
 
 
-def split_windows(plan: Node, view_of: Callable[[str], str], clock: str) -> tuple[Node, tuple[Windows, ...]]:
+def split_windows(plan: Node, view_of: Callable[[str], str], clock: str) -> tuple[Node, tuple[WindowOperator, ...]]:
     """The plan with scans `w0`, `w1`, ... in place of its WINDOW BY operators; `view_of` and `clock` as for `render`."""
-    found: list[Windows] = []
+    found: list[WindowOperator] = []
 
     def walk(node: Node) -> Node:
         node = node.with_inputs(tuple(walk(i) for i in node.inputs))
         if not isinstance(node, WindowBlock):
             return node
         name = f"w{len(found)}"
-        found.append(Windows(name, node, tuple(render(i, view_of, clock) for i in node.inputs)))
+        found.append(WindowOperator(name, node, tuple(render(i, view_of, clock) for i in node.inputs)))
         return Scan(name, node.schema)
 
     return walk(plan), tuple(found)

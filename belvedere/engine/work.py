@@ -29,7 +29,7 @@ WEIGHT_FIELD = pa.field(WEIGHT, pa.int64(), nullable=False)
 
 
 @dataclass
-class Context:
+class EpochContext:
     """What the stages of one epoch share."""
 
     compute: Compute
@@ -55,7 +55,7 @@ class Context:
 class Work:
     """One stage in one epoch."""
 
-    def __init__(self, prepared: PreparedStage, context: Context):
+    def __init__(self, prepared: PreparedStage, context: EpochContext):
         self.prepared, self.context = prepared, context
         self.number, self.output, self.sql, self.slots = prepared.number, prepared.output, prepared.sql, prepared.slots
         self.compute, self.transaction, self.costs = context.compute, context.transaction, context.costs

@@ -1,6 +1,6 @@
 """Aggregates of windows' rows.
 
-In: an `Aggregate`, `Rows`, and for each window its first and last row. Out: a value per window. No row is touched per window.
+In: an `Aggregate`, `SortedRows`, and for each window its first and last row. Out: a value per window. No row is touched per window.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from belvedere.kernels import ranges, search
 from belvedere.kernels.ranges import Bools, Ints
-from belvedere.kernels.rows import Rows, numeric, ordered_codes
+from belvedere.kernels.rows import SortedRows, numeric, ordered_codes
 from belvedere.kernels.specs import Aggregate
 
 
-def aggregate(output: Aggregate, rows: Rows, first: Ints, last: Ints, extra: Ints) -> pa.Array:
+def aggregate(output: Aggregate, rows: SortedRows, first: Ints, last: Ints, extra: Ints) -> pa.Array:
     """The aggregate's values; `extra` of each window's members are MISSING.
 
     NULL where nothing remains, or where for STRICT something unknown is in it.

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from belvedere.kernels.rows import Rows, Windows
+from belvedere.kernels.rows import SortedRows, Windows
 from belvedere.kernels.specs import BoundarySpec, CompareSpec, Junction, KernelSpec, Mask, Place
 from belvedere.kernels.windows import Finder
 
@@ -85,7 +85,7 @@ def begin_of(margin: Margin, spec: KernelSpec, ends: Ends) -> int | None:
     """The row of the margin where the search for the windows behind the cut begins; None where the margin must be longer."""
     if not margin.first and margin.cut < 2:  # the last row before the cut, and the one before that
         return None
-    rows = Rows(margin.table, (), margin.position)
+    rows = SortedRows(margin.table, (), margin.position)
     if not margin.last and margin.cut and not is_settled(margin, rows, spec, ends):
         return None
     if spec.label is not None:
@@ -95,7 +95,7 @@ def begin_of(margin: Margin, spec: KernelSpec, ends: Ends) -> int | None:
     return _resumed(margin, rows, spec, ends)
 
 
-def is_settled(margin: Margin, rows: Rows, spec: KernelSpec, ends: Ends) -> bool:
+def is_settled(margin: Margin, rows: SortedRows, spec: KernelSpec, ends: Ends) -> bool:
     """Whether all windows that start before the cut end within the margin."""
     if spec.end is None:
         following = rows.mask(spec.start.local)[margin.cut : rows.count - 1]
@@ -110,7 +110,7 @@ def is_settled(margin: Margin, rows: Rows, spec: KernelSpec, ends: Ends) -> bool
     return bool(closed[0] and end[0] < rows.count - 1)
 
 
-def _labelled(margin: Margin, rows: Rows, spec: KernelSpec) -> int | None:
+def _labelled(margin: Margin, rows: SortedRows, spec: KernelSpec) -> int | None:
     """The first row of the windows whose labels lie behind the cut: START moves on with the labels, and lies at or before them."""
     if (margin.first and margin.last) or margin.cut == rows.count:
         return 0 if margin.first else margin.cut
@@ -126,7 +126,7 @@ def counted_from(boundary: BoundarySpec) -> bool:
     return all(p.role == "position" for c in boundary.search or () for x in c.compares for p in x.searched)
 
 
-def _resumed(margin: Margin, rows: Rows, spec: KernelSpec, ends: Ends) -> int | None:
+def _resumed(margin: Margin, rows: SortedRows, spec: KernelSpec, ends: Ends) -> int | None:
     """The last row at or before the cut where no TUMBLING window is open, whatever came before."""
     if ends.length is not None:
         begin = margin.cut - (margin.position + margin.cut) % ends.length

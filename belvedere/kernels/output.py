@@ -1,6 +1,6 @@
 """The output columns of windows: values at boundaries, positions, arrays, aggregates.
 
-In: `Rows` and the `Windows` found in them. Out: Arrow columns, one value per window.
+In: `SortedRows` and the `Windows` found in them. Out: Arrow columns, one value per window.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import pyarrow as pa
 
 from belvedere.kernels.aggregates import aggregate
 from belvedere.kernels.ranges import Bools, Ints
-from belvedere.kernels.rows import Rows, Windows
+from belvedere.kernels.rows import SortedRows, Windows
 from belvedere.kernels.specs import Aggregate, Flag, Gather, Length, Members, Nth, Output, Place
 
 
-class Writer:
+class WindowWriter:
     """Makes the output columns of windows."""
 
-    def __init__(self, rows: Rows, found: Windows):
+    def __init__(self, rows: SortedRows, found: Windows):
         self.rows, self.found = rows, found
 
     def place(self, side: str, role: str) -> tuple[Ints, Bools]:

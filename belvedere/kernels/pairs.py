@@ -1,6 +1,7 @@
 """Conditions on pairs of tuples, many pairs at once: the search for boundaries of no known class.
 
-In: `Rows`, a `Term`, and for each window its known tuples and where the search begins. Out: the first tuple for which the term is TRUE.
+In: `SortedRows`, a `Term`, and for each window its known tuples and where the search begins. Out: the first tuple for which the term is
+TRUE.
 Costs one evaluation per pair, like a plain scan, but thousands of pairs in one step; a window leaves the search with its first hit.
 """
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from belvedere.kernels import search
 from belvedere.kernels.ranges import Bools, Ints
-from belvedere.kernels.rows import COMPARISONS, Rows, ordered_codes
+from belvedere.kernels.rows import COMPARISONS, SortedRows, ordered_codes
 from belvedere.kernels.specs import Constant, Operation, Read, Term
 from belvedere.kernels.values import arithmetic, compare
 
@@ -23,7 +24,7 @@ Value = tuple[Any, Bools]
 EXACT = 1 << 53
 
 
-def first_pair(rows: Rows, term: Term, known: Callable[[str, Ints], tuple[Ints, Bools]], side: str, begin: Ints) -> Ints:
+def first_pair(rows: SortedRows, term: Term, known: Callable[[str, Ints], tuple[Ints, Bools]], side: str, begin: Ints) -> Ints:
     """For each window the first row from `begin` on, in its partition, for which `term` is TRUE; -1 for none.
 
     `known` gives the rows of another side for chosen windows, and whether they are there.
@@ -53,7 +54,7 @@ def first_pair(rows: Rows, term: Term, known: Callable[[str, Ints], tuple[Ints, 
 class Evaluation:
     """A term over a table's rows: whether its whole numbers may leave 64 bits decides how it is computed."""
 
-    def __init__(self, rows: Rows, term: Term):
+    def __init__(self, rows: SortedRows, term: Term):
         self.rows, self.term = rows, term
         self.safe = self.bound(term) < EXACT
 

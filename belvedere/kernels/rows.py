@@ -1,6 +1,6 @@
 """The sorted rows of partitions as numpy arrays, and conditions on single tuples.
 
-In: an Arrow table whose rows lie partition by partition. Out: `Rows`: where partitions begin and end, columns as numbers with where
+In: an Arrow table whose rows lie partition by partition. Out: `SortedRows`: where partitions begin and end, columns as numbers with where
 they are valid, the rows for which a condition on a tuple and its neighbours is TRUE; `Windows`: the windows found.
 """
 
@@ -42,7 +42,7 @@ class Windows:
         return len(self.label)
 
 
-class Rows:
+class SortedRows:
     """The sorted rows: partitions, and columns as numpy arrays."""
 
     def __init__(self, table: pa.Table, keys: Sequence[str], before: int = 0):

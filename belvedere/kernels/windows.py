@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.kernels import search
-from belvedere.kernels.output import Writer
+from belvedere.kernels.output import WindowWriter
 from belvedere.kernels.pairs import first_pair
 from belvedere.kernels.ranges import Bools, Ints
-from belvedere.kernels.rows import Rows, Windows, bounded_sum, joint_codes, nowhere
+from belvedere.kernels.rows import SortedRows, Windows, bounded_sum, joint_codes, nowhere
 from belvedere.kernels.specs import BoundarySpec, CompareSpec, ConjunctionSpec, KernelSpec, Mask, Members, PartSpec
 
 ARRAY_CHUNK = 2_000_000  # members of arrays that one batch of the output holds at most
@@ -28,7 +28,7 @@ ARRAY_CHUNK = 2_000_000  # members of arrays that one batch of the output holds 
 class Finder:
     """Finds the windows of `rows` by a spec."""
 
-    def __init__(self, rows: Rows, spec: KernelSpec, skipped: int = 0):
+    def __init__(self, rows: SortedRows, spec: KernelSpec, skipped: int = 0):
         """No window starts in the first `skipped` rows: they are there as neighbours."""
         self.rows, self.spec, self.skipped = rows, spec, skipped
 
@@ -240,7 +240,7 @@ def block_windows(table: pa.Table, spec: KernelSpec, own: tuple[int, int], befor
     `before` rows of the partition lie before the piece, and none after it if `last`. The first `skipped` rows are there as neighbours:
     the search begins behind them. Raises `ValueError` where a window may end behind the piece.
     """
-    rows = Rows(table, (), before)
+    rows = SortedRows(table, (), before)
     found = Finder(rows, replace(spec, only=False), skipped).windows()
     found = found.take((found.label >= own[0]) & (found.label < own[1]))
     if spec.label is not None and spec.only:
@@ -255,7 +255,7 @@ def window_tables(table: pa.Table, spec: KernelSpec) -> Iterator[pa.Table]:
 
     In pieces where the windows hold arrays.
     """
-    rows = Rows(table, spec.keys)
+    rows = SortedRows(table, spec.keys)
     found = Finder(rows, spec).windows()
     if not any(isinstance(o, Members) for o in spec.outputs) or not len(found):
         yield written(rows, found, spec)
@@ -267,16 +267,16 @@ def window_tables(table: pa.Table, spec: KernelSpec) -> Iterator[pa.Table]:
         yield written(rows, found.take(chosen), spec)
 
 
-def written(rows: Rows, found: Windows, spec: KernelSpec) -> pa.Table:
+def written(rows: SortedRows, found: Windows, spec: KernelSpec) -> pa.Table:
     """The output table of some windows."""
-    writer = Writer(rows, found)
+    writer = WindowWriter(rows, found)
     columns = label_columns(rows, found, spec)
     for output in spec.outputs:
         columns.update(writer.write(output))
     return pa.table(columns)
 
 
-def label_columns(rows: Rows, found: Windows, spec: KernelSpec) -> dict[str, Any]:
+def label_columns(rows: SortedRows, found: Windows, spec: KernelSpec) -> dict[str, Any]:
     """The partition's keys and the position of label or start, where these are asked for."""
     if not spec.ordered and spec.outputs:
         return {}

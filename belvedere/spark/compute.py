@@ -23,7 +23,7 @@ from belvedere.catalog import Catalog
 from belvedere.engine.render import quote
 from belvedere.engine.rows import Memory, Rows, conform, fits_parquet
 from belvedere.engine.texts import PreparedStage
-from belvedere.engine.windows import Windows
+from belvedere.engine.windows import WindowOperator
 from belvedere.plan.window_by import Ranges, Resume
 from belvedere.spark.failures import explain_failure
 from belvedere.spark.interpreting import FEW, Interpreting
@@ -160,24 +160,24 @@ class SparkCompute:
         """Run a stage; what Spark raises comes out as a diagnostic about the stage's view, with the row where one is to blame."""
         return explain_failure(prepared, catalog, self)
 
-    def windows(self, windows: Windows, few: bool) -> Rows:
+    def windows(self, windows: WindowOperator, few: bool) -> Rows:
         """The rows of a WINDOW BY operator over the present rows of its views."""
         frame = window_rows(self.spark, windows.block, self._inputs(windows), few)
         return Rows(frame=frame, schema=windows.block.schema.arrow)
 
-    def window_reach(self, windows: Windows, ranges: Ranges, few: bool) -> pa.Table:
+    def window_reach(self, windows: WindowOperator, ranges: Ranges, few: bool) -> pa.Table:
         """How far its windows reach."""
         return window_reach(self.spark, windows.block, self._inputs(windows), ranges, few).toArrow()
 
-    def window_extents(self, windows: Windows, resume: Resume) -> Rows:
+    def window_extents(self, windows: WindowOperator, resume: Resume) -> Rows:
         """How far each of its windows reaches in time, with its partition."""
         return Rows(frame=window_extents(self.spark, windows.block, self._inputs(windows), resume))
 
-    def tuple_times(self, windows: Windows) -> Rows:
+    def tuple_times(self, windows: WindowOperator) -> Rows:
         """The time of every row that its WHERE keeps, and its partition."""
         return Rows(frame=tuple_times(self.spark, windows.block, self._inputs(windows)))
 
-    def _inputs(self, windows: Windows) -> list[DataFrame]:
+    def _inputs(self, windows: WindowOperator) -> list[DataFrame]:
         self._interpreting.choose(few=False)
         return [self.spark.sql(text) for text in windows.inputs]
 

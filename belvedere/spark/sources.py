@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.catalog import Catalog, Input
-from belvedere.connectors.connector import Arrived, Feed, Span, Wanted
+from belvedere.connectors.connector import Arrived, Feed, OffsetRange, Wanted
 from belvedere.connectors.push import OFFSET, Pushes, Unpushed
 from belvedere.connectors.records import FILES, RejectedRow, SourceFile
 from belvedere.connectors.registry import reading_connector
@@ -37,7 +37,7 @@ from belvedere.time.intake import Waiting
 class New:
     """What is new at a moment: spans of feeds by input id, and what was pushed."""
 
-    spans: Mapping[str, Span]
+    spans: Mapping[str, OffsetRange]
     waiting: Waiting
 
     def __bool__(self) -> bool:
@@ -121,7 +121,7 @@ class Sources:
             clocks = clocks.counted(id_, taken.refused, malformed=taken.refused) if taken.refused else clocks
         return Batch(new, arrived, used | new.waiting.arrivals(self.catalog), clocks)
 
-    def _read(self, id_: str, spark: SparkSession, span: Span) -> Arrived:
+    def _read(self, id_: str, spark: SparkSession, span: OffsetRange) -> Arrived:
         """A span's rows with the columns of the input, whoever's connector reads them."""
         found = self.feeds[id_].read(spark, span)
         rows = scratch_frame(found.rows) if isinstance(found.rows, DataFrame) else found.rows

@@ -27,7 +27,7 @@ from belvedere.rules.window_by.stretch import (
     Ints,
     Span,
     Stretch,
-    Windows,
+    StretchWindows,
     labelled,
     mirrored,
     placed,
@@ -63,7 +63,7 @@ class StoredWindows(Protocol):
     def read(self, stretch: Stretch) -> pa.Table:
         """The rows of the stretch, whose edges are set."""
 
-    def windows(self, tables: Sequence[pa.Table]) -> list[Windows]:
+    def windows(self, tables: Sequence[pa.Table]) -> list[StretchWindows]:
         """How far the windows in each of the tables reach."""
 
     def stored(self, keys: pa.Array) -> pa.Array:
@@ -117,7 +117,7 @@ def reached_rows(
     return pa.concat_tables(done), keys
 
 
-def _span(source: StoredWindows, ranges: Ranges, stretch: Stretch, at: Ints, windows: Windows) -> Span | None:
+def _span(source: StoredWindows, ranges: Ranges, stretch: Stretch, at: Ints, windows: StretchWindows) -> Span | None:
     """Where windows may have changed; None where the stretch must be longer."""
     if ranges.tumbling:
         return tumbling(ranges, stretch, at, windows, source.stored)
@@ -172,7 +172,7 @@ class _Stored:
         begin, end = (None if n is None else mirrored(n, falls) for n in (stretch.begin, stretch.end))
         return self.spans.rows(stretch.key, end, begin) if falls else self.spans.rows(stretch.key, begin, end)
 
-    def windows(self, tables: Sequence[pa.Table]) -> list[Windows]:
+    def windows(self, tables: Sequence[pa.Table]) -> list[StretchWindows]:
         """By one query over all of the tables."""
         if not tables:
             return []

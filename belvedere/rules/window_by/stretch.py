@@ -49,7 +49,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Windows:
+class StretchWindows:
     """The windows in one stretch in the order of their starts: order keys of start, end and the tuple after it, LEAST where there is none.
 
     `complete`: no row behind the stretch can change the window. `keys` are the `_key`s of the rows at the starts. With
@@ -86,26 +86,26 @@ def placed(column: pa.ChunkedArray | pa.Array, descending: bool, nowhere: int | 
     return found
 
 
-def windows_of(table: pa.Table, ranges: Ranges) -> Windows:
+def windows_of(table: pa.Table, ranges: Ranges) -> StretchWindows:
     """From the result of `reaches` over one stretch, with `_key`."""
     falls = ranges.descending
     by = LABEL if ranges.labelled else FROM
     table = table.take(pa.array(np.argsort(placed(table[by], falls), kind="stable")))
     since, keys = placed(table[by], falls), table[KEY].combine_chunks().cast(pa.string())
     if TO not in table.column_names:  # without END a window is complete with the next one's start
-        return Windows(since, since, since, np.arange(len(since)) < len(since) - 1, keys)
+        return StretchWindows(since, since, since, np.arange(len(since)) < len(since) - 1, keys)
     to, after = placed(table[TO], falls, LEAST), placed(table[AFTER], falls, LEAST)
     complete = (to > LEAST) & (after > LEAST) if ranges.ahead else to > LEAST
     if not ranges.labelled:
-        return Windows(since, to, after, complete, keys)
+        return StretchWindows(since, to, after, complete, keys)
     starts = placed(table[FROM], falls, LEAST)
     if ranges.ahead:  # the tuple after the label matters too
         after = np.maximum(after, np.append(since[1:], GREATEST)[: len(since)])
     complete = (complete | ranges.pinned) & (after < GREATEST)
-    return Windows(since, np.maximum(to, since), after, complete, keys, starts=starts)
+    return StretchWindows(since, np.maximum(to, since), after, complete, keys, starts=starts)
 
 
-def sliding(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
+def sliding(ranges: Ranges, stretch: Stretch, windows: StretchWindows) -> Span | None:
     """From the last tuple whose window ends before the change up to the change, where all windows in between end in the stretch.
 
     `windows` has one for every tuple, by conditions on END that close all earlier windows too.
@@ -131,7 +131,7 @@ def sliding(ranges: Ranges, stretch: Stretch, windows: Windows) -> Span | None:
     return (begin, last) if proven else None
 
 
-def labelled(stretch: Stretch, windows: Windows) -> Span | None:
+def labelled(stretch: Stretch, windows: StretchWindows) -> Span | None:
     """From the last label whose window ends before the change to the first whose window begins behind it, where all in between are known.
 
     `windows` has one for every tuple as a label, by conditions on END that close all earlier windows too.
@@ -158,7 +158,7 @@ def labelled(stretch: Stretch, windows: Windows) -> Span | None:
 
 
 def tumbling(
-    ranges: Ranges, stretch: Stretch, at: Ints, windows: Windows, stays: Callable[[pa.Array], pa.Array]
+    ranges: Ranges, stretch: Stretch, at: Ints, windows: StretchWindows, stays: Callable[[pa.Array], pa.Array]
 ) -> Span | None:
     """From a stored window's start before the change to the first start behind the change that was one before.
 
@@ -180,7 +180,9 @@ def tumbling(
     return None
 
 
-def _resumed(ranges: Ranges, stretch: Stretch, at: Ints, windows: Windows, stays: Callable[[pa.Array], pa.Array]) -> int | None:
+def _resumed(
+    ranges: Ranges, stretch: Stretch, at: Ints, windows: StretchWindows, stays: Callable[[pa.Array], pa.Array]
+) -> int | None:
     """The start of a window that the change cannot touch, so that the search goes on there as it did; None if the stretch must be longer.
 
     That is where the stretch begins; with PREV, which cannot be known there, a later window that is found and stored.
@@ -200,7 +202,7 @@ def _resumed(ranges: Ranges, stretch: Stretch, at: Ints, windows: Windows, stays
     return None
 
 
-def _stored(windows: Windows, places: Ints, stays: Callable[[pa.Array], pa.Array]) -> Bools:
+def _stored(windows: StretchWindows, places: Ints, stays: Callable[[pa.Array], pa.Array]) -> Bools:
     """Which of some windows are stored."""
     keys = windows.keys.take(pa.array(places))
     return np.asarray(pc.is_in(keys, value_set=stays(keys)), np.bool_)
