@@ -1,6 +1,6 @@
 """Aggregates of windows' rows.
 
-In: an `Aggregate`, `SortedRows`, and for each window its first and last row. Out: a value per window. No row is touched per window.
+In: an `WindowAggregate`, `SortedRows`, and for each window its first and last row. Out: a value per window. No row is touched per window.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from belvedere.kernels import ranges, search
 from belvedere.kernels.ranges import Bools, Ints
 from belvedere.kernels.rows import SortedRows, numeric, ordered_codes
-from belvedere.kernels.specs import Aggregate
+from belvedere.kernels.specs import WindowAggregate
 
 
-def aggregate(output: Aggregate, rows: SortedRows, first: Ints, last: Ints, extra: Ints) -> pa.Array:
+def aggregate(output: WindowAggregate, rows: SortedRows, first: Ints, last: Ints, extra: Ints) -> pa.Array:
     """The aggregate's values; `extra` of each window's members are MISSING.
 
     NULL where nothing remains, or where for STRICT something unknown is in it.
@@ -44,7 +44,7 @@ def aggregate(output: Aggregate, rows: SortedRows, first: Ints, last: Ints, extr
 
 
 def _of_numbers(
-    output: Aggregate, column: pa.Array, valid: Bools, windows: tuple[Ints, Ints], known: Ints, blank: Bools
+    output: WindowAggregate, column: pa.Array, valid: Bools, windows: tuple[Ints, Ints], known: Ints, blank: Bools
 ) -> pa.Array:
     values, _ = numeric(column)
     if output.function == "DISTINCT":

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.kernels.rows import SortedRows, Windows
-from belvedere.kernels.specs import BoundarySpec, CompareSpec, Junction, KernelSpec, Mask, Place
+from belvedere.kernels.specs import BoundaryPosition, BoundarySpec, CompareSpec, Junction, KernelSpec, Mask
 from belvedere.kernels.windows import Finder
 
 
@@ -71,7 +71,7 @@ def counts_rows(spec: KernelSpec, ends: Ends) -> bool:
             masks += mask.parts
         elif isinstance(mask, CompareSpec):
             parts += (*mask.searched, *mask.known)
-    placed = any(isinstance(o, Place) for o in spec.outputs) or spec.ordered or not spec.outputs
+    placed = any(isinstance(o, BoundaryPosition) for o in spec.outputs) or spec.ordered or not spec.outputs
     return placed or ends.length is not None or any(p.role == "position" for p in parts)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from belvedere.kernels.aggregates import aggregate
 from belvedere.kernels.ranges import Bools, Ints
 from belvedere.kernels.rows import SortedRows, Windows
-from belvedere.kernels.specs import Aggregate, Flag, Gather, Length, Members, Nth, Output, Place
+from belvedere.kernels.specs import BoundaryPosition, Flag, Gather, Length, Members, Nth, Output, WindowAggregate
 
 
 class WindowWriter:
@@ -37,7 +37,7 @@ class WindowWriter:
         found = self.found
         if isinstance(output, Gather):
             return [(output.output, self.taken(output.column, *self.place(output.side, output.role)))]
-        if isinstance(output, Place):
+        if isinstance(output, BoundaryPosition):
             places, there = self.place(output.side, "item")
             return [(output.output, pa.array(places - self.rows.origin[places] + 1, pa.int64(), mask=~there))]
         if isinstance(output, Flag):
@@ -78,7 +78,7 @@ class WindowWriter:
             values = pa.StructArray.from_arrays(parts, [n for n, _ in output.fields], mask=pa.array(outside))
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
 
-    def aggregate(self, output: Aggregate) -> pa.Array:
+    def aggregate(self, output: WindowAggregate) -> pa.Array:
         """One aggregate of all windows."""
         first, last = self.found.start, self.found.end
         extra = (~self.found.started).astype(np.int64) + ~self.found.closed if output.extra else np.zeros(len(first), np.int64)

@@ -15,7 +15,7 @@ import numpy as np
 from belvedere.kernels import search
 from belvedere.kernels.ranges import Bools, Ints
 from belvedere.kernels.rows import COMPARISONS, SortedRows, ordered_codes
-from belvedere.kernels.specs import Constant, Operation, Read, Term
+from belvedere.kernels.specs import ColumnTerm, ConstantTerm, OperationTerm, Term
 from belvedere.kernels.values import arithmetic, compare
 
 PAIRS = 1 << 16  # evaluated in one step: small enough for the processor's cache
@@ -66,9 +66,9 @@ class Evaluation:
 
     def bound(self, term: Term) -> int:
         """No whole number in the term is greater (0 for others)."""
-        if isinstance(term, Constant):
+        if isinstance(term, ConstantTerm):
             return abs(term.value) if isinstance(term.value, int) else 0
-        if isinstance(term, Read):
+        if isinstance(term, ColumnTerm):
             if not self.rows.count:
                 return 0
             if term.column is None:
@@ -83,9 +83,9 @@ class Evaluation:
 
     def value(self, term: Term, at: Places) -> Value:
         """Values and where they are neither NULL nor MISSING."""
-        if isinstance(term, Constant):
+        if isinstance(term, ConstantTerm):
             return term.value, np.ones((), np.bool_)
-        if isinstance(term, Read):
+        if isinstance(term, ColumnTerm):
             return self.read(term, at)
         if term.operator in ("and", "or"):
             return self.joined(term, at)
@@ -104,7 +104,7 @@ class Evaluation:
         with np.errstate(all="ignore"):  # infinities and NaN come out as IEEE 754 says
             return {"+": np.add, "-": np.subtract, "*": np.multiply}[term.operator](left, right), valid
 
-    def read(self, term: Read, at: Places) -> Value:
+    def read(self, term: ColumnTerm, at: Places) -> Value:
         places, there = at(term.side)
         if term.column is None:
             return places - self.rows.origin[places] + 1, there
@@ -112,7 +112,7 @@ class Evaluation:
         values, valid = self.rows.values(term.column)
         return values[moved], valid[moved] & inside & there
 
-    def joined(self, term: Operation, at: Places) -> Value:
+    def joined(self, term: OperationTerm, at: Places) -> Value:
         """AND and OR with an unknown side: FALSE or TRUE where the other side decides."""
         (a, known_a), (b, known_b) = (self.value(p, at) for p in term.parts)
         dominant = term.operator == "or"

@@ -65,7 +65,7 @@ class ConjunctionSpec:
 
 
 @dataclass(frozen=True)
-class Read:
+class ColumnTerm:
     """A column of numbers or booleans at a side's tuple or neighbour; its position without column."""
 
     side: str
@@ -74,21 +74,21 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantTerm:
     """A number or boolean."""
 
     value: Any
 
 
 @dataclass(frozen=True)
-class Operation:
+class OperationTerm:
     """`and`, `or`, `not`, a comparison, or `+ - * /` of terms."""
 
     operator: str
     parts: tuple[Term, ...]
 
 
-Term = Read | Constant | Operation  # a value for a pair of tuples
+Term = ColumnTerm | ConstantTerm | OperationTerm  # a value for a pair of tuples
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Gather:
 
 
 @dataclass(frozen=True)
-class Place:
+class BoundaryPosition:
     """A boundary's position, from 1."""
 
     output: str
@@ -146,7 +146,7 @@ class Nth:
 
 
 @dataclass(frozen=True)
-class Aggregate:
+class WindowAggregate:
     """An aggregate over the window's rows. `included` (boolean column) restricts them; `extra` says that the MISSING of an
     unclosed window counts as a member that is not a value. `real` asks for a sum of doubles; `fraction` is a percentile's."""
 
@@ -168,7 +168,7 @@ class Members:
     whole: bool
 
 
-Output = Gather | Place | Flag | Length | Nth | Aggregate | Members
+Output = Gather | BoundaryPosition | Flag | Length | Nth | WindowAggregate | Members
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from belvedere.lang.lower_inputs import PARENT
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.relationships import relationship_column
 from belvedere.lang.script_lowering import ScriptLowering
-from belvedere.lang.select.frame import Context, Frame, named_source, scan
+from belvedere.lang.select.frame import Frame, StatementContext, named_source, scan
 from belvedere.lang.select.grouping import contains_aggregate
 from belvedere.lang.select.path_aggregates import Steps, expand_path_aggregates
 from belvedere.lang.select.resolve import Resolver
@@ -90,7 +90,7 @@ def add_column(script: ScriptLowering, owner: Relation, path: Path, expression: 
     script.add_view(owner.name, plan, span, before, like=owner, parent=parent)
 
 
-def _pathless_aggregate(expression: exp.Expr, owner: Relation, context: Context) -> BelvedereError:
+def _pathless_aggregate(expression: exp.Expr, owner: Relation, context: StatementContext) -> BelvedereError:
     call = next(n for n in expression.walk() if is_aggregate(n))
     written = next(iter(call.find_all(exp.Column)), None)
     names = [r.name for r in owner.relationships.values()]
@@ -161,6 +161,6 @@ def _rename_parent_key(script: ScriptLowering, nested: Relation, old: str, new: 
         script.definitions.views[nested.id] = replace(script.definitions.views[nested.id], parent_key=pairs)
 
 
-def _refuse_windows(expr: Expr, written: exp.Expr, context: Context) -> None:
+def _refuse_windows(expr: Expr, written: exp.Expr, context: StatementContext) -> None:
     if expr.find(exp.Window) is not None:
         raise context.fail("B4022", "a window function cannot be a column of its own", written, "write a view that selects it")

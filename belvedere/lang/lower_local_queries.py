@@ -14,7 +14,7 @@ from belvedere.lang.definitions import OWNER, Relation
 from belvedere.lang.lower_columns import add_column
 from belvedere.lang.lower_inputs import link_nested
 from belvedere.lang.script_lowering import ScriptLowering
-from belvedere.lang.select.frame import Context, named_source, scan
+from belvedere.lang.select.frame import StatementContext, named_source, scan
 from belvedere.lang.select.grouping import contains_aggregate
 from belvedere.lang.select.items import output_name
 from belvedere.lang.select.path_aggregates import is_scalar
@@ -66,7 +66,7 @@ def define_nested(script: ScriptLowering, owner: Relation, statement: DefineLoca
     link_nested(script.definitions, owner, nested, statement.path.last.text, statement.doc)
 
 
-def _implied_group(query: exp.Select, context: Context) -> exp.Select:
+def _implied_group(query: exp.Select, context: StatementContext) -> exp.Select:
     """Aggregates beside plain outputs and no GROUP BY: grouped by the plain outputs (and the parent's key)."""
     items = query.expressions
     aggregated = [i for i in items if contains_aggregate(i)]

@@ -16,7 +16,7 @@ from belvedere.functions import types as t
 from belvedere.lang.definitions import Relation
 from belvedere.lang.durations import microseconds
 from belvedere.lang.select.emit import complete_rows, grouped_stream, order_windows
-from belvedere.lang.select.frame import Context
+from belvedere.lang.select.frame import StatementContext
 from belvedere.lang.select.scope import Source
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.stream_joins import joins_streams, windowed_join
@@ -34,7 +34,7 @@ ORDER = "_order"
 """Hidden columns of a stream that is sorted: the keys of its ORDER BY."""
 
 
-def emitted(plan: Node, query: exp.Query, context: Context) -> Node:
+def emitted(plan: Node, query: exp.Query, context: StatementContext) -> Node:
     """The plan under the query's EMIT clause; as it is where there is none."""
     clause = emit_of(query)
     if clause is None:
@@ -50,7 +50,7 @@ def emitted(plan: Node, query: exp.Query, context: Context) -> Node:
     return Emit(plan, stream, watermark, _delay(clause, context))
 
 
-def _delay(clause: EmitClause, context: Context) -> int | None:
+def _delay(clause: EmitClause, context: StatementContext) -> int | None:
     written = clause.args.get("delay")
     if written is None:
         return None
@@ -60,18 +60,18 @@ def _delay(clause: EmitClause, context: Context) -> int | None:
     return length
 
 
-def _check_event_time(plan: Node, clause: EmitClause, context: Context) -> None:
+def _check_event_time(plan: Node, clause: EmitClause, context: StatementContext) -> None:
     if not any(is_time(plan.schema[n].type) for n in event_time_columns(plan, context)):
         hint = "group by an event-time column or a window of it, and say WATERMARK FOR where the input is defined"
         raise context.fail("B5013", "EMIT AFTER WATERMARK needs an event-time column in the result", clause, hint)
 
 
-def event_time_columns(plan: Node, context: Context) -> list[str]:
+def event_time_columns(plan: Node, context: StatementContext) -> list[str]:
     """The columns of a plan that may have a bound: those of inputs with event time, as far as they reach."""
     return list(bounds_of(plan, known_bounds(context)))
 
 
-def known_bounds(context: Context) -> Known:
+def known_bounds(context: StatementContext) -> Known:
     """Which columns of inputs and views may have a bound; tables that nobody waits for hold nothing back."""
 
     def known(relation: str) -> Bounds | None:
@@ -90,7 +90,7 @@ def known_bounds(context: Context) -> Known:
 # -- SELECT STREAM ----------------------------------------------------------------------------------------------------
 
 
-def lower_stream(query: exp.Query, context: Context) -> Node:
+def lower_stream(query: exp.Query, context: StatementContext) -> Node:
     """`SELECT STREAM ...`, and `UNION ALL` of such: rows in the order of their rowtime."""
     if isinstance(query, exp.Select) and query.args.get("group"):
         return grouped_stream(query, context, known_bounds(context))
@@ -108,7 +108,7 @@ def _sorts_batches(query: exp.Query) -> bool:
     return order is not None and order.args.get("within") is None
 
 
-def _in_batches(select: exp.Select, context: Context) -> Node:
+def _in_batches(select: exp.Select, context: StatementContext) -> Node:
     """`ORDER BY FLOOR(rowtime TO MINUTE), v`: rows gather until the first key is over, and come out in order then."""
     order: Any = select.args["order"]
     keys = [o for o in order.expressions if isinstance(o, exp.Ordered)]
@@ -143,7 +143,7 @@ def _direction(key: exp.Ordered) -> tuple[bool, bool]:
     return descending, not descending if first is None else bool(first)
 
 
-def _selects(query: exp.Expr, context: Context) -> list[exp.Select]:
+def _selects(query: exp.Expr, context: StatementContext) -> list[exp.Select]:
     if isinstance(query, exp.Union) and query.args.get("distinct") is False:
         return [*_selects(query.this, context), *_selects(query.expression, context)]
     if isinstance(query, exp.Select):
@@ -153,7 +153,7 @@ def _selects(query: exp.Expr, context: Context) -> list[exp.Select]:
     )
 
 
-def _within(query: exp.Query, context: Context) -> int | None:
+def _within(query: exp.Query, context: StatementContext) -> int | None:
     order: Any = query.args.get("order")
     if order is None:
         return None
@@ -166,7 +166,7 @@ def _within(query: exp.Query, context: Context) -> int | None:
     return length
 
 
-def _branch(select: exp.Select, context: Context) -> tuple[Node, str]:
+def _branch(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
     """One SELECT of a stream: its plan with the time column, and that column's name."""
     for key in ("group", "having", "distinct", "limit", "offset", "qualify"):
         if select.args.get(key):
@@ -196,7 +196,7 @@ def _branch(select: exp.Select, context: Context) -> tuple[Node, str]:
     return replace(plan, items=(*plan.items, Item(ROWTIME, column(own), TIMESTAMP, False, hidden=True))), ROWTIME
 
 
-def _joined(select: exp.Select, context: Context) -> tuple[Node, str]:
+def _joined(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
     """Two streams joined within windows: rows come out by the later time, those without a match when their window is over."""
     for key in ("group", "having", "distinct", "limit", "offset", "qualify"):
         if select.args.get(key):
@@ -214,7 +214,7 @@ def _joined(select: exp.Select, context: Context) -> tuple[Node, str]:
     return replace(plan, items=tuple(replace(i, hidden=hidden) if i.name == named.name else i for i in plan.items)), named.name
 
 
-def _time_of(relation: Relation, context: Context) -> str | None:
+def _time_of(relation: Relation, context: StatementContext) -> str | None:
     """The event-time column of a relation."""
     definitions = context.definitions
     if relation.id in definitions.inputs:
@@ -226,14 +226,14 @@ def _time_of(relation: Relation, context: Context) -> str | None:
     return None
 
 
-def _source_time(source: Source, context: Context) -> str | None:
+def _source_time(source: Source, context: StatementContext) -> str | None:
     """The internal name of the event-time column of a FROM item."""
     name = _time_of(source.relation, context) if source.relation is not None else None
     found = source.find(name) if name is not None else None
     return found.internal if found is not None else None
 
 
-def _check_rowtime(item: Item, own: str | None, sorted_: bool, select: exp.Select, context: Context) -> None:
+def _check_rowtime(item: Item, own: str | None, sorted_: bool, select: exp.Select, context: StatementContext) -> None:
     if item.type != TIMESTAMP:
         raise context.fail("B5018", f"ROWTIME is {t.a_type(item.type)}, not a TIMESTAMP", select, "CAST it")
     if sorted_ or (isinstance(item.expr, exp.Column) and item.expr.name == own):
@@ -244,7 +244,7 @@ def _check_rowtime(item: Item, own: str | None, sorted_: bool, select: exp.Selec
         raise context.fail("B5019", "a computed ROWTIME must never fall while the rowtime of its input rises", select, hint)
 
 
-def _united(branches: list[tuple[Node, str]], query: exp.Query, context: Context) -> tuple[Node, str]:
+def _united(branches: list[tuple[Node, str]], query: exp.Query, context: StatementContext) -> tuple[Node, str]:
     """The branches with the same columns, and the name of their time: a column that all show, else the hidden `rowtime`."""
     first = branches[0][0].schema.visible
     places = {[c.name for c in plan.schema.columns].index(time) for plan, time in branches}

@@ -14,7 +14,7 @@ from sqlglot import exp
 from belvedere.catalog import ChangeKind, Subscription
 from belvedere.lang.definitions import Relation
 from belvedere.lang.script_lowering import ScriptLowering
-from belvedere.lang.select.frame import Context, Frame, named_source, scan
+from belvedere.lang.select.frame import Frame, StatementContext, named_source, scan
 from belvedere.lang.select.items import make_order
 from belvedere.lang.select.queries import lower_query
 from belvedere.lang.select.resolve import Resolver, unwrap_query
@@ -37,7 +37,7 @@ def define_view(script: ScriptLowering, statement: DefineView) -> None:
     script.keep_history(made, statement.history)
 
 
-def _unordered(plan: Node, query: exp.Query, context: Context) -> Node:
+def _unordered(plan: Node, query: exp.Query, context: StatementContext) -> Node:
     """A view is a set: an ORDER BY without LIMIT says nothing about it."""
     if isinstance(plan, TopK) and plan.limit is None and not plan.offset:
         _order_notice(query, context)
@@ -48,7 +48,7 @@ def _unordered(plan: Node, query: exp.Query, context: Context) -> Node:
     return plan
 
 
-def _order_notice(query: exp.Query, context: Context) -> None:
+def _order_notice(query: exp.Query, context: StatementContext) -> None:
     order = unwrap_query(query).args.get("order") or query
     context.notice(
         "B3060", "a view has no order: ORDER BY without LIMIT is left out", order, "order it where it is read, or add LIMIT"

@@ -14,13 +14,13 @@ from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.types import Typed, a_type, arrow_type
-from belvedere.lang.select.frame import Context
+from belvedere.lang.select.frame import StatementContext
 from belvedere.lang.types.names import parameter_name
 
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In, exp.Like, exp.NullSafeEQ)
 
 
-def infer_parameters(query: exp.Query, context: Context) -> dict[str, Typed]:
+def infer_parameters(query: exp.Query, context: StatementContext) -> dict[str, Typed]:
     """Name -> type, in the order of first use."""
     parameters: dict[str, Typed] = {}
     for placeholder in sorted(query.find_all(exp.Placeholder), key=lambda p: p.meta.get("start", 0)):
@@ -30,7 +30,7 @@ def infer_parameters(query: exp.Query, context: Context) -> dict[str, Typed]:
     return parameters
 
 
-def _type(placeholder: exp.Placeholder, context: Context) -> object:
+def _type(placeholder: exp.Placeholder, context: StatementContext) -> object:
     parent = placeholder.parent
     while isinstance(parent, (exp.Paren, exp.Tuple)):
         parent = parent.parent
@@ -55,7 +55,7 @@ def _others(parent: exp.Expr | None) -> list[exp.Expr]:
     return [p for p in parts if isinstance(p, exp.Expr) and p.find(exp.Placeholder) is None]
 
 
-def _type_in(expr: exp.Expr, context: Context) -> object:
+def _type_in(expr: exp.Expr, context: StatementContext) -> object:
     """The type of an expression of a query: what the query would give if it selected just that."""
     select = expr.find_ancestor(exp.Select)
     if select is None:

@@ -12,14 +12,14 @@ from sqlglot import exp
 
 from belvedere.lang.definitions import OWNER, TARGET, Definitions, Relation, RelationshipDefinition
 from belvedere.lang.names import did_you_mean
-from belvedere.lang.select.frame import Context, Frame, named_source, scan
+from belvedere.lang.select.frame import Frame, StatementContext, named_source, scan
 from belvedere.lang.select.scope import Source
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.nodes import Expr, Filter, JoinKind, Node, Order, TopK
 
 
-def find_relationship(context: Context, owner: Source, name: exp.Identifier) -> RelationshipDefinition:
+def find_relationship(context: StatementContext, owner: Source, name: exp.Identifier) -> RelationshipDefinition:
     """The relationship of a FROM item, or a diagnostic."""
     relation = owner.relation
     found = context.definitions.relations[relation.id].relationship(name.name) if relation is not None else None

@@ -17,7 +17,7 @@ from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Definitions, Relation
 from belvedere.lang.durations import microseconds
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
-from belvedere.lang.select.frame import Context
+from belvedere.lang.select.frame import StatementContext
 from belvedere.lang.select.queries import new_context
 from belvedere.lang.statements.tree import HistoryClause, Part
 from belvedere.plan.arrival import in_arrival_order
@@ -38,7 +38,7 @@ class ScriptLowering:
         self.exports: list[Export] = []
         self.sinks: frozenset[str] | None = None
 
-    def context(self, parameters: dict[str, Typed] | None = None) -> Context:
+    def context(self, parameters: dict[str, Typed] | None = None) -> StatementContext:
         return new_context(self.definitions, self.file, self.diagnostics, parameters)
 
     def written(self, span: Span) -> str:

@@ -15,8 +15,8 @@ from sqlglot import exp
 from belvedere.kernels.windows import window_tables
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.spark.window_by.native import translate
-from belvedere.spark.window_by.plan import Planner, WindowPlan
-from belvedere.spark.window_by.sql_values import Object, Scalar, merge
+from belvedere.spark.window_by.plan import BlockPlanner, WindowPlan
+from belvedere.spark.window_by.sql_values import Object, SqlValue, merge
 
 TYPES = {"id": pa.int64(), "k": pa.int64(), "o": pa.int64(), "v": pa.int64(), "x": pa.float64(), "s": pa.string()}
 
@@ -24,11 +24,11 @@ TYPES = {"id": pa.int64(), "k": pa.int64(), "o": pa.int64(), "v": pa.int64(), "x
 def plan_of(text: str) -> WindowPlan:
     """The plan of a query over a table `rows` of columns TYPES."""
     block = parse_window_query(text).blocks[0]
-    item = Object({n: Scalar(f"`_{n}0`", t) for n, t in TYPES.items()})
+    item = Object({n: SqlValue(f"`_{n}0`", t) for n, t in TYPES.items()})
     variable = block.sources[0].variable.text
     assert block.window is not None
     keys = [merge(translate(p, {variable: item})) for p in block.window.partition]
-    return Planner(block, {variable: item}, keys, {}).plan()
+    return BlockPlanner(block, {variable: item}, keys, {}).plan()
 
 
 def duck(text: str) -> str:

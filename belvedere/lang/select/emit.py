@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.lang.select.frame import Context
+from belvedere.lang.select.frame import StatementContext
 from belvedere.lang.select.select import SelectLowering
 from belvedere.plan.bounds import Known, event_time_columns, grouping_columns
 from belvedere.plan.expressions import column
@@ -22,7 +22,7 @@ from belvedere.schema import ROWTIME, TIMESTAMP
 HINT = "group by a rounded time: GROUP BY FLOOR(rowtime TO HOUR), or by the start or end of a window"
 
 
-def grouped_stream(select: exp.Select, context: Context, known: Known) -> Node:
+def grouped_stream(select: exp.Select, context: StatementContext, known: Known) -> Node:
     """The plan of a SELECT STREAM with GROUP BY. Raises B5011 where no key rises with the rowtime."""
     plain = select.copy()
     plain.set("stream", None)
@@ -67,7 +67,7 @@ def _end_of_group(plan: Node, times: frozenset[str]) -> Expr | None:
     return None
 
 
-def order_windows(select: exp.Select, context: Context) -> exp.Select:
+def order_windows(select: exp.Select, context: StatementContext) -> exp.Select:
     """The SELECT with its windows in the order of the stream's rowtime where they say none: `OVER (RANGE ... PRECEDING)`."""
     source = select.args.get("from_")
     table = source.this if source is not None else None

@@ -25,7 +25,7 @@ from belvedere.schema import has_map
 
 
 @dataclass
-class Context:
+class StatementContext:
     """What all parts of one statement share."""
 
     definitions: Definitions
@@ -49,7 +49,7 @@ class Context:
         if found not in self.diagnostics:
             self.diagnostics.append(found)
 
-    def with_tables(self, tables: Mapping[str, Node]) -> Context:
+    def with_tables(self, tables: Mapping[str, Node]) -> StatementContext:
         """The same context with further names from a WITH clause."""
         return replace(self, tables={**self.tables, **tables})
 
@@ -57,7 +57,7 @@ class Context:
 class Frame:
     """The plan of a query's FROM so far, with its scope."""
 
-    def __init__(self, context: Context, outer: Scope | None = None):
+    def __init__(self, context: StatementContext, outer: Scope | None = None):
         self.context = context
         self.scope = Scope(context.file, outer=outer)
         self._plan: Node | None = None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from belvedere.lang.names import counted, did_you_mean
-from belvedere.lang.select.frame import Context, Frame
+from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import Source
 from belvedere.lang.select.subqueries import Pending
@@ -155,7 +155,7 @@ def make_order(ordered: exp.Expr, expr: Expr) -> Order:
     return Order(expr, descending, bool(nulls_first) if nulls_first is not None else None)
 
 
-def limits(query: exp.Query, context: Context) -> tuple[int | None, int]:
+def limits(query: exp.Query, context: StatementContext) -> tuple[int | None, int]:
     """LIMIT and OFFSET as numbers."""
     found: list[int | None] = []
     for key in ("limit", "offset"):

@@ -14,7 +14,7 @@ from sqlglot import exp
 from belvedere.lang.definitions import Relation
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.relationships import present_target
-from belvedere.lang.select.frame import Context, Frame
+from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.path_aggregates import path_table
 from belvedere.lang.select.scope import Scope, Source, dotted
 from belvedere.lang.select.subqueries import Inner, Pending, join_single, value_of
@@ -47,7 +47,7 @@ class Navigation:
         return exp.Select(expressions=[value], from_=exp.From(this=table))
 
 
-def navigation(context: Context, scope: Scope, parts: Sequence[exp.Identifier]) -> Navigation | None:
+def navigation(context: StatementContext, scope: Scope, parts: Sequence[exp.Identifier]) -> Navigation | None:
     """How a name leads along relationships to a column; None where it does not."""
     source = scope.source(parts[0].name)
     if source is not None and (found := _walk(context, source, parts[1:])) is not None:
@@ -60,7 +60,7 @@ def navigation(context: Context, scope: Scope, parts: Sequence[exp.Identifier]) 
     return ways[0] if ways else None
 
 
-def _walk(context: Context, source: Source, parts: Sequence[exp.Identifier]) -> Navigation | None:
+def _walk(context: StatementContext, source: Source, parts: Sequence[exp.Identifier]) -> Navigation | None:
     relation: Relation | None = source.relation
     taken = 0
     while relation is not None and taken < len(parts):
@@ -99,7 +99,7 @@ def navigate(frame: Frame, found: Navigation, pending: list[Pending], written: e
     return _fields(column(frame.navigated[found.path][last.name.casefold()]), found)
 
 
-def _check_single(found: Navigation, inner: Inner, written: exp.Expr, context: Context) -> None:
+def _check_single(found: Navigation, inner: Inner, written: exp.Expr, context: StatementContext) -> None:
     if inner.single:
         return
     rows, last = dotted(found.steps), found.rest[0].name

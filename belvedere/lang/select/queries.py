@@ -17,7 +17,7 @@ from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Definitions
 from belvedere.lang.lower_stream import emitted, lower_stream
 from belvedere.lang.names import counted, did_you_mean, misfit
-from belvedere.lang.select.frame import Context, Frame, scan
+from belvedere.lang.select.frame import Frame, StatementContext, scan
 from belvedere.lang.select.items import limits, make_order, ordinal
 from belvedere.lang.select.resolve import unwrap_query
 from belvedere.lang.select.scope import Scope, Source
@@ -45,15 +45,15 @@ from belvedere.schema import has_map
 
 def new_context(
     definitions: Definitions, file: str, diagnostics: list[Diagnostic], parameters: dict[str, Typed] | None = None
-) -> Context:
+) -> StatementContext:
     """A context for one statement."""
-    context = Context(definitions, file, diagnostics, parameters=parameters if parameters is not None else {})
+    context = StatementContext(definitions, file, diagnostics, parameters=parameters if parameters is not None else {})
     context.lower_select = lower_subquery
     context.lower_query = lower_query
     return context
 
 
-def lower_query(query: exp.Query, context: Context, outer: Scope | None = None) -> Node:
+def lower_query(query: exp.Query, context: StatementContext, outer: Scope | None = None) -> Node:
     """A whole query: visible columns are its outputs."""
     query = unwrap_query(query)
     if isinstance(query, WindowByBlock):
@@ -62,7 +62,7 @@ def lower_query(query: exp.Query, context: Context, outer: Scope | None = None) 
     return emitted(_unemitted(query, context, outer), query, context)
 
 
-def _window_by(query: WindowByBlock, context: Context) -> Node:
+def _window_by(query: WindowByBlock, context: StatementContext) -> Node:
     """A query in the language of WINDOW BY, over the script's tables and views."""
     from belvedere.lang.window_by.lower import lower_window_query  # loaded by the few scripts that have one
 
@@ -74,7 +74,7 @@ def _window_by(query: WindowByBlock, context: Context) -> Node:
     return block
 
 
-def _unemitted(query: exp.Query, context: Context, outer: Scope | None) -> Node:
+def _unemitted(query: exp.Query, context: StatementContext, outer: Scope | None) -> Node:
     if _streams(query):
         return lower_stream(query, context)
     _refuse_within(query, context)
@@ -92,19 +92,19 @@ def _streams(query: exp.Expr) -> bool:
     return is_stream(query)
 
 
-def _refuse_within(query: exp.Query, context: Context) -> None:
+def _refuse_within(query: exp.Query, context: StatementContext) -> None:
     order: Any = query.args.get("order")
     if order is not None and order.args.get("within") is not None:
         raise context.fail("B5012", "ORDER BY ... WITHIN is for SELECT STREAM", order, "write SELECT STREAM")
 
 
-def lower_nested(query: exp.Select, context: Context, domain: Node, source: Source, implied: Sequence[Item]) -> Inner:
+def lower_nested(query: exp.Select, context: StatementContext, domain: Node, source: Source, implied: Sequence[Item]) -> Inner:
     """A local query of many rows per row of the table around: `source` is that row's FROM item `_`, `implied` its key."""
     context = with_tables(query, context)
     return SelectLowering(query, context, None, domain=domain, sources=[source], implied=implied).lower(named=True)
 
 
-def lower_subquery(query: exp.Query, context: Context, outer: Scope | None, *, domain: Node | None = None) -> Inner:
+def lower_subquery(query: exp.Query, context: StatementContext, outer: Scope | None, *, domain: Node | None = None) -> Inner:
     """A subquery of an expression, with what links it to the outer row."""
     query = unwrap_query(query)
     refuse_stream_forms(query, context)
@@ -120,7 +120,7 @@ def lower_subquery(query: exp.Query, context: Context, outer: Scope | None, *, d
     return Inner(node, outputs, (), (), {}, single, grouped=True)
 
 
-def refuse_stream_forms(query: exp.Query, context: Context) -> None:
+def refuse_stream_forms(query: exp.Query, context: StatementContext) -> None:
     """EMIT, SELECT STREAM and WINDOW BY inside an expression."""
     if isinstance(query, WindowByBlock):
         raise context.fail(
@@ -133,7 +133,7 @@ def refuse_stream_forms(query: exp.Query, context: Context) -> None:
     _refuse_within(query, context)
 
 
-def with_tables(query: exp.Query, context: Context) -> Context:
+def with_tables(query: exp.Query, context: StatementContext) -> StatementContext:
     """The context with the names of the query's WITH clause."""
     clause = query.args.get("with_")
     if clause is None:
@@ -157,7 +157,7 @@ def _renamed(plan: Node, names: Sequence[str]) -> Node:
 # -- set operations ---------------------------------------------------------------------------------------------------
 
 
-def _set_operation(query: exp.SetOperation, context: Context) -> Node:
+def _set_operation(query: exp.SetOperation, context: StatementContext) -> Node:
     left = lower_query(query.left, context)
     right = lower_query(query.right, context)
     if query.args.get("by_name"):
@@ -174,14 +174,14 @@ def _set_operation(query: exp.SetOperation, context: Context) -> Node:
     return _limited(node, query, context)
 
 
-def _refuse_maps(side: Node, query: exp.Expr, context: Context) -> None:
+def _refuse_maps(side: Node, query: exp.Expr, context: StatementContext) -> None:
     found = next((c for c in side.schema.visible if has_map(c.type)), None)
     if found is not None:
         message = f"column `{found.name}` is {t.a_type(found.type)}, which {type(query).__name__.upper()} cannot compare"
         raise context.fail("B3053", message, query, f"select map_entries({found.name})")
 
 
-def _by_name(left: Node, right: Node, query: exp.Expr, context: Context) -> Node:
+def _by_name(left: Node, right: Node, query: exp.Expr, context: StatementContext) -> Node:
     names = [c.name for c in right.schema.visible]
     if len(names) > len(left.schema.visible):
         extra = next(n for n in names if n.casefold() not in {c.name.casefold() for c in left.schema.visible})
@@ -195,7 +195,7 @@ def _by_name(left: Node, right: Node, query: exp.Expr, context: Context) -> Node
     return Project(right, tuple(items))
 
 
-def _aligned(left: Node, right: Node, query: exp.Expr, context: Context) -> tuple[Node, Node]:
+def _aligned(left: Node, right: Node, query: exp.Expr, context: StatementContext) -> tuple[Node, Node]:
     """Both sides with the same number of columns and the same types; names are the left's."""
     a, b = left.schema.visible, right.schema.visible
     if len(a) != len(b):
@@ -230,7 +230,7 @@ def _cast(plan: Node, names: Sequence[str], types: Sequence[Any]) -> Node:
     return Project(plan, tuple(items))
 
 
-def _counted(left: Node, right: Node, kind: SetKind, context: Context) -> Node:
+def _counted(left: Node, right: Node, kind: SetKind, context: StatementContext) -> Node:
     """The ALL forms: the n-th copy of a row on the left is matched by the n-th on the right."""
     number = context.names.fresh("copy")
     sides = [_numbered(carry_keys(side), number) for side in (left, right)]
@@ -251,7 +251,7 @@ def _numbered(side: Node, number: str) -> Node:
     return Project(node, items)
 
 
-def _limited(node: Node, query: exp.Query, context: Context) -> Node:
+def _limited(node: Node, query: exp.Query, context: StatementContext) -> Node:
     """ORDER BY and LIMIT around a set operation: over its output columns."""
     limit, offset = limits(query, context)
     clause = query.args.get("order")
@@ -264,7 +264,7 @@ def _limited(node: Node, query: exp.Query, context: Context) -> Node:
     return TopK(node, tuple(orders), limit, offset)
 
 
-def _output_order(node: Node, ordered: exp.Expr, context: Context) -> Order:
+def _output_order(node: Node, ordered: exp.Expr, context: StatementContext) -> Order:
     written = ordered.this if isinstance(ordered, exp.Ordered) else ordered
     position = ordinal(written)
     visible = node.schema.visible

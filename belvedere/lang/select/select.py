@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from belvedere.lang.select.frame import Context, Frame
+from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.from_clause import lower_from
 from belvedere.lang.select.grouping import Grouping, contains_aggregate, grouping_sets, over_nothing
 from belvedere.lang.select.items import SelectItems, limits, ordinal
@@ -32,7 +32,7 @@ class SelectLowering:
     def __init__(
         self,
         select: exp.Select,
-        context: Context,
+        context: StatementContext,
         outer: Scope | None = None,
         *,
         domain: Node | None = None,

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from belvedere.lang.definitions import Relation
 from belvedere.lang.durations import microseconds
-from belvedere.lang.select.frame import Context
+from belvedere.lang.select.frame import StatementContext
 from belvedere.plan.nodes import Expr
 from belvedere.schema import ROWTIME
 
@@ -44,7 +44,7 @@ def joins_streams(select: exp.Select) -> bool:
     return bool(select.args.get("joins"))
 
 
-def windowed_join(select: exp.Select, context: Context, time_of: TimeOf) -> tuple[exp.Select, bool]:
+def windowed_join(select: exp.Select, context: StatementContext, time_of: TimeOf) -> tuple[exp.Select, bool]:
     """The SELECT as a plain join with an item `rowtime`, and whether rows without a match come out too."""
     joined = select.copy()
     joins = joined.args["joins"]
@@ -71,7 +71,7 @@ def _is_rowtime(expr: Any) -> bool:
     return isinstance(expr, exp.Column) and expr.name.casefold() == ROWTIME and not expr.table
 
 
-def _side(item: exp.Expr, context: Context, time_of: TimeOf) -> _Side:
+def _side(item: exp.Expr, context: StatementContext, time_of: TimeOf) -> _Side:
     relation = context.definitions.find(item.name) if isinstance(item, exp.Table) and len(item.parts) == 1 else None
     time = time_of(relation) if relation is not None else None
     if time is None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.functions.types import Typed
-from belvedere.lang.select.frame import Context, Frame
+from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.scope import Scope, SourceColumn
 from belvedere.lang.types.infer import Inference, SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, replace_columns
@@ -75,7 +75,7 @@ class Pending:
     kind: str
     query: exp.Query
     inner: Inner
-    context: Context
+    context: StatementContext
     scope: Scope
     operands: int = 0
     written: exp.Expr = field(default_factory=exp.Null)
@@ -126,7 +126,7 @@ def _linked(plan: Node, entry: Pending, outer: Mapping[str, Expr]) -> Inner:
     return over_domain(plan, entry.query, entry.context, entry.scope, outer)
 
 
-def over_domain(plan: Node, query: exp.Query, context: Context, scope: Scope, outer: Mapping[str, Expr]) -> Inner:
+def over_domain(plan: Node, query: exp.Query, context: StatementContext, scope: Scope, outer: Mapping[str, Expr]) -> Inner:
     """The subquery over the distinct outer values (by the names under which it reads them) that `plan` has."""
     inference = Inference({c.name: Typed(c.type, c.nullable) for c in plan.schema}, file=context.file)
     items = []

@@ -39,7 +39,7 @@ LISTS = frozenset((T.SELECT, T.FROM, T.GROUP_BY, T.ORDER_BY, T.VALUES))
 
 def lay_out(items: list[Item]) -> str:
     """A statement's text, without semicolon."""
-    writer = Writer()
+    writer = LineWriter()
     head, body = _head(items)
     flat = flatten(items)
     if flat is not None and len(flat) < WIDTH:
@@ -71,7 +71,7 @@ def _head(items: list[Item]) -> tuple[list[Item], list[Item]]:
 
 def flatten(items: list[Item] | tuple[Item, ...]) -> str | None:
     """All items in one line; None where a comment or a block needs several."""
-    writer = Writer()
+    writer = LineWriter()
     for item in items:
         if isinstance(item, Group):
             inner = flatten(item.items)
@@ -91,7 +91,7 @@ def flatten(items: list[Item] | tuple[Item, ...]) -> str | None:
     return writer.text()
 
 
-class Writer:
+class LineWriter:
     """Puts words on lines with the right spaces."""
 
     def __init__(self) -> None:
@@ -217,13 +217,13 @@ def _where_first(segments: list[list[Item]]) -> list[list[Item]]:
     return result
 
 
-def _write_query(writer: Writer, items: list[Item], indent: int) -> None:
+def _write_query(writer: LineWriter, items: list[Item], indent: int) -> None:
     for segment in _segments(items):
         writer.line(indent)
         _write_segment(writer, segment, indent)
 
 
-def _write_segment(writer: Writer, segment: list[Item], indent: int) -> None:
+def _write_segment(writer: LineWriter, segment: list[Item], indent: int) -> None:
     while segment and isinstance(segment[0], Mark) and segment[0].breaks:
         writer.mark(segment[0].text, breaks=True)
         writer.line(indent)
@@ -265,7 +265,7 @@ def _before_condition() -> Callable[[Word], bool]:
     return breaks
 
 
-def _write_list(writer: Writer, segment: list[Item], indent: int) -> None:
+def _write_list(writer: LineWriter, segment: list[Item], indent: int) -> None:
     """`SELECT` on its line, then one item a line."""
     index = next(i for i, item in enumerate(segment) if isinstance(item, Word)) + 1
     while index < len(segment) and _modifies_select(segment[index]):
@@ -280,7 +280,7 @@ def _modifies_select(item: Item) -> bool:
     return isinstance(item, Word) and item.keyword and (item.kind in (T.DISTINCT, T.ALL) or item.text == "STREAM")
 
 
-def _write_items(writer: Writer, items: list[Item] | tuple[Item, ...], indent: int) -> None:
+def _write_items(writer: LineWriter, items: list[Item] | tuple[Item, ...], indent: int) -> None:
     """A comma-separated list, one item a line; a comment that ends a line stays on it."""
     writer.line(indent)
     after_comma = False
@@ -292,14 +292,14 @@ def _write_items(writer: Writer, items: list[Item] | tuple[Item, ...], indent: i
         after_comma = after_comma or (isinstance(item, Word) and item.kind == T.COMMA and not item.typed)
 
 
-def _write_inline(writer: Writer, items: list[Item], indent: int, breaks: Callable[[Word], bool] | None = None) -> None:
+def _write_inline(writer: LineWriter, items: list[Item], indent: int, breaks: Callable[[Word], bool] | None = None) -> None:
     for item in items:
         if breaks is not None and isinstance(item, Word) and breaks(item):
             writer.line(indent + STEP)
         _write_item(writer, item, indent)
 
 
-def _write_item(writer: Writer, item: Item, indent: int) -> None:
+def _write_item(writer: LineWriter, item: Item, indent: int) -> None:
     if isinstance(item, Word):
         writer.word(item)
     elif isinstance(item, Mark):
@@ -310,12 +310,12 @@ def _write_item(writer: Writer, item: Item, indent: int) -> None:
         _write_group(writer, item, indent)
 
 
-def _indent_of(writer: Writer, indent: int) -> int:
+def _indent_of(writer: LineWriter, indent: int) -> int:
     line = writer.lines[-1]
     return len(line) - len(line.lstrip()) if line.strip() else max(len(line), indent)
 
 
-def _write_group(writer: Writer, group: Group, indent: int) -> None:
+def _write_group(writer: LineWriter, group: Group, indent: int) -> None:
     writer.word(group.opening)
     flat = flatten(group.items)
     used = len(writer.lines[-1])

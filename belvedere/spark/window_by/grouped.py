@@ -24,8 +24,8 @@ from belvedere.spark.window_by.relation import (
     fresh,
     pin,
 )
-from belvedere.spark.window_by.sql_values import Object, Scalar, Value, converted, merge, name, sql_type
-from belvedere.spark.window_by.tuples import Names, Tuples
+from belvedere.spark.window_by.sql_values import Object, SqlValue, Value, converted, merge, name, sql_type
+from belvedere.spark.window_by.tuples import TablesInScope, Tuples
 
 GROUP_FUNCTIONS = {
     "COUNT": "count({0})", "SUM": "sum({0})", "AVG": "avg(CAST({0} AS DOUBLE))", "MIN": "min({0})", "MAX": "max({0})",
@@ -35,7 +35,7 @@ GROUP_FUNCTIONS = {
 }  # fmt: skip
 
 
-def grouped(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> tuple[Bindings, Block]:
+def grouped(tuples: Tuples, bindings: Bindings, block: Block, names: TablesInScope) -> tuple[Bindings, Block]:
     """GROUP BY in Spark; aggregates in the rest of the block become variables `$n`."""
     assert block.group is not None
     bindings, values = tuples.values(bindings, [k.value for k in block.group.keys], names)
@@ -52,7 +52,7 @@ def grouped(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> t
         whole, column = merge(Object(own)), fresh("g")
         collected = f"collect_list({whole.sql})"  # in an order that does not depend on how the rows arrive
         aggregates.append(F.expr(collected if unsortable(whole.type) else f"array_sort({collected})").alias(column))
-        variables[block.group.group.text] = Scalar(name(column), pa.list_(whole.type))
+        variables[block.group.group.text] = SqlValue(name(column), pa.list_(whole.type))
     if not aggregates:
         aggregates.append(F.count(F.lit(1)).alias(fresh()))
     return Bindings(bindings.frame.groupBy(*columns).agg(*aggregates), {**variables, **rewriter.variables}), block
@@ -61,7 +61,7 @@ def grouped(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> t
 class _Aggregates:
     """Replaces SUM(x) and the like after GROUP BY by variables, and collects their columns."""
 
-    def __init__(self, tuples: Tuples, bindings: Bindings, names: Names):
+    def __init__(self, tuples: Tuples, bindings: Bindings, names: TablesInScope):
         self.tuples, self.bindings, self.names = tuples, bindings, names
         self.columns: list[Any] = []
         self.variables: dict[str, Value] = {}
@@ -83,10 +83,10 @@ class _Aggregates:
             self.bindings, (value,) = self.tuples.values(self.bindings, [argument], self.names)
             text, type_ = self.text(function, merge(value))
         self.columns.append(F.expr(text).alias(column))
-        self.variables[label] = Scalar(name(column), type_)
+        self.variables[label] = SqlValue(name(column), type_)
         return label
 
-    def text(self, function: str, value: Scalar) -> tuple[str, pa.DataType]:
+    def text(self, function: str, value: SqlValue) -> tuple[str, pa.DataType]:
         if function == "COUNT":
             return f"count({value.sql})", pa.int64()
         if function in ("MIN", "MAX"):

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from belvedere.functions.window_by import DURATION
 from belvedere.kernels.values import EXACT, MISSING, instant, whole
-from belvedere.spark.window_by.sql_values import Object, Scalar, Value
+from belvedere.spark.window_by.sql_values import Object, SqlValue, Value
 
 
 @dataclass(frozen=True)
@@ -30,21 +30,21 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Members:
+class ObjectColumns:
     """An object, field by field."""
 
-    fields: tuple[tuple[str, Leaf | Members], ...]
+    fields: tuple[tuple[str, Leaf | ObjectColumns], ...]
     missing: str | None
 
 
-Layout = Leaf | Members
+Layout = Leaf | ObjectColumns
 
 
 def layout_of(value: Value) -> Layout:
     """The layout of a pinned value: its texts are quoted column names."""
     missing = None if value.missing is None else value.missing.strip("`")
     if isinstance(value, Object):
-        return Members(tuple((n, layout_of(f)) for n, f in value.fields.items()), missing)
+        return ObjectColumns(tuple((n, layout_of(f)) for n, f in value.fields.items()), missing)
     return Leaf(value.sql.strip("`"), missing, value.type == DURATION)
 
 
@@ -176,6 +176,6 @@ def write_column(values: Sequence[Any], type_: pa.DataType) -> tuple[pa.Array, p
     return pa.array([conform(x, type_) for x in values], stored_type(type_)), flags
 
 
-def leaf_value(column: str, type_: pa.DataType, missing: str | None) -> Scalar:
+def leaf_value(column: str, type_: pa.DataType, missing: str | None) -> SqlValue:
     """The `Value` of a stored column."""
-    return Scalar(f"`{column}`", type_, None if missing is None else f"`{missing}`")
+    return SqlValue(f"`{column}`", type_, None if missing is None else f"`{missing}`")

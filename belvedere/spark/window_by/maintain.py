@@ -24,7 +24,7 @@ from belvedere.lang.window_by.tree import Block, Query
 from belvedere.plan.window_by import GROUPS, JOIN, Ranges, Resume, WindowBlock
 from belvedere.schema import KEY, Schema
 from belvedere.spark.window_by.relation import Result, Table, output_columns
-from belvedere.spark.window_by.runner import Runner
+from belvedere.spark.window_by.runner import QueryRunner
 from belvedere.spark.window_by.tuples import Spread
 
 
@@ -111,4 +111,4 @@ def _run(
         visible = [F.col(quote(c.name)) for c in node.schema.visible]
         beside = [F.col(quote(n)).alias(inner) for n, inner in zip(hidden, names, strict=True)]
         tables[relation] = Table(frame.select(*visible, *beside), names)
-    return Runner(spark, tables, spread=Spread.SINGLE if small else Spread.HASHED, like=like).run(query)
+    return QueryRunner(spark, tables, spread=Spread.SINGLE if small else Spread.HASHED, like=like).run(query)

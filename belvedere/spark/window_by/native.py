@@ -25,7 +25,7 @@ from belvedere.spark.window_by.sql_values import (
     MISSING_VALUE,
     NULL,
     Object,
-    Scalar,
+    SqlValue,
     Untranslatable,
     Value,
     any_of,
@@ -47,7 +47,7 @@ def translate(node: Expr, env: Mapping[str, Value]) -> Value:
     return handler(node, env)
 
 
-def scalar(node: Expr, env: Mapping[str, Value]) -> Scalar:
+def scalar(node: Expr, env: Mapping[str, Value]) -> SqlValue:
     """As `translate`, as one SQL text."""
     return merge(translate(node, env))
 
@@ -74,7 +74,7 @@ def _bracket(node: Expr, env: Mapping[str, Value]) -> Value:
         raise Untranslatable("[]")
     size = f"size({base.sql})"
     beyond = f"({base.sql} IS NOT NULL AND {size} < {place + 1 if place >= 0 else -place})"
-    return Scalar(
+    return SqlValue(
         f"try_element_at({base.sql}, {place + 1 if place >= 0 else place})", base.type.value_type, any_of(base.missing, beyond)
     )
 
@@ -88,12 +88,12 @@ def whole_number(node: Expr) -> int | None:
 
 def _literal(node: Expr, env: Mapping[str, Value]) -> Value:
     if node.is_string:
-        return Scalar(quoted(node.name), pa.string())
+        return SqlValue(quoted(node.name), pa.string())
     if node.name.isdigit():
         if int(node.name) >= 2**63:
             raise Untranslatable(node.name)
-        return Scalar(f"{node.name}L", pa.int64())
-    return Scalar(f"{float(node.name)!r}D", pa.float64())
+        return SqlValue(f"{node.name}L", pa.int64())
+    return SqlValue(f"{float(node.name)!r}D", pa.float64())
 
 
 def _interval(node: Expr, env: Mapping[str, Value]) -> Value:
@@ -101,7 +101,7 @@ def _interval(node: Expr, env: Mapping[str, Value]) -> Value:
         amount = float(node.this.name)
     except ValueError:
         raise Untranslatable("interval") from None
-    return Scalar(f"{round(amount * UNITS[str(node.args['unit']).upper().rstrip('S')])}L", DURATION)
+    return SqlValue(f"{round(amount * UNITS[str(node.args['unit']).upper().rstrip('S')])}L", DURATION)
 
 
 def _arithmetic(symbol: str) -> Callable[[Expr, Mapping[str, Value]], Value]:
@@ -110,18 +110,18 @@ def _arithmetic(symbol: str) -> Callable[[Expr, Mapping[str, Value]], Value]:
         missing = any_of(left.missing, right.missing)
         type_ = arithmetic_type(node, left.type, right.type)
         if type_ is None:
-            return Scalar("NULL", pa.null(), missing)
+            return SqlValue("NULL", pa.null(), missing)
         if pa.types.is_null(type_):
-            return Scalar("NULL", type_, missing)
+            return SqlValue("NULL", type_, missing)
         if is_number(left.type) and is_number(right.type):
-            return Scalar(_numeric(symbol, left, right, type_), type_, missing)
+            return SqlValue(_numeric(symbol, left, right, type_), type_, missing)
         text = f"({micros(left)} {symbol} {micros(right)})"
-        return Scalar(f"timestamp_micros{text}" if type_ == TIMESTAMP else text, type_, missing)
+        return SqlValue(f"timestamp_micros{text}" if type_ == TIMESTAMP else text, type_, missing)
 
     return handle
 
 
-def _numeric(symbol: str, left: Scalar, right: Scalar, type_: pa.DataType) -> str:
+def _numeric(symbol: str, left: SqlValue, right: SqlValue, type_: pa.DataType) -> str:
     if symbol == "/":
         return f"try_divide({converted(left, pa.float64())}, {converted(right, pa.float64())})"
     if symbol in ("DIV", "%"):
@@ -139,7 +139,7 @@ def _numeric(symbol: str, left: Scalar, right: Scalar, type_: pa.DataType) -> st
     return f"({converted(left, type_)} {symbol} {converted(right, type_)})"
 
 
-def _loses_digits(symbol: str, left: Scalar, right: Scalar) -> bool:
+def _loses_digits(symbol: str, left: SqlValue, right: SqlValue) -> bool:
     """Whether Spark rounds the result: of more than 38 digits it keeps as few as six after the point."""
     (p, s), (q, t) = _digits(left), _digits(right)
     scale = s + t if symbol == "*" else max(s, t)
@@ -147,7 +147,7 @@ def _loses_digits(symbol: str, left: Scalar, right: Scalar) -> bool:
     return precision > 38 and max(38 - (precision - scale), min(scale, 6)) < scale
 
 
-def _digits(value: Scalar) -> tuple[int, int]:
+def _digits(value: SqlValue) -> tuple[int, int]:
     if pa.types.is_decimal(value.type):
         return value.type.precision, value.type.scale
     whole = value.sql.rstrip("L")
@@ -158,41 +158,41 @@ def _comparison(symbol: str) -> Callable[[Expr, Mapping[str, Value]], Value]:
     return lambda node, env: compared(symbol, scalar(node.this, env), scalar(node.expression, env))
 
 
-def compared(symbol: str, left: Scalar, right: Scalar) -> Scalar:
+def compared(symbol: str, left: SqlValue, right: SqlValue) -> SqlValue:
     """`left op right`: NULL for types that do not compare."""
     missing = any_of(left.missing, right.missing)
     common = unify([left.type, right.type])
     if common is None or any(pa.types.is_null(t) for t in (left.type, right.type)):
-        return Scalar("CAST(NULL AS BOOLEAN)", pa.bool_(), missing)
+        return SqlValue("CAST(NULL AS BOOLEAN)", pa.bool_(), missing)
     if pa.types.is_struct(common) and left.type != right.type:
         raise Untranslatable("comparison of objects")
-    return Scalar(f"({converted(left, common)} {symbol} {converted(right, common)})", pa.bool_(), missing)
+    return SqlValue(f"({converted(left, common)} {symbol} {converted(right, common)})", pa.bool_(), missing)
 
 
-def boolean(node: Expr, env: Mapping[str, Value]) -> Scalar:
+def boolean(node: Expr, env: Mapping[str, Value]) -> SqlValue:
     """A condition: other values than booleans are NULL."""
     found = scalar(node, env)
-    return found if pa.types.is_boolean(found.type) else Scalar("CAST(NULL AS BOOLEAN)", pa.bool_(), found.missing)
+    return found if pa.types.is_boolean(found.type) else SqlValue("CAST(NULL AS BOOLEAN)", pa.bool_(), found.missing)
 
 
 def _and(node: Expr, env: Mapping[str, Value]) -> Value:
     left, right = boolean(node.this, env), boolean(node.expression, env)
     text, missing = f"({left.sql} AND {right.sql})", any_of(left.missing, right.missing)
-    return Scalar(text, pa.bool_(), None if missing is None else f"({text} IS NULL AND {missing})")
+    return SqlValue(text, pa.bool_(), None if missing is None else f"({text} IS NULL AND {missing})")
 
 
 def _or(node: Expr, env: Mapping[str, Value]) -> Value:
     left, right = boolean(node.this, env), boolean(node.expression, env)
     text, missing = f"({left.sql} OR {right.sql})", any_of(left.missing, right.missing)
     if missing is None:
-        return Scalar(text, pa.bool_())
+        return SqlValue(text, pa.bool_())
     plain = " AND ".join(f"({s.sql} IS NOT NULL{f' OR {s.missing}' if s.missing else ''})" for s in (left, right))
-    return Scalar(text, pa.bool_(), f"({text} IS NULL AND {plain})")
+    return SqlValue(text, pa.bool_(), f"({text} IS NULL AND {plain})")
 
 
 def _not(node: Expr, env: Mapping[str, Value]) -> Value:
     inner = boolean(node.this, env)
-    return Scalar(f"(NOT {inner.sql})", pa.bool_(), inner.missing)
+    return SqlValue(f"(NOT {inner.sql})", pa.bool_(), inner.missing)
 
 
 def _neg(node: Expr, env: Mapping[str, Value]) -> Value:
@@ -200,24 +200,24 @@ def _neg(node: Expr, env: Mapping[str, Value]) -> Value:
     if pa.types.is_null(inner.type):
         return inner
     if not is_number(inner.type) and inner.type != DURATION:
-        return Scalar("NULL", pa.null(), inner.missing)
-    return Scalar(f"(- {inner.sql})", inner.type, inner.missing)
+        return SqlValue("NULL", pa.null(), inner.missing)
+    return SqlValue(f"(- {inner.sql})", inner.type, inner.missing)
 
 
 def _is(node: Expr, env: Mapping[str, Value]) -> Value:
     value, kind = translate(node.this, env), node.expression
     missing = value.missing
     if isinstance(kind, exp.Boolean):
-        return Scalar(f"({merge(value).sql} <=> {str(bool(kind.this)).upper()})", pa.bool_())
+        return SqlValue(f"({merge(value).sql} <=> {str(bool(kind.this)).upper()})", pa.bool_())
     word = "NULL" if isinstance(kind, exp.Null) else kind.name.upper()
     if word == "MISSING":
-        return Scalar("FALSE" if missing is None else f"({missing})", pa.bool_())
+        return SqlValue("FALSE" if missing is None else f"({missing})", pa.bool_())
     blank = (f"({missing})" if missing else "FALSE") if isinstance(value, Object) else f"({value.sql} IS NULL)"
     if word == "UNKNOWN":
-        return Scalar(blank, pa.bool_())
+        return SqlValue(blank, pa.bool_())
     if word == "VALUED":
-        return Scalar(f"(NOT {blank})", pa.bool_())
-    return Scalar(blank if missing is None else f"IF({missing}, NULL, {blank})", pa.bool_(), missing)
+        return SqlValue(f"(NOT {blank})", pa.bool_())
+    return SqlValue(blank if missing is None else f"IF({missing}, NULL, {blank})", pa.bool_(), missing)
 
 
 def _between(node: Expr, env: Mapping[str, Value]) -> Value:
@@ -231,7 +231,7 @@ def _like(node: Expr, env: Mapping[str, Value]) -> Value:
     if not pa.types.is_string(left.type) or not isinstance(node.expression, exp.Literal) or "\\" in node.expression.name:
         raise Untranslatable("LIKE")
     negation = "NOT " if node.args.get("negate") else ""
-    return Scalar(f"({left.sql} {negation}LIKE {right.sql})", pa.bool_(), left.missing)
+    return SqlValue(f"({left.sql} {negation}LIKE {right.sql})", pa.bool_(), left.missing)
 
 
 def _in(node: Expr, env: Mapping[str, Value]) -> Value:
@@ -239,7 +239,7 @@ def _in(node: Expr, env: Mapping[str, Value]) -> Value:
         raise Untranslatable("IN")
     value = scalar(node.this, env)
     tests = [compared("=", value, scalar(e, env)).sql for e in node.expressions]
-    return Scalar("(" + " OR ".join(tests) + ")" if tests else "FALSE", pa.bool_(), value.missing)
+    return SqlValue("(" + " OR ".join(tests) + ")" if tests else "FALSE", pa.bool_(), value.missing)
 
 
 def _case(node: Expr, env: Mapping[str, Value]) -> Value:
@@ -258,7 +258,7 @@ def _case(node: Expr, env: Mapping[str, Value]) -> Value:
     missing = None
     if any(v.missing for _, v in branches) or other.missing:
         missing = _choice([(c, v.missing or "FALSE") for c, v in branches], other.missing or "FALSE")
-    return Scalar(text, type_, missing)
+    return SqlValue(text, type_, missing)
 
 
 def _choice(branches: Sequence[tuple[str, str]], other: str) -> str:
@@ -272,14 +272,14 @@ def _cast(node: Expr, env: Mapping[str, Value]) -> Value:
         raise Untranslatable("CAST")
     if not pa.types.is_string(value.type) and not is_number(target):
         raise Untranslatable("CAST")
-    return Scalar(f"try_cast({value.sql} AS {sql_type(target)})", target, value.missing)
+    return SqlValue(f"try_cast({value.sql} AS {sql_type(target)})", target, value.missing)
 
 
 def _dpipe(node: Expr, env: Mapping[str, Value]) -> Value:
     left, right = scalar(node.this, env), scalar(node.expression, env)
     if not pa.types.is_string(left.type) or not pa.types.is_string(right.type):
         raise Untranslatable("||")
-    return Scalar(f"concat({left.sql}, {right.sql})", pa.string(), any_of(left.missing, right.missing))
+    return SqlValue(f"concat({left.sql}, {right.sql})", pa.string(), any_of(left.missing, right.missing))
 
 
 def _struct(node: Expr, env: Mapping[str, Value]) -> Value:
@@ -291,7 +291,7 @@ def _array(node: Expr, env: Mapping[str, Value]) -> Value:
     type_ = unify([m.type for m in members])
     if type_ is None or pa.types.is_null(type_):
         raise Untranslatable("array")
-    return Scalar("array(" + ", ".join(converted(m, type_) for m in members) + ")", pa.list_(type_))
+    return SqlValue("array(" + ", ".join(converted(m, type_) for m in members) + ")", pa.list_(type_))
 
 
 def _anonymous(node: Expr, env: Mapping[str, Value]) -> Value:
@@ -299,7 +299,7 @@ def _anonymous(node: Expr, env: Mapping[str, Value]) -> Value:
     if function == "DURATION" and isinstance(node.expressions[0], exp.Literal):
         length = duration_micros(node.expressions[0].name)
         if length is not None:
-            return Scalar(f"{length}L", DURATION)
+            return SqlValue(f"{length}L", DURATION)
     arguments = [scalar(a, env) for a in node.expressions]
     if function == "COALESCE" or function == "IF_MISSING_OR_NULL":
         return _coalesce(arguments)
@@ -311,19 +311,19 @@ def _anonymous(node: Expr, env: Mapping[str, Value]) -> Value:
     if len(arguments) > 1:
         blank = " OR ".join(f"{a.sql} IS NULL" for a in arguments)
         text = f"IF({blank}, NULL, {text})"
-    return Scalar(text, rule.type or arguments[0].type, any_of(*(a.missing for a in arguments)))
+    return SqlValue(text, rule.type or arguments[0].type, any_of(*(a.missing for a in arguments)))
 
 
-def _coalesce(arguments: Sequence[Scalar]) -> Value:
+def _coalesce(arguments: Sequence[SqlValue]) -> Value:
     type_ = unify([a.type for a in arguments])
     if type_ is None or pa.types.is_null(type_):
         raise Untranslatable("COALESCE")
-    return Scalar("coalesce(" + ", ".join(converted(a, type_) for a in arguments) + ")", type_)
+    return SqlValue("coalesce(" + ", ".join(converted(a, type_) for a in arguments) + ")", type_)
 
 
 HANDLERS: dict[type[Any], Callable[[Any, Mapping[str, Value]], Value]] = {
     exp.Column: _column, exp.Dot: _dot, exp.Bracket: _bracket, exp.Literal: _literal, exp.Interval: _interval,
-    exp.Boolean: lambda n, e: Scalar("TRUE" if n.this else "FALSE", pa.bool_()), exp.Null: lambda n, e: NULL,
+    exp.Boolean: lambda n, e: SqlValue("TRUE" if n.this else "FALSE", pa.bool_()), exp.Null: lambda n, e: NULL,
     Missing: lambda n, e: MISSING_VALUE, exp.And: _and, exp.Or: _or, exp.Not: _not, exp.Neg: _neg, exp.Is: _is,
     exp.Between: _between, exp.Like: _like, exp.In: _in, exp.Case: _case, exp.Cast: _cast, exp.TryCast: _cast, exp.DPipe: _dpipe,
     exp.Struct: _struct, exp.Array: _array, exp.Anonymous: _anonymous,

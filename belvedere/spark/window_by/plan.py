@@ -22,7 +22,7 @@ from belvedere.spark.window_by.native import translate
 from belvedere.spark.window_by.plan_boundaries import BoundaryPlanner
 from belvedere.spark.window_by.plan_results import Rewriter
 from belvedere.spark.window_by.relation import fresh, sort_texts
-from belvedere.spark.window_by.sql_values import Object, Scalar, Untranslatable, Value, any_of, merge, name
+from belvedere.spark.window_by.sql_values import Object, SqlValue, Untranslatable, Value, any_of, merge, name
 
 FRESH = re.compile(r"`(_[a-z]+\d+)`")
 
@@ -52,7 +52,7 @@ class WindowPlan:
         return () if self.end is None else closing_of(self.end, window, self.item, nullable)
 
 
-class Planner(BoundaryPlanner):
+class BlockPlanner(BoundaryPlanner):
     """Plans one block."""
 
     def plan(self) -> WindowPlan:
@@ -90,9 +90,9 @@ class Planner(BoundaryPlanner):
         found: list[str] = []
         for key in self.window.order:
             value = self.translated(key.expr)
-            column = Scalar(name(self.column(value)), value.type)
+            column = SqlValue(name(self.column(value)), value.type)
             if value.missing is not None:
-                column = replace(column, missing=name(self.column(Scalar(value.missing, pa.bool_()))))
+                column = replace(column, missing=name(self.column(SqlValue(value.missing, pa.bool_()))))
             found += sort_texts(key, column)
         sorted_by = {c for text in found for c in FRESH.findall(text)}
         ties = [c for t, c in self.columns.items() if c not in sorted_by | keys and not unsortable(self.texts[t])]
@@ -102,24 +102,24 @@ class Planner(BoundaryPlanner):
         """The output with row columns in place of texts."""
 
         def column(text: str) -> str:
-            return self.column(Scalar(text, self.texts[text]))
+            return self.column(SqlValue(text, self.texts[text]))
 
         if isinstance(output, (specs.Gather, specs.Nth)):
             return replace(output, column=column(output.column))
         if isinstance(output, specs.Members):
             return replace(output, fields=tuple((n, column(t)) for n, t in output.fields))
-        if isinstance(output, specs.Aggregate):
+        if isinstance(output, specs.WindowAggregate):
             included = None if output.included is None else column(output.included)
             return replace(output, column=None if output.column is None else column(output.column), included=included)
         return output
 
-    def key_columns(self) -> list[Scalar]:
-        found: list[Scalar] = []
+    def key_columns(self) -> list[SqlValue]:
+        found: list[SqlValue] = []
         for key in self.keys:
             value = merge(key)
             found.append(value)
             if value.missing is not None:
-                found.append(Scalar(f"NOT ({value.missing})", pa.bool_()))  # MISSING comes before NULL
+                found.append(SqlValue(f"NOT ({value.missing})", pa.bool_()))  # MISSING comes before NULL
         return found
 
     def results(self) -> Block:
@@ -154,7 +154,7 @@ class Planner(BoundaryPlanner):
             for column in expr.find_all(exp.Column):
                 if column.name in local:
                     self.note(local[column.name])
-            return Scalar("NULL", pa.null())
+            return SqlValue("NULL", pa.null())
         self.note(value)
         return value
 
@@ -185,19 +185,19 @@ class Planner(BoundaryPlanner):
     def boundary_value(self, side: str, role: str) -> Value:
         flag = self.flag(side, "item" if role == "position" else role)
         if role == "position":
-            return Scalar(self.output(specs.Place(fresh("o"), side), pa.int64()), pa.int64(), flag)
+            return SqlValue(self.output(specs.BoundaryPosition(fresh("o"), side), pa.int64()), pa.int64(), flag)
         return self.mirrored(self.item, side, role, flag)
 
     def mirrored(self, value: Value, side: str, role: str, flag: str | None) -> Value:
         """The item's value, leaf by leaf, as gathered at a boundary."""
         missing = flag
         if value.missing is not None:
-            missing = any_of(flag, self.gathered(Scalar(value.missing, pa.bool_()), side, role))
+            missing = any_of(flag, self.gathered(SqlValue(value.missing, pa.bool_()), side, role))
         if isinstance(value, Object):
             return Object({n: self.mirrored(f, side, role, flag) for n, f in value.fields.items()}, missing)
-        return Scalar(self.gathered(value, side, role), value.type, missing)
+        return SqlValue(self.gathered(value, side, role), value.type, missing)
 
-    def gathered(self, value: Scalar, side: str, role: str) -> str:
+    def gathered(self, value: SqlValue, side: str, role: str) -> str:
         return self.output(specs.Gather(fresh("o"), side, role, self.text(value)), value.type)
 
 

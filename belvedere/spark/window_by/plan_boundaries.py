@@ -31,7 +31,7 @@ from belvedere.spark.window_by.plan_pairs import PairPlanner
 from belvedere.spark.window_by.plan_values import plain_constant
 from belvedere.spark.window_by.sql_values import (
     Object,
-    Scalar,
+    SqlValue,
     Untranslatable,
     Value,
     converted,
@@ -123,7 +123,7 @@ class BoundaryPlanner(PairPlanner):
         nulls_first = key.nulls_come_first
         return specs.CompareSpec(tuple(parts[:cut]), atom.operator, tuple(parts[cut:]), direction, nulls_first)
 
-    def part_value(self, part: Part) -> Scalar | None:
+    def part_value(self, part: Part) -> SqlValue | None:
         if part.role == "position":
             return None
         if part.side == "":
@@ -131,9 +131,9 @@ class BoundaryPlanner(PairPlanner):
         value = translate(part.expr, {**self.environment(), ITEM: self.item})
         if pa.types.is_list(value.type) or pa.types.is_map(value.type):
             raise Untranslatable("a comparison of arrays")
-        return value if isinstance(value, Scalar) and not pa.types.is_struct(value.type) else text_key(value)
+        return value if isinstance(value, SqlValue) and not pa.types.is_struct(value.type) else text_key(value)
 
-    def part(self, part: Part, value: Scalar | None, common: pa.DataType | None) -> specs.PartSpec:
+    def part(self, part: Part, value: SqlValue | None, common: pa.DataType | None) -> specs.PartSpec:
         if value is None:
             return specs.PartSpec(part.side, "position", None, None, part.sign)
         if part.side == "":
@@ -146,21 +146,21 @@ class BoundaryPlanner(PairPlanner):
         return specs.PartSpec(part.side, part.role, self.column(comparable(value, common)), None, part.sign)
 
 
-def comparable(value: Scalar, common: pa.DataType | None) -> Scalar:
+def comparable(value: SqlValue, common: pa.DataType | None) -> SqlValue:
     """A value as the kernels compare it."""
     type_ = value.type
     if pa.types.is_date(type_) or pa.types.is_timestamp(type_) or type_ == DURATION:
-        return Scalar(micros(value), pa.int64())
+        return SqlValue(micros(value), pa.int64())
     if common is not None and is_number(common):
         if pa.types.is_decimal(common):
-            return Scalar(f"CAST({value.sql} AS {sql_type(common)})", common)
-        return Scalar(converted(value, common), common)
+            return SqlValue(f"CAST({value.sql} AS {sql_type(common)})", common)
+        return SqlValue(converted(value, common), common)
     if is_number(type_):
-        return Scalar(converted(value, pa.int64()), pa.int64())
+        return SqlValue(converted(value, pa.int64()), pa.int64())
     return value
 
 
-def text_key(value: Value) -> Scalar:
+def text_key(value: Value) -> SqlValue:
     """An object as text that is equal exactly where the objects are, for deep equality of objects of one type."""
     if not isinstance(value, Object):
         raise Untranslatable("a comparison of objects")
@@ -177,4 +177,4 @@ def text_key(value: Value) -> Scalar:
             text = leaf.sql
         parts.append(f"{quoted(label)}, {text}")
     text = f"to_json(named_struct({', '.join(parts)}))"
-    return Scalar(text if value.missing is None else f"IF({value.missing}, NULL, {text})", pa.string(), value.missing)
+    return SqlValue(text if value.missing is None else f"IF({value.missing}, NULL, {text})", pa.string(), value.missing)

@@ -16,19 +16,19 @@ from belvedere.lang.window_by.tree import Block, Expr, WindowBy
 from belvedere.spark.window_by.layout import stored_type
 from belvedere.spark.window_by.native import translate
 from belvedere.spark.window_by.relation import fresh, is_column
-from belvedere.spark.window_by.sql_values import Object, Scalar, Untranslatable, Value, merge, name, quoted
+from belvedere.spark.window_by.sql_values import Object, SqlValue, Untranslatable, Value, merge, name, quoted
 
 
 def literal(value: Any) -> Value:
     """A Python constant as SQL text."""
     if isinstance(value, bool):
-        return Scalar(str(value).upper(), pa.bool_())
+        return SqlValue(str(value).upper(), pa.bool_())
     if isinstance(value, int):
-        return Scalar(f"{value}L", pa.int64())
+        return SqlValue(f"{value}L", pa.int64())
     if isinstance(value, float):
-        return Scalar(f"CAST('{value!r}' AS DOUBLE)", pa.float64())
+        return SqlValue(f"CAST('{value!r}' AS DOUBLE)", pa.float64())
     if isinstance(value, str):
-        return Scalar(quoted(value), pa.string())
+        return SqlValue(quoted(value), pa.string())
     raise Untranslatable("constant")
 
 
@@ -80,7 +80,7 @@ class PlanColumns:
                 continue
         return found
 
-    def column(self, value: Scalar) -> str:
+    def column(self, value: SqlValue) -> str:
         """The row column that holds the value."""
         if value.sql not in self.columns:
             plain = value.sql.strip("`") if is_column(value.sql) else fresh("r")
@@ -88,12 +88,12 @@ class PlanColumns:
             self.texts[value.sql] = value.type
         return self.columns[value.sql]
 
-    def text(self, value: Scalar) -> str:
+    def text(self, value: SqlValue) -> str:
         """The value's text, with its type noted."""
         self.texts.setdefault(value.sql, value.type)
         return value.sql
 
-    def translated(self, expr: Expr) -> Scalar:
+    def translated(self, expr: Expr) -> SqlValue:
         return merge(translate(expr, {**self.environment(), **self.variables}))
 
     def output(self, output: specs.Output, type_: pa.DataType) -> str:

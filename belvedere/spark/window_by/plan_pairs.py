@@ -20,7 +20,7 @@ from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.native import translate
 from belvedere.spark.window_by.plan_columns import PlanColumns
 from belvedere.spark.window_by.plan_values import plain_constant
-from belvedere.spark.window_by.sql_values import Scalar, Untranslatable, converted, merge, micros
+from belvedere.spark.window_by.sql_values import SqlValue, Untranslatable, converted, merge, micros
 
 SYMBOLS = {k: s for k, s in ARITHMETIC.items() if s in "+-*/"}
 Typed = tuple[specs.Term, pa.DataType]
@@ -46,20 +46,20 @@ class PairPlanner(PlanColumns):
             side, role = next(iter(own))
             if role == "position":
                 if isinstance(node, exp.Column):
-                    return specs.Read(side, "position", None), pa.int64()
+                    return specs.ColumnTerm(side, "position", None), pa.int64()
             else:
                 return self.read(node, side, role)
         if isinstance(node, (exp.And, exp.Or)):
             parts = (self.condition(node.left), self.condition(node.right))
-            return specs.Operation("and" if isinstance(node, exp.And) else "or", parts), pa.bool_()
+            return specs.OperationTerm("and" if isinstance(node, exp.And) else "or", parts), pa.bool_()
         if isinstance(node, exp.Not):
-            return specs.Operation("not", (self.condition(node.this),)), pa.bool_()
+            return specs.OperationTerm("not", (self.condition(node.this),)), pa.bool_()
         if type(node) in OPERATORS:
             return self.compared(OPERATORS[type(node)], self.term(node.this), self.term(node.expression))
         if isinstance(node, exp.Between):
             value, low, high = (self.term(node.args[k]) for k in ("this", "low", "high"))
             parts = (self.compared(">=", value, low)[0], self.compared("<=", value, high)[0])
-            return specs.Operation("and", parts), pa.bool_()
+            return specs.OperationTerm("and", parts), pa.bool_()
         if type(node) in SYMBOLS:
             return self.computed(node, self.term(node.this), self.term(node.expression))
         raise Untranslatable(f"{type(node).__name__} between tuples")
@@ -71,7 +71,7 @@ class PairPlanner(PlanColumns):
         type_ = translate(node, self.environment()).type
         if not isinstance(value, bool | int | float) or not known(type_):
             raise Untranslatable("a constant between tuples")
-        return specs.Constant(value), type_
+        return specs.ConstantTerm(value), type_
 
     def read(self, node: Expr, side: str, role: str) -> Typed:
         """What reads one tuple alone: a column of the rows."""
@@ -81,24 +81,24 @@ class PairPlanner(PlanColumns):
             raise Untranslatable(f"{value.type} between tuples")
         text = value
         if pa.types.is_date(value.type) or pa.types.is_timestamp(value.type) or value.type == DURATION:
-            text = Scalar(micros(value), pa.int64())
+            text = SqlValue(micros(value), pa.int64())
         elif pa.types.is_integer(value.type):
-            text = Scalar(converted(value, pa.int64()), pa.int64())
+            text = SqlValue(converted(value, pa.int64()), pa.int64())
         missing = compile_expression(node)({**self.constants, variable: MISSING})
         if isinstance(missing, bool) or (missing is not None and missing is not MISSING):
             raise Untranslatable("a value where a tuple is MISSING")
-        return specs.Read(side, role, self.column(text)), value.type
+        return specs.ColumnTerm(side, role, self.column(text)), value.type
 
     def compared(self, operator: str, left: Typed, right: Typed) -> Typed:
         if kind(left[1]) != kind(right[1]):
             raise Untranslatable("a comparison of different types")
-        return specs.Operation(operator, (left[0], right[0])), pa.bool_()
+        return specs.OperationTerm(operator, (left[0], right[0])), pa.bool_()
 
     def computed(self, node: Expr, left: Typed, right: Typed) -> Typed:
         type_ = arithmetic_type(node, left[1], right[1])
         if type_ is None or not known(type_):
             raise Untranslatable("arithmetic between tuples")
-        return specs.Operation(SYMBOLS[type(node)], (left[0], right[0])), type_
+        return specs.OperationTerm(SYMBOLS[type(node)], (left[0], right[0])), type_
 
 
 def known(type_: pa.DataType) -> bool:

@@ -20,7 +20,7 @@ from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.native import boolean, translate, whole_number
 from belvedere.spark.window_by.plan_columns import PlanColumns
 from belvedere.spark.window_by.relation import fresh
-from belvedere.spark.window_by.sql_values import Object, Scalar, Untranslatable, Value, converted, merge, name
+from belvedere.spark.window_by.sql_values import Object, SqlValue, Untranslatable, Value, converted, merge, name
 from belvedere.spark.window_by.sql_values import field as field_of
 
 
@@ -65,7 +65,7 @@ class Rewriter:
             function = canonical(node.name)
             if function in ("LEN", "ARRAY_LENGTH") and self.is_window(node.expressions[0]):
                 output = self.planner.output(specs.Length(fresh("o")), pa.int64())
-                return self.variable(Scalar(output, pa.int64()))
+                return self.variable(SqlValue(output, pa.int64()))
             if function in WINDOW_AGGREGATES:
                 value = self.aggregate(function, node)
                 return None if value is None else self.variable(value)
@@ -92,7 +92,7 @@ class Rewriter:
         text = planner.output(output, value.type)
         planner.candidates[output.flag] = output
         planner.types[output.flag] = pa.bool_()
-        return Scalar(text, value.type, name(output.flag))
+        return SqlValue(text, value.type, name(output.flag))
 
     def members(self, value: Value) -> Value:
         """The window's rows as an array; elements that are MISSING are NULL in it."""
@@ -103,7 +103,7 @@ class Rewriter:
             if pa.types.is_null(value.type):
                 raise Untranslatable("an array of nothing")
             output = specs.Members(fresh("o"), (("", self.planner.text(value)),), True)
-        return Scalar(self.planner.output(output, pa.list_(value.type)), pa.list_(value.type))
+        return SqlValue(self.planner.output(output, pa.list_(value.type)), pa.list_(value.type))
 
     def aggregate(self, function: str, node: Expr) -> Value | None:
         """An aggregate of the window's rows; None where its argument has another form."""
@@ -129,7 +129,7 @@ class Rewriter:
         source = self.source(argument)
         return None if source is None else self.aggregated(kind, prefix == "STRICT", fraction, *source)
 
-    def source(self, argument: Expr) -> tuple[Scalar, Scalar | None, bool] | None:
+    def source(self, argument: Expr) -> tuple[SqlValue, SqlValue | None, bool] | None:
         """What is aggregated over the item: value, restriction, and whether the MISSING of an unclosed window counts."""
         planner = self.planner
         starred = self.starred(argument)
@@ -156,7 +156,9 @@ class Rewriter:
         condition = None if where is None else boolean(where, env)
         return merge(translate(value, env)), condition, kept
 
-    def aggregated(self, kind: str, strict: bool, fraction: float, value: Scalar, where: Scalar | None, extra: bool) -> Value:
+    def aggregated(
+        self, kind: str, strict: bool, fraction: float, value: SqlValue, where: SqlValue | None, extra: bool
+    ) -> Value:
         numeric = kind not in ("COUNT", "MIN", "MAX", "DISTINCT")
         kind = {"MEDIAN": "PERCENTILE", "STDDEV": "STDDEV_SAMP", "VARIANCE": "VAR_SAMP"}.get(kind, kind)
         if numeric and not is_number(value.type):
@@ -166,19 +168,19 @@ class Rewriter:
         if kind == "SUM" and decimal and value.type.precision > specs.LONGEST_DECIMAL:
             raise Untranslatable(f"SUM of {value.type}")
         if numeric and decimal and kind != "SUM":
-            column = Scalar(converted(value, pa.float64()), pa.float64())
+            column = SqlValue(converted(value, pa.float64()), pa.float64())
         elif numeric and not decimal:
-            column = Scalar(converted(value, unify_numbers([value.type])), unify_numbers([value.type]))
+            column = SqlValue(converted(value, unify_numbers([value.type])), unify_numbers([value.type]))
         elif pa.types.is_nested(value.type):
             if kind != "COUNT":
                 raise Untranslatable(f"{kind} of objects or arrays")
-            column = Scalar(f"IF({merge(value).sql} IS NULL, NULL, 1L)", pa.int64())
+            column = SqlValue(f"IF({merge(value).sql} IS NULL, NULL, 1L)", pa.int64())
         type_ = {"COUNT": pa.int64(), "DISTINCT": pa.int64(), "MIN": value.type, "MAX": value.type}.get(kind, pa.float64())
         if kind == "SUM":
             type_ = pa.decimal128(38, value.type.scale) if decimal else column.type
         included = self.planner.text(where) if where is not None else None
-        output = specs.Aggregate(fresh("o"), kind, self.planner.text(column), included, strict, extra, fraction)
-        return Scalar(self.planner.output(output, type_), type_)
+        output = specs.WindowAggregate(fresh("o"), kind, self.planner.text(column), included, strict, extra, fraction)
+        return SqlValue(self.planner.output(output, type_), type_)
 
 
 def _simple_subquery(node: QueryExpression, window: str) -> tuple[str, Expr, Expr | None] | None:

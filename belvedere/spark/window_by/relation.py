@@ -20,7 +20,7 @@ from belvedere.errors import fail
 from belvedere.functions.window_by import DURATION, holds_duration
 from belvedere.lang.window_by.tree import OrderKey
 from belvedere.schema import TIMESTAMP, Column, Schema
-from belvedere.spark.window_by.sql_values import Object, Scalar, Value, merge, name
+from belvedere.spark.window_by.sql_values import Object, SqlValue, Value, merge, name
 
 _numbers = count()
 INTERVAL_MICROS = (
@@ -111,7 +111,7 @@ def load(table: Table) -> Result:
             hint = "select the parts that the query needs into columns of their own"
             raise fail("B3620", f'column "{column.name}" has durations inside objects or arrays: not supported', hint=hint)
         selected.append(f"{text} AS {name(inner)}")
-        fields[column.name] = Scalar(name(inner), type_)
+        fields[column.name] = SqlValue(name(inner), type_)
     return Result(frame.selectExpr(*selected), Object(fields), identity=tuple(identity))
 
 
@@ -138,14 +138,14 @@ def pin(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame, list[Valu
         if isinstance(value, Object):
             return Object({n: walk(f) for n, f in value.fields.items()}, missing)
         if pa.types.is_null(value.type):
-            return Scalar(column("CAST(NULL AS STRING)"), value.type, missing)
+            return SqlValue(column("CAST(NULL AS STRING)"), value.type, missing)
         return replace(value, sql=column(value.sql), missing=missing)
 
     pinned = [walk(v) for v in values]
     return (frame.selectExpr("*", *added) if added else frame), pinned
 
 
-def sort_texts(key: OrderKey, value: Scalar) -> list[str]:
+def sort_texts(key: OrderKey, value: SqlValue) -> list[str]:
     """ORDER BY texts for a key: MISSING < NULL < values ascending; NULLS FIRST|LAST moves both."""
     way = "DESC" if key.descending else "ASC"
     nulls = "NULLS FIRST" if key.nulls_come_first else "NULLS LAST"
@@ -178,7 +178,7 @@ def _output_texts(value: Value) -> list[tuple[str, str]]:
     if isinstance(value, Object):
         fields = value.fields
     elif pa.types.is_struct(value.type):
-        fields = {f.name: Scalar(f"{value.sql}.{name(f.name)}", f.type) for f in value.type}
+        fields = {f.name: SqlValue(f"{value.sql}.{name(f.name)}", f.type) for f in value.type}
     else:
         fields = {"value": value}
     return [(n, _output_text(n, merge(v))) for n, v in fields.items()]
@@ -199,7 +199,7 @@ def _sort_column(text: str) -> Any:
     return column.desc_nulls_first() if first else column.desc_nulls_last()
 
 
-def _output_text(label: str, value: Scalar) -> str:
+def _output_text(label: str, value: SqlValue) -> str:
     if holds_duration(value.type):
         hint = "select the parts of the objects that you need, as columns"
         raise fail("B3620", f'column "{label}" would have durations inside objects or arrays: not supported', hint=hint)

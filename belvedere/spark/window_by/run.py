@@ -19,7 +19,7 @@ from belvedere.spark.window_by.relation import (
     Table,
     output,
 )
-from belvedere.spark.window_by.runner import Runner
+from belvedere.spark.window_by.runner import QueryRunner
 from belvedere.spark.window_by.tuples import Spread
 
 
@@ -57,4 +57,4 @@ def run_window_query(
     errors = [d for d in check_query(query, {n: row_type(t.schema) for n, t in known.items()}) if d.severity == Severity.ERROR]
     if errors:
         raise BelvedereError(errors)
-    return output(Runner(spark, known, blocks=blocks, spread=spread).run(query))
+    return output(QueryRunner(spark, known, blocks=blocks, spread=spread).run(query))

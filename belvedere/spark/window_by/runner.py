@@ -28,22 +28,22 @@ from belvedere.spark.window_by.relation import (
     sort_columns,
     sort_texts,
 )
-from belvedere.spark.window_by.sql_values import Object, Scalar, Untranslatable, Value, converted, merge, name, with_missing
-from belvedere.spark.window_by.tuples import Names, Tuples
+from belvedere.spark.window_by.sql_values import Object, SqlValue, Untranslatable, Value, converted, merge, name, with_missing
+from belvedere.spark.window_by.tuples import TablesInScope, Tuples
 from belvedere.spark.window_by.windowed import windowed
 
 
-class Runner(Tuples):
+class QueryRunner(Tuples):
     """One run of one query."""
 
     def run(self, query: Query) -> Result:
         """The relation of a whole query."""
         self.limits = has_limit(query)
-        return self.query(query, Names({}, {}))
+        return self.query(query, TablesInScope({}, {}))
 
     # -- queries --
 
-    def query(self, query: Query, names: Names) -> Result:
+    def query(self, query: Query, names: TablesInScope) -> Result:
         """The relation of a query's results."""
         names = self.bound(query.bindings, names)
         query, keys = with_order_columns(query)
@@ -55,13 +55,13 @@ class Runner(Tuples):
             result = self.limited(query, result)
         return without_order_columns(result) if keys else result
 
-    def bound(self, lets: Sequence[Let], names: Names) -> Names:
+    def bound(self, lets: Sequence[Let], names: TablesInScope) -> TablesInScope:
         for let in lets:
             if isinstance(let.value, QueryExpression):
-                names = Names({**names.tables, let.name.text: self.query(let.value.query, names)}, names.constants)
+                names = TablesInScope({**names.tables, let.name.text: self.query(let.value.query, names)}, names.constants)
             else:
                 constant = compile_expression(let.value)(self.constants([let.value], names))
-                names = Names(names.tables, {**names.constants, let.name.text: constant})
+                names = TablesInScope(names.tables, {**names.constants, let.name.text: constant})
         return names
 
     def union(self, results: Sequence[Result]) -> Result:
@@ -78,7 +78,7 @@ class Runner(Tuples):
             frame = frame.unionAll(part)
         return self.renamed(Result(frame, value))
 
-    def ordered(self, keys: Sequence[OrderKey], result: Result, names: Names) -> Result:
+    def ordered(self, keys: Sequence[OrderKey], result: Result, names: TablesInScope) -> Result:
         fields = result.value.fields if isinstance(result.value, Object) else {}
         scope, values = self.values(Bindings(result.frame, dict(fields)), [k.expr for k in keys], names)
         frame, pinned = pin(scope.frame, values)
@@ -95,7 +95,7 @@ class Runner(Tuples):
 
     # -- blocks --
 
-    def block(self, block: Block, names: Names) -> Result:
+    def block(self, block: Block, names: TablesInScope) -> Result:
         """A block's results."""
         bindings = self.sources(block.sources, names)
         bindings = self.lets(bindings, block.lets, names)
@@ -116,7 +116,7 @@ class Runner(Tuples):
         frame, (value,) = pin(result.frame, [result.value])
         return Result(frame.select(*dict.fromkeys(columns_of(layout_of(value)))).distinct(), value)
 
-    def sources(self, sources: Sequence[Source], names: Names) -> Bindings:
+    def sources(self, sources: Sequence[Source], names: TablesInScope) -> Bindings:
         if not sources:
             return Bindings(self.spark.range(1).select(F.lit(1).alias(fresh())), {})
         bindings: Bindings | None = None
@@ -125,7 +125,7 @@ class Runner(Tuples):
         assert bindings is not None
         return bindings
 
-    def source(self, left: Bindings | None, source: Source, names: Names) -> Bindings:
+    def source(self, left: Bindings | None, source: Source, names: TablesInScope) -> Bindings:
         expr = source.expr
         own = left.variables if left is not None else {}
         relation: Result | None = None
@@ -137,7 +137,7 @@ class Runner(Tuples):
             return self.unnested(left or self.sources((), names), source, names)
         return self.joined(left, source, relation, names)
 
-    def joined(self, left: Bindings | None, source: Source, right: Result, names: Names) -> Bindings:
+    def joined(self, left: Bindings | None, source: Source, right: Result, names: TablesInScope) -> Bindings:
         variable = source.variable.text
         if left is None:
             return Bindings(right.frame, {variable: right.value}, right.order, right.sorted, right.identity)
@@ -160,7 +160,7 @@ class Runner(Tuples):
         frame = left.frame.join(right.frame.withColumn(there, F.lit(True)), F.expr(condition), "left")
         return Bindings(frame, {**left.variables, variable: with_missing(right.value, f"({name(there)} IS NULL)")})
 
-    def unnested(self, left: Bindings, source: Source, names: Names) -> Bindings:
+    def unnested(self, left: Bindings, source: Source, names: TablesInScope) -> Bindings:
         left, (value,) = self.values(left, [source.expr], names)
         array = merge(value)
         outer = source.kind in (SourceKind.LEFT, SourceKind.LEFT_UNNEST)
@@ -175,9 +175,9 @@ class Runner(Tuples):
         explode = "posexplode_outer" if outer else "posexplode"
         frame = left.frame.select("*", F.expr(f"{explode}({text})").alias(place, column))
         missing = f"({name(place)} IS NULL)" if outer else None
-        variables: dict[str, Value] = {**left.variables, source.variable.text: Scalar(name(column), element, missing)}
+        variables: dict[str, Value] = {**left.variables, source.variable.text: SqlValue(name(column), element, missing)}
         if source.position is not None:
-            variables[source.position.text] = Scalar(f"CAST({name(place)} + 1 AS BIGINT)", pa.int64(), missing)
+            variables[source.position.text] = SqlValue(f"CAST({name(place)} + 1 AS BIGINT)", pa.int64(), missing)
         result = Bindings(frame, variables, identity=left.identity)
         if source.condition is not None:
             result = self.filtered(result, source.condition, names)
@@ -196,8 +196,8 @@ def aligned(values: Sequence[Value], type_: pa.DataType, texts: list[list[str]])
     if len(objects) == len(values):
         return Object({f.name: aligned([o.fields[f.name] for o in objects], f.type, texts) for f in type_}, missing)
     if pa.types.is_null(type_):
-        return Scalar(column(["CAST(NULL AS STRING)"] * len(values)), type_, missing)
-    return Scalar(column([converted(merge(v), type_) for v in values]), type_, missing)
+        return SqlValue(column(["CAST(NULL AS STRING)"] * len(values)), type_, missing)
+    return SqlValue(column([converted(merge(v), type_) for v in values]), type_, missing)
 
 
 def has_limit(query: Query) -> bool:

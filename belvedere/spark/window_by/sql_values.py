@@ -27,7 +27,7 @@ class Untranslatable(Exception):
 
 
 @dataclass(frozen=True)
-class Scalar:
+class SqlValue:
     """A value as SQL text; `missing` is text of a condition, None for never. The text is NULL where the value is MISSING."""
 
     sql: str
@@ -47,9 +47,9 @@ class Object:
         return pa.struct([(n, f.type) for n, f in self.fields.items()])
 
 
-Value = Scalar | Object
-NULL = Scalar("NULL", pa.null())
-MISSING_VALUE = Scalar("NULL", pa.null(), "TRUE")
+Value = SqlValue | Object
+NULL = SqlValue("NULL", pa.null())
+MISSING_VALUE = SqlValue("NULL", pa.null(), "TRUE")
 
 
 def quoted(text: str) -> str:
@@ -83,16 +83,16 @@ def any_of(*conditions: str | None) -> str | None:
     return None if not found else found[0] if len(found) == 1 else "(" + " OR ".join(found) + ")"
 
 
-def merge(value: Value) -> Scalar:
+def merge(value: Value) -> SqlValue:
     """One SQL text for the value; MISSING fields of an object become NULL."""
-    if isinstance(value, Scalar):
+    if isinstance(value, SqlValue):
         return value
     members = ", ".join(f"{quoted(n)}, {merge(f).sql}" for n, f in value.fields.items())
     text = f"named_struct({members})"
-    return Scalar(text if value.missing is None else f"IF({value.missing}, NULL, {text})", value.type, value.missing)
+    return SqlValue(text if value.missing is None else f"IF({value.missing}, NULL, {text})", value.type, value.missing)
 
 
-def converted(value: Scalar, type_: pa.DataType) -> str:
+def converted(value: SqlValue, type_: pa.DataType) -> str:
     """The text cast to another type that can hold the value."""
     if value.type == type_:
         return value.sql
@@ -101,7 +101,7 @@ def converted(value: Scalar, type_: pa.DataType) -> str:
     return f"CAST({value.sql} AS {sql_type(type_)})"
 
 
-def micros(value: Scalar) -> str:
+def micros(value: SqlValue) -> str:
     """A date, instant or duration as BIGINT microseconds."""
     if pa.types.is_date(value.type):
         return f"(CAST(unix_date({value.sql}) AS BIGINT) * {DAY}L)"
@@ -124,12 +124,12 @@ def field(value: Value, wanted: str) -> Value:
     if not pa.types.is_struct(value.type):
         if pa.types.is_map(value.type):
             raise Untranslatable("map")
-        return Scalar("NULL", pa.null(), any_of(value.missing, f"({value.sql}) IS NOT NULL"))
+        return SqlValue("NULL", pa.null(), any_of(value.missing, f"({value.sql}) IS NOT NULL"))
     index = field_index(value.type, wanted)
     if index < 0:
-        return Scalar("NULL", pa.null(), any_of(value.missing, f"({value.sql}) IS NOT NULL"))
+        return SqlValue("NULL", pa.null(), any_of(value.missing, f"({value.sql}) IS NOT NULL"))
     chosen = value.type.field(index)
-    return Scalar(f"{value.sql}.{name(chosen.name)}", chosen.type, value.missing)
+    return SqlValue(f"{value.sql}.{name(chosen.name)}", chosen.type, value.missing)
 
 
 def with_missing(value: Value, missing: str | None) -> Value:
@@ -138,4 +138,4 @@ def with_missing(value: Value, missing: str | None) -> Value:
         return value
     if isinstance(value, Object):
         return Object(value.fields, any_of(value.missing, missing))
-    return Scalar(value.sql, value.type, any_of(value.missing, missing))
+    return SqlValue(value.sql, value.type, any_of(value.missing, missing))

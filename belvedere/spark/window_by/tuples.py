@@ -32,7 +32,7 @@ from belvedere.spark.window_by.relation import (
     load,
     pin,
 )
-from belvedere.spark.window_by.sql_values import Object, Scalar, Untranslatable, Value, merge, name
+from belvedere.spark.window_by.sql_values import Object, SqlValue, Untranslatable, Value, merge, name
 from belvedere.spark.window_by.worker_python import in_python
 from belvedere.spark.window_by.workers import (
     Computed,
@@ -43,7 +43,7 @@ from belvedere.spark.window_by.workers import (
 COLLECT_LIMIT = 1_000_000
 
 
-class Names:
+class TablesInScope:
     """The tables and constants in scope."""
 
     def __init__(self, tables: Mapping[str, Result], constants: Mapping[str, Any]):
@@ -79,7 +79,7 @@ class Tuples:
 
     # -- names --
 
-    def table(self, wanted: str, names: Names) -> Result | None:
+    def table(self, wanted: str, names: TablesInScope) -> Result | None:
         """The relation of a name in FROM; a fresh one each time."""
         for known in (wanted, *(t for t in (*names.tables, *self.known) if t.casefold() == wanted.casefold())):
             if known in names.tables:
@@ -96,12 +96,12 @@ class Tuples:
             missing = None if value.missing is None else texts.setdefault(value.missing, name(fresh()))
             if isinstance(value, Object):
                 return Object({n: walk(f) for n, f in value.fields.items()}, missing)
-            return Scalar(texts.setdefault(value.sql, name(fresh())), value.type, missing)
+            return SqlValue(texts.setdefault(value.sql, name(fresh())), value.type, missing)
 
         value = walk(result.value)
         return Result(result.frame.selectExpr(*(f"{text} AS {column}" for text, column in texts.items())), value)
 
-    def scope(self, variables: Mapping[str, Value], names: Names) -> Scope:
+    def scope(self, variables: Mapping[str, Value], names: TablesInScope) -> Scope:
         """The static scope of an expression here."""
         tables: dict[str, Type] = {n: row_type(t.schema) for n, t in self.known.items()}
         tables |= {n: r.value.type for n, r in names.tables.items()}
@@ -109,7 +109,7 @@ class Tuples:
 
     # -- expressions --
 
-    def values(self, bindings: Bindings, exprs: Sequence[Expr], names: Names) -> tuple[Bindings, list[Value]]:
+    def values(self, bindings: Bindings, exprs: Sequence[Expr], names: TablesInScope) -> tuple[Bindings, list[Value]]:
         """The values of expressions; those that Spark SQL cannot say become columns that the interpreter fills."""
         found: list[Value | None] = []
         for expr in exprs:
@@ -124,7 +124,7 @@ class Tuples:
         queue = iter(computed)
         return bindings, [v if v is not None else next(queue) for v in found]
 
-    def interpreted(self, bindings: Bindings, exprs: Sequence[Expr], names: Names) -> tuple[Bindings, list[Value]]:
+    def interpreted(self, bindings: Bindings, exprs: Sequence[Expr], names: TablesInScope) -> tuple[Bindings, list[Value]]:
         """The expressions as columns filled by the interpreter."""
         scope = self.scope(bindings.variables, names)
         columns = [Computed(e, Typing().of(e, scope) or pa.null(), fresh("p"), fresh("m")) for e in exprs]
@@ -139,7 +139,7 @@ class Tuples:
         values: list[Value] = [leaf_value(c.column, c.type, c.missing) for c in columns]
         return replace(bindings, frame=frame, variables=variables), values
 
-    def constants(self, exprs: Sequence[Expr], names: Names) -> dict[str, Any]:
+    def constants(self, exprs: Sequence[Expr], names: TablesInScope) -> dict[str, Any]:
         """The values of the tables that stand in subqueries of the expressions."""
         found = dict(names.constants)
         for wanted in {n for e in exprs for n in variables_in(e)}:
@@ -162,20 +162,20 @@ class Tuples:
 
     # -- steps --
 
-    def filtered(self, bindings: Bindings, condition: Expr, names: Names) -> Bindings:
+    def filtered(self, bindings: Bindings, condition: Expr, names: TablesInScope) -> Bindings:
         """The tuples for which the condition is TRUE."""
         bindings, (value,) = self.values(bindings, [condition], names)
         text = merge(value).sql if pa.types.is_boolean(value.type) else "FALSE"
         return replace(bindings, frame=bindings.frame.filter(text))
 
-    def lets(self, bindings: Bindings, lets: Sequence[Let], names: Names) -> Bindings:
+    def lets(self, bindings: Bindings, lets: Sequence[Let], names: TablesInScope) -> Bindings:
         for let in lets:
             bindings, (value,) = self.values(bindings, [let.value], names)
             frame, (pinned,) = pin(bindings.frame, [value])
             bindings = replace(bindings, frame=frame, variables={**bindings.variables, let.name.text: pinned})
         return bindings
 
-    def selected(self, bindings: Bindings, select: Select, names: Names) -> Result:
+    def selected(self, bindings: Bindings, select: Select, names: TablesInScope) -> Result:
         """SELECT over binding tuples."""
         if select.value is not None:
             bindings, (value,) = self.values(bindings, [select.value], names)
@@ -194,7 +194,7 @@ class Tuples:
             elif isinstance(value, Object):
                 fields |= value.fields
             else:
-                fields |= {f.name: Scalar(f"{value.sql}.{name(f.name)}", f.type, value.missing) for f in value.type}
+                fields |= {f.name: SqlValue(f"{value.sql}.{name(f.name)}", f.type, value.missing) for f in value.type}
         return self.result(bindings, Object(fields))
 
     def result(self, bindings: Bindings, value: Value) -> Result:

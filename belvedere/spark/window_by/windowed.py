@@ -21,7 +21,7 @@ from belvedere.spark.window_by.blocks import windows_by_blocks
 from belvedere.spark.window_by.cuts import around, is_in
 from belvedere.spark.window_by.giant import cut_giant
 from belvedere.spark.window_by.layout import columns_of, layout_of, leaf_value
-from belvedere.spark.window_by.plan import Planner, WindowPlan
+from belvedere.spark.window_by.plan import BlockPlanner, WindowPlan
 from belvedere.spark.window_by.plan_columns import literal_or_none
 from belvedere.spark.window_by.relation import (
     Bindings,
@@ -34,7 +34,7 @@ from belvedere.spark.window_by.relation import (
     spark_schema,
 )
 from belvedere.spark.window_by.sql_values import Object, Untranslatable, Value, merge, name
-from belvedere.spark.window_by.tuples import Names, Spread, Tuples
+from belvedere.spark.window_by.tuples import Spread, TablesInScope, Tuples
 from belvedere.spark.window_by.worker_python import check_workers, in_python
 from belvedere.spark.window_by.workers import (
     OutputField,
@@ -44,7 +44,7 @@ from belvedere.spark.window_by.workers import (
 )
 
 
-def windowed(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> Result:
+def windowed(tuples: Tuples, bindings: Bindings, block: Block, names: TablesInScope) -> Result:
     """WINDOW BY and what follows, partition by partition."""
     assert block.window is not None
     bindings, partition = tuples.values(bindings, list(block.window.partition), names)
@@ -58,19 +58,19 @@ def windowed(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> 
     return by_kernel(tuples, bindings, keys, plan, names)
 
 
-def planned(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], block: Block, names: Names) -> WindowPlan:
+def planned(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], block: Block, names: TablesInScope) -> WindowPlan:
     """The plan for the kernels. Raises Untranslatable where it, or that of the block that ties are to be like, has none."""
     if any(isinstance(k, Object) or pa.types.is_nested(k.type) for k in keys):
         raise Untranslatable("PARTITION BY objects or arrays")
-    planner = Planner(block, bindings.variables, keys, names.constants, bindings.identity)
+    planner = BlockPlanner(block, bindings.variables, keys, names.constants, bindings.identity)
     if tuples.like is not None:
-        other = Planner(tuples.like, bindings.variables, keys, names.constants, bindings.identity)
+        other = BlockPlanner(tuples.like, bindings.variables, keys, names.constants, bindings.identity)
         other.plan()
         planner.columns, planner.texts = dict(other.columns), dict(other.texts)
     return planner.plan()
 
 
-def by_kernel(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], plan: WindowPlan, names: Names) -> Result:
+def by_kernel(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], plan: WindowPlan, names: TablesInScope) -> Result:
     """Boundaries and aggregates by kernels, the rest in Spark SQL over their output."""
     ordered = tuples.limits
     spec = plan.spec if ordered else replace(plan.spec, ordered=False)
@@ -121,7 +121,7 @@ def in_blocks(tuples: Tuples, frame: DataFrame, plan: WindowPlan, spec: KernelSp
     return next(parts).unionAll(found).unionAll(next(parts))
 
 
-def by_interpreter(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], block: Block, names: Names) -> Result:
+def by_interpreter(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], block: Block, names: TablesInScope) -> Result:
     """All windows by the interpreter: one Python call per partition."""
     columns = list(dict.fromkeys(c for k in keys for c in columns_of(layout_of(k))))
     layouts = {n: layout_of(v) for n, v in bindings.variables.items()}
@@ -159,7 +159,7 @@ def laid_out(tuples: Tuples, frame: DataFrame, keys: Sequence[str], sort: Sequen
     return frame.sortWithinPartitions(*columns, *sort) if columns or sort else frame
 
 
-def output_fields(tuples: Tuples, bindings: Bindings, block: Block, names: Names) -> tuple[OutputField, ...]:
+def output_fields(tuples: Tuples, bindings: Bindings, block: Block, names: TablesInScope) -> tuple[OutputField, ...]:
     found = Typing().after_window(block, tuples.scope({}, names), {n: v.type for n, v in bindings.variables.items()})
     members = block.select.value is None or isinstance(block.select.value, exp.Struct)
     if members and found is not None:
@@ -167,7 +167,7 @@ def output_fields(tuples: Tuples, bindings: Bindings, block: Block, names: Names
     return (OutputField(None, found or pa.null(), fresh("o"), fresh("m")),)
 
 
-def window_constants(tuples: Tuples, block: Block, names: Names) -> dict[str, Any]:
+def window_constants(tuples: Tuples, block: Block, names: TablesInScope) -> dict[str, Any]:
     assert block.window is not None
     exprs = [b.when for _, b in block.window.boundaries if b.when is not None]
     exprs += [k.expr for k in block.window.order]
