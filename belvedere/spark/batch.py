@@ -157,7 +157,10 @@ class Batch:
         query = render(plan, lambda r: compute.view_name(names.get(r, r)), clock)
         columns = ", ".join(quote(c.name) for c in plan.schema)
         fields: list[Any] = [pa.field(c.name, c.type) for c in plan.schema]
-        return compute.collect(f"SELECT {columns} FROM ({query}) AS v", pa.schema(fields))
+        try:
+            return compute.collect(f"SELECT {columns} FROM ({query}) AS v", pa.schema(fields))
+        finally:
+            compute.rest()
 
     def _input(self, relation: str, epoch: int | None) -> str:
         """The view of an input's rows."""

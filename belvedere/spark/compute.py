@@ -181,11 +181,15 @@ class SparkCompute:
         self._interpreting.choose(few=False)
         return [self.spark.sql(text) for text in windows.inputs]
 
+    def rest(self) -> None:
+        """Give the session the settings back that it had."""
+        self._interpreting.restore()
+
     def sweep(self) -> None:
         """Delete scratch files: nothing of an epoch is needed after it."""
         self._large.clear()
         self._many.clear()
-        self._interpreting.restore()
+        self.rest()
         for path in self._scratch.glob("*.parquet"):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)

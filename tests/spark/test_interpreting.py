@@ -57,3 +57,22 @@ def test_a_query_is_interpreted_where_all_its_inputs_are_few(spark: Any, monkeyp
     exchange.sweep()
     assert chosen[3:] == [True, False]
     exchange.close()
+
+
+@pytest.mark.spark
+def test_a_batch_answer_leaves_the_session_as_it_was(spark: Any) -> None:
+    from belvedere import Workbench
+
+    own = {name: spark.conf.get(name) for name in COMPILED}
+    for name, value in COMPILED.items():
+        spark.conf.set(name, value)
+    try:
+        wb = Workbench("CREATE TABLE T (k INT PRIMARY KEY, a INT); S := SELECT sum(a) AS s FROM T;", spark=spark)
+        wb.insert("T", [{"k": 1, "a": 2}])
+        wb.step()
+        assert wb.batch("S") == wb.rows("S") == [{"s": 2}]
+        assert {name: spark.conf.get(name) for name in COMPILED} == COMPILED
+        wb.close()
+    finally:
+        for name, value in own.items():
+            spark.conf.set(name, value)
