@@ -25,7 +25,7 @@ RESERVED_TYPES = ("Query", "Mutation", "Subscription", "SortOrder", "AsOf", *SCA
 
 
 @dataclass(frozen=True)
-class Relation:
+class RelationshipField:
     """A relationship as a field: rows of `target` (an id) that belong to a row."""
 
     name: str
@@ -51,7 +51,7 @@ class Entity:
     schema: Schema
     columns: Mapping[str, Column]
     key: Mapping[str, Column]
-    relations: Mapping[str, Relation] = dataclasses.field(default_factory=dict)
+    relations: Mapping[str, RelationshipField] = dataclasses.field(default_factory=dict)
     doc: str | None = None
     nested: bool = False
     history: bool = False
@@ -150,8 +150,8 @@ def shown_columns(columns: Iterable[Column], events: bool = False) -> dict[str, 
 
 
 def _with_relations(catalog: Catalog, entity: Entity, entities: Mapping[str, Entity], omitted: list[Diagnostic]) -> Entity:
-    relations: dict[str, Relation] = {}
-    own: dict[str, Relation] = {}
+    relations: dict[str, RelationshipField] = {}
+    own: dict[str, RelationshipField] = {}
     for relationship in catalog.relationships:
         if relationship.owner != entity.id or relationship.target not in entities or relationship.name.startswith("_"):
             continue
@@ -175,29 +175,29 @@ def _with_relations(catalog: Catalog, entity: Entity, entities: Mapping[str, Ent
     return replace(entity, columns=columns, relations=relations)
 
 
-def _from_relationship(relationship: Relationship) -> Relation:
+def _from_relationship(relationship: Relationship) -> RelationshipField:
     link = Link(relationship.pairs, relationship.residual, relationship.order, relationship.limit)
-    return Relation(relationship.name, relationship.target, link, relationship.to_one, relationship.doc)
+    return RelationshipField(relationship.name, relationship.target, link, relationship.to_one, relationship.doc)
 
 
-def _from_kept(catalog: Catalog, relationship: Relationship) -> Relation:
+def _from_kept(catalog: Catalog, relationship: Relationship) -> RelationshipField:
     """A relationship whose rows are stored: those of a row of the owner are found by its key."""
     view = catalog.views[relationship.kept or ""]
     link = Link(
         tuple((theirs, own) for own, theirs in view.parent_key), order=relationship.kept_order, limit=relationship.limit
     )
-    return Relation(relationship.name, view.id, link, relationship.to_one, relationship.doc)
+    return RelationshipField(relationship.name, view.id, link, relationship.to_one, relationship.doc)
 
 
-def _nesting(catalog: Catalog, entity: Entity, entities: Mapping[str, Entity]) -> Iterable[Relation]:
+def _nesting(catalog: Catalog, entity: Entity, entities: Mapping[str, Entity]) -> Iterable[RelationshipField]:
     """Nested tables under their field's name, and `parent` back."""
     view = catalog.views.get(entity.id)
     if view is not None and view.parent in entities:
-        yield Relation("parent", view.parent or "", Link(view.parent_key, limit=1), to_one=True)
+        yield RelationshipField("parent", view.parent or "", Link(view.parent_key, limit=1), to_one=True)
     for other in catalog.views.values():
         if other.parent == entity.id and other.id in entities:
             pairs = tuple((theirs, own) for own, theirs in other.parent_key)
-            yield Relation(other.name.rpartition(".")[2], other.id, Link(pairs), to_one=False, doc=other.doc)
+            yield RelationshipField(other.name.rpartition(".")[2], other.id, Link(pairs), to_one=False, doc=other.doc)
 
 
 def _templates(catalog: Catalog, names: Mapping[str, str], types: Namespace, omitted: list[Diagnostic]) -> dict[str, Template]:

@@ -21,7 +21,7 @@ from graphql import (
 )
 
 from belvedere.api.conditions import as_list, is_keyed, where
-from belvedere.api.entities import Entity, Model, Relation, Template
+from belvedere.api.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
 from belvedere.api.limits import Limits
 from belvedere.api.types import SORT_ORDERS
@@ -184,7 +184,7 @@ class Planner:
     # queries
 
     def list_of(
-        self, entity: Entity, nodes: list[FieldNode], depth: int, relation: Relation | None = None
+        self, entity: Entity, nodes: list[FieldNode], depth: int, relation: RelationshipField | None = None
     ) -> tuple[Query, Cost]:
         """Rows of an entity with the arguments of a field."""
         arguments = self.arguments(nodes[0])
@@ -205,7 +205,7 @@ class Planner:
         )
         return query, Cost(len(fields), 1 if is_keyed(entity, condition) else source, tuple(costs))
 
-    def relation(self, relation: Relation, nodes: list[FieldNode], depth: int) -> tuple[Query, Cost]:
+    def relation(self, relation: RelationshipField, nodes: list[FieldNode], depth: int) -> tuple[Query, Cost]:
         """Related rows, or the one related row."""
         entity = self.model.entities[relation.target]
         if not relation.to_one:
@@ -309,7 +309,7 @@ class Planner:
         return query, Cost(len(fields), source)
 
     def then(
-        self, entity: Entity, node: FieldNode, arguments: Mapping[str, Given], relation: Relation | None = None
+        self, entity: Entity, node: FieldNode, arguments: Mapping[str, Given], relation: RelationshipField | None = None
     ) -> Instant | None:
         """The state of which a field's rows are read: a root field says it, related rows follow theirs."""
         if relation is None:

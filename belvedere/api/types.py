@@ -32,7 +32,7 @@ from graphql import (
 )
 from graphql.utilities import value_from_ast_untyped
 
-from belvedere.api.entities import Entity, Model, Relation, Template
+from belvedere.api.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.limits import Limits
 from belvedere.schema import Column
 from belvedere.store.read.query import is_ordered
@@ -171,7 +171,7 @@ def _object(build: _Builder, entity: Entity) -> GraphQLObjectType:
     return GraphQLObjectType(entity.type_name, fields, description=entity.doc)
 
 
-def _relation(build: _Builder, relation: Relation) -> GraphQLField:
+def _relation(build: _Builder, relation: RelationshipField) -> GraphQLField:
     target = build.objects[relation.target]
     if relation.to_one:
         return GraphQLField(target, description=relation.doc)

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 from belvedere.functions import window_by as wb
 from belvedere.functions.types import DOUBLE, INT64, STRING
-from belvedere.functions.window_by import DURATION, Native, WindowBy, window_by
+from belvedere.functions.window_by import DURATION, Native, SqlppFunction, window_by
 from belvedere.schema import TIMESTAMP
 
 REAL_AGGREGATES = ("AVG", "STDDEV", "STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP", "SKEWNESS", "KURTOSIS")
 _OTHER_NAMES = {"STDDEV_SAMP": "STDDEV", "VAR_SAMP": "VARIANCE", "AVG": "AVERAGE"}
 
 
-def _aggregates() -> Iterator[WindowBy]:
+def _aggregates() -> Iterator[SqlppFunction]:
     for prefix in ("ARRAY_", "STRICT_"):
         for name in REAL_AGGREGATES:
             if name not in _OTHER_NAMES.values():
@@ -31,7 +31,7 @@ def _aggregates() -> Iterator[WindowBy]:
 
 
 ARRAY_AGGREGATES = tuple(_aggregates())
-ARRAYS: tuple[WindowBy, ...] = (
+ARRAYS: tuple[SqlppFunction, ...] = (
     *ARRAY_AGGREGATES,
     window_by("ARRAY_AGG:1", wb.first),
     window_by("TO_DOUBLE:1", DOUBLE, Native("CAST({0} AS DOUBLE)", wb.is_number, DOUBLE)),

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.functions.type_rules import Rule, always
-from belvedere.functions.window_by import WindowBy
+from belvedere.functions.window_by import SqlppFunction
 
 MANY = 1_000_000
 """The greatest number of arguments where there is none."""
@@ -86,11 +86,11 @@ class Function:
     reads_text_as: str | None = None
     """A function of times that also takes text, and what it reads it as."""
     stored: Stored | None = None
-    window_by: tuple[WindowBy, ...] = field(default=())
+    window_by: tuple[SqlppFunction, ...] = field(default=())
 
 
 def function(
-    key: str, calls: str = "", type: Rule | pa.DataType | None = None, *window_by: WindowBy, **facts: object
+    key: str, calls: str = "", type: Rule | pa.DataType | None = None, *window_by: SqlppFunction, **facts: object
 ) -> Function:
     """A row. `calls` are names with numbers of arguments: `upper:1`, `round:1-2`, `concat:0+`; a name alone is not counted."""
     rule = always(type) if isinstance(type, pa.DataType) else type

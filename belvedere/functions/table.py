@@ -1,6 +1,6 @@
 """The table of functions, and how a call finds its row.
 
-In: a call in a query's tree, or a name. Out: a `Function`, a `WindowBy`, numbers of arguments. To add a function: a row in the
+In: a call in a query's tree, or a name. Out: a `Function`, a `SqlppFunction`, numbers of arguments. To add a function: a row in the
 module of its kind, and a test of what it gives.
 """
 
@@ -20,7 +20,7 @@ from belvedere.functions.function import Function, Kind
 from belvedere.functions.numbers import NUMBERS
 from belvedere.functions.texts import TEXTS
 from belvedere.functions.times import TIMES
-from belvedere.functions.window_by import WindowBy
+from belvedere.functions.window_by import SqlppFunction
 
 FUNCTIONS: tuple[Function, ...] = (*TEXTS, *NUMBERS, *TIMES, *COLLECTIONS, *CONDITIONS, *AGGREGATES, *CONTEXT)
 BY_KEY: Mapping[str, Function] = {f.key: f for f in FUNCTIONS}
@@ -29,7 +29,7 @@ ARITY: Mapping[str, tuple[int, int]] = {**COUNTED, **_CALLS}
 """How many arguments a function takes, by the name that is written. What is not here is checked by the parser's class, or by Spark."""
 
 _FORMS = (*(form for f in FUNCTIONS for form in f.window_by), *ARRAYS)
-WINDOW_BY: Mapping[str, WindowBy] = {form.name: form for form in _FORMS}
+WINDOW_BY: Mapping[str, SqlppFunction] = {form.name: form for form in _FORMS}
 """The functions of SQL++ by their names."""
 WINDOW_AGGREGATES = frozenset(form.name for form in ARRAY_AGGREGATES)
 _SYNONYMS = {other: form.name for form in _FORMS for other in form.also}

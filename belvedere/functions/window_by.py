@@ -1,6 +1,6 @@
 """How a function is called in a SQL++ query with WINDOW BY, and the types that such queries know.
 
-In: Arrow types (None where not known before the run). Out: Arrow types, `WindowBy` forms. Names are those of the SQL++ of AsterixDB's
+In: Arrow types (None where not known before the run). Out: Arrow types, `SqlppFunction` forms. Names are those of the SQL++ of AsterixDB's
 built-in functions, in upper case. A value that is MISSING or NULL is none that a function computes with: callers see to that.
 """
 
@@ -32,7 +32,7 @@ class Native:
 
 
 @dataclass(frozen=True)
-class WindowBy:
+class SqlppFunction:
     """A function of SQL++: its name, other names, how many arguments it takes (most -1: any number), what type it gives."""
 
     name: str
@@ -51,13 +51,13 @@ def window_by(
     native: Native | None = None,
     python: Callable[..., Any] | None = None,
     also: str = "",
-) -> WindowBy:
+) -> SqlppFunction:
     """A form: `call` is a name with numbers of arguments, `UPPER:1`, `SUBSTR:2-3`, `CONCAT:1+`."""
     name, _, counts = call.partition(":")
     least, _, most = counts.rstrip("+").partition("-")
     rule = fixed(result) if isinstance(result, pa.DataType) else result
     last = -1 if counts.endswith("+") else int(most or least)
-    return WindowBy(name, int(least), last, rule, native, python, tuple(also.split()))
+    return SqlppFunction(name, int(least), last, rule, native, python, tuple(also.split()))
 
 
 def is_number(type_: Type) -> bool:

@@ -38,7 +38,7 @@ class RelationshipDefinition:
 
 
 @dataclass(frozen=True)
-class Relation:
+class NamedRelation:
     """One version of a named relation, with the relationships that start from it (by folded name)."""
 
     id: str
@@ -61,7 +61,7 @@ class Definitions:
     """Grows statement by statement."""
 
     def __init__(self) -> None:
-        self.relations: dict[str, Relation] = {}
+        self.relations: dict[str, NamedRelation] = {}
         self.inputs: dict[str, Input] = {}
         self.views: dict[str, View] = {}
         self.subscriptions: dict[str, Subscription] = {}
@@ -74,7 +74,7 @@ class Definitions:
         self.foreign: set[str] = set()
         """Names that another script defined: it alone may show them, not this one, unless they were imported by name."""
 
-    def __iter__(self) -> Iterator[Relation]:
+    def __iter__(self) -> Iterator[NamedRelation]:
         """The current version of every relation."""
         return (self.relations[ids[-1]] for ids in self.versions.values())
 
@@ -87,27 +87,27 @@ class Definitions:
         """The id of the next version of a name."""
         return f"{name}~{len(self.versions.get(name.casefold(), ())) + 1}"
 
-    def add(self, relation: Relation) -> None:
+    def add(self, relation: NamedRelation) -> None:
         """Make this version the current one."""
         self.relations[relation.id] = relation
         self.versions.setdefault(relation.name.casefold(), []).append(relation.id)
         self.broken.discard(relation.name.casefold())
 
-    def relate(self, owner: Relation, relationship: RelationshipDefinition) -> None:
+    def relate(self, owner: NamedRelation, relationship: RelationshipDefinition) -> None:
         """Add a relationship to the current version of a relation."""
         relations = {**owner.relationships, relationship.name.casefold(): relationship}
         self.relations[owner.id] = replace(owner, relationships=relations)
 
-    def find(self, name: str) -> Relation | None:
+    def find(self, name: str) -> NamedRelation | None:
         """The current version of a name (nested tables have dotted names), whatever its case."""
         ids = self.versions.get(name.casefold())
         return self.relations[ids[-1]] if ids else None
 
-    def latest(self, relation: Relation) -> Relation:
+    def latest(self, relation: NamedRelation) -> NamedRelation:
         """What the name of a relation means now."""
         return self.find(relation.name) or relation
 
-    def get(self, name: str, span: Span | None = None) -> Relation:
+    def get(self, name: str, span: Span | None = None) -> NamedRelation:
         """The current version, or a name error with the nearest name. Silent where the name's own definition was refused."""
         found = self.find(name)
         if found is not None:

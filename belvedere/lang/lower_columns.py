@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.table import is_aggregate
-from belvedere.lang.definitions import OWNER, Relation
+from belvedere.lang.definitions import OWNER, NamedRelation
 from belvedere.lang.lower_inputs import PARENT
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.relationships import relationship_column
@@ -22,9 +22,9 @@ from belvedere.lang.select.frame import Frame, StatementContext, named_source, s
 from belvedere.lang.select.grouping import contains_aggregate
 from belvedere.lang.select.path_aggregates import Steps, expand_path_aggregates
 from belvedere.lang.select.resolve import Resolver
-from belvedere.lang.select.scope import Source, column_parts
+from belvedere.lang.select.scope import FromItem, column_parts
 from belvedere.lang.select.subqueries import attach_all
-from belvedere.lang.statements.tree import DefineColumn, Path
+from belvedere.lang.statements.tree import DefineColumn, DottedName
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Expr, Item, Project
@@ -37,7 +37,7 @@ def define_column(script: ScriptLowering, statement: DefineColumn) -> None:
     add_column(script, owner, statement.path, expression, statement.span, statement.doc)
 
 
-def _path_steps(script: ScriptLowering, owner: Relation) -> Steps:
+def _path_steps(script: ScriptLowering, owner: NamedRelation) -> Steps:
     """Whether names lead from a table through relationships: how many of them do."""
 
     def steps(names: Sequence[str]) -> int:
@@ -52,7 +52,9 @@ def _path_steps(script: ScriptLowering, owner: Relation) -> Steps:
     return steps
 
 
-def add_column(script: ScriptLowering, owner: Relation, path: Path, expression: exp.Expr, span: Span, doc: str | None) -> None:
+def add_column(
+    script: ScriptLowering, owner: NamedRelation, path: DottedName, expression: exp.Expr, span: Span, doc: str | None
+) -> None:
     """A new version of the owner with one more column, or another one of that name."""
     owner = script.definitions.relations[owner.id]
     owner = replace(owner, relationships=dict(owner.relationships))  # the version before keeps its own
@@ -90,7 +92,7 @@ def add_column(script: ScriptLowering, owner: Relation, path: Path, expression: 
     script.add_view(owner.name, plan, span, before, like=owner, parent=parent)
 
 
-def _pathless_aggregate(expression: exp.Expr, owner: Relation, context: StatementContext) -> BelvedereError:
+def _pathless_aggregate(expression: exp.Expr, owner: NamedRelation, context: StatementContext) -> BelvedereError:
     call = next(n for n in expression.walk() if is_aggregate(n))
     written = next(iter(call.find_all(exp.Column)), None)
     names = [r.name for r in owner.relationships.values()]
@@ -101,7 +103,7 @@ def _pathless_aggregate(expression: exp.Expr, owner: Relation, context: Statemen
     return context.fail("B4021", message, call, hint or f"aggregate over a relationship: {example}")
 
 
-def _with_column(script: ScriptLowering, frame: Frame, source: Source, owner: Relation, new: Item) -> list[Item]:
+def _with_column(script: ScriptLowering, frame: Frame, source: FromItem, owner: NamedRelation, new: Item) -> list[Item]:
     """All columns in their order, the new one in its place or after the last visible one. An overridden column that the key or a
     relationship still needs stays under a hidden name."""
     items: list[Item] = []
@@ -124,7 +126,7 @@ def _with_column(script: ScriptLowering, frame: Frame, source: Source, owner: Re
     return items
 
 
-def _needed(script: ScriptLowering, owner: Relation) -> set[str]:
+def _needed(script: ScriptLowering, owner: NamedRelation) -> set[str]:
     """Columns that the key and the relationships of a table rest on."""
     current = script.definitions.relations[owner.id]
     names = set(owner.schema.key or ())
@@ -134,7 +136,7 @@ def _needed(script: ScriptLowering, owner: Relation) -> set[str]:
     return names
 
 
-def _rename_in_relationships(script: ScriptLowering, owner: Relation, old: str, new: str) -> None:
+def _rename_in_relationships(script: ScriptLowering, owner: NamedRelation, old: str, new: str) -> None:
     """Later versions find the old value under its hidden name."""
     current = script.definitions.relations[owner.id]
 
@@ -151,7 +153,7 @@ def _rename_in_relationships(script: ScriptLowering, owner: Relation, old: str, 
         _rename_parent_key(script, nested, old, new)
 
 
-def _rename_parent_key(script: ScriptLowering, nested: Relation, old: str, new: str) -> None:
+def _rename_parent_key(script: ScriptLowering, nested: NamedRelation, old: str, new: str) -> None:
     pairs = tuple((own, new if p == old else p) for own, p in nested.parent_key)
     relationships = dict(nested.relationships)
     if PARENT in relationships:

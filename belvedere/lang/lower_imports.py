@@ -13,7 +13,7 @@ from typing import Any
 
 from belvedere.catalog import SourceTable
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
-from belvedere.lang.definitions import Definitions, Relation
+from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.lower_inputs import define_imported
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.source_tables import source_table, table_names
@@ -164,7 +164,7 @@ class Importer:
         self.scripts[script] = lowering.definitions
         return self.scripts[script]
 
-    def _take(self, other: Definitions, wanted: list[Relation], script: Path, names: dict[str, str]) -> None:
+    def _take(self, other: Definitions, wanted: list[NamedRelation], script: Path, names: dict[str, str]) -> None:
         """Bring relations of another script in, with all that they rest on. What was not asked for gets a name that no script can
         say; nested tables come along under their parent's new name."""
         mine = self.definitions
@@ -191,7 +191,7 @@ class Importer:
                 elif r.target not in mine.relations:
                     del relation.relationships[folded]
 
-    def _copy(self, other: Definitions, relation: Relation, new_id: str, name: str, renamed: dict[str, str]) -> None:
+    def _copy(self, other: Definitions, relation: NamedRelation, new_id: str, name: str, renamed: dict[str, str]) -> None:
         mine = self.definitions
         parent = None
         if relation.parent is not None:

@@ -15,7 +15,7 @@ from sqlglot import exp
 from belvedere.catalog import Input, InputKind, LatePolicy, SourceTable, View, Watermark, late_input
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions import types as t
-from belvedere.lang.definitions import Definitions, Relation, RelationshipDefinition
+from belvedere.lang.definitions import Definitions, NamedRelation, RelationshipDefinition
 from belvedere.lang.durations import microseconds
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
 from belvedere.lang.statements.tree import CreateInput, InputClauses, span_of
@@ -114,7 +114,7 @@ def _define(
         if keep is None:
             raise fail("B5002", "KEEP takes an interval of days or less", span=span, hint="write KEEP 7 DAYS")
     id_ = definitions.new_id(name)
-    relation = Relation(id_, name, schema, span=span)
+    relation = NamedRelation(id_, name, schema, span=span)
     made = Input(id_, name, kind, schema, key, source, watermarks, late, keep, span, doc)
     definitions.inputs[id_] = made
     definitions.add(relation)
@@ -128,7 +128,7 @@ def _define(
 def _define_late(definitions: Definitions, table: Input) -> None:
     id_ = definitions.new_id(table.name)
     definitions.inputs[id_] = replace(table, id=id_)
-    definitions.add(Relation(id_, table.name, table.schema, span=table.span))
+    definitions.add(NamedRelation(id_, table.name, table.schema, span=table.span))
 
 
 def _nested_hidden(c: Column) -> Column:
@@ -180,14 +180,14 @@ def _delay(expr: exp.Expr | None, name: str, file: str) -> int | None:
 # -- nested data ------------------------------------------------------------------------------------------------------
 
 
-def define_nested_data(definitions: Definitions, parent: Relation, span: Span | None) -> None:
+def define_nested_data(definitions: Definitions, parent: NamedRelation, span: Span | None) -> None:
     """A nested table for each array of objects, as deep as the data goes."""
     for c in parent.schema:
         if t.is_array_of_struct(c.type):
             _nested_table(definitions, definitions.relations[parent.id], c, span)
 
 
-def _nested_table(definitions: Definitions, parent: Relation, array: Column, span: Span | None) -> None:
+def _nested_table(definitions: Definitions, parent: NamedRelation, array: Column, span: Span | None) -> None:
     name = f"{parent.name}.{array.name}"
     refuse_engine_columns((f.name for f in array.type.value_type), span)
     fields = [Column(f"element.{f.name}", f.type, True) for f in array.type.value_type]
@@ -208,14 +208,16 @@ def _nested_table(definitions: Definitions, parent: Relation, array: Column, spa
     items.append(Item(index, column(position.name), position.type, False, hidden=True))
     plan = Project(unnested, tuple(items))
     id_ = definitions.new_id(name)
-    relation = Relation(id_, name, plan.schema, parent=parent.name, parent_key=tuple(pairs), span=span)
+    relation = NamedRelation(id_, name, plan.schema, parent=parent.name, parent_key=tuple(pairs), span=span)
     definitions.views[id_] = View(id_, name, plan, plan.schema, span, array.doc, parent.id, tuple(pairs))
     definitions.add(relation)
     link_nested(definitions, parent, relation, array.name)
     define_nested_data(definitions, definitions.relations[id_], span)
 
 
-def link_nested(definitions: Definitions, parent: Relation, nested: Relation, name: str, doc: str | None = None) -> None:
+def link_nested(
+    definitions: Definitions, parent: NamedRelation, nested: NamedRelation, name: str, doc: str | None = None
+) -> None:
     """Relationships both ways between a nested table and its parent."""
     pairs = tuple((p, own) for own, p in nested.parent_key)
     down = RelationshipDefinition(name, nested.id, pairs, span=nested.span, doc=doc)

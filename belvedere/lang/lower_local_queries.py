@@ -10,7 +10,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from belvedere.errors import fail
-from belvedere.lang.definitions import OWNER, Relation
+from belvedere.lang.definitions import OWNER, NamedRelation
 from belvedere.lang.lower_columns import add_column
 from belvedere.lang.lower_inputs import link_nested
 from belvedere.lang.script_lowering import ScriptLowering
@@ -41,7 +41,7 @@ def define_local_query(script: ScriptLowering, statement: DefineLocalQuery) -> N
     define_nested(script, owner, statement, query)
 
 
-def define_nested(script: ScriptLowering, owner: Relation, statement: DefineLocalQuery, query: exp.Select) -> None:
+def define_nested(script: ScriptLowering, owner: NamedRelation, statement: DefineLocalQuery, query: exp.Select) -> None:
     """A table under the owner: its rows per row of the owner."""
     context = script.context()
     domain, source = named_source(scan(owner), OWNER, context.names, owner)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from belvedere.errors import fail
-from belvedere.lang.definitions import OWNER, TARGET, Relation, RelationshipDefinition
+from belvedere.lang.definitions import OWNER, TARGET, NamedRelation, RelationshipDefinition
 from belvedere.lang.lower_local_queries import define_nested
 from belvedere.lang.relationships import relationship_column
 from belvedere.lang.script_lowering import ScriptLowering
@@ -19,7 +19,7 @@ from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.from_items import find_relation, lower_item
 from belvedere.lang.select.items import make_order
 from belvedere.lang.select.resolve import Resolver
-from belvedere.lang.select.scope import Source
+from belvedere.lang.select.scope import FromItem
 from belvedere.lang.statements.tree import DefineLocalQuery, DefineRelationship, path_of
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.nodes import Expr, JoinKind, Order
@@ -72,7 +72,7 @@ def _plain_target(join: exp.Join) -> bool:
     return plain and path_of(join.this)[0].name != OWNER
 
 
-def _relationship_order(statement: DefineRelationship, frame: Frame, source: Source, target: Source) -> tuple[Order, ...]:
+def _relationship_order(statement: DefineRelationship, frame: Frame, source: FromItem, target: FromItem) -> tuple[Order, ...]:
     orders = []
     for written in statement.order:
         expr = Resolver(frame).resolve(written.this)
@@ -81,13 +81,13 @@ def _relationship_order(statement: DefineRelationship, frame: Frame, source: Sou
     return tuple(orders)
 
 
-def _named(expr: Expr, source: Source, target: Source) -> Expr:
+def _named(expr: Expr, source: FromItem, target: FromItem) -> Expr:
     """Internal columns as `_.name` and `target.name`."""
     names = {c.internal: (OWNER, c.name) for c in source.columns} | {c.internal: (TARGET, c.name) for c in target.columns}
     return expr.copy().transform(lambda n: relationship_column(*names[n.name]) if isinstance(n, exp.Column) else n)
 
 
-def _define_through(script: ScriptLowering, owner: Relation, statement: DefineRelationship) -> None:
+def _define_through(script: ScriptLowering, owner: NamedRelation, statement: DefineRelationship) -> None:
     """A join through other tables: its rows are kept as a nested table with the last table's columns."""
     last = statement.joins[-1]
     alias = last.this.alias_or_name if isinstance(last.this, exp.Table) else last.this.alias

@@ -13,15 +13,14 @@ from sqlglot import exp
 
 from belvedere.catalog import InputKind
 from belvedere.functions import types as t
-from belvedere.lang.definitions import Relation
+from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.durations import microseconds
 from belvedere.lang.select.emit import complete_rows, grouped_stream, order_windows
 from belvedere.lang.select.frame import StatementContext
-from belvedere.lang.select.scope import Source
+from belvedere.lang.select.scope import FromItem
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.stream_joins import joins_streams, windowed_join
-from belvedere.lang.statements.tree import Emit as EmitClause
-from belvedere.lang.statements.tree import emit_of, is_stream
+from belvedere.lang.statements.tree import EmitClause, emit_of, is_stream
 from belvedere.plan.bounds import Bounds, Known, bounds_of, grouping_columns, is_time
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import monotone
@@ -214,7 +213,7 @@ def _joined(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
     return replace(plan, items=tuple(replace(i, hidden=hidden) if i.name == named.name else i for i in plan.items)), named.name
 
 
-def _time_of(relation: Relation, context: StatementContext) -> str | None:
+def _time_of(relation: NamedRelation, context: StatementContext) -> str | None:
     """The event-time column of a relation."""
     definitions = context.definitions
     if relation.id in definitions.inputs:
@@ -226,7 +225,7 @@ def _time_of(relation: Relation, context: StatementContext) -> str | None:
     return None
 
 
-def _source_time(source: Source, context: StatementContext) -> str | None:
+def _source_time(source: FromItem, context: StatementContext) -> str | None:
     """The internal name of the event-time column of a FROM item."""
     name = _time_of(source.relation, context) if source.relation is not None else None
     found = source.find(name) if name is not None else None

@@ -12,13 +12,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.catalog import ChangeKind, Subscription
-from belvedere.lang.definitions import Relation
+from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.select.frame import Frame, StatementContext, named_source, scan
 from belvedere.lang.select.items import make_order
 from belvedere.lang.select.queries import lower_query
 from belvedere.lang.select.resolve import Resolver, unwrap_query
-from belvedere.lang.select.scope import Source
+from belvedere.lang.select.scope import FromItem
 from belvedere.lang.statements.tree import CreateSubscription, DefineView, DistinctOn
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of
@@ -82,7 +82,7 @@ def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:
     script.keep_history(script.add_view(name, plan, statement.span, statement.doc, like=like), statement.history)
 
 
-def _arrival(source: Source, orders: Sequence[Order]) -> tuple[Order, ...]:
+def _arrival(source: FromItem, orders: Sequence[Order]) -> tuple[Order, ...]:
     """Among equal order keys the later arrival counts as greater: it comes first where the order descends."""
     uid = source.find(UID)
     descending = bool(orders) and orders[-1].descending
@@ -117,4 +117,4 @@ def define_subscription(script: ScriptLowering, statement: CreateSubscription) -
     script.definitions.subscriptions[id_] = Subscription(
         id_, name, statement.on, observed.id, schema, statement.span, statement.doc
     )
-    script.definitions.add(Relation(id_, name, schema, span=statement.span))
+    script.definitions.add(NamedRelation(id_, name, schema, span=statement.span))

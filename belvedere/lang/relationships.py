@@ -10,16 +10,16 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from belvedere.lang.definitions import OWNER, TARGET, Definitions, Relation, RelationshipDefinition
+from belvedere.lang.definitions import OWNER, TARGET, Definitions, NamedRelation, RelationshipDefinition
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.select.frame import Frame, StatementContext, named_source, scan
-from belvedere.lang.select.scope import Source
+from belvedere.lang.select.scope import FromItem
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.nodes import Expr, Filter, JoinKind, Node, Order, TopK
 
 
-def find_relationship(context: StatementContext, owner: Source, name: exp.Identifier) -> RelationshipDefinition:
+def find_relationship(context: StatementContext, owner: FromItem, name: exp.Identifier) -> RelationshipDefinition:
     """The relationship of a FROM item, or a diagnostic."""
     relation = owner.relation
     found = context.definitions.relations[relation.id].relationship(name.name) if relation is not None else None
@@ -37,8 +37,8 @@ def find_relationship(context: StatementContext, owner: Source, name: exp.Identi
 
 
 def follow_path(
-    frame: Frame, owner: Source, names: Sequence[exp.Identifier], alias: str | None, kind: JoinKind
-) -> tuple[Source, list[Expr]]:
+    frame: Frame, owner: FromItem, names: Sequence[exp.Identifier], alias: str | None, kind: JoinKind
+) -> tuple[FromItem, list[Expr]]:
     """Join a path, step by step. Steps from an item of the query around give conditions on outer columns instead of a join."""
     conditions: list[Expr] = []
     source = owner
@@ -52,8 +52,8 @@ def follow_path(
 
 
 def join_relationship(
-    frame: Frame, owner: Source, definition: RelationshipDefinition, alias: str, kind: JoinKind, *, addressable: bool = True
-) -> tuple[Source, list[Expr]]:
+    frame: Frame, owner: FromItem, definition: RelationshipDefinition, alias: str, kind: JoinKind, *, addressable: bool = True
+) -> tuple[FromItem, list[Expr]]:
     """One step of a path."""
     context = frame.context
     relation = present_target(context.definitions, definition)
@@ -88,7 +88,7 @@ def join_relationship(
     return target, []
 
 
-def present_target(definitions: Definitions, definition: RelationshipDefinition) -> Relation:
+def present_target(definitions: Definitions, definition: RelationshipDefinition) -> NamedRelation:
     """The relation at the end: what its name means now, so long as the columns of the join are still there."""
     then = definitions.relations[definition.target]
     now = definitions.latest(then)
@@ -104,8 +104,8 @@ def _limited(
     condition: Expr | None,
     order: tuple[Order, ...],
     definition: RelationshipDefinition,
-    target: Source,
-) -> tuple[Source, list[Expr]]:
+    target: FromItem,
+) -> tuple[FromItem, list[Expr]]:
     """The first n matches per row so far: joined first, then cut."""
     if frame.plan.schema.key is None:
         frame.plan = carry_keys(frame.plan)
@@ -122,11 +122,11 @@ def _start(frame: Frame, right: Node) -> None:
         frame.join(right, JoinKind.INNER, None)
 
 
-def _pair(owner: Source, target: Source, left: str, right: str) -> Expr:
+def _pair(owner: FromItem, target: FromItem, left: str, right: str) -> Expr:
     return exp.EQ(this=column(target_column(target, right)), expression=column(target_column(owner, left)))
 
 
-def target_column(source: Source, name: str) -> str:
+def target_column(source: FromItem, name: str) -> str:
     """The internal name of a FROM item's column."""
     found = source.find(name)
     if found is None:
@@ -134,7 +134,7 @@ def target_column(source: Source, name: str) -> str:
     return found.internal
 
 
-def rebind(expr: Expr, owner: Source, target: Source) -> Expr:
+def rebind(expr: Expr, owner: FromItem, target: FromItem) -> Expr:
     """A relationship's expression (`_.x`, `target.y`) over two FROM items."""
 
     def change(node: Expr) -> Expr:

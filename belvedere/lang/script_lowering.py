@@ -14,7 +14,7 @@ from belvedere.catalog import Export, QueryTemplate, View
 from belvedere.errors import BelvedereError, Diagnostic, Span, fail
 from belvedere.functions import types as t
 from belvedere.functions.types import Typed
-from belvedere.lang.definitions import Definitions, Relation
+from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.durations import microseconds
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
 from belvedere.lang.select.frame import StatementContext
@@ -53,15 +53,15 @@ class ScriptLowering:
         doc: str | None,
         *,
         query: exp.Expr | None = None,
-        like: Relation | None = None,
-        parent: tuple[Relation, tuple[tuple[str, str], ...]] | None = None,
-    ) -> Relation:
+        like: NamedRelation | None = None,
+        parent: tuple[NamedRelation, tuple[tuple[str, str], ...]] | None = None,
+    ) -> NamedRelation:
         """A new version of a name. `like` is the version before, whose relationships it keeps."""
         plan = finish_plan(plan)
         self._refuse_unstorable(plan, span)
         id_ = self.definitions.new_id(name)
         of, pairs = parent if parent is not None else (None, ())
-        relation = Relation(
+        relation = NamedRelation(
             id_,
             like.name if like is not None else name,
             plan.schema,
@@ -80,7 +80,7 @@ class ScriptLowering:
             self.definitions.histories[id_] = self.definitions.histories.pop(like.id)
         return relation
 
-    def keep_history(self, made: Relation, clause: HistoryClause | None) -> None:
+    def keep_history(self, made: NamedRelation, clause: HistoryClause | None) -> None:
         """`WITH HISTORY [KEEP d]` of a definition."""
         if clause is None:
             return
@@ -104,7 +104,7 @@ class ScriptLowering:
 
     # -- tables by path -----------------------------------------------------------------------------------------------
 
-    def owner(self, parts: Sequence[Part], span: Span) -> Relation:
+    def owner(self, parts: Sequence[Part], span: Span) -> NamedRelation:
         """The table that a statement names, by one name or the path of a nested table."""
         names = [p.text for p in parts]
         found = self.definitions.find(".".join(names))

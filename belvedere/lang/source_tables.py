@@ -18,7 +18,7 @@ from belvedere.settings import Source, TableFinder
 
 
 @dataclass(frozen=True)
-class SourceTable:
+class TableSchema:
     """What is known of a table: its name as it is spelled there, its columns, and its declared primary key."""
 
     name: str
@@ -35,7 +35,7 @@ def table_names(source: Source, finder: TableFinder) -> tuple[str, ...]:
     return tuple(sorted(declared | {name for name in finder.tables(source) if name.casefold() not in known}))
 
 
-def source_table(source: Source, table: str, finder: TableFinder, *, span: Span | None = None) -> SourceTable:
+def source_table(source: Source, table: str, finder: TableFinder, *, span: Span | None = None) -> TableSchema:
     """A table of a source and its columns.
 
     Raises BelvedereError: B6101 no such table, B6104 and B6105 it is declared wrongly, and what the connector raises.
@@ -58,7 +58,7 @@ def source_table(source: Source, table: str, finder: TableFinder, *, span: Span 
     if missing is not None:
         hint = did_you_mean(missing, schema.names)
         raise fail("B6105", f'primary key "{missing}" of table "{name}" is none of its columns', span=span, hint=hint)
-    return SourceTable(name, schema, key, found)
+    return TableSchema(name, schema, key, found)
 
 
 def _named(table: str, names: Sequence[str]) -> str | None:

@@ -44,7 +44,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Part:
+class StageOwner:
     """What a stage is a part of: the relation it makes, the view it belongs to, and the id it is if it is one itself."""
 
     name: str
@@ -55,7 +55,7 @@ class Part:
 Keys = tuple[tuple[Expr, ...], tuple[pa.DataType, ...]]
 """What an access path is by: expressions over the relation's columns, and their types."""
 
-Choose = Callable[["Builder", Node, Part], Relation]
+Choose = Callable[["Builder", Node, StageOwner], Relation]
 """The choice of a rule for the operator on top of a plan."""
 Make = Callable[["Builder", str], None]
 """Makes the stages behind an id of the catalog."""
@@ -105,7 +105,7 @@ class Builder:
             node = node.inputs[0]
         return plan if isinstance(node, Scan) else None
 
-    def maintain(self, plan: Node, part: Part) -> Relation:
+    def maintain(self, plan: Node, part: StageOwner) -> Relation:
         """Make the stages that keep `plan` as the relation of `part`."""
         return self.choose(self, inline(plan, self.definition), part)
 
@@ -113,7 +113,7 @@ class Builder:
         """The relation of an operator's own state; operators of several views that need the same share it."""
         plan = inline(plan, self.definition)
         if plan not in self.own:
-            self.own[plan] = self.maintain(plan, Part(self.fresh(owner), owner, None))
+            self.own[plan] = self.maintain(plan, StageOwner(self.fresh(owner), owner, None))
         return self.own[plan]
 
     def settle(self, plan: Node, owner: str) -> Node:
@@ -136,18 +136,18 @@ class Builder:
         self.drafts.setdefault(f"{owner}${n}", Draft(Relation(f"{owner}${n}", Schema(()), stored=True)))
         return f"{owner}${n}"
 
-    def path_of(self, part: Part, exprs: tuple[Expr, ...], types: tuple[pa.DataType, ...]) -> str:
+    def path_of(self, part: StageOwner, exprs: tuple[Expr, ...], types: tuple[pa.DataType, ...]) -> str:
         """The access path of a relation that is about to be made."""
         draft = self.drafts.setdefault(part.name, Draft(Relation(part.name, Schema(()), stored=True)))
         return draft.path(exprs, types)
 
-    def state_of(self, part: Part, suffix: str, schema: Schema, ranges: tuple[str, ...] = ()) -> Draft:
+    def state_of(self, part: StageOwner, suffix: str, schema: Schema, ranges: tuple[str, ...] = ()) -> Draft:
         """A relation of a stage's own beside its output."""
         draft = Draft(Relation(part.name + suffix, schema, stored=True, ranges=ranges))
         self.drafts[part.name + suffix] = draft
         return draft
 
-    def emit(self, stage: Stage, part: Part, schema: Schema | None = None, **facts: Any) -> Relation:
+    def emit(self, stage: Stage, part: StageOwner, schema: Schema | None = None, **facts: Any) -> Relation:
         """Add a stage; its output has the plan's schema (or `schema`), and these `facts` as a `Relation`."""
         schema = schema or stage.plan.schema
         if schema.key is None:

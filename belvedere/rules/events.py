@@ -22,7 +22,7 @@ from belvedere.engine.stage import Stage
 from belvedere.engine.texts import ROWS, Texts
 from belvedere.engine.work import Work, weighted_stream
 from belvedere.plan.nodes import Scan
-from belvedere.rules.builder import Builder, Part
+from belvedere.rules.builder import Builder, StageOwner
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT, Column, Schema
 
 OPERATION, EVENT_TIME, SEQUENCE, OLD = "_op", "_event_time", "_seq", "_old"
@@ -80,7 +80,7 @@ def keep_events(builder: Builder, subscription: Subscription) -> None:
     reason = f"one event for each row of the observed query that is {SAID[subscription.on]}"
     scan = Scan("s0", builder.drafts[observed].relation.schema)
     stage = EventsStage(subscription.id, scan, (Slot("s0", observed),), subscription.id, reason, subscription.on)
-    part = Part(subscription.id, subscription.id, subscription.id)
+    part = StageOwner(subscription.id, subscription.id, subscription.id)
     builder.emit(stage, part, subscription.schema, append_only=True, ranges=(SEQUENCE,))
 
 
@@ -88,7 +88,7 @@ def keep_changes(builder: Builder, id_: str) -> None:
     """The changes of an exported relation, kept until they are delivered."""
     relation = builder.drafts[builder.relation_of(id_)].relation
     schema = Schema((*(c for c in relation.schema if not c.hidden), *EVENT_COLUMNS), (SEQUENCE,))
-    part = Part(id_ + CHANGES, id_, None)
+    part = StageOwner(id_ + CHANGES, id_, None)
     reason = "one event for each row that is new, changed or gone, until it is exported"
     stage = EventsStage(part.name, Scan("s0", relation.schema), (Slot("s0", relation.name),), id_, reason)
     builder.emit(stage, part, schema, append_only=True, ranges=(SEQUENCE,))

@@ -27,7 +27,7 @@ from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Project, Scan, TopK, Union
 from belvedere.plan.rewrite import with_column
 from belvedere.plan.ties import tie_order
-from belvedere.rules.builder import Part
+from belvedere.rules.builder import StageOwner
 from belvedere.rules.rule import Keep, Rule, Site
 from belvedere.rules.top import OWN, keep_top, keeps_top
 from belvedere.rules.whole import has_bounded_rows, keep_whole, rows_of_operator
@@ -148,12 +148,12 @@ def _keep(site: Site, top: TopK) -> Relation:
     elif shown > MANY:
         return keep_whole(site)
     else:
-        first = _keep_more(site, top, shown, Part(builder.fresh(owner), owner, None))
+        first = _keep_more(site, top, shown, StageOwner(builder.fresh(owner), owner, None))
     few = replace(top, input=Scan(first.name, first.schema))
     return keep_whole(replace(site, plan=site.over(few), top=few))
 
 
-def _keep_more(site: Site, top: TopK, shown: int, part: Part) -> Relation:
+def _keep_more(site: Site, top: TopK, shown: int, part: StageOwner) -> Relation:
     """At least the rows that are shown, and at most as many more. No other view has this relation: how many there are is its own."""
     slots, operator = site.builder.slots(top, None, part.owner)
     more = max(shown, MORE)

@@ -20,7 +20,7 @@ from belvedere.engine.texts import Texts
 from belvedere.engine.work import Work, coming
 from belvedere.instants import microseconds
 from belvedere.plan.nodes import Scan
-from belvedere.rules.builder import Builder, Part
+from belvedere.rules.builder import Builder, StageOwner
 from belvedere.schema import HISTORY, KEY, SINCE_EPOCH, SINCE_TIME, TIMESTAMP, UNTIL_EPOCH, UNTIL_TIME, WEIGHT, Column, Schema
 from belvedere.store.read.history import BEGAN, BEGAN_TIME
 
@@ -65,7 +65,7 @@ class HistoryStage(Stage):
 def keep_history(builder: Builder, id_: str, keep: int | None) -> None:
     """All versions of a relation's rows, beside it."""
     relation = builder.drafts[builder.relation_of(id_)].relation
-    part = Part(id_ + HISTORY, id_, None)
+    part = StageOwner(id_ + HISTORY, id_, None)
     schema = Schema((*relation.schema.columns, *VERSION_COLUMNS), (*(relation.schema.key or ()), SINCE_EPOCH))
     reason = "every version of every row" + (f", for {keep}us after it is over" if keep is not None else "")
     stage = HistoryStage(part.name, Scan("s0", relation.schema), (Slot("s0", relation.name),), id_, reason, keep)

@@ -12,7 +12,7 @@ from belvedere.engine.texts import Texts
 from belvedere.plan.bounds import Bounds, Known
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Scan
-from belvedere.rules.builder import Builder, Part
+from belvedere.rules.builder import Builder, StageOwner
 from belvedere.schema import INGEST_TIME
 
 
@@ -38,7 +38,7 @@ def keep_input(builder: Builder, table: Input) -> None:
     """The relation of an input; not stored where it only grows and nobody needs its old rows."""
     stored = table.id in builder.stored_ids or not table.append_only
     keep = table.keep if table.append_only else None
-    part = Part(table.id, table.id, table.id)
+    part = StageOwner(table.id, table.id, table.id)
     if not table.append_only and not table.primary_key:
         visible = tuple(c for c in table.schema if not c.hidden)
         builder.path_of(part, tuple(column(c.name) for c in visible), tuple(c.type for c in visible))

@@ -15,7 +15,7 @@ from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation
 from belvedere.plan.nodes import Node, Scan
 from belvedere.rules.bounds_below import operator_of
-from belvedere.rules.builder import Builder, Part
+from belvedere.rules.builder import Builder, StageOwner
 from belvedere.rules.clock import CLOCK
 from belvedere.rules.distinct import DISTINCT
 from belvedere.rules.emit.emit import EMIT
@@ -123,10 +123,10 @@ def _make(builder: Builder, id_: str) -> None:
     elif id_ in catalog.subscriptions:
         keep_events(builder, catalog.subscriptions[id_])
     else:
-        builder.maintain(catalog.views[id_].plan, Part(id_, id_, id_))
+        builder.maintain(catalog.views[id_].plan, StageOwner(id_, id_, id_))
 
 
-def _choose(builder: Builder, plan: Node, part: Part) -> Relation:
+def _choose(builder: Builder, plan: Node, part: StageOwner) -> Relation:
     """Keep the first operator below the linear ones on top of `plan` by the first rule that applies."""
     site = Site(builder, plan, operator_of(plan), part)
     for rule in RULES:

@@ -13,7 +13,7 @@ from typing import Any
 from belvedere.engine.relation import Relation
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.rewrite import replace_node
-from belvedere.rules.builder import Builder, Part
+from belvedere.rules.builder import Builder, StageOwner
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Site:
     builder: Builder
     plan: Node
     top: Node
-    part: Part
+    part: StageOwner
     refused: list[str] = field(default_factory=list)
     """The reasons of the rules before."""
 

@@ -24,7 +24,7 @@ from belvedere.schema import TIMESTAMP
 from belvedere.spark.window_by.functions import PLAIN, TOLERANT
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.read.expressions import print_expression
-from belvedere.store.read.typed import Scope
+from belvedere.store.read.typed import NameBindings
 
 TYPES = (t.INT32, t.INT64, t.DOUBLE, pa.decimal128(10, 2), t.STRING, t.BOOLEAN, t.DATE, TIMESTAMP, pa.list_(t.INT32), t.NULL)
 
@@ -121,7 +121,7 @@ def _printed(dialect: str, text: str, columns: dict[str, tuple[pa.DataType, Any]
     def column(name: exp.Column) -> tuple[str, pa.DataType]:
         return name.name, columns[name.name][0]
 
-    return print_expression(parse_one(text, dialect="spark"), Scope(found, column)).sql
+    return print_expression(parse_one(text, dialect="spark"), NameBindings(found, column)).sql
 
 
 def test_every_function_of_the_stores_has_a_case() -> None:

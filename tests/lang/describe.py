@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.errors import Diagnostic, Span
-from belvedere.lang.statements.tree import InputClauses, Part, Path, Statement
+from belvedere.lang.statements.tree import DottedName, InputClauses, Part, Statement
 
 
 def describe(statement: Statement) -> str:
@@ -38,7 +38,7 @@ def show(value: Any) -> str:
         return ", ".join(show(v) for v in value)
     if isinstance(value, Part):
         return f"`{value.text}`" if value.quoted else value.text
-    if isinstance(value, Path):
+    if isinstance(value, DottedName):
         return ".".join(show(p) for p in value.parts)
     if isinstance(value, exp.Expr):
         return " ".join(value.sql("sqrl", comments=False).split())

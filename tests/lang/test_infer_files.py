@@ -13,13 +13,13 @@ from belvedere.connectors.reading.infer import infer_file
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError
 from belvedere.lang import source_tables
-from belvedere.lang.source_tables import SourceTable
+from belvedere.lang.source_tables import TableSchema
 from belvedere.lang.types.samples import kind_of_text
 from belvedere.schema import TIMESTAMP
 from belvedere.settings import Source
 
 
-def source_table(source: Source, table: str) -> SourceTable:
+def source_table(source: Source, table: str) -> TableSchema:
     return source_tables.source_table(source, table, SourceTables())
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.functions import types as t
-from belvedere.lang.definitions import Definitions, Relation
+from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.subqueries import attach_all
@@ -34,7 +34,7 @@ class Versions:
     key: tuple[str, ...] | None
 
 
-def join_as_of(frame: Frame, item: exp.Table, relation: Relation, kind: JoinKind, on: exp.Expr | None) -> None:
+def join_as_of(frame: Frame, item: exp.Table, relation: NamedRelation, kind: JoinKind, on: exp.Expr | None) -> None:
     """Join the versions valid at a time; the rest of ON is about the version found (SQRL, 'Functions and time')."""
     context = frame.context
     time = _time(frame, item)
@@ -145,7 +145,7 @@ def _linked_column(frame: Frame, part: Expr, left: Node, right: Node) -> str | N
 # -- versions ---------------------------------------------------------------------------------------------------------
 
 
-def versions_of(definitions: Definitions, relation: Relation) -> Versions | None:
+def versions_of(definitions: Definitions, relation: NamedRelation) -> Versions | None:
     """The versions of a relation's rows; None where it has none to tell."""
     input_ = definitions.inputs.get(relation.id)
     if input_ is not None:
@@ -212,7 +212,7 @@ def _projected(below: Versions, node: Project) -> Versions:
     return Versions(Project(below.plan, tuple(items)), order, key)
 
 
-def _hint(definitions: Definitions, relation: Relation) -> str:
+def _hint(definitions: Definitions, relation: NamedRelation) -> str:
     input_ = definitions.inputs.get(relation.id)
     key = ", ".join(input_.primary_key) if input_ is not None and input_.primary_key else "k"
     if input_ is not None and not input_.primary_key:

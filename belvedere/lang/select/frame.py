@@ -15,8 +15,8 @@ from sqlglot import exp
 from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
 from belvedere.functions import types as t
 from belvedere.functions.types import Typed
-from belvedere.lang.definitions import Definitions, Relation
-from belvedere.lang.select.scope import Names, Scope, Source, SourceColumn
+from belvedere.lang.definitions import Definitions, NamedRelation
+from belvedere.lang.select.scope import FromItem, InternalAliases, Scope, SourceColumn
 from belvedere.lang.statements.tree import span_of
 from belvedere.lang.types.infer import Inference
 from belvedere.plan.expressions import column
@@ -31,7 +31,7 @@ class StatementContext:
     definitions: Definitions
     file: str
     diagnostics: list[Diagnostic]
-    names: Names = field(default_factory=Names)
+    names: InternalAliases = field(default_factory=InternalAliases)
     parameters: dict[str, Typed] = field(default_factory=dict)
     tables: Mapping[str, Node] = field(default_factory=dict)
     """Plans of the WITH clause's names, by folded name."""
@@ -124,8 +124,8 @@ class Frame:
 
 
 def named_source(
-    node: Node, alias: str, names: Names, relation: Relation | None = None, *, addressable: bool = True
-) -> tuple[Node, Source]:
+    node: Node, alias: str, names: InternalAliases, relation: NamedRelation | None = None, *, addressable: bool = True
+) -> tuple[Node, FromItem]:
     """A relation as a FROM item: its columns are called `alias.column` inside the plan."""
     prefix = names.fresh(alias)
     items = []
@@ -134,9 +134,9 @@ def named_source(
         internal = f"{prefix}.{c.name}"
         items.append(Item(internal, column(c.name), c.type, c.nullable, c.hidden, c.doc))
         columns.append(SourceColumn(c.name, internal, Typed(c.type, c.nullable), c.hidden, c.doc))
-    return Project(node, tuple(items)), Source(alias, tuple(columns), relation, addressable)
+    return Project(node, tuple(items)), FromItem(alias, tuple(columns), relation, addressable)
 
 
-def scan(relation: Relation) -> Scan:
+def scan(relation: NamedRelation) -> Scan:
     """All of a relation."""
     return Scan(relation.id, relation.schema)

@@ -17,7 +17,7 @@ from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.from_items import find_relation, lower_item, refuse_options, renamed
 from belvedere.lang.select.from_using import join_using
 from belvedere.lang.select.resolve import Resolver
-from belvedere.lang.select.scope import Source
+from belvedere.lang.select.scope import FromItem
 from belvedere.lang.select.subqueries import attach_all
 from belvedere.lang.select.unnesting import add_lateral, is_generator, start_empty
 from belvedere.lang.statements.tree import WindowCall, path_of
@@ -117,7 +117,7 @@ def named_late(item: exp.Expr) -> exp.Expr:
     return named
 
 
-def _combine(frame: Frame, right: Node, sources: Sequence[Source], kind: JoinKind, on: exp.Expr | None) -> list[Expr]:
+def _combine(frame: Frame, right: Node, sources: Sequence[FromItem], kind: JoinKind, on: exp.Expr | None) -> list[Expr]:
     frame.scope.sources += sources
     if frame.empty:
         frame.plan = right
@@ -189,14 +189,14 @@ def _semi_join(frame: Frame, join: exp.Join, kind: JoinKind) -> list[Expr]:
     return []
 
 
-def _alone(frame: Frame, item: exp.Expr) -> tuple[Node, list[Source]]:
+def _alone(frame: Frame, item: exp.Expr) -> tuple[Node, list[FromItem]]:
     """An item that is not joined yet; `(a JOIN b)` is one too."""
     if isinstance(item, (exp.Subquery, exp.Paren)) and isinstance(item.this, (exp.Table, exp.Subquery)) and not item.alias:
         return _nested_joins(frame, item)
     return lower_item(frame, item)
 
 
-def _nested_joins(frame: Frame, item: exp.Expr) -> tuple[Node, list[Source]]:
+def _nested_joins(frame: Frame, item: exp.Expr) -> tuple[Node, list[FromItem]]:
     inner = Frame(frame.context, frame.scope.outer)
     add_item(inner, item.this, JoinKind.INNER, None)
     for join in [*(item.this.args.get("joins") or ()), *(item.args.get("joins") or ())]:
@@ -205,7 +205,7 @@ def _nested_joins(frame: Frame, item: exp.Expr) -> tuple[Node, list[Source]]:
     return inner.plan, inner.scope.sources
 
 
-def _path_start(frame: Frame, path: Sequence[exp.Identifier]) -> tuple[Source, Sequence[exp.Identifier]] | None:
+def _path_start(frame: Frame, path: Sequence[exp.Identifier]) -> tuple[FromItem, Sequence[exp.Identifier]] | None:
     """The FROM item that a path begins at, here or in the query around, with the steps that follow; None for a plain table."""
     if len(path) < 2:
         return None
@@ -224,7 +224,7 @@ def _path_start(frame: Frame, path: Sequence[exp.Identifier]) -> tuple[Source, S
     return None
 
 
-def _check_alias(frame: Frame, source: Source, node: exp.Expr) -> None:
+def _check_alias(frame: Frame, source: FromItem, node: exp.Expr) -> None:
     if source.addressable and frame.scope.aliased(source.alias) is not None:
         raise frame.context.fail("B2005", f"alias `{source.alias}` is given twice", node, "give one of them another alias")
 

@@ -14,12 +14,12 @@ from sqlglot import exp
 from belvedere.errors import BelvedereError
 from belvedere.functions import types as t
 from belvedere.functions.types import Typed
-from belvedere.lang.definitions import Relation
+from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.durations import microseconds
 from belvedere.lang.names import did_you_mean, misfit
 from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.resolve import Resolver, is_modified
-from belvedere.lang.select.scope import Source, SourceColumn
+from belvedere.lang.select.scope import FromItem, SourceColumn
 from belvedere.lang.statements.tree import WindowCall, path_of
 from belvedere.plan.nodes import Expr, Node, Values
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
@@ -38,7 +38,7 @@ UNSUPPORTED = {
 }
 
 
-def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[Source]]:
+def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[FromItem]]:
     """A FROM item on its own: a plan and the names in it."""
     if isinstance(item, exp.Table):
         if isinstance(item.this, WindowCall):
@@ -58,7 +58,7 @@ def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[Source]]:
     raise frame.context.fail("B3023", f"`{item.sql('spark')}` cannot stand in FROM", item)
 
 
-def _derived(frame: Frame, item: exp.Query) -> tuple[Node, list[Source]]:
+def _derived(frame: Frame, item: exp.Query) -> tuple[Node, list[FromItem]]:
     query = item.this if isinstance(item, exp.Subquery) and not is_modified(item) else item
     refuse_options(frame, item)
     if isinstance(query, exp.Table):
@@ -68,7 +68,7 @@ def _derived(frame: Frame, item: exp.Query) -> tuple[Node, list[Source]]:
     return node, [renamed(frame, source, item)]
 
 
-def _values(frame: Frame, item: exp.Values) -> tuple[Node, list[Source]]:
+def _values(frame: Frame, item: exp.Values) -> tuple[Node, list[FromItem]]:
     rows: list[tuple[Expr, ...]] = []
     empty = Frame(frame.context)
     lower = Resolver(empty)
@@ -96,7 +96,7 @@ def _values(frame: Frame, item: exp.Values) -> tuple[Node, list[Source]]:
     return node, [source]
 
 
-def _table(frame: Frame, item: exp.Table) -> tuple[Node, Source]:
+def _table(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:
     path = path_of(item)
     context = frame.context
     if len(path) == 1:
@@ -107,7 +107,7 @@ def _table(frame: Frame, item: exp.Table) -> tuple[Node, Source]:
     return named_source(scan(relation), item.alias or path[-1].name, context.names, relation)
 
 
-def find_relation(frame: Frame, path: Sequence[exp.Identifier]) -> Relation:
+def find_relation(frame: Frame, path: Sequence[exp.Identifier]) -> NamedRelation:
     """The relation of a name or of a nested table's path."""
     context = frame.context
     name = ".".join(p.name for p in path)
@@ -125,7 +125,7 @@ def find_relation(frame: Frame, path: Sequence[exp.Identifier]) -> Relation:
     raise context.fail("B2001", f"table `{name}` is not defined", first, did_you_mean(name, names))
 
 
-def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, Source]:
+def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:
     call: Any = item.this
     context = frame.context
     data = call.args["data"]
@@ -157,7 +157,7 @@ def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, Source]:
     )
     bounds = tuple(SourceColumn(n, i, Typed(TIMESTAMP, False)) for n, i in zip(names, (start, end), strict=True))
     table = source.alias if isinstance(data, exp.Table) and not item.alias else None
-    return node, Source(alias, bounds + source.columns, None, table=table)
+    return node, FromItem(alias, bounds + source.columns, None, table=table)
 
 
 def _length(frame: Frame, call: Any, name: str) -> int:
@@ -169,7 +169,7 @@ def _length(frame: Frame, call: Any, name: str) -> int:
     return length
 
 
-def _column_of(frame: Frame, source: Source, written: exp.Expr) -> SourceColumn:
+def _column_of(frame: Frame, source: FromItem, written: exp.Expr) -> SourceColumn:
     found = source.find(written.name)
     if found is None:
         raise frame.context.fail(
@@ -185,7 +185,7 @@ def refuse_options(frame: Frame, item: exp.Expr) -> None:
             raise frame.context.fail("B3027", f"{word} is not supported here", item, HINTS.get(key))
 
 
-def renamed(frame: Frame, source: Source, item: exp.Expr) -> Source:
+def renamed(frame: Frame, source: FromItem, item: exp.Expr) -> FromItem:
     """`FROM t AS x (a, b)` gives the columns other names."""
     alias = item.args.get("alias")
     names = [c.name for c in alias.columns] if isinstance(alias, exp.TableAlias) else []

@@ -10,13 +10,13 @@ from sqlglot import exp
 from belvedere.functions.types import Typed
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.select.frame import Frame
-from belvedere.lang.select.scope import Source, SourceColumn
+from belvedere.lang.select.scope import FromItem, SourceColumn
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import JoinKind, Node, Project
 
 
-def join_using(frame: Frame, join: exp.Join, right: Node, sources: Sequence[Source], kind: JoinKind) -> None:
+def join_using(frame: Frame, join: exp.Join, right: Node, sources: Sequence[FromItem], kind: JoinKind) -> None:
     """One column for both sides, the left's (FULL: whichever is there)."""
     left_sources = list(frame.scope.sources)
     left_merged = dict(frame.scope.merged)
@@ -48,7 +48,7 @@ def _merged(frame: Frame, kind: JoinKind, left: SourceColumn, right: SourceColum
     return SourceColumn(left.name, internal, Typed(found.type, found.nullable))
 
 
-def _single(frame: Frame, sources: Sequence[Source], name: str, node: exp.Expr) -> SourceColumn:
+def _single(frame: Frame, sources: Sequence[FromItem], name: str, node: exp.Expr) -> SourceColumn:
     found = [c for s in sources if (c := s.find(name)) is not None]
     if len(found) == 1:
         return found[0]

@@ -15,7 +15,7 @@ from sqlglot import exp
 from belvedere.lang.names import counted, did_you_mean
 from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.resolve import Resolver
-from belvedere.lang.select.scope import Source
+from belvedere.lang.select.scope import FromItem
 from belvedere.lang.select.subqueries import Pending
 from belvedere.lang.select.unnesting import generator_call, unnest
 from belvedere.plan.expressions import column
@@ -91,7 +91,7 @@ class SelectItems:
             if not c.hidden and c.name.casefold() not in excluded and c.name.casefold() not in merged:
                 self.outputs.append(Output(c.name, column(c.internal), star, c.doc))
 
-    def _check_excluded(self, excluded: set[str], sources: Sequence[Source], star: exp.Expr) -> None:
+    def _check_excluded(self, excluded: set[str], sources: Sequence[FromItem], star: exp.Expr) -> None:
         names = [n for s in sources for n in s.names]
         for name in excluded - {n.casefold() for n in names}:
             raise self.context.fail("B2002", f"column `{name}` of EXCEPT is not defined", star, did_you_mean(name, names))

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from belvedere.lang.definitions import Relation
+from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.relationships import present_target
 from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.path_aggregates import path_table
-from belvedere.lang.select.scope import Scope, Source, dotted
+from belvedere.lang.select.scope import FromItem, Scope, dotted
 from belvedere.lang.select.subqueries import Inner, Pending, join_single, value_of
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr
@@ -28,10 +28,10 @@ PATH = "path"
 class Navigation:
     """A FROM item, the relationships from it, and a column (with fields of it) at their end."""
 
-    source: Source
+    source: FromItem
     steps: tuple[exp.Identifier, ...]
     rest: tuple[exp.Identifier, ...]
-    target: Relation
+    target: NamedRelation
 
     @property
     def path(self) -> str:
@@ -60,8 +60,8 @@ def navigation(context: StatementContext, scope: Scope, parts: Sequence[exp.Iden
     return ways[0] if ways else None
 
 
-def _walk(context: StatementContext, source: Source, parts: Sequence[exp.Identifier]) -> Navigation | None:
-    relation: Relation | None = source.relation
+def _walk(context: StatementContext, source: FromItem, parts: Sequence[exp.Identifier]) -> Navigation | None:
+    relation: NamedRelation | None = source.relation
     taken = 0
     while relation is not None and taken < len(parts):
         step = context.definitions.relations[relation.id].relationship(parts[taken].name)

@@ -20,7 +20,7 @@ from belvedere.lang.names import counted, did_you_mean, misfit
 from belvedere.lang.select.frame import Frame, StatementContext, scan
 from belvedere.lang.select.items import limits, make_order, ordinal
 from belvedere.lang.select.resolve import unwrap_query
-from belvedere.lang.select.scope import Scope, Source
+from belvedere.lang.select.scope import FromItem, Scope
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.subqueries import Inner
 from belvedere.lang.statements.tree import WindowByBlock, emit_of, is_stream, span_of
@@ -98,7 +98,9 @@ def _refuse_within(query: exp.Query, context: StatementContext) -> None:
         raise context.fail("B5012", "ORDER BY ... WITHIN is for SELECT STREAM", order, "write SELECT STREAM")
 
 
-def lower_nested(query: exp.Select, context: StatementContext, domain: Node, source: Source, implied: Sequence[Item]) -> Inner:
+def lower_nested(
+    query: exp.Select, context: StatementContext, domain: Node, source: FromItem, implied: Sequence[Item]
+) -> Inner:
     """A local query of many rows per row of the table around: `source` is that row's FROM item `_`, `implied` its key."""
     context = with_tables(query, context)
     return SelectLowering(query, context, None, domain=domain, sources=[source], implied=implied).lower(named=True)

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from belvedere.errors import Span, fail
 from belvedere.functions.types import Typed
-from belvedere.lang.definitions import Relation
+from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.names import did_you_mean
 
 
@@ -29,12 +29,12 @@ class SourceColumn:
 
 
 @dataclass(frozen=True)
-class Source:
+class FromItem:
     """One FROM item. `relation` is where its relationships are found; parts of a path without alias are not `addressable`."""
 
     alias: str
     columns: tuple[SourceColumn, ...]
-    relation: Relation | None = None
+    relation: NamedRelation | None = None
     addressable: bool = True
     bare: bool = True
     """Whether its columns may be named without the alias."""
@@ -56,7 +56,7 @@ class Source:
 
 
 @dataclass
-class Names:
+class InternalAliases:
     """Hands out internal aliases, each once per compiled query."""
 
     taken: set[str] = field(default_factory=set)
@@ -76,23 +76,23 @@ class Scope:
     """The FROM items of one query, and the query around it. `used` collects the outer columns that it reads."""
 
     file: str
-    sources: list[Source] = field(default_factory=list)
+    sources: list[FromItem] = field(default_factory=list)
     merged: dict[str, SourceColumn] = field(default_factory=dict)
     """Columns that USING or NATURAL made one, by folded name."""
     outer: Scope | None = None
     used: dict[str, SourceColumn] = field(default_factory=dict)
 
-    def aliased(self, alias: str) -> Source | None:
+    def aliased(self, alias: str) -> FromItem | None:
         """The FROM item that has this alias, in this query only."""
         folded = alias.casefold()
         return next((s for s in self.sources if s.addressable and s.alias.casefold() == folded), None)
 
-    def source(self, alias: str) -> Source | None:
+    def source(self, alias: str) -> FromItem | None:
         """The FROM item that an alias means, in this query only."""
         windowed = [s for s in self.sources if s.table is not None and s.table.casefold() == alias.casefold()]
         return self.aliased(alias) or (windowed[0] if len(windowed) == 1 else None)
 
-    def reachable(self, alias: str) -> tuple[Source, bool] | None:
+    def reachable(self, alias: str) -> tuple[FromItem, bool] | None:
         """The FROM item of an alias here or in the query around; and whether it is an outer one."""
         found = self.source(alias)
         if found is not None:
@@ -151,7 +151,7 @@ class Scope:
             raise fail("B2003", f"column `{name}` is in {owners}", span=span, hint=f"write {hint}")
         return shown[0][1] if shown else None
 
-    def _unknown_in(self, source: Source, parts: Sequence[exp.Identifier], span: Span) -> Exception:
+    def _unknown_in(self, source: FromItem, parts: Sequence[exp.Identifier], span: Span) -> Exception:
         name = parts[0].name
         if source.relation is not None and source.relation.relationship(name) is not None:
             joined = f"`JOIN {source.alias}.{name} x`"

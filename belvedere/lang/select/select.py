@@ -15,7 +15,7 @@ from belvedere.lang.select.from_clause import lower_from
 from belvedere.lang.select.grouping import Grouping, contains_aggregate, grouping_sets, over_nothing
 from belvedere.lang.select.items import SelectItems, limits, ordinal
 from belvedere.lang.select.resolve import Resolver
-from belvedere.lang.select.scope import Scope, Source
+from belvedere.lang.select.scope import FromItem, Scope
 from belvedere.lang.select.subqueries import Inner, Totals, attach_all, reads_outer
 from belvedere.lang.select.where import apply_where
 from belvedere.lang.select.windows import WindowFunctions
@@ -36,7 +36,7 @@ class SelectLowering:
         outer: Scope | None = None,
         *,
         domain: Node | None = None,
-        sources: Sequence[Source] = (),
+        sources: Sequence[FromItem] = (),
         implied: Sequence[Item] = (),
     ):
         self.select = select

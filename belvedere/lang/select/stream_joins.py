@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.lang.definitions import Relation
+from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.durations import microseconds
 from belvedere.lang.select.frame import StatementContext
 from belvedere.plan.nodes import Expr
@@ -22,7 +22,7 @@ from belvedere.schema import ROWTIME
 SIDES = ("", "LEFT", "RIGHT", "FULL")
 HINT = "join two streams, `FROM a OVER (RANGE INTERVAL '1' MINUTE PRECEDING) JOIN b ON ...`, or write SELECT ... EMIT STREAM"
 
-TimeOf = Callable[[Relation], str | None]
+TimeOf = Callable[[NamedRelation], str | None]
 """The event-time column of a relation by its name in the script."""
 
 

@@ -15,7 +15,7 @@ from belvedere.functions.types import Typed
 from belvedere.lang.names import misfit
 from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.resolve import Resolver, unwrap_query
-from belvedere.lang.select.scope import Source, SourceColumn
+from belvedere.lang.select.scope import FromItem, SourceColumn
 from belvedere.lang.select.subqueries import needs_domain, over_domain
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import item_of
@@ -88,7 +88,7 @@ def unnest(
     outer: bool,
     ordinality: bool = False,
     node: exp.Expr,
-) -> Source:
+) -> FromItem:
     """Put an Unnest on the frame's plan; gives its columns as a FROM item."""
     type_ = frame.inference().type(expr)
     prefix = frame.context.names.fresh(alias)
@@ -117,7 +117,7 @@ def unnest(
     ]
     if not shown:
         found.append(SourceColumn("pos", position.name, Typed(position.type, outer), hidden=True))
-    return Source(alias, tuple(found))
+    return FromItem(alias, tuple(found))
 
 
 def _lateral_query(frame: Frame, item: exp.Lateral, query: exp.Expr, kind: JoinKind) -> None:
@@ -144,4 +144,4 @@ def _lateral_query(frame: Frame, item: exp.Lateral, query: exp.Expr, kind: JoinK
         raise frame.context.fail("B3025", misfit(alias, internals, names), item)
     types = [frame.plan.schema[i] for i in internals]
     columns = tuple(SourceColumn(n, c.name, Typed(c.type, c.nullable)) for n, c in zip(names, types, strict=True))
-    frame.scope.sources.append(Source(alias, columns))
+    frame.scope.sources.append(FromItem(alias, columns))

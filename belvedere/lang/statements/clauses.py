@@ -20,10 +20,10 @@ from belvedere.lang.statements.splitting import RawStatement, Tokens
 from belvedere.lang.statements.supported import unsupported
 from belvedere.lang.statements.tree import (
     ColumnDefinition,
+    DottedName,
     HistoryClause,
     InputClauses,
     Part,
-    Path,
     TemplateParameter,
     WatermarkClause,
 )
@@ -90,17 +90,17 @@ class ClauseParser(SqrlParser):
         self._advance()
         return self._part(self._prev)
 
-    def _path_or_none(self) -> Path | None:
+    def _path_or_none(self) -> DottedName | None:
         return self._path("a name") if self._is_name(self._curr) else None
 
-    def _path(self, what: str, *, star: bool = False) -> Path:
+    def _path(self, what: str, *, star: bool = False) -> DottedName:
         """Names with dots between; with `star`, a last `.*` is left for the caller, who stands at the star then."""
         parts = [self._name(what)]
         while self._match(TokenType.DOT):
             if star and self._curr.token_type == TokenType.STAR:
                 break
             parts.append(self._name("a name after the dot"))
-        return Path(tuple(parts))
+        return DottedName(tuple(parts))
 
     # -- columns ------------------------------------------------------------------------------------------------------
 

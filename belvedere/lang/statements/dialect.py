@@ -19,7 +19,7 @@ from belvedere.lang.select.windowing import parse_window_call, starts_window_cal
 from belvedere.lang.statements.positioned_parser import PositionedParser
 from belvedere.lang.statements.printing import SqrlGenerator
 from belvedere.lang.statements.problems import Problem, near_keyword, shown
-from belvedere.lang.statements.tree import Emit
+from belvedere.lang.statements.tree import EmitClause
 
 UNITS = {
     name: unit
@@ -265,10 +265,10 @@ class SqrlParser(PositionedParser):
                 result.set("emit", self._parse_emit())
         return result
 
-    def _parse_emit(self) -> Emit:
+    def _parse_emit(self) -> EmitClause:
         first = self._curr
         self._advance()
-        emit = Emit(stream=self._match_text_seq("STREAM"))
+        emit = EmitClause(stream=self._match_text_seq("STREAM"))
         while self._match_text_seq("AFTER"):
             if self._match_text_seq("WATERMARK"):
                 emit.set("watermark", True)

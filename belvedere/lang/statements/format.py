@@ -16,7 +16,7 @@ from belvedere.lang.statements.layout import lay_out
 from belvedere.lang.statements.parse import parse_script
 from belvedere.lang.statements.spacing import CALLED, KEYWORD_TYPES, KEYWORDS
 from belvedere.lang.statements.splitting import Comment, Tokens, boundaries, read_tokens
-from belvedere.lang.statements.tree import Part, Path, Script, WindowByBlock
+from belvedere.lang.statements.tree import DottedName, Part, Script, WindowByBlock
 from belvedere.lang.statements.words import Group, Item, Mark, Word
 
 
@@ -75,7 +75,7 @@ def _names(script: Script) -> frozenset[int]:
     for value in _values(script.statements):
         if isinstance(value, Part):
             found.add(value.span.start)
-        elif isinstance(value, Path):
+        elif isinstance(value, DottedName):
             found.update(p.span.start for p in value.parts)
         elif isinstance(value, exp.Identifier | exp.Anonymous) and "start" in value.meta:
             found.add(value.meta["start"])

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.generators.spark import SparkGenerator
 
-from belvedere.lang.statements.tree import Emit, WindowByBlock, WindowCall
+from belvedere.lang.statements.tree import EmitClause, WindowByBlock, WindowCall
 
 
 class SqrlGenerator(SparkGenerator):
@@ -18,12 +18,12 @@ class SqrlGenerator(SparkGenerator):
 
     TRANSFORMS: ClassVar[dict[Any, Any]] = {
         **SparkGenerator.TRANSFORMS,
-        Emit: lambda self, e: self.emit_sql(e),
+        EmitClause: lambda self, e: self.emit_sql(e),
         WindowCall: lambda self, e: self.windowcall_sql(e),
         WindowByBlock: lambda self, e: self._with_emit(e, e.text_of),
     }
 
-    def emit_sql(self, expression: Emit) -> str:
+    def emit_sql(self, expression: EmitClause) -> str:
         after = [f"AFTER DELAY {self.sql(expression, 'delay')}"] if expression.args.get("delay") else []
         after += ["AFTER WATERMARK"] if expression.args.get("watermark") else []
         return " ".join(["EMIT", *(["STREAM"] if expression.args.get("stream") else []), " AND ".join(after)]).rstrip()

@@ -33,12 +33,12 @@ from belvedere.lang.statements.tree import (
     DefineTemplate,
     DefineView,
     DistinctOn,
+    DottedName,
     ExportStatement,
     ImportAll,
     ImportTable,
     InputClauses,
     Part,
-    Path,
     Query,
     Statement,
     TemplateParameter,
@@ -124,7 +124,7 @@ class StatementParser(ClauseParser):
 
     # -- definitions --------------------------------------------------------------------------------------------------
 
-    def _defined_path(self) -> tuple[Path, tuple[TemplateParameter, ...] | None] | None:
+    def _defined_path(self) -> tuple[DottedName, tuple[TemplateParameter, ...] | None] | None:
         """`a.b :=` or `q(name TYPE) :=`; None, with nothing read, if this is no definition."""
         if not any(t.token_type == TokenType.COLON_EQ for t in self._tokens):
             return None
@@ -140,7 +140,7 @@ class StatementParser(ClauseParser):
             self.refuse("B1001", f"expected `:=`, found {shown(self._curr)}")
         return path, parameters
 
-    def _definition(self, path: Path, parameters: tuple[TemplateParameter, ...] | None) -> Statement:
+    def _definition(self, path: DottedName, parameters: tuple[TemplateParameter, ...] | None) -> Statement:
         if not self._curr:
             end = path.span.end
             raise Problem(
@@ -159,7 +159,7 @@ class StatementParser(ClauseParser):
             return self._subscription(path, required=False)
         return self._query_or_column(path)
 
-    def _query_or_column(self, path: Path) -> Statement:
+    def _query_or_column(self, path: DottedName) -> Statement:
         if self._is_window_by() or self._starts_query():
             value: exp.Expr = self._query_or_expression()
         else:
@@ -179,7 +179,7 @@ class StatementParser(ClauseParser):
     def _at_distinct_on(self) -> bool:
         return self._curr.token_type == TokenType.DISTINCT
 
-    def _distinct_on(self, path: Path) -> DistinctOn:
+    def _distinct_on(self, path: DottedName) -> DistinctOn:
         self._advance()
         table = self._path("the name of a table")
         if not self._match(TokenType.ON):
@@ -191,7 +191,7 @@ class StatementParser(ClauseParser):
         order = self._order()
         return DistinctOn(span=self._span(), doc=self.raw.doc, path=path, table=table, keys=tuple(keys), order=order)
 
-    def _relationship(self, path: Path) -> DefineRelationship:
+    def _relationship(self, path: DottedName) -> DefineRelationship:
         if not path.owner:
             hint = f"write `Table.{path.text} := JOIN ...`"
             raise Problem("B1010", "a relationship belongs to a table", path.span.start, path.span.end, hint)
@@ -287,7 +287,7 @@ class StatementParser(ClauseParser):
             raise Problem("B1016", f"IMPORT `{path.text}` names no table", path.span.start, path.span.end, hint)
         alias = self._name("a name") if self._match(TokenType.ALIAS) else None
         return ImportTable(
-            span=self._span(), doc=self.raw.doc, origin=Path(path.owner), table=path.last, alias=alias,
+            span=self._span(), doc=self.raw.doc, origin=DottedName(path.owner), table=path.last, alias=alias,
             clauses=self._input_clauses(),
         )  # fmt: skip
 
@@ -311,7 +311,7 @@ class StatementParser(ClauseParser):
         if self._match_texts(("STREAM", "TABLE")):
             return self._create_input(InputKind(self._prev.text.lower()))
         if self._match_text_seq("SUBSCRIPTION"):
-            return self._subscription(Path((self._name("the name of the subscription"),)), required=True)
+            return self._subscription(DottedName((self._name("the name of the subscription"),)), required=True)
         self._match_texts(("TEMPORARY", "TEMP", "MATERIALIZED"))
         if self._match_text_seq("VIEW"):
             return self._create_view()
@@ -337,7 +337,7 @@ class StatementParser(ClauseParser):
         kind = DefineLocalQuery if path.owner else DefineView
         return kind(span=self._span(), doc=self.raw.doc, path=path, query=query)
 
-    def _subscription(self, path: Path, *, required: bool) -> CreateSubscription:
+    def _subscription(self, path: DottedName, *, required: bool) -> CreateSubscription:
         on = ChangeKind.ADD
         if self._match(TokenType.ON):
             word = self._curr.text.upper() if self._curr else ""

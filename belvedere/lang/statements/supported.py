@@ -15,7 +15,7 @@ from sqlglot import exp
 from belvedere.functions.table import function_of
 from belvedere.lang.statements.call_forms import misplaced
 from belvedere.lang.statements.problems import Problem, place_of
-from belvedere.lang.statements.tree import Emit, WindowByBlock, WindowCall
+from belvedere.lang.statements.tree import EmitClause, WindowByBlock, WindowCall
 
 Class = type[exp.Expr]
 
@@ -81,7 +81,7 @@ def _read() -> dict[Class, frozenset[str]]:
         for classes, names in _NAMES.items()
         for name in classes.split()
     }
-    own = {class_: frozenset(class_.arg_types) for class_ in (Emit, WindowCall, WindowByBlock)}
+    own = {class_: frozenset(class_.arg_types) for class_ in (EmitClause, WindowCall, WindowByBlock)}
     return {**read, **own}
 
 

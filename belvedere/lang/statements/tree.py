@@ -11,7 +11,7 @@ What the dialect has already made the same, whatever its spelling:
   upper case (a QUARTER is three MONTHs).
 * `second(t)` ... `year(t)` and `FLOOR(t TO HOUR)` are `exp.TimestampTrunc(this=t, unit=Var(HOUR))`;
   `now()` is `exp.CurrentTimestamp`.
-* `EMIT ...` is `Emit`, at `query.args["emit"]` of the `exp.Query` (select or set operation) it belongs to: `emit_of(query)`.
+* `EMIT ...` is `EmitClause`, at `query.args["emit"]` of the `exp.Query` (select or set operation) it belongs to: `emit_of(query)`.
 * `SELECT STREAM` sets `select.args["stream"] = True`: `is_stream(query)`.
 * `ORDER BY t WITHIN INTERVAL d` sets `order.args["within"]` (an `exp.Interval`) on the `exp.Order`.
 * `Tumble(...)`, `Hop(...)`, `Cumulate(...)`, `Session(...)` in FROM are `exp.Table(this=WindowCall)`, the alias on the Table.
@@ -33,7 +33,7 @@ from belvedere.catalog import ChangeKind, InputKind, LatePolicy
 from belvedere.errors import Diagnostic, Severity, Span
 
 
-class Emit(exp.Expression):
+class EmitClause(exp.Expression):
     """`EMIT [STREAM] [AFTER DELAY d] [AND] [AFTER WATERMARK]`: `stream` and `watermark` are booleans, `delay` an interval."""
 
     arg_types: ClassVar[dict[str, bool]] = {"stream": False, "delay": False, "watermark": False}
@@ -89,7 +89,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class DottedName:
     """Names joined by dots; at least one."""
 
     parts: tuple[Part, ...]
@@ -160,7 +160,7 @@ class InputClauses:
 class ImportTable(Statement):
     """`IMPORT origin.Table [AS Name] ...`: a table of a source or a view of another script; only the project can tell."""
 
-    origin: Path
+    origin: DottedName
     table: Part
     alias: Part | None = None
     clauses: InputClauses = field(default_factory=InputClauses)
@@ -175,7 +175,7 @@ class ImportTable(Statement):
 class ImportAll(Statement):
     """`IMPORT origin.*`: all tables of a source, or all public views of another script."""
 
-    origin: Path
+    origin: DottedName
     clauses: InputClauses = field(default_factory=InputClauses)
 
 
@@ -213,7 +213,7 @@ class HistoryClause:
 class DefineView(Statement):
     """`CREATE [OR REPLACE] VIEW V AS query` or `V := query`. `path` has one part."""
 
-    path: Path
+    path: DottedName
     query: Query
     history: HistoryClause | None = None
 
@@ -222,8 +222,8 @@ class DefineView(Statement):
 class DistinctOn(Statement):
     """`V := DISTINCT table ON key, ... ORDER BY ...`. `path` has one part, or more for a nested table; so has `table`."""
 
-    path: Path
-    table: Path
+    path: DottedName
+    table: DottedName
     keys: tuple[exp.Expr, ...]
     order: tuple[exp.Ordered, ...] = ()
     history: HistoryClause | None = None
@@ -233,7 +233,7 @@ class DistinctOn(Statement):
 class DefineColumn(Statement):
     """`T.c := expression`; the owner has at least one part."""
 
-    path: Path
+    path: DottedName
     expression: exp.Expr
 
 
@@ -241,7 +241,7 @@ class DefineColumn(Statement):
 class DefineLocalQuery(Statement):
     """`T.c := SELECT ...`: a scalar column or a nested table; lowering decides which."""
 
-    path: Path
+    path: DottedName
     query: Query
 
 
@@ -249,7 +249,7 @@ class DefineLocalQuery(Statement):
 class DefineRelationship(Statement):
     """`T.r := JOIN X x ON ... [JOIN ...] [WHERE ...] [ORDER BY ...] [LIMIT n]`; the target is the last join's table."""
 
-    path: Path
+    path: DottedName
     joins: tuple[exp.Join, ...]
     where: exp.Expr | None = None
     order: tuple[exp.Ordered, ...] = ()
@@ -260,7 +260,7 @@ class DefineRelationship(Statement):
 class CreateSubscription(Statement):
     """`CREATE SUBSCRIPTION S ON ADD|CHANGE|DELETE AS query`, `SUBSCRIBE`, `STREAM ON ADD AS`. `path` has one part."""
 
-    path: Path
+    path: DottedName
     on: ChangeKind
     query: Query
 
@@ -269,7 +269,7 @@ class CreateSubscription(Statement):
 class ExportStatement(Statement):
     """`EXPORT relation TO sink.target`."""
 
-    relation: Path
+    relation: DottedName
     sink: Part
     target: Part
 
@@ -288,7 +288,7 @@ class TemplateParameter:
 class DefineTemplate(Statement):
     """`Q(name TYPE, ...) := query`, or a top-level SELECT (then `path` is None and its parameters are `?` or `:name`)."""
 
-    path: Path | None
+    path: DottedName | None
     parameters: tuple[TemplateParameter, ...]
     query: Query
 
@@ -318,10 +318,10 @@ def span_of(node: exp.Expr, file: str) -> Span:
     return Span(file, place.meta["start"], place.meta["end"]) if place is not None else Span(file, 0, 0)
 
 
-def emit_of(query: exp.Expr) -> Emit | None:
+def emit_of(query: exp.Expr) -> EmitClause | None:
     """The EMIT clause that belongs to this very query."""
     found = query.args.get("emit")
-    return found if isinstance(found, Emit) else None
+    return found if isinstance(found, EmitClause) else None
 
 
 def is_stream(query: exp.Expr) -> bool:

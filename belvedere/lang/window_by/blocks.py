@@ -7,7 +7,7 @@ alternative of it, must never move back as the start moves on. TUMBLING windows 
 
 from __future__ import annotations
 
-from belvedere.lang.window_by.classes import Item, Search, classify
+from belvedere.lang.window_by.classes import ItemFacts, Search, classify
 from belvedere.lang.window_by.closing import closing_of, frame_closing
 from belvedere.lang.window_by.tree import WindowBy
 
@@ -15,13 +15,13 @@ BLOCKS = "in blocks, by as many tasks as there are cores"
 FAR = "its windows may reach from anywhere before their labels to anywhere behind them"
 
 
-def long_partition(window: WindowBy, item: Item) -> str:
+def long_partition(window: WindowBy, item: ItemFacts) -> str:
     """How one long partition is done; tuples have order keys."""
     reason = one_task_because(window, item)
     return BLOCKS if reason is None else f"by one task, {reason}"
 
 
-def one_task_because(window: WindowBy, item: Item) -> str | None:
+def one_task_because(window: WindowBy, item: ItemFacts) -> str | None:
     """Why the few rows around a block are not enough; None where they are. Tuples have order keys."""
     if window.label is not None:
         start = None if window.start.unbounded else classify(window, "start", item)

@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from belvedere.lang.window_by.joins import variables_of
 from belvedere.lang.window_by.names import after_window, before_window, free_in
-from belvedere.lang.window_by.relational import Beyond, Record, Value, known
-from belvedere.lang.window_by.tree import Block, Expr, Name, Query, QueryExpression, Select, Selected, Source
+from belvedere.lang.window_by.relational import Beyond, ColumnObject, Value, known
+from belvedere.lang.window_by.tree import Block, Expr, FromTerm, Name, Query, QueryExpression, Select, Selected
 from belvedere.schema import Schema
 
 
@@ -37,7 +37,7 @@ def chain_of(query: Query) -> list[Block] | None:
     return None if below is None else [block, *below]
 
 
-def _is_unnest(source: Source, own: set[str]) -> bool:
+def _is_unnest(source: FromTerm, own: set[str]) -> bool:
     """Whether a term of FROM is a path from a variable before it."""
     root = source.expr
     while isinstance(root, (exp.Dot, exp.Bracket)):
@@ -106,10 +106,10 @@ def _selected(block: Block, schema: Schema) -> Value:
             fields[item.name or f"${number}"] = known(item.expr, values)
         else:
             found = known(item.expr, values)
-            if not isinstance(found, Record):
+            if not isinstance(found, ColumnObject):
                 return Beyond("an inner block selects all fields of an object")
             fields |= found.fields
-    return Record(fields)
+    return ColumnObject(fields)
 
 
 def hindrance(query: Query) -> str:

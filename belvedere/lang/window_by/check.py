@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.functions.window_by import Type
-from belvedere.lang.window_by.expressions import Scope
+from belvedere.lang.window_by.expressions import VariableScope
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.lang.window_by.tree import Block, Query, QueryExpression, WindowBy
 from belvedere.lang.window_by.types import Typing
@@ -37,7 +37,7 @@ def check_window_query(text: str, schemas: Mapping[str, Schema], file: str = "")
 def check_query(query: Query, tables: Mapping[str, Type], file: str = "") -> tuple[Diagnostic, ...]:
     """As `check_window_query`, for a parsed query."""
     typing = Typing(file)
-    output = typing.query(query, Scope(tables=tables))
+    output = typing.query(query, VariableScope(tables=tables))
     if output is None and not any(d.severity == Severity.ERROR for d in typing.diagnostics):
         hint = "make all branches of CASE, all members of an array and all blocks give one type, with CAST where needed"
         typing.report("B3614", "some column of the result has values of several types", query.span, hint)

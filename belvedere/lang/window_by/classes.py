@@ -22,7 +22,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.functions.window_by import Type
-from belvedere.lang.window_by.expressions import Scope
+from belvedere.lang.window_by.expressions import VariableScope
 from belvedere.lang.window_by.names import renamed
 from belvedere.lang.window_by.tree import Expr, QueryExpression, WindowBy
 from belvedere.lang.window_by.types import Typing
@@ -61,7 +61,7 @@ COST: Mapping[WindowClass, str] = {
 
 
 @dataclass(frozen=True)
-class Part:
+class Summand:
     """A summand: an expression over the item (`$item`) of one side's tuple, or its neighbour's, or its position, or a constant."""
 
     side: str  # label, start, end, or "" for a constant
@@ -86,9 +86,9 @@ class Local:
 class Compare:
     """`sum(searched) operator sum(known)`; more than one summand only where sums are exact."""
 
-    searched: tuple[Part, ...]
+    searched: tuple[Summand, ...]
     operator: str
-    known: tuple[Part, ...]
+    known: tuple[Summand, ...]
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Item:
+class ItemFacts:
     """What classification knows of the items: their type, ORDER BY's first key over `$item` (None if not a plain one)."""
 
     type: Type
@@ -139,7 +139,7 @@ def item_expression(expr: Expr, variables: tuple[str, ...]) -> Expr:
     return result
 
 
-def classify(window: WindowBy, side: str, item: Item) -> Search | None:
+def classify(window: WindowBy, side: str, item: ItemFacts) -> Search | None:
     """The search for START (of a labelled window) or END; None for class d. UNBOUNDED and no WHEN are the caller's."""
     boundary = window.end if side == "end" else window.start
     assert boundary is not None
@@ -167,7 +167,7 @@ def neighbours_compared(atom: Local, positive: bool, item: Type) -> Compare | No
         return None
     operator = OPERATORS[type(node)] if positive else NEGATED[OPERATORS[type(node)]]
     roles = {f"${r}": (atom.side, r) for r in ("item", "previous", "next", "position")}
-    normal = _Normal(roles, atom.side, Item(item, None, {}))
+    normal = _Normal(roles, atom.side, ItemFacts(item, None, {}))
     left, right = normal.whole(node.this), normal.whole(node.expression)
     if left is not None and right is not None and "position" not in (left.role, right.role) and left.side and right.side:
         return Compare((left,), operator, (right,))
@@ -175,11 +175,11 @@ def neighbours_compared(atom: Local, positive: bool, item: Type) -> Compare | No
         summands = normal.summands(node.this, 1) + normal.summands(node.expression, -1)
     except _NotNormal:
         return None
-    known = tuple(Part(p.side, p.role, p.expr, -p.sign) for p in summands if not p.side)
+    known = tuple(Summand(p.side, p.role, p.expr, -p.sign) for p in summands if not p.side)
     return Compare(tuple(p for p in summands if p.side), operator, known)
 
 
-def class_of(conjunction: Conjunction, item: Item) -> WindowClass:
+def class_of(conjunction: Conjunction, item: ItemFacts) -> WindowClass:
     """The class of one conjunction."""
     monotone = [c for c in conjunction.compares if is_monotone(c, item) and c.operator != "<>"]
     general = [c for c in conjunction.compares if c not in monotone]
@@ -192,7 +192,7 @@ def class_of(conjunction: Conjunction, item: Item) -> WindowClass:
     return WindowClass.LOCAL if conjunction.local else WindowClass.NONE
 
 
-def is_monotone(compare: Compare, item: Item) -> bool:
+def is_monotone(compare: Compare, item: ItemFacts) -> bool:
     """Whether the searched sum grows or falls with the position: it is the position, or ORDER BY's first key."""
     if len(compare.searched) != 1:
         return False
@@ -201,7 +201,7 @@ def is_monotone(compare: Compare, item: Item) -> bool:
 
 
 class _Normal:
-    def __init__(self, sides: Mapping[str, tuple[str, str]], side: str, item: Item):
+    def __init__(self, sides: Mapping[str, tuple[str, str]], side: str, item: ItemFacts):
         self.sides, self.searched, self.item = sides, side, item
 
     def alternatives(self, node: Expr, positive: bool) -> list[Conjunction]:
@@ -254,35 +254,35 @@ class _Normal:
                 return Compare((simple[0],), FLIPPED[operator], (simple[1],))
         return self.linear(left, operator, right)
 
-    def simple(self, searched: Expr, known: Expr) -> tuple[Part, Part] | None:
+    def simple(self, searched: Expr, known: Expr) -> tuple[Summand, Summand] | None:
         parts = self.whole(searched), self.whole(known)
         return None if parts[0] is None or parts[1] is None else (parts[0], parts[1])
 
-    def whole(self, node: Expr) -> Part | None:
+    def whole(self, node: Expr) -> Summand | None:
         """An expression over one role of one side as a single part."""
         used = {self.sides[c.name] for c in node.find_all(exp.Column) if c.name in self.sides}
         if len(used) > 1 or node.find(QueryExpression):
             return None
         if not used:
-            return Part("", "", node.copy())
+            return Summand("", "", node.copy())
         side, role = next(iter(used))
         if role == "position" and not isinstance(node, exp.Column):
             return None
-        return Part(side, role, _over_item(node, self.sides))
+        return Summand(side, role, _over_item(node, self.sides))
 
     def linear(self, left: Expr, operator: str, right: Expr) -> Compare:
         """Both sides as sums, the searched summands on the left."""
         summands = self.summands(left, 1) + self.summands(right, -1)
         searched = [p for p in summands if p.side == self.searched]
-        known = [Part(p.side, p.role, p.expr, -p.sign) for p in summands if p.side != self.searched]
+        known = [Summand(p.side, p.role, p.expr, -p.sign) for p in summands if p.side != self.searched]
         if not searched:
             raise _NotNormal
         if all(p.sign < 0 for p in searched):
-            searched, known = ([Part(p.side, p.role, p.expr, -p.sign) for p in x] for x in (searched, known))
+            searched, known = ([Summand(p.side, p.role, p.expr, -p.sign) for p in x] for x in (searched, known))
             operator = FLIPPED[operator]
         return Compare(tuple(searched), operator, tuple(known))
 
-    def summands(self, node: Expr, sign: int) -> list[Part]:
+    def summands(self, node: Expr, sign: int) -> list[Summand]:
         if isinstance(node, (exp.Add, exp.Sub)):
             other = sign if isinstance(node, exp.Add) else -sign
             return self.summands(node.this, sign) + self.summands(node.expression, other)
@@ -291,12 +291,12 @@ class _Normal:
         part = self.whole(node)
         if part is None or not self.is_exact(part):
             raise _NotNormal
-        return [Part(part.side, part.role, part.expr, sign)]
+        return [Summand(part.side, part.role, part.expr, sign)]
 
-    def is_exact(self, part: Part) -> bool:
+    def is_exact(self, part: Summand) -> bool:
         if part.role == "position":
             return True
-        type_ = Typing().of(part.expr, Scope({ITEM: self.item.type, **self.item.constants}))
+        type_ = Typing().of(part.expr, VariableScope({ITEM: self.item.type, **self.item.constants}))
         return type_ is not None and (
             pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_timestamp(type_) or pa.types.is_duration(type_)
         )

@@ -12,18 +12,18 @@ from sqlglot import exp
 
 from belvedere.functions.table import canonical
 from belvedere.functions.window_by import duration_micros
-from belvedere.lang.window_by.classes import Compare, Conjunction, Item, Part, Search, is_monotone
+from belvedere.lang.window_by.classes import Compare, Conjunction, ItemFacts, Search, Summand, is_monotone
 from belvedere.lang.window_by.tree import Expr, WindowBy
 
 
-def closing_of(found: Search, window: WindowBy, item: Item, nullable: bool = False) -> tuple[int, ...]:
+def closing_of(found: Search, window: WindowBy, item: ItemFacts, nullable: bool = False) -> tuple[int, ...]:
     """The places of END's alternatives that never move back as the start moves on; `nullable` as in `moves_on`."""
     descending = window.order[0].descending
     return tuple(n for n, c in enumerate(found.conjunctions) if moves_on(c, item, nullable, descending))
 
 
 def frame_closing(
-    window: WindowBy, item: Item, start: Search | None, end: Search | None, nullable: bool = False
+    window: WindowBy, item: ItemFacts, start: Search | None, end: Search | None, nullable: bool = False
 ) -> tuple[int, ...]:
     """LABEL: as `closing_of`, where each window has its label or ends before it, and its start lies at a distance before the label.
 
@@ -59,7 +59,7 @@ def is_before(compare: Compare) -> bool:
     return compare.operator == "=" and _constant(compare) < 0
 
 
-def moves_on(conjunction: Conjunction, item: Item, nullable: bool, descending: bool) -> bool:
+def moves_on(conjunction: Conjunction, item: ItemFacts, nullable: bool, descending: bool) -> bool:
     """Whether an end that one start finds is found, there or earlier, by all starts before it.
 
     `nullable`: some tuple may have no order key. `descending`: the key falls from tuple to tuple.
@@ -70,7 +70,7 @@ def moves_on(conjunction: Conjunction, item: Item, nullable: bool, descending: b
     return all(_grows(c, item, nullable, descending, at_once) for c in conjunction.compares)
 
 
-def _grows(compare: Compare, item: Item, nullable: bool, descending: bool, at_once: bool) -> bool:
+def _grows(compare: Compare, item: ItemFacts, nullable: bool, descending: bool, at_once: bool) -> bool:
     """Whether a tuple that is far enough for a start is so for all starts before it."""
     if not is_monotone(compare, item) or any(p.sign < 0 for p in compare.searched):
         return False
@@ -87,7 +87,7 @@ def _grows(compare: Compare, item: Item, nullable: bool, descending: bool, at_on
     return compare.operator in ((">", ">=") if way > 0 else ("<", "<=")) and _moves(compare.known, item, way, key)
 
 
-def _moves(parts: tuple[Part, ...], item: Item, way: int, key: int) -> bool:
+def _moves(parts: tuple[Summand, ...], item: ItemFacts, way: int, key: int) -> bool:
     """Whether a sum over the start never falls (`way` 1) or never rises (-1) from tuple to tuple; the order key moves by `key`."""
     return all(
         p.side == ""

@@ -14,8 +14,8 @@ from belvedere.functions.table import WINDOW_AGGREGATES, canonical
 from belvedere.functions.window_by import Type
 from belvedere.lang.window_by.blocks import long_partition
 from belvedere.lang.window_by.check import check_query, row_type
-from belvedere.lang.window_by.classes import COST, Item, WindowClass, classify, item_expression
-from belvedere.lang.window_by.expressions import Scope
+from belvedere.lang.window_by.classes import COST, ItemFacts, WindowClass, classify, item_expression
+from belvedere.lang.window_by.expressions import VariableScope
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.lang.window_by.relational import in_words
 from belvedere.lang.window_by.tree import Block, Boundary, Query, QueryExpression, WindowBy
@@ -41,11 +41,11 @@ def explain_window_query(text: str, schemas: Mapping[str, Schema], file: str = "
 def explain_query(query: Query, tables: Mapping[str, Type]) -> tuple[str, ...]:
     """The same for a parsed query without errors, line by line; `tables` are the types of the tables' rows."""
     lines: list[str] = []
-    _explain(query, Scope(tables=tables), lines)
+    _explain(query, VariableScope(tables=tables), lines)
     return tuple(lines)
 
 
-def _explain(query: Query, scope: Scope, lines: list[str]) -> None:
+def _explain(query: Query, scope: VariableScope, lines: list[str]) -> None:
     typing = Typing()
     for let in query.bindings:
         if isinstance(let.value, QueryExpression):
@@ -59,10 +59,10 @@ def _explain(query: Query, scope: Scope, lines: list[str]) -> None:
             lines += _window_lines(block, block.window, typing, scope)
 
 
-def _window_lines(block: Block, window: WindowBy, typing: Typing, scope: Scope) -> list[str]:
+def _window_lines(block: Block, window: WindowBy, typing: Typing, scope: VariableScope) -> list[str]:
     types = typing.block(block, scope)
     order = item_expression(window.order[0].expr, tuple(types.before))
-    item = Item(types.item, order, {})
+    item = ItemFacts(types.item, order, {})
     kind = "tumbling" if window.tumbling else "sliding"
     keys = ", ".join(in_words(p) for p in window.partition) or "nothing: one partition"
     lines = [f"window {window.name.text}: {kind}, partitioned by {keys}"]
@@ -80,7 +80,7 @@ def _window_lines(block: Block, window: WindowBy, typing: Typing, scope: Scope) 
     return lines
 
 
-def _boundary(window: WindowBy, role: str, boundary: Boundary, item: Item) -> str:
+def _boundary(window: WindowBy, role: str, boundary: Boundary, item: ItemFacts) -> str:
     if boundary.unbounded:
         return "the partition's edge, O(1)"
     if role == "label" or (role == "start" and window.label is None):

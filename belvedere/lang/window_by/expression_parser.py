@@ -19,12 +19,12 @@ from belvedere.errors import Span
 from belvedere.lang.window_by.tree import (
     Block,
     Expr,
+    FromTerm,
     Missing,
     Name,
     Query,
     QueryExpression,
     Select,
-    Source,
 )
 
 T = TypeVar("T")
@@ -124,7 +124,7 @@ class ExpressionParser(Spark.Parser):  # type: ignore[misc, valid-type]
         condition = self.value()
         if quantifier == "EVERY":
             condition = exp.Not(this=exp.Is(this=condition, expression=exp.true()))
-        block = Block(Select(value=exp.true()), sources=(Source(variable, collection),), where=condition)
+        block = Block(Select(value=exp.true()), sources=(FromTerm(variable, collection),), where=condition)
         found = exp.Exists(this=QueryExpression(query=Query((block,))))
         return exp.Not(this=found) if quantifier == "EVERY" else found
 

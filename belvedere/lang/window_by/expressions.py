@@ -41,14 +41,14 @@ COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 @dataclass(frozen=True)
-class Scope:
+class VariableScope:
     """What is visible: variables (inner ones hide outer ones) and tables with the type of their rows."""
 
     variables: Mapping[str, Type] = field(default_factory=dict)
     tables: Mapping[str, Type] = field(default_factory=dict)
-    group: Scope | None = None  # what the arguments of SUM(x) and the like see: None where there is no group
+    group: VariableScope | None = None  # what the arguments of SUM(x) and the like see: None where there is no group
 
-    def bind(self, variables: Mapping[str, Type]) -> Scope:
+    def bind(self, variables: Mapping[str, Type]) -> VariableScope:
         return replace(self, variables={**self.variables, **variables})
 
     def table(self, name: str) -> str | None:
@@ -75,7 +75,7 @@ class ExpressionTyping(ABC):
 
     # -- expressions --
 
-    def of(self, node: Expr, scope: Scope, within: Span | None = None) -> Type:
+    def of(self, node: Expr, scope: VariableScope, within: Span | None = None) -> Type:
         """The type of an expression's value; `pa.null()` where it can only be NULL or MISSING."""
         within = node.meta.get("span") or within
         handler = getattr(self, f"_{type(node).__name__.lower()}", None)
@@ -94,7 +94,7 @@ class ExpressionTyping(ABC):
         self.report("B3601", f"{what} is not supported in a query with WINDOW BY", within, hint)
         return None
 
-    def _column(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _column(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         name = node.name
         if name in scope.variables:
             return scope.variables[name]
@@ -113,7 +113,7 @@ class ExpressionTyping(ABC):
         start, end = part.meta.get("start"), part.meta.get("end")
         return Span(self.file, start, end + 1) if start is not None and end is not None else within
 
-    def _dot(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _dot(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         base, name = node.this, node.expression.name
         if isinstance(base, exp.Bracket) and isinstance(base.expressions[0], exp.Star):
             inner = element(self.of(base.this, scope, within))
@@ -141,7 +141,7 @@ class ExpressionTyping(ABC):
             return pa.null()
         return type_.field(index).type
 
-    def _bracket(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _bracket(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         base = self.of(node.this, scope, within)
         index = node.expressions[0]
         if isinstance(index, exp.Star):
@@ -159,7 +159,7 @@ class ExpressionTyping(ABC):
             return self._field(base, index.name, node, within)
         return element(base)
 
-    def _literal(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _literal(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         if node.is_string:
             return pa.string()
         if node.name.isdigit() and int(node.name) >= 1 << 63 and not isinstance(node.parent, exp.Neg):
@@ -167,44 +167,44 @@ class ExpressionTyping(ABC):
             self.report("B3601", f"{node.name} is not supported: whole numbers have 64 bits", within, hint)
         return pa.int64() if node.name.isdigit() else pa.float64()
 
-    def _boolean(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _boolean(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         return pa.bool_()
 
-    def _null(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _null(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         return pa.null()
 
-    def _missing(self, node: Missing, scope: Scope, within: Span | None) -> Type:
+    def _missing(self, node: Missing, scope: VariableScope, within: Span | None) -> Type:
         return pa.null()
 
-    def _neg(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _neg(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         return self.of(node.this, scope, within)
 
-    def _not(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _not(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         self._want_boolean(node.this, scope, within)
         return pa.bool_()
 
-    def _interval(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _interval(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         unit = str(node.args.get("unit") or "").upper().rstrip("S")
         if unit not in UNITS:
             hint = 'write INTERVAL 7 DAYS or duration("P7D")'
             self.report("B3602", f"an interval of {unit or 'no unit'} has no fixed length", within, hint)
         return DURATION
 
-    def _is(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _is(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         self.of(node.this, scope, within)
         return pa.bool_()
 
-    def _between(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _between(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         for part in (node.this, node.args["low"], node.args["high"]):
             self.of(part, scope, within)
         return pa.bool_()
 
-    def _like(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _like(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         self.of(node.this, scope, within)
         self.of(node.expression, scope, within)
         return pa.bool_()
 
-    def _in(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _in(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         parts = [node.this, *node.expressions]
         if node.args.get("field") is not None:
             parts.append(node.args["field"])
@@ -212,7 +212,7 @@ class ExpressionTyping(ABC):
             self.of(part, scope, within)
         return pa.bool_()
 
-    def _case(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _case(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         if node.this is not None:
             self.of(node.this, scope, within)
         results = []
@@ -223,7 +223,7 @@ class ExpressionTyping(ABC):
         results.append(self.of(default, scope, within) if default is not None else pa.null())
         return unify(results)
 
-    def _cast(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _cast(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         self.of(node.this, scope, within)
         target = cast_type(node)
         if target is None:
@@ -233,12 +233,12 @@ class ExpressionTyping(ABC):
 
     _trycast = _cast
 
-    def _dpipe(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _dpipe(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         self.of(node.this, scope, within)
         self.of(node.expression, scope, within)
         return pa.string()
 
-    def _struct(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _struct(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         fields: dict[str, Type] = {}
         for member in node.expressions:
             name = member.this.name
@@ -247,19 +247,19 @@ class ExpressionTyping(ABC):
             fields[name] = self.of(member.expression, scope, within)
         return None if any(t is None for t in fields.values()) else pa.struct(list(fields.items()))
 
-    def _array(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _array(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         inner = unify([self.of(e, scope, within) for e in node.expressions])
         return None if inner is None else pa.list_(inner)
 
-    def _exists(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _exists(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         self.of(node.this, scope, within)
         return pa.bool_()
 
-    def _queryexpression(self, node: QueryExpression, scope: Scope, within: Span | None) -> Type:
+    def _queryexpression(self, node: QueryExpression, scope: VariableScope, within: Span | None) -> Type:
         output = self.query(node.query, scope)
         return None if output is None else pa.list_(output)
 
-    def _anonymous(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _anonymous(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         name = canonical(node.name)
         arguments = list(node.expressions)
         if name in GROUP_AGGREGATES:
@@ -281,7 +281,7 @@ class ExpressionTyping(ABC):
             self.report("B3602", f'"{first.name}" is not a duration of fixed length', within, hint)
         return function.result(types)
 
-    def _aggregate(self, name: str, arguments: list[Expr], scope: Scope, within: Span | None) -> Type:
+    def _aggregate(self, name: str, arguments: list[Expr], scope: VariableScope, within: Span | None) -> Type:
         if scope.group is None:
             hint = f"write ARRAY_{name}((SELECT VALUE ... FROM ...)), or ARRAY_{name}(w[*].field) for a window w"
             self.report("B3605", f"{name} needs a group: there is none here", within, hint)
@@ -292,7 +292,7 @@ class ExpressionTyping(ABC):
         inner = pa.int64() if isinstance(arguments[0], exp.Star) else self.of(arguments[0], scope.group, within)
         return WINDOW_BY[canonical(f"ARRAY_{name}")].result([None if inner is None else pa.list_(inner)])
 
-    def _arithmetic(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _arithmetic(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         left, right = self.of(node.this, scope, within), self.of(node.expression, scope, within)
         if left is None or right is None:
             return None
@@ -302,14 +302,14 @@ class ExpressionTyping(ABC):
             self.report("B3606", f"{type(node).__name__.lower()} of {words} is not possible", within, time_hint(left, right))
         return result
 
-    def _comparison(self, node: Expr, scope: Scope, within: Span | None) -> Type:
+    def _comparison(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         left, right = self.of(node.this, scope, within), self.of(node.expression, scope, within)
         if left is not None and right is not None and not comparable(left, right):
             message = f"{describe(left)} and {describe(right)} never compare: the result is always NULL"
             self.report("B3607", message, within, time_hint(left, right), Severity.WARNING)
         return pa.bool_()
 
-    def _want_boolean(self, node: Expr, scope: Scope, within: Span | None) -> None:
+    def _want_boolean(self, node: Expr, scope: VariableScope, within: Span | None) -> None:
         found = self.of(node, scope, within)
         if found is not None and not pa.types.is_boolean(found) and not pa.types.is_null(found):
             place = node.meta.get("span") or within
@@ -318,5 +318,5 @@ class ExpressionTyping(ABC):
             )
 
     @abstractmethod
-    def query(self, query: Query, scope: Scope) -> Type:
+    def query(self, query: Query, scope: VariableScope) -> Type:
         """The type of one result of a query within an expression."""

@@ -21,7 +21,7 @@ from belvedere.lang.window_by.group import behind_group
 from belvedere.lang.window_by.joins import ITEM, table_in, variables_of, within
 from belvedere.lang.window_by.names import block_expressions, free_names, renamed
 from belvedere.lang.window_by.relational import Unsaid, Value, condition, in_words, is_exact, known, never_fails, said
-from belvedere.lang.window_by.tree import Block, Expr, Let, Name, Query, QueryExpression, Select, Selected, Source
+from belvedere.lang.window_by.tree import Block, Expr, FromTerm, Let, Name, Query, QueryExpression, Select, Selected
 from belvedere.plan.nodes import Aggregate, Filter, Item, Node
 
 ALL_GROUPS, GROUP = "@groups", "@group"
@@ -88,7 +88,7 @@ def _reads_tables(query: Query, tables: Mapping[str, Node]) -> bool:
     return bool({n.casefold() for n in free_names(query)} & {n.casefold() for n in tables})
 
 
-def _aggregate(block: Block, source: Source, table: Node) -> Aggregate:
+def _aggregate(block: Block, source: FromTerm, table: Node) -> Aggregate:
     assert block.group is not None
     name = source.variable.text
     variables: dict[str, Value] = {name: variables_of(name, table.schema)}
@@ -152,7 +152,7 @@ def _over(block: Block) -> Block:
     variables = tuple(Selected(exp.Column(this=exp.to_identifier(let.name.text)), let.name.text) for let in groups.lets)
     one = len(names) == 1
     inner = replace(groups, select=Select(value=variables[0].expr) if one else Select(items=variables))
-    row = Source(Name(ITEM), QueryExpression(query=Query((inner,))))
+    row = FromTerm(Name(ITEM), QueryExpression(query=Query((inner,))))
 
     def moved(expr: Expr) -> Expr:
         return renamed(expr, dict.fromkeys(names, ITEM)) if one else within(expr, names)
@@ -170,7 +170,7 @@ def _moved(block: Block, calls: _Calls) -> tuple[Block, Select]:
     assert block.group is not None
     changed = behind_group(block, calls.moved)
     lets = (*(Let(k.name, _field(k.name.text)) for k in block.group.keys), *changed.group_lets)
-    source = Source(Name(GROUP), exp.Column(this=exp.to_identifier(ALL_GROUPS)))
+    source = FromTerm(Name(GROUP), exp.Column(this=exp.to_identifier(ALL_GROUPS)))
     return Block(Select(), (source,), lets, changed.having), changed.select
 
 

@@ -16,10 +16,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.lang.window_by.names import before_window, free_names
-from belvedere.lang.window_by.relational import Record, Said, Unsaid, Value, condition, is_exact, never_fails
+from belvedere.lang.window_by.relational import ColumnObject, Said, Unsaid, Value, condition, is_exact, never_fails
 from belvedere.lang.window_by.tree import (
     Block,
     Expr,
+    FromTerm,
     Let,
     Missing,
     Name,
@@ -27,7 +28,6 @@ from belvedere.lang.window_by.tree import (
     QueryExpression,
     Select,
     Selected,
-    Source,
     SourceKind,
 )
 from belvedere.plan.expressions import column, conjunction, conjuncts
@@ -70,7 +70,7 @@ def _inner(found: Node, side: Node, conditions: list[Expr]) -> Join | None:
     return Join(found, side, JoinKind.INNER, conjunction(pairs)) if pairs else None
 
 
-def _left(found: Node, side: Node, source: Source, block: Block) -> Join | None:
+def _left(found: Node, side: Node, source: FromTerm, block: Block) -> Join | None:
     """The same with rows that have no match: here the plan must say all of the condition."""
     known = [s for s in block.sources[: block.sources.index(source) + 1] if s is source or s.kind is not SourceKind.LEFT]
     variables: dict[str, Value] = {}
@@ -99,7 +99,7 @@ def over_join(query: Query) -> Query:
         partition=tuple(within(e, own) for e in block.window.partition),
         order=tuple(replace(k, expr=within(k.expr, own)) for k in block.window.order),
     )
-    source = Source(Name(ITEM), exp.Column(this=exp.to_identifier(JOINED)))
+    source = FromTerm(Name(ITEM), exp.Column(this=exp.to_identifier(JOINED)))
     conditions = _conditions(block)
     if not block.lets and all(s.kind is not SourceKind.LEFT for s in block.sources):
         where = reduce(_both, (within(e, own) for e in conditions))
@@ -107,11 +107,11 @@ def over_join(query: Query) -> Query:
     lets = (*(Let(s.variable, _variable(s)) for s in block.sources), *block.lets)
     fields = tuple(Selected(exp.Column(this=exp.to_identifier(let.name.text)), let.name.text) for let in lets)
     inner = Block(Select(items=fields), (source,), lets, reduce(_both, conditions) if conditions else None)
-    row = Source(Name(ITEM), QueryExpression(query=Query((inner,))))
+    row = FromTerm(Name(ITEM), QueryExpression(query=Query((inner,))))
     return replace(query, blocks=(replace(block, sources=(row,), lets=(), where=None, window=window),))
 
 
-def _variable(source: Source) -> Expr:
+def _variable(source: FromTerm) -> Expr:
     """What the variable of a term of FROM is in a row of the join: MISSING where a LEFT JOIN found no match."""
     value = within(exp.Column(this=exp.to_identifier(source.variable.text)), frozenset({source.variable.text}))
     if source.kind is not SourceKind.LEFT:
@@ -120,17 +120,17 @@ def _variable(source: Source) -> Expr:
     return exp.Case(ifs=[blank], default=value)
 
 
-def variables_of(variable: str, schema: Schema) -> Record:
+def variables_of(variable: str, schema: Schema) -> ColumnObject:
     """What the variable of FROM is: the row of a table, or `@row` of a join, by the columns of the relation."""
     if variable != ITEM:
         return _record(schema.visible, "")
     hidden = [c for c in schema if c.hidden]
-    return Record({c.name: _record(hidden, f"{c.name}{SEPARATOR}") for c in schema.visible})
+    return ColumnObject({c.name: _record(hidden, f"{c.name}{SEPARATOR}") for c in schema.visible})
 
 
-def _record(columns: Iterable[Column], prefix: str) -> Record:
+def _record(columns: Iterable[Column], prefix: str) -> ColumnObject:
     """An object of those of the columns whose names begin so."""
-    return Record({c.name[len(prefix) :]: Said(column(c.name), c.type) for c in columns if c.name.startswith(prefix)})
+    return ColumnObject({c.name[len(prefix) :]: Said(column(c.name), c.type) for c in columns if c.name.startswith(prefix)})
 
 
 def _sides(block: Block, tables: Mapping[str, Node]) -> list[Node] | None:
@@ -156,7 +156,7 @@ def _sides(block: Block, tables: Mapping[str, Node]) -> list[Node] | None:
     return sides
 
 
-def table_in(source: Source, tables: Mapping[str, Node]) -> Node | None:
+def table_in(source: FromTerm, tables: Mapping[str, Node]) -> Node | None:
     """The table that a term of FROM names; None where it is something else."""
     if not isinstance(source.expr, exp.Column):
         return None

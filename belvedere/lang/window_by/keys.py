@@ -18,7 +18,7 @@ from belvedere.plan.nodes import Item, Node, Project
 
 
 @dataclass(frozen=True)
-class Keys:
+class PartitionKeys:
     """`columns` of `node` hold the keys, `words` say these; `unsaid` is why one of the keys is not among them."""
 
     node: Node | None = None
@@ -27,7 +27,7 @@ class Keys:
     unsaid: str = ""
 
 
-def keys_of(keys: tuple[Expr, ...], variables: Variables, node: Node) -> Keys:
+def keys_of(keys: tuple[Expr, ...], variables: Variables, node: Node) -> PartitionKeys:
     """The keys over a relation, by what the variables are by its columns."""
     columns, words, unsaid = [], [], ""
     added: list[Item] = []
@@ -47,7 +47,7 @@ def keys_of(keys: tuple[Expr, ...], variables: Variables, node: Node) -> Keys:
         columns.append(name)
     if added:
         node = Project(node, (*(item_of(c) for c in node.schema), *added))
-    return Keys(node, tuple(columns), tuple(words), unsaid)
+    return PartitionKeys(node, tuple(columns), tuple(words), unsaid)
 
 
 def _comparable(found: Said, key: Expr) -> Said:

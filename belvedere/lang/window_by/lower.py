@@ -17,10 +17,10 @@ from belvedere.functions.window_by import Type, holds_duration
 from belvedere.lang.window_by.chain import chain_of, hindrance, mentions, queries_of, reads_again, values_before
 from belvedere.lang.window_by.check import check_query, row_type
 from belvedere.lang.window_by.explain import explain_query
-from belvedere.lang.window_by.expressions import Scope
+from belvedere.lang.window_by.expressions import VariableScope
 from belvedere.lang.window_by.groups import ALL_GROUPS, groups_of, over_groups
 from belvedere.lang.window_by.joins import JOINED, join_of, over_join
-from belvedere.lang.window_by.keys import Keys, keys_of
+from belvedere.lang.window_by.keys import PartitionKeys, keys_of
 from belvedere.lang.window_by.names import free_names
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.lang.window_by.ranges import ranges_of
@@ -45,7 +45,7 @@ def lower_window_query(
     errors = tuple(d for d in found if d.severity == Severity.ERROR)
     if errors:
         raise BelvedereError(() if broken & {n.casefold() for n in free_names(query)} else errors)
-    output = Typing(file).query(query, Scope(tables=rows))
+    output = Typing(file).query(query, VariableScope(tables=rows))
     notes, columns = explain_query(query, rows), tuple(_columns(output, query, file))
     relations = tuple((name, sources[name]) for name in _used(query, rows))
     join, over = join_of(query, sources), ""
@@ -124,29 +124,31 @@ def _placed(span: Span | None, file: str) -> Span | None:
 # -- by what results are independent, and told apart ------------------------------------------------------------------
 
 
-def _splits(query: Query, relations: tuple[tuple[str, Node], ...]) -> tuple[Keys, tuple[str, ...] | None]:
+def _splits(query: Query, relations: tuple[tuple[str, Node], ...]) -> tuple[PartitionKeys, tuple[str, ...] | None]:
     """The keys by which windows are independent, with the relation that has them; and `identity` of the node.
 
     Both need that the tuples come from rows of one table, the second that each result comes from one of them.
     """
     chain = chain_of(query)
     if chain is None or len(relations) != 1:
-        return Keys(), None
+        return PartitionKeys(), None
     name, source = relations[0]
     innermost = chain[-1].sources[0].expr
     if not isinstance(innermost, exp.Column) or innermost.name.casefold() != name.casefold() or source.schema.key is None:
-        return Keys(), None
+        return PartitionKeys(), None
     own = source.schema.key if all(len(b.sources) == 1 for b in chain) else None
     windows = [b for b in chain if b.window is not None]
     if len(windows) != 1:
-        return Keys(), own
+        return PartitionKeys(), own
     window = windows[0].window
     assert window is not None
     keys = keys_of(window.partition, values_before(windows[0], source.schema), source)
     one_each = window.label is None and window.start.unbounded and not keys.unsaid and own is not None
     limited = any(q.limit is not None or q.offset is not None for q in queries_of(query))
     again = any(reads_again(b, name) for b in chain) or any(mentions(k.expr, name, set()) for k in query.order)
-    independent = Keys(keys.node, unsaid="a subquery reads the table again" if again else "") if limited or again else keys
+    independent = (
+        PartitionKeys(keys.node, unsaid="a subquery reads the table again" if again else "") if limited or again else keys
+    )
     return independent, keys.columns if one_each else own
 
 

@@ -20,6 +20,7 @@ from belvedere.lang.window_by.tree import (
     Block,
     Boundary,
     Expr,
+    FromTerm,
     GroupBy,
     Let,
     Name,
@@ -28,7 +29,6 @@ from belvedere.lang.window_by.tree import (
     QueryExpression,
     Select,
     Selected,
-    Source,
     SourceKind,
     Variables,
     WindowBy,
@@ -151,7 +151,7 @@ class WindowByParser(ExpressionParser):
             return self._name("a name")
         return None
 
-    def _sources(self) -> tuple[Source, ...]:
+    def _sources(self) -> tuple[FromTerm, ...]:
         sources = [self._source(SourceKind.CROSS)]
         while True:
             if self._match(TokenType.COMMA) or self._match_text_seq("CROSS", "JOIN"):
@@ -167,7 +167,7 @@ class WindowByParser(ExpressionParser):
             else:
                 return tuple(sources)
 
-    def _source(self, kind: SourceKind) -> Source:
+    def _source(self, kind: SourceKind) -> FromTerm:
         expr = self.value(self._parse_bitwise)
         variable = self._alias() or self._implied_variable(expr)
         position = self._name("a variable after AT") if self._match_text_seq("AT") else None
@@ -175,7 +175,7 @@ class WindowByParser(ExpressionParser):
         if kind in (SourceKind.INNER, SourceKind.LEFT):
             self._expect(TokenType.ON, "ON")
             condition = self.value()
-        return Source(variable, expr, kind, condition, position)
+        return FromTerm(variable, expr, kind, condition, position)
 
     def _implied_variable(self, expr: Expr) -> Name:
         name = implied_name(expr)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.functions.window_by import Type
-from belvedere.lang.window_by.classes import Item, classify
+from belvedere.lang.window_by.classes import ItemFacts, classify
 from belvedere.lang.window_by.closing import closing_of, frame_closing, is_before
 from belvedere.lang.window_by.resume import extents, item_of, leading_column, only_distances
 from belvedere.lang.window_by.tree import Block, Boundary, Expr, Query, Variables, WindowBy
@@ -67,7 +67,7 @@ def ranges_of(block: Block, source: Node, row: Type, partition: tuple[str, ...])
     return replace(found, closing=closing, labelled=True, pinned=_is_pinned(window, item))
 
 
-def _why_not_closing(window: WindowBy, item: Item, column: Column) -> str:
+def _why_not_closing(window: WindowBy, item: ItemFacts, column: Column) -> str:
     if column.nullable and tuple(_closing(window, item, replace(column, nullable=False))):
         return "a row whose order key is NULL has no END by it (write NOT NULL)"
     return "END of a later start may come before that of an earlier one, at any distance"
@@ -97,7 +97,7 @@ def _alternatives(when: Expr | None) -> list[Expr]:
     return [*_alternatives(inner.left), *_alternatives(inner.right)] if isinstance(inner, exp.Or) else [inner]
 
 
-def _closing(window: WindowBy, item: Item, column: Column) -> Iterator[int]:
+def _closing(window: WindowBy, item: ItemFacts, column: Column) -> Iterator[int]:
     """The places of END's alternatives whose nearest tuple never moves back as the start, or the label, moves on."""
     assert window.end is not None
     alternatives = _alternatives(window.end.when)
@@ -115,7 +115,7 @@ def _closing(window: WindowBy, item: Item, column: Column) -> Iterator[int]:
             yield place
 
 
-def _is_pinned(window: WindowBy, item: Item) -> bool:
+def _is_pinned(window: WindowBy, item: ItemFacts) -> bool:
     """Whether END is one tuple before the label: a window without it is dropped for good (`frame_closing` takes no other)."""
     found = classify(window, "end", item)
     one = found is not None and len(found.conjunctions) == 1

@@ -34,7 +34,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Record:
+class ColumnObject:
     """An object whose fields are columns, or objects again."""
 
     fields: Mapping[str, Value]
@@ -47,7 +47,7 @@ class Beyond:
     reason: str
 
 
-Value = Said | Record | Beyond
+Value = Said | ColumnObject | Beyond
 Variables = Mapping[str, Value]
 
 
@@ -70,7 +70,7 @@ def is_exact(type_: pa.DataType) -> bool:
     )
 
 
-def value_of(expr: Expr, variables: Variables) -> Said | Record:
+def value_of(expr: Expr, variables: Variables) -> Said | ColumnObject:
     """The same, of objects too. Raises Unsaid."""
     expr = expr.unnest()
     if isinstance(expr, exp.Column):
@@ -78,7 +78,7 @@ def value_of(expr: Expr, variables: Variables) -> Said | Record:
     if isinstance(expr, exp.Dot) and isinstance(expr.expression, exp.Identifier):
         return _there(_field(expr, value_of(expr.this, variables)))
     if isinstance(expr, exp.Struct):
-        return Record({m.this.name: known(m.expression, variables) for m in expr.expressions})
+        return ColumnObject({m.this.name: known(m.expression, variables) for m in expr.expressions})
     rule = RULES.get(type(expr))
     if rule is None:
         raise Unsaid(f"{in_words(expr)} may be MISSING, or has no like in SQL")
@@ -93,15 +93,15 @@ def known(expr: Expr, variables: Variables) -> Value:
         return Beyond(str(reason))
 
 
-def _there(value: Value) -> Said | Record:
+def _there(value: Value) -> Said | ColumnObject:
     if isinstance(value, Beyond):
         raise Unsaid(value.reason)
     return value
 
 
-def _field(path: Expr, owner: Said | Record) -> Value:
+def _field(path: Expr, owner: Said | ColumnObject) -> Value:
     name = path.expression.name
-    if isinstance(owner, Record):
+    if isinstance(owner, ColumnObject):
         folded = [n for n in owner.fields if n.casefold() == name.casefold()]
         found = name if name in owner.fields else folded[0] if len(folded) == 1 else None
         if found is None:

@@ -15,8 +15,8 @@ from sqlglot import exp
 
 from belvedere.functions.window_by import Type
 from belvedere.lang.window_by.chain import names_before, table_of, values_before
-from belvedere.lang.window_by.classes import ITEM, Item, classify, item_expression
-from belvedere.lang.window_by.expressions import Scope
+from belvedere.lang.window_by.classes import ITEM, ItemFacts, classify, item_expression
+from belvedere.lang.window_by.expressions import VariableScope
 from belvedere.lang.window_by.names import after_window, renamed, variables_in
 from belvedere.lang.window_by.relational import Said, known
 from belvedere.lang.window_by.tree import Block, Boundary, Expr, Name, Query, Select, Selected, WindowBy
@@ -68,7 +68,7 @@ def only_distances(block: Block, window: WindowBy, row: Type) -> bool:
     )
 
 
-def _is_apart(window: WindowBy, side: str, item: Item) -> bool:
+def _is_apart(window: WindowBy, side: str, item: ItemFacts) -> bool:
     """Whether a boundary compares differences of positions alone."""
     found = classify(window, side, item)
     if found is None:
@@ -97,10 +97,10 @@ def _without_differences(expr: Expr, places: set[str]) -> Expr:
     return changed
 
 
-def item_of(block: Block, window: WindowBy, row: Type) -> Item:
+def item_of(block: Block, window: WindowBy, row: Type) -> ItemFacts:
     """What classification knows of the items of a block over one table with rows of that type."""
-    types = Typing().block(block, Scope(tables={table_of(block): row}))
-    return Item(types.item, item_expression(window.order[0].expr, tuple(types.before)), {})
+    types = Typing().block(block, VariableScope(tables={table_of(block): row}))
+    return ItemFacts(types.item, item_expression(window.order[0].expr, tuple(types.before)), {})
 
 
 def extents(query: Query) -> Query:

@@ -65,7 +65,7 @@ class SourceKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Source:
+class FromTerm:
     """One term of FROM: a table, a path or a query, bound to a variable; `position` counts from 1 (AT)."""
 
     variable: Name
@@ -172,7 +172,7 @@ class Block:
     """One query block: its clauses in the order in which they act."""
 
     select: Select
-    sources: tuple[Source, ...] = ()
+    sources: tuple[FromTerm, ...] = ()
     lets: tuple[Let, ...] = ()
     where: Expr | None = None
     group: GroupBy | None = None

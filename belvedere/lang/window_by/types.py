@@ -14,16 +14,16 @@ from sqlglot import exp
 
 from belvedere.errors import Span
 from belvedere.functions.window_by import Type, element, unify
-from belvedere.lang.window_by.expressions import ExpressionTyping, Scope
+from belvedere.lang.window_by.expressions import ExpressionTyping, VariableScope
 from belvedere.lang.window_by.names import variables_in
 from belvedere.lang.window_by.tree import (
     Block,
     Expr,
+    FromTerm,
     Name,
     Query,
     QueryExpression,
     Select,
-    Source,
     WindowBy,
 )
 from belvedere.lang.window_by.type_rules import describe, difference
@@ -42,7 +42,7 @@ class BlockTypes:
 class Typing(ExpressionTyping):
     """One pass over a query: types and findings. `file` goes into the spans."""
 
-    def query(self, query: Query, scope: Scope) -> Type:
+    def query(self, query: Query, scope: VariableScope) -> Type:
         """The type of one result of the query."""
         scope = self.with_bindings(query, scope)
         results = [self.block(b, scope).output for b in query.blocks]
@@ -53,13 +53,13 @@ class Typing(ExpressionTyping):
         for key in query.order:
             self.of(key.expr, inner)
         for bound in (query.limit, query.offset):
-            if bound is not None and self.of(bound, Scope()) not in (pa.int64(), None):
+            if bound is not None and self.of(bound, VariableScope()) not in (pa.int64(), None):
                 self.report("B3610", "LIMIT and OFFSET need a whole number", bound.meta.get("span"))
             elif isinstance(bound, exp.Neg):
                 self.report("B3610", "LIMIT and OFFSET need a whole number that is not negative", bound.meta.get("span"))
         return output
 
-    def with_bindings(self, query: Query, scope: Scope) -> Scope:
+    def with_bindings(self, query: Query, scope: VariableScope) -> VariableScope:
         """The scope with the names of WITH as tables (of a query's results) or variables (of other values)."""
         for let in query.bindings:
             if isinstance(let.value, QueryExpression):
@@ -68,7 +68,7 @@ class Typing(ExpressionTyping):
                 scope = scope.bind({let.name.text: self.of(let.value, scope)})
         return scope
 
-    def order_variables(self, query: Query, scope: Scope, output: Type) -> Mapping[str, Type]:
+    def order_variables(self, query: Query, scope: VariableScope, output: Type) -> Mapping[str, Type]:
         """What ORDER BY after SELECT sees: the block's variables (of a single block) and the results' fields."""
         seen: dict[str, Type] = {}
         if len(query.blocks) == 1:
@@ -78,7 +78,7 @@ class Typing(ExpressionTyping):
             seen.update({f.name: f.type for f in output})
         return seen
 
-    def source_type(self, source: Source, scope: Scope) -> Type:
+    def source_type(self, source: FromTerm, scope: VariableScope) -> Type:
         """The type of the variable that a FROM term binds."""
         expr = source.expr
         if isinstance(expr, exp.Column) and expr.name not in scope.variables:
@@ -92,7 +92,7 @@ class Typing(ExpressionTyping):
             return collection  # SQL++: FROM over a single value is FROM over an array of it
         return element(collection)
 
-    def _check_source(self, source: Source, scope: Scope, local: Mapping[str, Type]) -> None:
+    def _check_source(self, source: FromTerm, scope: VariableScope, local: Mapping[str, Type]) -> None:
         """What no relation in FROM can be: dependent on the terms before it, or numbered."""
         expr = source.expr
         table = isinstance(expr, exp.Column) and expr.name not in scope.variables and scope.table(expr.name) is not None
@@ -102,7 +102,7 @@ class Typing(ExpressionTyping):
         if source.position is not None and (table or isinstance(expr, QueryExpression)):
             self.report("B3622", "AT needs an array: the rows of a table have no position", source.position.span)
 
-    def block(self, block: Block, outer: Scope) -> BlockTypes:
+    def block(self, block: Block, outer: VariableScope) -> BlockTypes:
         """Types of a block's stages; reports what it finds."""
         local: dict[str, Type] = {}
         scope = replace(outer, group=None)
@@ -133,13 +133,15 @@ class Typing(ExpressionTyping):
             self.report("B2605", f'variable "{name.text}" is declared twice in one block', name.span, "give it another name")
         local[name.text] = type_
 
-    def _lets(self, lets: Iterable[object], local: dict[str, Type], scope: Scope) -> Scope:
+    def _lets(self, lets: Iterable[object], local: dict[str, Type], scope: VariableScope) -> VariableScope:
         for let in lets:
             self._declare(local, let.name, self.of(let.value, scope))  # type: ignore[attr-defined]
             scope = scope.bind(local)
         return scope
 
-    def _group(self, block: Block, local: dict[str, Type], scope: Scope, outer: Scope) -> tuple[Scope, dict[str, Type]]:
+    def _group(
+        self, block: Block, local: dict[str, Type], scope: VariableScope, outer: VariableScope
+    ) -> tuple[VariableScope, dict[str, Type]]:
         if block.group is None:
             return scope, local
         grouped: dict[str, Type] = {}
@@ -157,7 +159,9 @@ class Typing(ExpressionTyping):
             self._want_boolean(block.having, inner, None)
         return (inner if block.window is None else replace(outer, group=None).bind(grouped)), grouped
 
-    def _window(self, window: WindowBy, scope: Scope, outer: Scope, item: Type) -> tuple[Scope, dict[str, Type]]:
+    def _window(
+        self, window: WindowBy, scope: VariableScope, outer: VariableScope, item: Type
+    ) -> tuple[VariableScope, dict[str, Type]]:
         before = replace(scope, group=None)
         for expr in window.partition:
             self.of(expr, before)
@@ -178,13 +182,13 @@ class Typing(ExpressionTyping):
         declared[window.name.text] = None if item is None else pa.list_(item)
         return inner.bind(declared), declared
 
-    def after_window(self, block: Block, outer: Scope, variables: Mapping[str, Type]) -> Type:
+    def after_window(self, block: Block, outer: VariableScope, variables: Mapping[str, Type]) -> Type:
         """The type of a window block's results, from the types of its binding variables."""
         assert block.window is not None
         scope, local = self._window(block.window, outer.bind(variables), outer, item_type(variables))
         return self.select(block.select, self._lets(block.window_lets, local, scope), local)
 
-    def _condition_of(self, when: Expr, inner: Scope, before: Scope, window: WindowBy) -> None:
+    def _condition_of(self, when: Expr, inner: VariableScope, before: VariableScope, window: WindowBy) -> None:
         for column in when.find_all(exp.Column):
             name = column.name
             if name in inner.variables or inner.table(name) is not None:
@@ -204,7 +208,7 @@ class Typing(ExpressionTyping):
             return
         self._want_boolean(when, inner, None)
 
-    def select(self, select: Select, scope: Scope, local: Mapping[str, Type]) -> Type:
+    def select(self, select: Select, scope: VariableScope, local: Mapping[str, Type]) -> Type:
         """The type of what SELECT makes."""
         if select.value is not None:
             return self.of(select.value, scope)
@@ -222,7 +226,7 @@ class Typing(ExpressionTyping):
         name: str | None,
         star: bool,
         number: int,
-        scope: Scope,
+        scope: VariableScope,
         local: Mapping[str, Type],
         span: Span | None,
     ) -> list[tuple[str, Type]]:

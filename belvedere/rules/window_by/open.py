@@ -24,7 +24,7 @@ from belvedere.plan.keys import carry_keys
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import WindowBlock
-from belvedere.rules.builder import Builder, Part
+from belvedere.rules.builder import Builder, StageOwner
 from belvedere.rules.rule import Keep, Rule, Site
 from belvedere.rules.settled import settled_source
 from belvedere.rules.window_by.settle import SETTLED, forget_settled, open_rows
@@ -105,7 +105,7 @@ def _keep(site: Site, top: WindowBlock, settling: Settling) -> Relation:
         return site.apart()
     builder, part, column_name = site.builder, site.part, settling.resume.column
     name = builder.fresh(part.owner)
-    state = builder.maintain(carry_keys(top.inputs[0]), Part(name, part.owner, None))
+    state = builder.maintain(carry_keys(top.inputs[0]), StageOwner(name, part.owner, None))
     draft = builder.drafts[name]
     leaves = f"rows leave once all windows with them end below the bound on {column_name}"
     draft.relation = replace(draft.relation, serves=top.text, leaves=leaves)  # what left is missing for any other query
@@ -120,7 +120,7 @@ def _keep(site: Site, top: WindowBlock, settling: Settling) -> Relation:
     return builder.emit(site.stage(OpenWindowsStage, operator, (slot,), f"{reason}; {top.found}", **fields), part)
 
 
-def _state_of_settled(builder: Builder, top: WindowBlock, part: Part) -> str:
+def _state_of_settled(builder: Builder, top: WindowBlock, part: StageOwner) -> str:
     """The relation that keeps from which time on windows are not final yet: a row for each partition of which rows have left."""
     types = tuple(top.inputs[0].schema[n].type for n in top.partition)
     by = tuple(Column(f"by{n}", t) for n, t in enumerate(types))

@@ -13,12 +13,12 @@ from belvedere.kernels import values as v
 from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.tree import (
     Block,
+    FromTerm,
     Let,
     OrderKey,
     Query,
     QueryExpression,
     Select,
-    Source,
     SourceKind,
     WindowBy,
 )
@@ -81,7 +81,7 @@ def compile_order(keys: Iterable[OrderKey]) -> Evaluate:
     return key
 
 
-def compile_sources(sources: Iterable[Source]) -> Callable[[Environment], Iterator[dict[str, Any]]]:
+def compile_sources(sources: Iterable[FromTerm]) -> Callable[[Environment], Iterator[dict[str, Any]]]:
     """FROM: environment -> the binding tuples, each an environment of the block's own variables."""
     compiled = [
         (s, compile_expression(s.expr), compile_expression(s.condition) if s.condition is not None else None) for s in sources
@@ -97,7 +97,7 @@ def compile_sources(sources: Iterable[Source]) -> Callable[[Environment], Iterat
 
 
 def _joined(
-    tuples: Iterable[dict[str, Any]], env: Environment, source: Source, expr: Evaluate, condition: Evaluate | None
+    tuples: Iterable[dict[str, Any]], env: Environment, source: FromTerm, expr: Evaluate, condition: Evaluate | None
 ) -> Iterator[dict[str, Any]]:
     optional = source.kind in (SourceKind.LEFT, SourceKind.LEFT_UNNEST)
     for left in tuples:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.kernels import specs
-from belvedere.lang.window_by.classes import Item, Search, item_expression
+from belvedere.lang.window_by.classes import ItemFacts, Search, item_expression
 from belvedere.lang.window_by.closing import closing_of, frame_closing
 from belvedere.lang.window_by.tree import Block, Expr
 from belvedere.spark.window_by.native import translate
@@ -39,7 +39,7 @@ class WindowPlan:
     variables: Mapping[str, Value]
     start: Search | None
     end: Search | None
-    item: Item
+    item: ItemFacts
     identity: tuple[str, ...] = ()
     """The output's columns with the identity of each window's label or start."""
 
@@ -59,7 +59,7 @@ class BlockPlanner(BoundaryPlanner):
         """The whole plan."""
         window = self.window
         order = item_expression(window.order[0].expr, tuple(self.variables))
-        item = Item(self.item.type, order, {n: v.type for n, v in self.environment().items()})
+        item = ItemFacts(self.item.type, order, {n: v.type for n, v in self.environment().items()})
         label = self.single("label", window.label.when) if window.label is not None else None
         start, starting = self.start(item)
         ending = None

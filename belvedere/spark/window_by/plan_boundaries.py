@@ -14,10 +14,10 @@ from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.classes import (
     ITEM,
     Compare,
-    Item,
+    ItemFacts,
     Local,
-    Part,
     Search,
+    Summand,
     classify,
     is_monotone,
     local_condition,
@@ -50,7 +50,7 @@ class BoundaryPlanner(PairPlanner):
             return specs.BoundarySpec()
         return specs.BoundarySpec(local=(self.local(local_condition(self.window, side, when)),))
 
-    def start(self, item: Item) -> tuple[specs.BoundarySpec, Search | None]:
+    def start(self, item: ItemFacts) -> tuple[specs.BoundarySpec, Search | None]:
         boundary = self.window.start
         if boundary.unbounded:
             return specs.BoundarySpec(unbounded=True), None
@@ -62,14 +62,14 @@ class BoundaryPlanner(PairPlanner):
             return specs.BoundarySpec(scan=self.condition(boundary.when)), None
         return specs.BoundarySpec(search=self.search(found, item)), found
 
-    def end(self, boundary: Boundary, item: Item) -> tuple[specs.BoundarySpec, Search | None]:
+    def end(self, boundary: Boundary, item: ItemFacts) -> tuple[specs.BoundarySpec, Search | None]:
         found = classify(self.window, "end", item)
         if found is None:
             assert boundary.when is not None
             return specs.BoundarySpec(scan=self.condition(boundary.when)), None
         return specs.BoundarySpec(search=self.search(found, item)), found
 
-    def search(self, found: Search, item: Item) -> tuple[specs.ConjunctionSpec, ...]:
+    def search(self, found: Search, item: ItemFacts) -> tuple[specs.ConjunctionSpec, ...]:
         return tuple(
             specs.ConjunctionSpec(
                 tuple((x.side, self.local(x)) for x in c.known),
@@ -104,9 +104,9 @@ class BoundaryPlanner(PairPlanner):
         """A comparison of a tuple with its neighbours."""
         if atom is None:
             raise Untranslatable("a condition over several tuples")
-        return self.compare(atom, Item(self.item.type, None, {}))
+        return self.compare(atom, ItemFacts(self.item.type, None, {}))
 
-    def compare(self, atom: Compare, item: Item) -> specs.CompareSpec:
+    def compare(self, atom: Compare, item: ItemFacts) -> specs.CompareSpec:
         """A comparison of two tuples by columns of the rows."""
         monotone = is_monotone(atom, item)
         key = self.window.order[0]
@@ -123,7 +123,7 @@ class BoundaryPlanner(PairPlanner):
         nulls_first = key.nulls_come_first
         return specs.CompareSpec(tuple(parts[:cut]), atom.operator, tuple(parts[cut:]), direction, nulls_first)
 
-    def part_value(self, part: Part) -> SqlValue | None:
+    def part_value(self, part: Summand) -> SqlValue | None:
         if part.role == "position":
             return None
         if part.side == "":
@@ -133,7 +133,7 @@ class BoundaryPlanner(PairPlanner):
             raise Untranslatable("a comparison of arrays")
         return value if isinstance(value, SqlValue) and not pa.types.is_struct(value.type) else text_key(value)
 
-    def part(self, part: Part, value: SqlValue | None, common: pa.DataType | None) -> specs.PartSpec:
+    def part(self, part: Summand, value: SqlValue | None, common: pa.DataType | None) -> specs.PartSpec:
         if value is None:
             return specs.PartSpec(part.side, "position", None, None, part.sign)
         if part.side == "":

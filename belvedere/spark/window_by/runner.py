@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from belvedere.errors import fail
 from belvedere.functions.window_by import unify
-from belvedere.lang.window_by.tree import Block, Let, OrderKey, Query, QueryExpression, Source, SourceKind
+from belvedere.lang.window_by.tree import Block, FromTerm, Let, OrderKey, Query, QueryExpression, SourceKind
 from belvedere.spark.window_by.grouped import grouped
 from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.layout import columns_of, layout_of
@@ -116,7 +116,7 @@ class QueryRunner(Tuples):
         frame, (value,) = pin(result.frame, [result.value])
         return Result(frame.select(*dict.fromkeys(columns_of(layout_of(value)))).distinct(), value)
 
-    def sources(self, sources: Sequence[Source], names: TablesInScope) -> Bindings:
+    def sources(self, sources: Sequence[FromTerm], names: TablesInScope) -> Bindings:
         if not sources:
             return Bindings(self.spark.range(1).select(F.lit(1).alias(fresh())), {})
         bindings: Bindings | None = None
@@ -125,7 +125,7 @@ class QueryRunner(Tuples):
         assert bindings is not None
         return bindings
 
-    def source(self, left: Bindings | None, source: Source, names: TablesInScope) -> Bindings:
+    def source(self, left: Bindings | None, source: FromTerm, names: TablesInScope) -> Bindings:
         expr = source.expr
         own = left.variables if left is not None else {}
         relation: Result | None = None
@@ -137,7 +137,7 @@ class QueryRunner(Tuples):
             return self.unnested(left or self.sources((), names), source, names)
         return self.joined(left, source, relation, names)
 
-    def joined(self, left: Bindings | None, source: Source, right: Result, names: TablesInScope) -> Bindings:
+    def joined(self, left: Bindings | None, source: FromTerm, right: Result, names: TablesInScope) -> Bindings:
         variable = source.variable.text
         if left is None:
             return Bindings(right.frame, {variable: right.value}, right.order, right.sorted, right.identity)
@@ -160,7 +160,7 @@ class QueryRunner(Tuples):
         frame = left.frame.join(right.frame.withColumn(there, F.lit(True)), F.expr(condition), "left")
         return Bindings(frame, {**left.variables, variable: with_missing(right.value, f"({name(there)} IS NULL)")})
 
-    def unnested(self, left: Bindings, source: Source, names: TablesInScope) -> Bindings:
+    def unnested(self, left: Bindings, source: FromTerm, names: TablesInScope) -> Bindings:
         left, (value,) = self.values(left, [source.expr], names)
         array = merge(value)
         outer = source.kind in (SourceKind.LEFT, SourceKind.LEFT_UNNEST)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from belvedere.errors import fail
 from belvedere.functions.window_by import Type
 from belvedere.lang.window_by.check import row_type
-from belvedere.lang.window_by.expressions import Scope
+from belvedere.lang.window_by.expressions import VariableScope
 from belvedere.lang.window_by.names import variables_in
 from belvedere.lang.window_by.tree import Block, Expr, Let, Select
 from belvedere.lang.window_by.types import Typing
@@ -101,11 +101,11 @@ class Tuples:
         value = walk(result.value)
         return Result(result.frame.selectExpr(*(f"{text} AS {column}" for text, column in texts.items())), value)
 
-    def scope(self, variables: Mapping[str, Value], names: TablesInScope) -> Scope:
+    def scope(self, variables: Mapping[str, Value], names: TablesInScope) -> VariableScope:
         """The static scope of an expression here."""
         tables: dict[str, Type] = {n: row_type(t.schema) for n, t in self.known.items()}
         tables |= {n: r.value.type for n, r in names.tables.items()}
-        return Scope({n: v.type for n, v in variables.items()}, tables)
+        return VariableScope({n: v.type for n, v in variables.items()}, tables)
 
     # -- expressions --
 

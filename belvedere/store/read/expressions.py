@@ -17,7 +17,7 @@ from belvedere.plan.nodes import Expr
 from belvedere.schema import TIMESTAMP
 from belvedere.store.dialects.dialect import literal
 from belvedere.store.read.query import Operator, Parameter, Role
-from belvedere.store.read.typed import Scope, Typed, alike, refused, timestamp_literal
+from belvedere.store.read.typed import NameBindings, Typed, alike, refused, timestamp_literal
 from belvedere.store.read.values import converter
 
 types = pa.types
@@ -26,7 +26,7 @@ _COMPARISONS: dict[type[Expr], str] = {exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", 
 _ARITHMETIC: dict[type[Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
 
-def print_expression(tree: Expr, scope: Scope) -> Typed:
+def print_expression(tree: Expr, scope: NameBindings) -> Typed:
     """The expression as SQL of the scope's dialect, typed; raises B8020 for what the store cannot say exactly."""
     for kinds, printer in _PRINTERS:
         if isinstance(tree, kinds):
@@ -34,7 +34,7 @@ def print_expression(tree: Expr, scope: Scope) -> Typed:
     return _function(tree, scope)
 
 
-def _function(tree: Expr, scope: Scope) -> Typed:
+def _function(tree: Expr, scope: NameBindings) -> Typed:
     """A call whose row in the table of functions says it for this dialect."""
     row = function_of(tree)
     sql = row.stored.sql.get(scope.dialect.name) if row is not None and row.stored is not None else None
@@ -51,13 +51,13 @@ def _function(tree: Expr, scope: Scope) -> Typed:
     return Typed(scope.dialect.whole(text, type_) if types.is_integer(type_) else text, type_)
 
 
-def _column(tree: Expr, scope: Scope) -> Typed:
+def _column(tree: Expr, scope: NameBindings) -> Typed:
     assert isinstance(tree, exp.Column)
     sql, type_ = scope.column(tree)
     return Typed(sql, type_)
 
 
-def _literal(tree: Expr, scope: Scope) -> Typed:
+def _literal(tree: Expr, scope: NameBindings) -> Typed:
     assert isinstance(tree, exp.Literal)
     if tree.is_string:
         return Typed(literal(tree.this), pa.string())
@@ -78,60 +78,60 @@ def _integer(tree: Expr, value: int) -> Typed:
     return Typed(str(value), pa.int32() if -(2**31) <= value < 2**31 else pa.int64())
 
 
-def _negative(tree: Expr, scope: Scope) -> Typed:
+def _negative(tree: Expr, scope: NameBindings) -> Typed:
     inner = print_expression(tree.this, scope)
     if inner.type is None or not isinstance(tree.this, exp.Literal):
         raise refused(tree, "only a literal may be negated")
     return Typed(f"(-{inner.sql})", inner.type)
 
 
-def _boolean(tree: Expr, scope: Scope) -> Typed:
+def _boolean(tree: Expr, scope: NameBindings) -> Typed:
     return Typed(scope.dialect.boolean(bool(tree.this)), pa.bool_())
 
 
-def _null(tree: Expr, scope: Scope) -> Typed:
+def _null(tree: Expr, scope: NameBindings) -> Typed:
     return Typed("NULL", None)
 
 
-def _placeholder(tree: Expr, scope: Scope) -> Typed:
+def _placeholder(tree: Expr, scope: NameBindings) -> Typed:
     found = scope.arguments.get(tree.name)
     if found is None:
         raise refused(tree, "no such parameter")
     return found
 
 
-def _paren(tree: Expr, scope: Scope) -> Typed:
+def _paren(tree: Expr, scope: NameBindings) -> Typed:
     inner = print_expression(tree.this, scope)
     return Typed(f"({inner.sql})", inner.type)
 
 
-def _comparison(tree: Expr, scope: Scope) -> Typed:
+def _comparison(tree: Expr, scope: NameBindings) -> Typed:
     left, right = alike(tree, print_expression(tree.this, scope), print_expression(tree.expression, scope), scope)
     return Typed(f"({left.sql}{_COMPARISONS[type(tree)]}{right.sql})", pa.bool_())
 
 
-def _same(tree: Expr, scope: Scope) -> Typed:
+def _same(tree: Expr, scope: NameBindings) -> Typed:
     left, right = alike(tree, print_expression(tree.this, scope), print_expression(tree.expression, scope), scope)
     return Typed(f"({scope.dialect.same(left.sql, right.sql)})", pa.bool_())
 
 
-def _logical(tree: Expr, scope: Scope) -> Typed:
+def _logical(tree: Expr, scope: NameBindings) -> Typed:
     left, right = print_expression(tree.this, scope), print_expression(tree.expression, scope)
     return Typed(f"({left.sql} {'AND' if isinstance(tree, exp.And) else 'OR'} {right.sql})", pa.bool_())
 
 
-def _not(tree: Expr, scope: Scope) -> Typed:
+def _not(tree: Expr, scope: NameBindings) -> Typed:
     return Typed(f"(NOT {print_expression(tree.this, scope).sql})", pa.bool_())
 
 
-def _is(tree: Expr, scope: Scope) -> Typed:
+def _is(tree: Expr, scope: NameBindings) -> Typed:
     if not isinstance(tree.expression, exp.Null | exp.Boolean):
         raise refused(tree)
     right = print_expression(tree.expression, scope).sql
     return Typed(f"({print_expression(tree.this, scope).sql} IS {right})", pa.bool_())
 
 
-def _in(tree: Expr, scope: Scope) -> Typed:
+def _in(tree: Expr, scope: NameBindings) -> Typed:
     assert isinstance(tree, exp.In)
     if not tree.expressions:
         raise refused(tree)
@@ -145,7 +145,7 @@ def _any_of(parts: list[exp.EQ]) -> Expr:
     return result
 
 
-def _like(tree: Expr, scope: Scope) -> Typed:
+def _like(tree: Expr, scope: NameBindings) -> Typed:
     pattern, text = tree.expression, print_expression(tree.this, scope)
     if not (isinstance(pattern, exp.Literal) and pattern.is_string) or text.type is None or not types.is_string(text.type):
         raise refused(tree, "only patterns that are written out")
@@ -157,13 +157,13 @@ def _like(tree: Expr, scope: Scope) -> Typed:
     return Typed(f"({scope.dialect.compare(operator, text.sql, literal(stored))})", pa.bool_())
 
 
-def _between(tree: Expr, scope: Scope) -> Typed:
+def _between(tree: Expr, scope: NameBindings) -> Typed:
     low = exp.GTE(this=tree.this.copy(), expression=tree.args["low"].copy())
     high = exp.LTE(this=tree.this.copy(), expression=tree.args["high"].copy())
     return print_expression(exp.And(this=low, expression=high), scope)
 
 
-def _arithmetic(tree: Expr, scope: Scope) -> Typed:
+def _arithmetic(tree: Expr, scope: NameBindings) -> Typed:
     operator = _ARITHMETIC[type(tree)]
     if operator != "*" and isinstance(tree.expression, exp.Interval):
         return _shifted(tree, tree.this, tree.expression, operator, scope)
@@ -176,7 +176,7 @@ def _arithmetic(tree: Expr, scope: Scope) -> Typed:
     return Typed(scope.dialect.whole(f"({left.sql}{operator}{right.sql})", type_), type_)
 
 
-def _shifted(tree: Expr, time: Expr, interval: Expr, operator: str, scope: Scope) -> Typed:
+def _shifted(tree: Expr, time: Expr, interval: Expr, operator: str, scope: NameBindings) -> Typed:
     inner = print_expression(time, scope)
     if inner.type is None or not types.is_timestamp(inner.type):
         raise refused(tree, "an interval is added to timestamps only")
@@ -186,11 +186,11 @@ def _shifted(tree: Expr, time: Expr, interval: Expr, operator: str, scope: Scope
     return Typed(scope.dialect.shifted(inner.sql, operator, amount), inner.type)
 
 
-def _clock(tree: Expr, scope: Scope) -> Typed:
+def _clock(tree: Expr, scope: NameBindings) -> Typed:
     return Typed(scope.dialect.clock, TIMESTAMP)
 
 
-def _cast(tree: Expr, scope: Scope) -> Typed:
+def _cast(tree: Expr, scope: NameBindings) -> Typed:
     assert isinstance(tree, exp.Cast)
     target, source = tree.to.this, tree.this
     if target in _TIMESTAMPS and isinstance(source, exp.Literal) and source.is_string:
@@ -219,7 +219,7 @@ _TEXTS = (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR)
 _INTEGERS = {exp.DataType.Type.INT: pa.int32(), exp.DataType.Type.BIGINT: pa.int64()}
 
 
-def _decimal_literal(tree: exp.Cast, text: str, scope: Scope) -> Typed:
+def _decimal_literal(tree: exp.Cast, text: str, scope: NameBindings) -> Typed:
     """A number literal as a decimal: only where nothing is rounded."""
     from decimal import Decimal
 
@@ -232,7 +232,7 @@ def _decimal_literal(tree: exp.Cast, text: str, scope: Scope) -> Typed:
     return Typed(scope.dialect.decimal(int(scaled), type_), type_)
 
 
-def _coalesce(tree: Expr, scope: Scope) -> Typed:
+def _coalesce(tree: Expr, scope: NameBindings) -> Typed:
     parts = [print_expression(e, scope) for e in (tree.this, *tree.expressions)]
     known = {p.type for p in parts if p.type is not None}
     if len(known) != 1:
@@ -240,7 +240,7 @@ def _coalesce(tree: Expr, scope: Scope) -> Typed:
     return Typed(f"coalesce({','.join(p.sql for p in parts)},NULL)", known.pop())
 
 
-def _case(tree: Expr, scope: Scope) -> Typed:
+def _case(tree: Expr, scope: NameBindings) -> Typed:
     if tree.args.get("this") is not None:
         raise refused(tree, "write CASE WHEN condition")
     default = tree.args.get("default")
@@ -253,7 +253,7 @@ def _case(tree: Expr, scope: Scope) -> Typed:
     return Typed(f"CASE {text} ELSE {otherwise.sql} END", known.pop())
 
 
-def _count(tree: Expr, scope: Scope) -> Typed:
+def _count(tree: Expr, scope: NameBindings) -> Typed:
     _aggregate(tree, scope)
     if isinstance(tree.this, exp.Star) or tree.this is None:
         return Typed("count(*)", pa.int64())
@@ -265,7 +265,7 @@ def _count(tree: Expr, scope: Scope) -> Typed:
     return Typed(f"count({distinct}{print_expression(inner, scope).sql})", pa.int64())
 
 
-def _extreme(tree: Expr, scope: Scope) -> Typed:
+def _extreme(tree: Expr, scope: NameBindings) -> Typed:
     _aggregate(tree, scope)
     inner = print_expression(tree.this, scope)
     if inner.type is None or types.is_nested(inner.type) or types.is_boolean(inner.type):
@@ -274,7 +274,7 @@ def _extreme(tree: Expr, scope: Scope) -> Typed:
     return Typed(f"{name}({scope.dialect.column(inner.sql, inner.type)})", inner.type)
 
 
-def _sum(tree: Expr, scope: Scope) -> Typed:
+def _sum(tree: Expr, scope: NameBindings) -> Typed:
     _aggregate(tree, scope)
     inner = print_expression(tree.this, scope)
     average = isinstance(tree, exp.Avg)
@@ -284,12 +284,12 @@ def _sum(tree: Expr, scope: Scope) -> Typed:
     return Typed(scope.dialect.total("avg" if average else "sum", inner.sql, inner.type), type_)
 
 
-def _aggregate(tree: Expr, scope: Scope) -> None:
+def _aggregate(tree: Expr, scope: NameBindings) -> None:
     if not scope.aggregates:
         raise refused(tree, "an aggregate stands only in a SELECT list")
 
 
-Printer = Callable[[Expr, Scope], Typed]
+Printer = Callable[[Expr, NameBindings], Typed]
 _PRINTERS: tuple[tuple[type[Expr] | tuple[type[Expr], ...], Printer], ...] = (
     (exp.Column, _column),
     (exp.Literal, _literal),

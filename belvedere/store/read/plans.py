@@ -38,7 +38,7 @@ from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.identifiers import identifier
 from belvedere.store.read.expressions import print_expression
 from belvedere.store.read.query import Sort
-from belvedere.store.read.typed import Scope, Typed
+from belvedere.store.read.typed import NameBindings, Typed
 
 _JOINS = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
 
@@ -107,12 +107,12 @@ class _Plans:
             return f"{identifier(node.relation)} AS {alias}"
         return f"({self.select(node)}) AS {alias}"
 
-    def scope(self, schema: Schema, aggregates: bool = False) -> Scope:
+    def scope(self, schema: Schema, aggregates: bool = False) -> NameBindings:
         def column(found: exp.Column) -> tuple[str, pa.DataType]:
             known = schema[found.name]
             return identifier(known.name), known.type
 
-        return Scope(self.dialect, column, self.arguments, aggregates)
+        return NameBindings(self.dialect, column, self.arguments, aggregates)
 
     def expression(self, expr: Expr, schema: Schema, expected: pa.DataType | None = None, aggregates: bool = False) -> str:
         """An expression's SQL. Where its type is told, the stored form must be that type's."""

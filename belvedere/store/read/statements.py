@@ -49,7 +49,7 @@ from belvedere.store.read.query import (
     Sort,
     total_order,
 )
-from belvedere.store.read.typed import Scope, Typed
+from belvedere.store.read.typed import NameBindings, Typed
 from belvedere.store.read.values import Convert, converter
 
 EPOCH = 'SELECT {} FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1'
@@ -237,7 +237,7 @@ class _Printer:
             name = side.query.schema[column.name].name
             return side.column(name), side.type(name)
 
-        return print_expression(tree, Scope(self.dialect, resolve)).sql
+        return print_expression(tree, NameBindings(self.dialect, resolve)).sql
 
     # order
 

@@ -29,7 +29,7 @@ class Typed:
 
 
 @dataclass(frozen=True)
-class Scope:
+class NameBindings:
     """What names mean in an expression: `column` gives SQL and type, `arguments` those of a template."""
 
     dialect: Dialect
@@ -45,7 +45,7 @@ def refused(tree: Expr, why: str = "") -> BelvedereError:
     return fail("B8020", f"`{text}` cannot be computed when it is read{': ' + why if why else ''}", hint=hint)
 
 
-def alike(tree: Expr, left: Typed, right: Typed, scope: Scope) -> tuple[Typed, Typed]:
+def alike(tree: Expr, left: Typed, right: Typed, scope: NameBindings) -> tuple[Typed, Typed]:
     """Both sides in forms that the store compares as Spark compares the values."""
     forms = scope.dialect
     if left.type is None or right.type is None:
@@ -67,7 +67,7 @@ def alike(tree: Expr, left: Typed, right: Typed, scope: Scope) -> tuple[Typed, T
     return Typed(forms.column(left.sql, a), a), Typed(forms.column(right.sql, b), b)
 
 
-def _as_time(value: Typed, other: Typed, scope: Scope) -> Typed:
+def _as_time(value: Typed, other: Typed, scope: NameBindings) -> Typed:
     """A string literal beside a timestamp is a timestamp."""
     assert other.type is not None
     if types.is_timestamp(other.type) and value.type == pa.string() and value.sql.startswith("'"):
@@ -75,7 +75,7 @@ def _as_time(value: Typed, other: Typed, scope: Scope) -> Typed:
     return value
 
 
-def timestamp_literal(text: str, scope: Scope) -> Typed:
+def timestamp_literal(text: str, scope: NameBindings) -> Typed:
     try:
         value = microseconds(text)
     except ValueError as error:
@@ -83,7 +83,7 @@ def timestamp_literal(text: str, scope: Scope) -> Typed:
     return Typed(scope.dialect.instant(value), TIMESTAMP)
 
 
-def _alike_decimals(tree: Expr, left: Typed, right: Typed, scope: Scope) -> tuple[Typed, Typed]:
+def _alike_decimals(tree: Expr, left: Typed, right: Typed, scope: NameBindings) -> tuple[Typed, Typed]:
     a, b = left.type, right.type
     assert a is not None
     assert b is not None
