@@ -19,7 +19,7 @@ from belvedere.lang.statements.parse import parse_script
 from belvedere.plan.forgive import forgive
 from belvedere.plan.time_nodes import InOrder
 from belvedere.schema import Schema
-from belvedere.settings import Project, load_project
+from belvedere.settings import ProjectSettings, load_project
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Compiled:
         return not any(d.severity is Severity.ERROR for d in self.diagnostics)
 
 
-def compile_script(text: str, *, path: Path | str | None = None, project: Project | None = None) -> Compiled:
+def compile_script(text: str, *, path: Path | str | None = None, project: ProjectSettings | None = None) -> Compiled:
     """Compile a script. `path` names it in diagnostics and says where imported scripts and `belvedere.toml` are."""
     file = str(path) if path is not None else "script.sqrl"
     if project is None and path is not None:

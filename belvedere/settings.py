@@ -1,6 +1,6 @@
 """The project file: sources, sinks, store, Spark and API settings of the scripts beside it.
 
-In: the directory of a script. Out: a `Project`, with diagnostics for what the file says wrongly. Values may hold `${env:NAME}`.
+In: the directory of a script. Out: a `ProjectSettings`, with diagnostics for what the file says wrongly. Values may hold `${env:NAME}`.
 Opens no source: connectors (`belvedere.connectors`) know tables and their columns.
 """
 
@@ -48,20 +48,20 @@ LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Rule:
+class Requirement:
     """What a value must be, in words, and whether one is."""
 
     what: str
     fits: Callable[[Any], bool]
 
 
-def _whole(least: int, most: int) -> Rule:
+def _whole(least: int, most: int) -> Requirement:
     what = f"a whole number from {least:,} to {most:,}" if most < LARGEST else f"a whole number from {least:,} on"
-    return Rule(what, lambda v: isinstance(v, int) and not isinstance(v, bool) and least <= v <= most)
+    return Requirement(what, lambda v: isinstance(v, int) and not isinstance(v, bool) and least <= v <= most)
 
 
-def _text(what: str, pattern: str) -> Rule:
-    return Rule(what, lambda v: isinstance(v, str) and re.fullmatch(pattern, v) is not None)
+def _text(what: str, pattern: str) -> Requirement:
+    return Requirement(what, lambda v: isinstance(v, str) and re.fullmatch(pattern, v) is not None)
 
 
 def _are_origins(value: Any) -> bool:
@@ -74,7 +74,7 @@ def _are_seconds(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0.001 <= value <= 86_400
 
 
-API_RULES: Mapping[str, Rule] = {
+API_RULES: Mapping[str, Requirement] = {
     "host": _text('an address or the name of a host, such as "127.0.0.1"', r"[^\s/]+"),
     "port": _whole(0, 65_535),
     "limit": _whole(1, LARGEST),
@@ -83,9 +83,9 @@ API_RULES: Mapping[str, Rule] = {
     "max_cost": _whole(1, 2**63 - 1),
     "max_push_bytes": _whole(1, LARGEST),
     "max_push_rows": _whole(1, LARGEST),
-    "timeout_seconds": Rule("a number of seconds from 0.001 to 86,400", _are_seconds),
-    "cors_origins": Rule('a list of origins such as ["https://app.example"], without a path', _are_origins),
-    "introspection": Rule("true or false", lambda v: isinstance(v, bool)),
+    "timeout_seconds": Requirement("a number of seconds from 0.001 to 86,400", _are_seconds),
+    "cors_origins": Requirement('a list of origins such as ["https://app.example"], without a path', _are_origins),
+    "introspection": Requirement("true or false", lambda v: isinstance(v, bool)),
     "token": _text("a text of printable ASCII characters without spaces", r"[!-~]+"),
 }
 
@@ -127,7 +127,7 @@ class Sink:
 
 
 @dataclass(frozen=True)
-class Project:
+class ProjectSettings:
     """What `belvedere.toml` says; an empty project where there is no file. `on_error` is `stop` or `null`."""
 
     directory: Path
@@ -154,32 +154,32 @@ class Project:
         """The sink of that name, whatever its case."""
         return next((s for key, s in self.sinks.items() if key.casefold() == name.casefold()), None)
 
-    def with_columns(self, stored: Mapping[str, Mapping[str, pa.Schema]]) -> Project:
+    def with_columns(self, stored: Mapping[str, Mapping[str, pa.Schema]]) -> ProjectSettings:
         """The same with the columns that a store has for tables of sources, by their names."""
         return replace(self, sources={n: replace(s, stored=stored.get(s.name, {})) for n, s in self.sources.items()})
 
 
-def load_project(directory: Path | str, environ: Mapping[str, str] | None = None) -> Project:
+def load_project(directory: Path | str, environ: Mapping[str, str] | None = None) -> ProjectSettings:
     """Read `belvedere.toml` of a directory; what is wrong in it is in `diagnostics`, and left out."""
     directory = Path(directory).resolve()
     file = directory / FILE_NAME
     if not file.is_file():
-        return Project(directory)
+        return ProjectSettings(directory)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        return Project(directory, file, diagnostics=(Diagnostic("B9102", f"{FILE_NAME} cannot be read: {error}"),))
+        return ProjectSettings(directory, file, diagnostics=(Diagnostic("B9102", f"{FILE_NAME} cannot be read: {error}"),))
     return read_project(text, directory, file, os.environ if environ is None else environ)
 
 
-def read_project(text: str, directory: Path, file: Path, environ: Mapping[str, str]) -> Project:
+def read_project(text: str, directory: Path, file: Path, environ: Mapping[str, str]) -> ProjectSettings:
     """A project from the text of its file."""
     reader = _Reader(text, file, directory, environ)
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         reader.report("B9102", f"{FILE_NAME} is not TOML: {_first_lower(str(error))}", reader.at_message(str(error)))
-        return Project(directory, file, text, diagnostics=tuple(reader.diagnostics))
+        return ProjectSettings(directory, file, text, diagnostics=tuple(reader.diagnostics))
     return reader.project(raw)
 
 
@@ -194,10 +194,10 @@ class _Reader:
         self.text, self.file, self.directory, self.environ = text, file, directory, environ
         self.diagnostics: list[Diagnostic] = []
 
-    def project(self, raw: Mapping[str, Any]) -> Project:
+    def project(self, raw: Mapping[str, Any]) -> ProjectSettings:
         self.known(raw, TOP_KEYS, "")
         values = {k: self.expand(v, k, "") for k, v in raw.items()}
-        return Project(
+        return ProjectSettings(
             self.directory,
             self.file,
             self.text,

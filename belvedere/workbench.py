@@ -22,7 +22,7 @@ from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.rows import arrow_rows, as_instant
 from belvedere.rules import Options, maintain
 from belvedere.schema import ROWTIME, WEIGHT
-from belvedere.spark.batch import Batch, InputLog
+from belvedere.spark.batch import BatchAnswers, InputLog
 from belvedere.spark.compute import DRIVER_MEMORY
 from belvedere.spark.engine import open_engine
 from belvedere.spark.session import SparkSession, local_session
@@ -78,7 +78,7 @@ class Workbench:
         self.pipeline = maintain(self.catalog, options)
         self.spark = spark or local_session()
         self._log = InputLog(self.catalog)
-        self._batch = Batch(self.spark, self.catalog, self._log)
+        self._batch = BatchAnswers(self.spark, self.catalog, self._log)
         self._intake = Intake(self.catalog)
         self._early: list[tuple[Input, pa.Table, str | None]] = []
         self._clock: datetime | None = None

@@ -15,6 +15,7 @@ from belvedere.api.values import Fixed, Given
 from belvedere.schema import Column
 from belvedere.store.read.query import (
     LIMIT_MOST,
+    BoundValue,
     Comparison,
     Condition,
     Every,
@@ -22,7 +23,6 @@ from belvedere.store.read.query import (
     Negation,
     NullTest,
     Operator,
-    Parameter,
     Role,
     Some,
 )
@@ -41,7 +41,7 @@ COMPARISONS = {
 }
 
 
-MakeParameter = Callable[[Given, Column, Role, str], Parameter]
+MakeParameter = Callable[[Given, Column, Role, str], BoundValue]
 """A value as a parameter of a column's type, in a role; the text names it in messages."""
 
 

@@ -34,10 +34,10 @@ from belvedere.api.entities import Model
 from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, LIMIT_EXCEEDED, SYNTAX, InvalidDocument, RequestError, no_cursor
 from belvedere.api.limits import NESTED_MOST, Limits
 from belvedere.api.literals import Literals, take_out
-from belvedere.api.planning import Cost, Draft, Planner
-from belvedere.api.values import Values, look_up, shape
+from belvedere.api.planning import Cost, PlannedRead, SelectionPlanner
+from belvedere.api.values import ArgumentValues, look_up, shape
 from belvedere.store.protocol import Reader
-from belvedere.store.read.statements import Statement, print_read
+from belvedere.store.read.statements import ParameterizedSql, print_read
 from belvedere.store.read.values import microseconds
 
 REMEMBERED = 2_000
@@ -48,8 +48,8 @@ REMEMBERED = 2_000
 class Plan:
     """A printed read. `calls`: how often it ran; `last`: the seconds of this process that it took the last time."""
 
-    draft: Draft
-    statement: Statement
+    draft: PlannedRead
+    statement: ParameterizedSql
     fixed_cost: bool
     calls: int = 0
     last: float = 0.0
@@ -171,12 +171,12 @@ class Operations:
         self._check_cost(draft.costs, literals, variables)
         return Plan(draft, print_read(draft.read, self.reader.dialect), not any(map(_varies, draft.costs)))
 
-    def planner(self, operation: Operation, variables: Mapping[str, Any]) -> Planner:
+    def planner(self, operation: Operation, variables: Mapping[str, Any]) -> SelectionPlanner:
         """The planner for one request of an operation."""
         declared = {d.variable.name.value for d in operation.node.variable_definitions or ()}
         given = {n: v for n, v in variables.items() if n in declared}
-        values = Values(operation.node, given, operation.literals, self.limits)
-        return Planner(self.model, self.limits, values, operation.fragments)
+        values = ArgumentValues(operation.node, given, operation.literals, self.limits)
+        return SelectionPlanner(self.model, self.limits, values, operation.fragments)
 
     def root_fields(self, operation: Operation, variables: Mapping[str, Any]) -> dict[str, list[FieldNode]]:
         """The root fields that a request asks for, by response key."""

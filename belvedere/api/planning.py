@@ -1,6 +1,6 @@
 """An operation as a `Read`: which rows and columns of which relations, under which names.
 
-In: a validated operation, its fragments and variables, a `Model`. Out: a `Draft`: the read, where each bound value comes
+In: a validated operation, its fragments and variables, a `Model`. Out: a `PlannedRead`: the read, where each bound value comes
 from, and the operation's cost. Everything that a client names is looked up in the model here; nothing it wrote reaches SQL.
 """
 
@@ -25,27 +25,27 @@ from belvedere.api.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
 from belvedere.api.limits import Limits
 from belvedere.api.types import SORT_ORDERS
-from belvedere.api.values import Fixed, Given, Scalar, Source, Values
-from belvedere.catalog import Parameter as TemplateParameter
+from belvedere.api.values import ArgumentValues, Fixed, Given, Scalar, Source
+from belvedere.catalog import Parameter
 from belvedere.schema import TIMESTAMP, Column
 from belvedere.store.read.cursors import order_mark
 from belvedere.store.read.plans import plan_order
 from belvedere.store.read.query import (
+    BoundValue,
+    ColumnField,
     Comparison,
-    Constant,
+    ConstantField,
     Every,
     Field,
     Instant,
-    Leaf,
     Nested,
     Operator,
     PageNames,
-    Parameter,
-    Query,
     Read,
     Role,
     Shape,
     Sort,
+    StoreQuery,
 )
 from belvedere.store.read.statements import ordered
 
@@ -60,7 +60,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Draft:
+class PlannedRead:
     """A read, the sources of its values by number, cursors to decode (`after`, number of values, the order's mark), and its cost."""
 
     read: Read
@@ -76,12 +76,12 @@ class Draft:
 
 
 @dataclass
-class Planner:
+class SelectionPlanner:
     """Turns the selections of one operation into queries."""
 
     model: Model
     limits: Limits
-    values: Values
+    values: ArgumentValues
     fragments: Mapping[str, FragmentDefinitionNode]
     sources: list[Source] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Planner:
     """The former state that the present root field asks for; related rows are those of the same state."""
     selected: int = 0
 
-    def plan(self, selections: SelectionSetNode) -> Draft:
+    def plan(self, selections: SelectionSetNode) -> PlannedRead:
         """The read for an operation's root selections (introspection aside)."""
         fields: list[Field] = []
         costs: list[Cost] = []
@@ -100,16 +100,18 @@ class Planner:
         for alias, nodes in self.collect((selections,)).items():
             name = nodes[0].name.value
             if name.startswith("__"):
-                fields += [Constant(alias, "Query")] if name == "__typename" else []
+                fields += [ConstantField(alias, "Query")] if name == "__typename" else []
             elif name == "nothing" and name not in by_field:
-                fields.append(Constant(alias, ""))
+                fields.append(ConstantField(alias, ""))
             else:
                 query, cost = by_field[name](nodes)
                 fields.append(Nested(alias, query))
                 costs.append(cost)
         read = Read(tuple(fields))
         sources, names, cursors = tuple(self.sources), tuple(self.names), tuple(self.cursors)
-        return Draft(read, sources, names, cursors, tuple(costs), tuple(self.bounded), tuple(dict.fromkeys(self.instants)))
+        return PlannedRead(
+            read, sources, names, cursors, tuple(costs), tuple(self.bounded), tuple(dict.fromkeys(self.instants))
+        )
 
     def _root_fields(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -170,9 +172,9 @@ class Planner:
         for alias, found in self.collect(n.selection_set for n in nodes).items():
             name = found[0].name.value
             if name == "__typename":
-                fields.append(Constant(alias, entity.type_name))
+                fields.append(ConstantField(alias, entity.type_name))
             elif name in entity.columns:
-                fields.append(Leaf(alias, entity.columns[name].name))
+                fields.append(ColumnField(alias, entity.columns[name].name))
             elif name in entity.relations:
                 query, cost = self.relation(entity.relations[name], found, depth + 1)
                 fields.append(Nested(alias, query))
@@ -185,14 +187,14 @@ class Planner:
 
     def list_of(
         self, entity: Entity, nodes: list[FieldNode], depth: int, relation: RelationshipField | None = None
-    ) -> tuple[Query, Cost]:
+    ) -> tuple[StoreQuery, Cost]:
         """Rows of an entity with the arguments of a field."""
         arguments = self.arguments(nodes[0])
         as_of = self.then(entity, nodes[0], arguments, relation)
         fields, costs = self.fields_of(entity, nodes, depth)
         condition = where(entity, arguments.get("filter"), self.parameter)
         limit, source = self.limit(arguments.get("limit"), "limit")
-        query = Query(
+        query = StoreQuery(
             entity.id,
             entity.schema,
             fields,
@@ -205,17 +207,17 @@ class Planner:
         )
         return query, Cost(len(fields), 1 if is_keyed(entity, condition) else source, tuple(costs))
 
-    def relation(self, relation: RelationshipField, nodes: list[FieldNode], depth: int) -> tuple[Query, Cost]:
+    def relation(self, relation: RelationshipField, nodes: list[FieldNode], depth: int) -> tuple[StoreQuery, Cost]:
         """Related rows, or the one related row."""
         entity = self.model.entities[relation.target]
         if not relation.to_one:
             return self.list_of(entity, nodes, depth, relation)
         as_of = self.then(entity, nodes[0], {}, relation)
         fields, costs = self.fields_of(entity, nodes, depth)
-        query = Query(entity.id, entity.schema, fields, Shape.ONE, limit=1, link=relation.link, as_of=as_of)
+        query = StoreQuery(entity.id, entity.schema, fields, Shape.ONE, limit=1, link=relation.link, as_of=as_of)
         return query, Cost(len(fields), 1, tuple(costs))
 
-    def by_key(self, entity: Entity, nodes: list[FieldNode]) -> tuple[Query, Cost]:
+    def by_key(self, entity: Entity, nodes: list[FieldNode]) -> tuple[StoreQuery, Cost]:
         """The row with a key."""
         arguments = self.arguments(nodes[0])
         conditions = tuple(
@@ -224,16 +226,16 @@ class Planner:
         )
         as_of = self.then(entity, nodes[0], {k: v for k, v in arguments.items() if k not in entity.key})
         fields, costs = self.fields_of(entity, nodes, 1)
-        query = Query(entity.id, entity.schema, fields, Shape.ONE, where=Every(conditions), limit=1, as_of=as_of)
+        query = StoreQuery(entity.id, entity.schema, fields, Shape.ONE, where=Every(conditions), limit=1, as_of=as_of)
         return query, Cost(len(fields), 1, tuple(costs))
 
-    def page(self, entity: Entity, nodes: list[FieldNode]) -> tuple[Query, Cost]:
+    def page(self, entity: Entity, nodes: list[FieldNode]) -> tuple[StoreQuery, Cost]:
         """One page of an entity's rows in a total order."""
         arguments = self.arguments(nodes[0])
         as_of = self.then(entity, nodes[0], arguments)
         names, costs = self.page_names(entity, nodes)
         limit, source = self.limit(arguments.get("first"), "first")
-        query = Query(
+        query = StoreQuery(
             entity.id,
             entity.schema,
             (),
@@ -245,7 +247,7 @@ class Planner:
             as_of=as_of,
         )
         after = self.after(query, arguments.get("after"))
-        query = Query(**{**query.__dict__, "after": after})
+        query = StoreQuery(**{**query.__dict__, "after": after})
         return query, Cost(3 + sum(len(f) for _, f in names.nodes), source, tuple(costs))
 
     def page_names(self, entity: Entity, nodes: list[FieldNode]) -> tuple[PageNames, list[Cost]]:
@@ -260,11 +262,11 @@ class Planner:
                 fields, nested = self.fields_of(entity, found, 1)
                 lists.append((alias, fields))
                 costs += nested
-        constants = tuple(Constant(a, entity.page_type) for a in by_name.get("__typename", ()))
+        constants = tuple(ConstantField(a, entity.page_type) for a in by_name.get("__typename", ()))
         cursors, more = tuple(by_name.get("endCursor", ())), tuple(by_name.get("hasNextPage", ()))
         return PageNames(tuple(lists), cursors, more, constants, tuple(parts)), costs
 
-    def after(self, query: Query, given: Given | None) -> tuple[Parameter, ...] | None:
+    def after(self, query: StoreQuery, given: Given | None) -> tuple[BoundValue, ...] | None:
         """The values of a cursor, decoded when the plan is bound."""
         if not isinstance(given, Scalar):
             return None
@@ -275,17 +277,19 @@ class Planner:
         for i, sort in enumerate(sorts):
             column = query.schema.find(sort.column)
             type_ = pa.string() if column is None else column.type
-            result.append(Parameter(self.register(("cursor", which, i), "after"), type_, Role.CURSOR, nullable=True))
+            result.append(BoundValue(self.register(("cursor", which, i), "after"), type_, Role.CURSOR, nullable=True))
         return tuple(result)
 
-    def template(self, template: Template, nodes: list[FieldNode]) -> tuple[Query, Cost]:
+    def template(self, template: Template, nodes: list[FieldNode]) -> tuple[StoreQuery, Cost]:
         """The rows of a query template."""
         arguments = self.arguments(nodes[0])
         fields: list[Field] = []
         for alias, found in self.collect(n.selection_set for n in nodes).items():
             name = found[0].name.value
             fields.append(
-                Constant(alias, template.type_name) if name == "__typename" else Leaf(alias, template.columns[name].name)
+                ConstantField(alias, template.type_name)
+                if name == "__typename"
+                else ColumnField(alias, template.columns[name].name)
             )
         limit, source = self.limit(arguments.get("limit"), "limit")
         bound = tuple(
@@ -296,7 +300,7 @@ class Planner:
             for name, p in template.parameters.items()
         )
         schema = template.template.schema
-        query = Query(
+        query = StoreQuery(
             template.template.name,
             schema,
             tuple(fields),
@@ -331,7 +335,7 @@ class Planner:
         ((name, value),) = said.items()
         by_time = name == "time"
         type_ = TIMESTAMP if by_time else pa.int64()
-        return Instant(Parameter(self.register(value.source, f"asOf.{name}"), type_), by_time)
+        return Instant(BoundValue(self.register(value.source, f"asOf.{name}"), type_), by_time)
 
     # arguments
 
@@ -349,28 +353,28 @@ class Planner:
         self.names.append(name)
         return len(self.sources) - 1
 
-    def parameter(self, given: Given, column: Column, role: Role, name: str) -> Parameter:
+    def parameter(self, given: Given, column: Column, role: Role, name: str) -> BoundValue:
         """A scalar argument as a parameter of a column's type."""
         if isinstance(given, Scalar):
-            return Parameter(self.register(given.source, name), column.type, role)
+            return BoundValue(self.register(given.source, name), column.type, role)
         if isinstance(given, Fixed):
             nullable = role is Role.ARGUMENT
             if given.value is None and not nullable:
                 raise RequestError(BAD_VALUE, f"`{name}` must not be null", "write `isNull: true` to ask for missing values")
-            return Parameter(self.register(("constant", given.value), name), column.type, role, nullable)
+            return BoundValue(self.register(("constant", given.value), name), column.type, role, nullable)
         raise RequestError(BAD_VALUE, f"`{name}` takes one value")
 
-    def limit(self, given: Given | None, name: str) -> tuple[Parameter | int, Source | int]:
+    def limit(self, given: Given | None, name: str) -> tuple[BoundValue | int, Source | int]:
         """A list's bound, and what it means for the cost: a list without one is assumed to be short."""
         if isinstance(given, Scalar):
             number = self.register(given.source, name)
             self.bounded.append(number)
-            return Parameter(number, pa.int64(), Role.LIMIT), given.source
+            return BoundValue(number, pa.int64(), Role.LIMIT), given.source
         return self.limits.rows, self.limits.assumed_rows
 
-    def offset(self, given: Given | None) -> Parameter | None:
+    def offset(self, given: Given | None) -> BoundValue | None:
         if isinstance(given, Scalar):
-            return Parameter(self.register(given.source, "offset"), pa.int64(), Role.OFFSET)
+            return BoundValue(self.register(given.source, "offset"), pa.int64(), Role.OFFSET)
         return None
 
     def order(self, entity: Entity, given: Given | None) -> tuple[Sort, ...]:
@@ -391,7 +395,7 @@ class Planner:
         return str(self.values.scalar(given)) if isinstance(given, Scalar) else None
 
 
-def _given_or_default(arguments: Mapping[str, Given], name: str, parameter: TemplateParameter) -> Given:
+def _given_or_default(arguments: Mapping[str, Given], name: str, parameter: Parameter) -> Given:
     """A template's argument; a null for a parameter that has a default is refused, as GraphQL says."""
     given = arguments.get(name, Fixed(parameter.default))
     if isinstance(given, Fixed) and given.value is None and parameter.default is not None:

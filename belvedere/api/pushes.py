@@ -19,7 +19,7 @@ from starlette.routing import Route
 from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED
 from belvedere.catalog import Catalog, Input
 from belvedere.errors import BelvedereError
-from belvedere.intake.desk import Answer, problem
+from belvedere.intake.desk import Reply, problem
 from belvedere.intake.desk import Request as Push
 from belvedere.intake.read import Pushed, find_input, read_act, read_rows
 from belvedere.intake.wire import DeskClient
@@ -38,19 +38,19 @@ ACT_BYTES = 10_000
 """So many bytes has what a producer says at most: it is read where other requests wait."""
 
 
-class Refusal(Exception):
+class RefusedRequest(Exception):
     """A request that is answered without the desk."""
 
     def __init__(self, status: int, code: str, message: str, hint: str | None = None):
         super().__init__(message)
-        self.answer = Answer(status, problem(status, code, message, hint))
+        self.answer = Reply(status, problem(status, code, message, hint))
 
 
 def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: int) -> list[Route]:
     """The routes below `/streams`. A body has `most_bytes` and `most_rows` at most."""
 
     async def rows(request: Request) -> Response:
-        async def work() -> Answer:
+        async def work() -> Reply:
             table = _input(catalog, request)
             body = await _body(request, most_bytes, (*JSON_TYPES, *LINES_TYPES))
             pushed = await asyncio.to_thread(_read, table, body, _media(request), most_rows)
@@ -61,7 +61,7 @@ def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: 
 
     def act(kind: Act) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
-            async def work() -> Answer:
+            async def work() -> Reply:
                 table = _input(catalog, request)
                 body = await _body(request, min(most_bytes, ACT_BYTES), JSON_TYPES, needed=kind is Act.BOUND)
                 content = _act(kind, table, body, request.query_params.get("producer"))
@@ -75,14 +75,14 @@ def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: 
     return [Route("/streams/{name}", rows, methods=["POST"]), *acts]
 
 
-async def _answered(work: Callable[[], Awaitable[Answer]]) -> Response:
+async def _answered(work: Callable[[], Awaitable[Reply]]) -> Response:
     try:
         answer = await work()
-    except Refusal as refusal:
+    except RefusedRequest as refusal:
         answer = refusal.answer
     except BelvedereError as error:
         status = 404 if error.diagnostics[0].code == "B6012" else 422
-        answer = Answer.of_error(status, error.diagnostics[0])
+        answer = Reply.of_error(status, error.diagnostics[0])
     media = "application/json" if answer.status < 300 else "application/problem+json"
     headers = {"retry-after": "1"} if answer.status == 503 else {}
     body = json.dumps(answer.body, ensure_ascii=False).encode("utf-8", "replace")
@@ -93,25 +93,25 @@ def _input(catalog: Catalog, request: Request) -> Input:
     table = find_input(catalog, request.path_params["name"])
     if table.source is not None:
         hint = f"declare an input for pushes: CREATE STREAM {table.name} (...)"
-        raise Refusal(409, "B8035", f'"{table.name}" reads the source "{table.source.source}": it takes no pushes', hint)
+        raise RefusedRequest(409, "B8035", f'"{table.name}" reads the source "{table.source.source}": it takes no pushes', hint)
     return table
 
 
 async def _body(request: Request, most: int, media: tuple[str, ...], needed: bool = True) -> bytes:
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
-        raise Refusal(415, BAD_REQUEST, f"the body is encoded as {encoding}", "send it as it is")
+        raise RefusedRequest(415, BAD_REQUEST, f"the body is encoded as {encoding}", "send it as it is")
     body = bytearray()
     try:
         async for part in request.stream():
             body += part
             if len(body) > most:
-                raise Refusal(413, LIMIT_EXCEEDED, f"the body has more than {most} bytes", "send less in one request")
+                raise RefusedRequest(413, LIMIT_EXCEEDED, f"the body has more than {most} bytes", "send less in one request")
     except ClientDisconnect:
-        raise Refusal(400, BAD_REQUEST, "the connection was closed") from None
+        raise RefusedRequest(400, BAD_REQUEST, "the connection was closed") from None
     if (needed or body) and _media(request) not in media:
         hint = "send `Content-Type: application/json`, or `application/x-ndjson` for a row a line"
-        raise Refusal(415, BAD_REQUEST, "the body must be JSON", hint)
+        raise RefusedRequest(415, BAD_REQUEST, "the body must be JSON", hint)
     return bytes(body)
 
 
@@ -124,13 +124,15 @@ def _read(table: Input, body: bytes, media: str, most_rows: int) -> Pushed:
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
-        raise Refusal(400, BAD_REQUEST, "the body is not UTF-8") from None
+        raise RefusedRequest(400, BAD_REQUEST, "the body is not UTF-8") from None
     if media in JSON_TYPES:
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
             if "\n" not in text.strip():
-                raise Refusal(400, BAD_REQUEST, "the body is not JSON", f"send rows of {table.name}: [{{...}}, ...]") from None
+                raise RefusedRequest(
+                    400, BAD_REQUEST, "the body is not JSON", f"send rows of {table.name}: [{{...}}, ...]"
+                ) from None
         else:
             return read_rows(table, _not_too_many(found if isinstance(found, list) else [found], most_rows))
     lines = _not_too_many([line for line in text.split("\n") if line.strip()], most_rows)
@@ -139,7 +141,7 @@ def _read(table: Input, body: bytes, media: str, most_rows: int) -> Pushed:
 
 def _not_too_many(rows: list[Any], most: int) -> list[Any]:
     if len(rows) > most:
-        raise Refusal(413, LIMIT_EXCEEDED, f"the body has more than {most} rows", "send the rows in several requests")
+        raise RefusedRequest(413, LIMIT_EXCEEDED, f"the body has more than {most} rows", "send the rows in several requests")
     return rows
 
 
@@ -154,7 +156,7 @@ def _act(kind: Act, table: Input, body: bytes, producer: str | None) -> Producer
     try:
         given = json.loads(body) if body.strip() else {}
     except (ValueError, RecursionError):
-        raise Refusal(400, BAD_REQUEST, "the body is not JSON", 'send {"at": "2020-01-01T08:05:00Z"}') from None
+        raise RefusedRequest(400, BAD_REQUEST, "the body is not JSON", 'send {"at": "2020-01-01T08:05:00Z"}') from None
     act = read_act(kind, table, given, producer)
     _name(act.producer, "producer")
     return act
@@ -170,7 +172,7 @@ def _name(value: Any, what: str) -> str | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str) or len(value) > LONGEST_NAME or not value.isprintable():
-        raise Refusal(422, BAD_REQUEST, f"the {what} is a text of at most {LONGEST_NAME} printable characters")
+        raise RefusedRequest(422, BAD_REQUEST, f"the {what} is a text of at most {LONGEST_NAME} printable characters")
     return value
 
 

@@ -45,7 +45,7 @@ class Fixed:
 Given = Scalar | Fixed | dict[str, Any] | list[Any]
 
 
-class Values:
+class ArgumentValues:
     """Reads the argument values of one operation, `limits.values` at most: a variable may be used many times. `literals` maps a
     literal's offset in the text to its number.
     """

@@ -5,16 +5,16 @@ In: what the command line gave, and the project file. Out: a host, a port. Wheth
 
 from __future__ import annotations
 
-from belvedere.settings import Project
+from belvedere.settings import ProjectSettings
 
 LOOPBACK = "127.0.0.1"
 
 
-def host_of(given: str | None, project: Project) -> str:
+def host_of(given: str | None, project: ProjectSettings) -> str:
     """The address that was asked for, else the project file's, else the loopback address."""
     return given or str(project.api.get("host", LOOPBACK))
 
 
-def port_of(given: int | None, project: Project) -> int | None:
+def port_of(given: int | None, project: ProjectSettings) -> int | None:
     """The port that was asked for; None where nobody did."""
     return given if given is not None else project.api.get("port")

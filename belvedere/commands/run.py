@@ -16,7 +16,7 @@ from belvedere.catalog import Catalog
 from belvedere.commands.addresses import host_of, port_of
 from belvedere.commands.output import has_errors, read_script, show
 from belvedere.errors import Severity
-from belvedere.settings import Project, load_project
+from belvedere.settings import ProjectSettings, load_project
 from belvedere.spark.stop_flag import StopFlag, stop_on_signals
 
 
@@ -68,7 +68,7 @@ def command(
 def run(
     script: Path,
     catalog: Catalog,
-    project: Project,
+    project: ProjectSettings,
     url: str,
     address: tuple[str, int | None],
     *,

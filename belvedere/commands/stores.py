@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from belvedere.settings import Project
+from belvedere.settings import ProjectSettings
 
 
-def store_url(given: str | None, project: Project, script: Path) -> str:
+def store_url(given: str | None, project: ProjectSettings, script: Path) -> str:
     """The store that was asked for, else the project file's (a relative file lies beside it), else a file beside the script."""
     from belvedere.store import located
 
@@ -21,7 +21,7 @@ def store_url(given: str | None, project: Project, script: Path) -> str:
     return located(project.store, project.directory)
 
 
-def with_columns_at_hand(project: Project, script: Path) -> Project:
+def with_columns_at_hand(project: ProjectSettings, script: Path) -> ProjectSettings:
     """The project with the columns that a store in a file has: no server is asked."""
     from belvedere.store import file_of
 

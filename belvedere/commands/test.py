@@ -37,7 +37,7 @@ def command(
     if malformed:
         return refuse(malformed, {str(p): t for p, t in texts.items()}, json=json)
     results: dict[Path, list[Outcome]] = {}
-    with Session() as session:
+    with SharedSession() as session:
         for path, (scenarios, _) in read.items():
             wanted = [s for s in scenarios if only is None or only.casefold() in s.title.casefold()]
             if wanted:
@@ -71,7 +71,7 @@ def refuse(malformed: list[Diagnostic], texts: dict[str, str], *, json: bool) ->
     return 1
 
 
-class Session:
+class SharedSession:
     """The Spark session of all tests, started when the first one asks for it."""
 
     def __init__(self) -> None:

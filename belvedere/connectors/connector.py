@@ -20,7 +20,7 @@ from belvedere.connectors.records import RejectedRow, SourceFile
 from belvedere.engine.rows import Rows
 from belvedere.schema import Column
 from belvedere.settings import Sink, Source
-from belvedere.time.entries import Mark
+from belvedere.time.entries import BoundMark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +49,7 @@ class Arrived:
     refused: int = 0
     files: tuple[SourceFile, ...] = ()
     """The files that were read: the store notes their names."""
-    marks: Iterable[Mark] = ()
+    marks: Iterable[BoundMark] = ()
     """The bounds that the source carries, in order; true where there is any."""
     notices: tuple[str, ...] = ()
     """What people should know, once."""

@@ -22,7 +22,7 @@ from belvedere.engine.rows import Rows, is_frame
 from belvedere.engine.scratch import Scratch, scratch_frame, scratch_rows
 from belvedere.instants import microseconds
 from belvedere.schema import ROWTIME
-from belvedere.time.entries import Mark, ProducerAct
+from belvedere.time.entries import BoundMark, ProducerAct
 from belvedere.time.event_time import (
     Clocks,
     admit,
@@ -38,7 +38,11 @@ Arrivals = Mapping[str, Union[pa.Table, Rows, "DataFrame"]]
 
 
 def judge(
-    catalog: Catalog, clocks: Clocks, arrivals: Arrivals, clock: datetime, marks: Mapping[str, Iterable[Mark]] | None = None
+    catalog: Catalog,
+    clocks: Clocks,
+    arrivals: Arrivals,
+    clock: datetime,
+    marks: Mapping[str, Iterable[BoundMark]] | None = None,
 ) -> tuple[dict[str, pa.Table | Rows | DataFrame], Clocks]:
     """The arrivals without late rows, with `LATE(T)` for those, and the clocks that follow.
 
@@ -97,7 +101,7 @@ class _Judging:
             yield admission.taken
 
 
-def _parts(rows: pa.Table | Rows, marks: Iterable[Mark]) -> Iterator[tuple[pa.Table, ProducerAct | None]]:
+def _parts(rows: pa.Table | Rows, marks: Iterable[BoundMark]) -> Iterator[tuple[pa.Table, ProducerAct | None]]:
     """The rows up to each mark with what it says, then the rest; a few at a time."""
     coming = iter(marks)
     mark = next(coming, None)

@@ -54,14 +54,14 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     """What the sender is told: an HTTP status and a JSON object."""
 
     status: int
     body: Mapping[str, Any]
 
     @classmethod
-    def of_error(cls, status: int, error: Diagnostic) -> Answer:
+    def of_error(cls, status: int, error: Diagnostic) -> Reply:
         """The answer that tells of a diagnostic."""
         return cls(status, problem(status, error.code, error.message, error.hint))
 
@@ -75,9 +75,9 @@ def problem(status: int, code: str, message: str, hint: str | None = None) -> di
 class _Keys:
     """Requests by key, for a while: (table, key) -> when (microseconds), digest, answer."""
 
-    known: OrderedDict[tuple[str, str], tuple[int, str, Answer]] = field(default_factory=OrderedDict)
+    known: OrderedDict[tuple[str, str], tuple[int, str, Reply]] = field(default_factory=OrderedDict)
 
-    def add(self, table: str, key: str, now: int, digest: str, answer: Answer) -> None:
+    def add(self, table: str, key: str, now: int, digest: str, answer: Reply) -> None:
         self.known[table, key] = (now, digest, answer)
         oldest = now - KEYS_FOR // timedelta(microseconds=1)
         while len(self.known) > KEYS_KEPT or next(iter(self.known.values()))[0] < oldest:
@@ -121,7 +121,7 @@ class Desk:
             self.journal.close()
             raise
 
-    def take(self, requests: Sequence[Request]) -> list[Answer]:
+    def take(self, requests: Sequence[Request]) -> list[Reply]:
         """Decide requests in order, write what they bring with one sync, and answer."""
         with self._lock:
             undo = self._undo(any(r.key is not None for r in requests))
@@ -138,7 +138,7 @@ class Desk:
                 undo()
                 if len(requests) == 1:
                     LOG.exception("a push failed")
-                    return [Answer(500, problem(500, "B8009", f"the push failed inside the server: {type(error).__name__}"))]
+                    return [Reply(500, problem(500, "B8009", f"the push failed inside the server: {type(error).__name__}"))]
             else:
                 if records:
                     self._arrived.set()
@@ -199,7 +199,7 @@ class Desk:
 
     # --- deciding
 
-    def _decide(self, request: Request) -> tuple[Answer, Record | None]:
+    def _decide(self, request: Request) -> tuple[Reply, Record | None]:
         """The answer, and the record to write; what was decided counts for the next request at once."""
         if request.key is not None and (request.table, request.key) in self._keys.known:
             return self._again(request), None
@@ -213,7 +213,7 @@ class Desk:
             else:
                 entry, answer = self._act(table, request.content, now)
         except BelvedereError as error:
-            return Answer.of_error(409 if error.diagnostics[0].code == "B5022" else 422, error.diagnostics[0]), None
+            return Reply.of_error(409 if error.diagnostics[0].code == "B5022" else 422, error.diagnostics[0]), None
         self.intake.keep(entry)
         self._bytes += entry.nbytes
         if request.key is not None:
@@ -222,7 +222,7 @@ class Desk:
         told = {"status": answer.status, "body": answer.body}
         return answer, Record(entry, request.key, request.digest, told if request.key is not None else {})
 
-    def _rows(self, table: Input, pushed: Pushed, producer: str | None, now: int) -> tuple[Entry, Answer]:
+    def _rows(self, table: Input, pushed: Pushed, producer: str | None, now: int) -> tuple[Entry, Reply]:
         taken, admission = self.intake.judge(table, pushed.rows, now, producer, pushed.malformed)
         rejects = table.late is LatePolicy.REJECT
         refusals: list[dict[str, Any]] = [
@@ -241,23 +241,23 @@ class Desk:
             "refused": len(refusals),
             "refusals": refusals[:TOLD],
         }
-        return taken, Answer(202 if refusals else 200, body)
+        return taken, Reply(202 if refusals else 200, body)
 
-    def _act(self, table: Input, act: ProducerAct, now: int) -> tuple[Entry, Answer]:
+    def _act(self, table: Input, act: ProducerAct, now: int) -> tuple[Entry, Reply]:
         entry = self.intake.decide(replace(act, now=now))
         assert entry.column is not None
         bound = entry.moved(self.intake.clocks, self.catalog).bound(table.id, entry.column)
         told = {"stream": table.name, "column": entry.column, "bound": None if bound is None else time_text(bound)}
-        return entry, Answer(200, told)
+        return entry, Reply(200, told)
 
-    def _again(self, request: Request) -> Answer:
+    def _again(self, request: Request) -> Reply:
         """The answer to a request whose key is known."""
         assert request.key is not None
         _, digest, answer = self._keys.known[request.table, request.key]
         if digest == request.digest:
             return answer
         hint = "give each request a key of its own, and a repeated one the same body"
-        return Answer(422, problem(422, "B8033", f'the key "{request.key}" came before with another request', hint))
+        return Reply(422, problem(422, "B8033", f'the key "{request.key}" came before with another request', hint))
 
     def _now(self) -> int:
         """The time of arrival; it never goes back, so that rows without a rowtime stay in order."""
@@ -280,7 +280,7 @@ class Desk:
 
     def _remember(self, keys: Iterable[Any]) -> None:
         for table, key, now, digest, status, body in keys:
-            self._keys.add(table, key, now, digest, Answer(status, body))
+            self._keys.add(table, key, now, digest, Reply(status, body))
 
     def _take_back_in(self, entry: Entry, number: int) -> None:
         if entry.table not in self.catalog.inputs:
@@ -302,15 +302,15 @@ class Desk:
         self.intake.keep(entry)
 
 
-BUSY = Answer(503, problem(503, "B8032", "the epochs do not keep up with what is pushed", "send it again a little later"))
+BUSY = Reply(503, problem(503, "B8032", "the epochs do not keep up with what is pushed", "send it again a little later"))
 
 
-def _not_written(error: OSError) -> Answer:
+def _not_written(error: OSError) -> Reply:
     if error.errno in FULL:
         hint = "free some space; nothing of the request was taken"
-        return Answer(507, problem(507, "B8031", "the disk of the intake's journal is full", hint))
+        return Reply(507, problem(507, "B8031", "the disk of the intake's journal is full", hint))
     hint = "nothing of the request was taken; see that the folder of the journal can be written"
-    return Answer(503, problem(503, "B8031", "the intake's journal cannot be written", hint))
+    return Reply(503, problem(503, "B8031", "the intake's journal cannot be written", hint))
 
 
 def position_in(last: EpochRow | None) -> Position:
@@ -332,4 +332,4 @@ def open_desk(
     return Desk(catalog, directory, clocks, position_in(last), since, now, waiting_bytes)
 
 
-__all__ = ["OFFSET", "Answer", "Desk", "Request", "open_desk", "problem"]
+__all__ = ["OFFSET", "Desk", "Reply", "Request", "open_desk", "problem"]

@@ -1,6 +1,6 @@
 """Requests on their way from serving processes to the desk, and the answers back: frames over a pair of connected sockets.
 
-In: `Request`s in a serving process (`DeskClient`, asyncio). Out: `Answer`s of the process that runs epochs (`DeskServer`, threads). A
+In: `Request`s in a serving process (`DeskClient`, asyncio). Out: `Reply`s of the process that runs epochs (`DeskServer`, threads). A
 socket that ends fails what waits for an answer; nothing is sent twice. A frame is a length, the request's number and the content.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from belvedere.intake.desk import Answer, Desk, Request, problem
+from belvedere.intake.desk import Desk, Reply, Request, problem
 from belvedere.intake.read import Pushed
 from belvedere.intake.records import decode_rows, encode_rows, pack, unpack
 from belvedere.time.entries import Act, Malformed, ProducerAct
@@ -29,11 +29,11 @@ IN_FLIGHT_BYTES = 32 << 20
 SECONDS = 30.0
 """So long a serving process waits for an answer."""
 
-GONE = Answer(
+GONE = Reply(
     503,
     problem(503, "B8030", "nobody takes pushes in", "start `belvedere run`: `belvedere serve` only reads"),
 )
-UNKNOWN = Answer(
+UNKNOWN = Reply(
     503,
     problem(
         503,
@@ -105,7 +105,7 @@ class DeskServer:
 
     def __init__(self, desk: Desk, in_flight: int = IN_FLIGHT_BYTES):
         self.desk = desk
-        self._requests: queue.SimpleQueue[tuple[Request, Callable[[Answer], None], int] | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[tuple[Request, Callable[[Reply], None], int] | None] = queue.SimpleQueue()
         self._room = _Room(in_flight)
         self._sockets: list[socket.socket] = []
         self._clerk = threading.Thread(target=self._answer, name="intake", daemon=True)
@@ -171,7 +171,7 @@ class DeskServer:
                 reply(answer)
 
 
-def _reply(end: socket.socket, lock: threading.Lock, number: int, answer: Answer) -> None:
+def _reply(end: socket.socket, lock: threading.Lock, number: int, answer: Reply) -> None:
     data = pack({"status": answer.status, "body": answer.body})
     with lock, contextlib.suppress(OSError):  # the serving process may be gone
         end.sendall(FRAME.pack(len(data), number) + data)
@@ -184,7 +184,7 @@ class DeskClient:
         self._end = end
         self._open = end is not None
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._waiting: dict[int, asyncio.Future[Reply]] = {}
         self._number = 0
         self._lock = asyncio.Lock()
         self._reader: asyncio.Task[None] | None = None
@@ -194,7 +194,7 @@ class DeskClient:
         """Whether somebody may take pushes in."""
         return self._open
 
-    async def ask(self, request: Request) -> Answer:
+    async def ask(self, request: Request) -> Reply:
         """The desk's answer; 503 where nobody is there."""
         data = encode_request(request)
         async with self._lock:
@@ -221,7 +221,7 @@ class DeskClient:
                 length, number = FRAME.unpack(await stream.readexactly(FRAME.size))
                 header, _ = unpack(await stream.readexactly(length))
                 if number in self._waiting and not self._waiting[number].done():
-                    self._waiting[number].set_result(Answer(header["status"], header["body"]))
+                    self._waiting[number].set_result(Reply(header["status"], header["body"]))
         self._open = False
         for answer in self._waiting.values():
             if not answer.done():

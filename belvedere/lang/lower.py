@@ -40,10 +40,12 @@ from belvedere.lang.statements.tree import (
     Statement,
 )
 from belvedere.plan.nodes import Node, Scan
-from belvedere.settings import Project
+from belvedere.settings import ProjectSettings
 
 
-def lower_script(script: Script, *, path: Path | None, project: Project | None) -> tuple[Catalog, tuple[Diagnostic, ...]]:
+def lower_script(
+    script: Script, *, path: Path | None, project: ProjectSettings | None
+) -> tuple[Catalog, tuple[Diagnostic, ...]]:
     """The catalog of a script with what is wrong or noteworthy in it."""
     lowering, diagnostics = lower_statements(script, path, project, ())
     catalog = finish(lowering)
@@ -55,7 +57,7 @@ def lower_script(script: Script, *, path: Path | None, project: Project | None) 
 def lower_statements(
     script: Script,
     path: Path | None,
-    project: Project | None,
+    project: ProjectSettings | None,
     chain: tuple[Path, ...],
     compiled: dict[Path, Definitions] | None = None,
 ) -> tuple[ScriptLowering, list[Diagnostic]]:

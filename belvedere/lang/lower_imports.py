@@ -20,7 +20,7 @@ from belvedere.lang.source_tables import source_table, table_names
 from belvedere.lang.statements.parse import parse_script
 from belvedere.lang.statements.tree import ImportAll, ImportTable, InputClauses
 from belvedere.plan.nodes import Node, Scan
-from belvedere.settings import Project, Source, TableFinder
+from belvedere.settings import ProjectSettings, Source, TableFinder
 
 SUFFIX = ".sqrl"
 
@@ -33,7 +33,7 @@ class Importer:
         definitions: Definitions,
         file: str,
         path: Path | None,
-        project: Project | None,
+        project: ProjectSettings | None,
         chain: tuple[Path, ...],
         lower: Callable[..., tuple[Any, list[Diagnostic]]],
         diagnostics: list[Diagnostic],

@@ -25,7 +25,7 @@ from belvedere.scenarios.cells import read_rows
 from belvedere.scenarios.observe import OBSERVE, Observed
 from belvedere.scenarios.read import Scenario, Step
 from belvedere.scenarios.world import World
-from belvedere.settings import Project, Sink, load_project
+from belvedere.settings import ProjectSettings, Sink, load_project
 from belvedere.temporary import process_folder
 from belvedere.workbench import Workbench
 
@@ -118,7 +118,7 @@ def _script(scenario: Scenario, file: Path) -> tuple[str, str]:
         raise fail("B9408", f"the script {path} cannot be read: {error}", hint="paths are relative to the test") from error
 
 
-def _inside(project: Project, folder: Path) -> Project:
+def _inside(project: ProjectSettings, folder: Path) -> ProjectSettings:
     """The project with sinks that lead into a folder: a test delivers to nobody."""
     sinks = {
         name: sink if sink.connector == "console" else Sink(name, "files", folder / name, sink.format)
@@ -132,7 +132,7 @@ def _first_clock(scenario: Scenario) -> str:
 
 
 @contextmanager
-def _bench(world: World, project: Project, spark: Callable[[], Any] | None, clock: str) -> Iterator[None]:
+def _bench(world: World, project: ProjectSettings, spark: Callable[[], Any] | None, clock: str) -> Iterator[None]:
     if spark is None or not world.compiled.ok:
         yield
         return

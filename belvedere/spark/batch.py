@@ -95,7 +95,7 @@ def _kept(table: pa.Table, catalog: Catalog, relation: str, now: datetime) -> pa
     return table.filter(pc.greater(table[INGEST_TIME], oldest))
 
 
-class Batch:
+class BatchAnswers:
     """Batch answers from one log: each input becomes a temporary view once for all answers of an epoch."""
 
     def __init__(self, spark: SparkSession, catalog: Catalog, log: InputLog):
@@ -172,8 +172,8 @@ class Batch:
 
 
 def run_batch(spark: SparkSession, catalog: Catalog, relation: str, log: InputLog, now: datetime) -> pa.Table:
-    """One answer of `Batch`."""
-    batch = Batch(spark, catalog, log)
+    """One answer of `BatchAnswers`."""
+    batch = BatchAnswers(spark, catalog, log)
     try:
         return batch.answer(relation, now)
     finally:

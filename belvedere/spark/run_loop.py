@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.catalog import Catalog
 from belvedere.connectors.records import FILES, REJECTED, RejectedRow, record_files, record_rejected
-from belvedere.spark.sources import Batch, Sources
+from belvedere.spark.sources import EpochInput, Sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store.protocol import EpochRow, Store
 from belvedere.time.event_time import Clocks
@@ -180,7 +180,7 @@ class RunLoop:
         return True
 
 
-def _records(batch: Batch, epoch: int) -> dict[str, pa.Table]:
+def _records(batch: EpochInput, epoch: int) -> dict[str, pa.Table]:
     """What the epoch notes down beside the views."""
     records = {}
     if batch.files:
@@ -190,7 +190,7 @@ def _records(batch: Batch, epoch: int) -> dict[str, pa.Table]:
     return records
 
 
-def _progress(report: Any, batch: Batch, catalog: Catalog, clocks: Clocks, seconds: float) -> Progress:
+def _progress(report: Any, batch: EpochInput, catalog: Catalog, clocks: Clocks, seconds: float) -> Progress:
     changes = {n: count for n, count in report.changes.items() if n not in catalog.inputs}
     return Progress(
         report.epoch,

@@ -27,7 +27,7 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.intake.desk import Desk, open_desk
 from belvedere.intake.wire import DeskServer
 from belvedere.rules import maintain
-from belvedere.settings import Project
+from belvedere.settings import ProjectSettings
 from belvedere.spark.engine import open_engine
 from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session
 from belvedere.spark.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings, silence_py4j
@@ -50,7 +50,14 @@ class Runner:
     """One run of one script over one store."""
 
     def __init__(
-        self, script: Path, catalog: Catalog, project: Project, url: str, *, once: bool = False, accept_clock: bool = False
+        self,
+        script: Path,
+        catalog: Catalog,
+        project: ProjectSettings,
+        url: str,
+        *,
+        once: bool = False,
+        accept_clock: bool = False,
     ):
         self.script, self.catalog, self.project, self.once = script, catalog, project, once
         self.interval = seconds_of(project.spark.get("trigger", "500 ms"))

@@ -27,7 +27,7 @@ from belvedere.engine.scratch import scratch_frame
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
 from belvedere.schema import INGEST_TIME, ROWTIME, UID
-from belvedere.settings import Project
+from belvedere.settings import ProjectSettings
 from belvedere.store.protocol import EpochRow, Reader
 from belvedere.time.event_time import Clocks, pass_time
 from belvedere.time.intake import Waiting
@@ -46,7 +46,7 @@ class New:
 
 
 @dataclass(frozen=True)
-class Batch:
+class EpochInput:
     """Everything an epoch takes: what arrived by input id, what was pushed; the rows to use, and the clocks after all of it."""
 
     new: New
@@ -111,7 +111,7 @@ class Sources:
             self._told[id_] = text
             tell(f"{text}; trying again")
 
-    def take(self, spark: SparkSession, new: New, now: datetime) -> Batch:
+    def take(self, spark: SparkSession, new: New, now: datetime) -> EpochInput:
         """The rows of what is new, judged."""
         arrived = {i: self._read(i, spark, span) for i, span in new.spans.items()}
         read = {i: a.rows for i, a in arrived.items() if isinstance(a.rows, DataFrame) or a.rows.num_rows or a.marks}
@@ -119,7 +119,7 @@ class Sources:
         used = {i: rows for i, rows in used.items() if isinstance(rows, DataFrame) or rows.num_rows}
         for id_, taken in arrived.items():
             clocks = clocks.counted(id_, taken.refused, malformed=taken.refused) if taken.refused else clocks
-        return Batch(new, arrived, used | new.waiting.arrivals(self.catalog), clocks)
+        return EpochInput(new, arrived, used | new.waiting.arrivals(self.catalog), clocks)
 
     def _read(self, id_: str, spark: SparkSession, span: OffsetRange) -> Arrived:
         """A span's rows with the columns of the input, whoever's connector reads them."""
@@ -158,7 +158,7 @@ class Sources:
 
 def open_sources(
     catalog: Catalog,
-    project: Project,
+    project: ProjectSettings,
     last: EpochRow | None,
     read_files: Mapping[str, set[str]],
     fresh: Iterable[str] = (),
@@ -181,7 +181,7 @@ def open_sources(
     return Sources(catalog, feeds, desk or Unpushed(catalog, clocks), offsets)
 
 
-def _open(table: Input, project: Project, offset: Mapping[str, Any], files: frozenset[str]) -> Feed:
+def _open(table: Input, project: ProjectSettings, offset: Mapping[str, Any], files: frozenset[str]) -> Feed:
     assert table.source is not None
     source = project.source(table.source.source)
     if source is None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
-from belvedere.settings import Project
+from belvedere.settings import ProjectSettings
 from belvedere.store.protocol import EpochRow
 
 COLUMNS = "columns"
@@ -42,7 +42,7 @@ def _schema(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
-def with_stored_columns(project: Project, url: str) -> Project:
+def with_stored_columns(project: ProjectSettings, url: str) -> ProjectSettings:
     """The project with the columns that the store at `url` has; as it is where there is no store yet, or none that can be read."""
     from belvedere.store import open_reader  # brings the drivers
 

@@ -98,7 +98,7 @@ class ProducerAct:
 
 
 @dataclass(frozen=True)
-class Mark:
+class BoundMark:
     """A bound among the rows: `position` rows come before it."""
 
     position: int

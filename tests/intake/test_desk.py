@@ -17,7 +17,7 @@ from belvedere.errors import BelvedereError
 from belvedere.instants import microseconds
 from belvedere.intake import desk as module
 from belvedere.intake import journal as journal_module
-from belvedere.intake.desk import Answer, Desk, Request
+from belvedere.intake.desk import Desk, Reply, Request
 from belvedere.intake.journal import Position
 from belvedere.intake.read import find_input, read_rows
 from belvedere.store.protocol import EpochRow
@@ -69,7 +69,7 @@ class Counter:
         self.desk.journal.close()
         return self.open()
 
-    def take(self, *requests: Request) -> Sequence[Answer]:
+    def take(self, *requests: Request) -> Sequence[Reply]:
         return self.desk.take(requests)
 
     def epoch(self, desk_hears: bool = True) -> None:

@@ -40,6 +40,6 @@ def test_an_input_that_reads_a_source() -> None:
     orders = replace(CATALOG.inputs["Orders"], source=SourceTable("shop", "Orders", "files"))
     catalog = replace(CATALOG, inputs={"Orders": orders})
     request: Any = SimpleNamespace(path_params={"name": "Orders"})
-    with pytest.raises(pushes.Refusal) as refused:
+    with pytest.raises(pushes.RefusedRequest) as refused:
         pushes._input(catalog, request)
     assert (refused.value.answer.status, refused.value.answer.body["code"]) == (409, "B8035")

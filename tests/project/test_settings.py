@@ -9,12 +9,12 @@ import pytest
 
 from belvedere import sensors, settings
 from belvedere.rendering import render
-from belvedere.settings import Project, load_project, read_project
+from belvedere.settings import ProjectSettings, load_project, read_project
 
 FILE = Path("/project/belvedere.toml")
 
 
-def read(text: str, **environ: str) -> Project:
+def read(text: str, **environ: str) -> ProjectSettings:
     return read_project(text, FILE.parent, FILE, environ)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.settings import Project
+from belvedere.settings import ProjectSettings
 from belvedere.spark.runner import Runner
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store import open_store
@@ -37,7 +37,7 @@ def runner(
 
     monkeypatch.setattr("belvedere.spark.runner.quiet_session", start_spark)
     catalog = compile_script("CREATE STREAM S (a INT) KEEP 1 DAY; V := SELECT a FROM S;").catalog
-    return Runner(tmp_path / "s.sqrl", catalog, Project(tmp_path), url, once=once, accept_clock=accept_clock)
+    return Runner(tmp_path / "s.sqrl", catalog, ProjectSettings(tmp_path), url, once=once, accept_clock=accept_clock)
 
 
 def test_a_run_of_one_round_is_refused(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ class Run:
     def open(self, **settings: Any) -> None:
         from belvedere.connectors.records import RECORDS
         from belvedere.rules import maintain
-        from belvedere.settings import Project
+        from belvedere.settings import ProjectSettings
         from belvedere.spark.engine import open_engine
         from belvedere.spark.run_loop import RunLoop, RunSettings
         from belvedere.spark.sources import open_sources
@@ -56,7 +56,7 @@ class Run:
         last = self.store.last_epoch()
         self.desk: Desk = open_desk(self.catalog, self.folder / "intake", last)
         self.engine = open_engine(self.spark, self.catalog, maintain(self.catalog), self.store)
-        sources = open_sources(self.catalog, Project(self.folder), last, {}, self.engine.fresh, self.desk)
+        sources = open_sources(self.catalog, ProjectSettings(self.folder), last, {}, self.engine.fresh, self.desk)
         clock = settings.pop("clock", None)
         chosen = RunSettings("test", **({"interval": 0.05} | settings))
         self.loop = RunLoop(self.spark, self.engine, self.store, sources, chosen, self.progress.append, clock=clock)

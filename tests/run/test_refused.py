@@ -17,7 +17,7 @@ from belvedere.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.rules import maintain
-from belvedere.settings import Project, Sink, Source
+from belvedere.settings import ProjectSettings, Sink, Source
 
 EVENTS = pa.table({"id": [1]})
 
@@ -53,7 +53,7 @@ def test_sources(tmp_path: Path) -> None:
     from belvedere.settings import load_project
 
     catalog = compile_script("IMPORT s.T", project=load_project(tmp_path)).catalog
-    for project in (Project(tmp_path), Project(tmp_path, sources={"s": Source("s", "telegraph", tmp_path)})):
+    for project in (ProjectSettings(tmp_path), ProjectSettings(tmp_path, sources={"s": Source("s", "telegraph", tmp_path)})):
         with pytest.raises(BelvedereError, match="B6020"):
             open_sources(catalog, project, None, {}, {"T"})
 
@@ -80,7 +80,7 @@ def test_a_run_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone
         monkeypatch.setattr(runner, "jvm_of", lambda spark: process)
         if gone:
             process.wait()
-        with runner.Runner(tmp_path / "s.sqrl", Catalog(), Project(tmp_path), f"sqlite:///{tmp_path}/s.db") as run:
+        with runner.Runner(tmp_path / "s.sqrl", Catalog(), ProjectSettings(tmp_path), f"sqlite:///{tmp_path}/s.db") as run:
             run.spark = SimpleNamespace(stop=lambda: None)  # type: ignore[assignment]
 
             def fail(*_: Any) -> None:

@@ -20,7 +20,7 @@ from belvedere.plan.expressions import column
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.nodes import Aggregate, Item, Scan
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, Column, Schema
-from belvedere.settings import Project, Source
+from belvedere.settings import ProjectSettings, Source
 
 pytestmark = pytest.mark.spark
 
@@ -90,7 +90,7 @@ class Shop:
         from belvedere.store import open_store
 
         found = catalog()
-        project = Project(self.directory, sources={"shop": Source("shop", path=self.data, options=self.options)})
+        project = ProjectSettings(self.directory, sources={"shop": Source("shop", path=self.data, options=self.options)})
         store = open_store(self.url)
         store.acquire("test", 60)
         engine = open_engine(self.spark, found, maintain(found), store)

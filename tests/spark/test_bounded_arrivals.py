@@ -20,10 +20,10 @@ from belvedere.engine.late import judge
 from belvedere.engine.rows import Rows
 from belvedere.engine.scratch import Scratch, scratch_rows
 from belvedere.instants import microseconds
-from belvedere.intake.desk import Answer, Request
+from belvedere.intake.desk import Reply, Request
 from belvedere.intake.wire import FRAME, DeskServer, encode_request
 from belvedere.schema import TIMESTAMP
-from belvedere.time.entries import Act, Mark, ProducerAct
+from belvedere.time.entries import Act, BoundMark, ProducerAct
 from belvedere.time.event_time import Clocks, admit, late_rows
 from belvedere.workbench import Workbench
 from tests.rules.test_recomputation import same_rows
@@ -59,17 +59,17 @@ def random_rows(random: Random, size: int) -> pa.Table:
     return pa.table({"n": pa.array(range(size), pa.int32()), **{n: pa.array(c, TIMESTAMP) for n, c in columns.items()}})
 
 
-def random_marks(random: Random, size: int) -> list[Mark]:
+def random_marks(random: Random, size: int) -> list[BoundMark]:
     places = sorted(random.choice([0, size, random.randint(0, size)]) for _ in range(random.randint(0, 8)))
 
     def act(place: int) -> ProducerAct:
         time = microseconds(START) + (place + random.randint(-60, 30)) * 1_000_000
         return ProducerAct(Act.BOUND, "s", 0, None, time, random.choice(["at", "too"]), random.random() < 0.5)
 
-    return [Mark(p, act(p)) for p in places]
+    return [BoundMark(p, act(p)) for p in places]
 
 
-def judged_at_once(catalog: Catalog, rows: pa.Table, marks: list[Mark]) -> tuple[list[Any], list[Any], Clocks]:
+def judged_at_once(catalog: Catalog, rows: pa.Table, marks: list[BoundMark]) -> tuple[list[Any], list[Any], Clocks]:
     """What is used and what is late by definition: whole stretches of rows between bounds."""
     table, late_table = catalog.inputs["s"], catalog.late_of("s")
     clocks, start = Clocks(), 0
@@ -161,11 +161,11 @@ def test_what_is_under_way_to_the_desk_is_bounded() -> None:
     seen: list[int] = []
 
     class SlowDesk:
-        def take(self, requests: Any) -> list[Answer]:
+        def take(self, requests: Any) -> list[Reply]:
             seen.append(len(requests))
             asked.set()
             assert go.wait(60)
-            return [Answer(200, {})] * len(requests)
+            return [Reply(200, {})] * len(requests)
 
     server = DeskServer(SlowDesk(), in_flight=1)  # type: ignore[arg-type]
     ends = [server.connect() for _ in range(3)]

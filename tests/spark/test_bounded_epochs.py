@@ -19,7 +19,7 @@ from belvedere.rules.emit import parts as emit_parts
 from belvedere.rules.emit import rows as emit_rows
 from belvedere.rules.events import SEQUENCE
 from belvedere.schema import KEY, WEIGHT
-from belvedere.settings import Project, Sink
+from belvedere.settings import ProjectSettings, Sink
 from belvedere.workbench import Workbench
 from tests.rules.test_recomputation import same_rows
 
@@ -129,7 +129,7 @@ def test_an_epoch_beyond_the_limit_gives_the_same_rows(spark: Any, tmp_path: Pat
     files: list[dict[str, str]] = []
     for memory in (1 << 30, BOUND):
         folder = tmp_path / str(memory)
-        project = Project(folder, sinks={"files": Sink("files", path=folder)}, driver_memory=memory)
+        project = ProjectSettings(folder, sinks={"files": Sink("files", path=folder)}, driver_memory=memory)
         wb = Workbench(TABLES + PATHS[path], spark=spark, project=project)
         _watch(wb, spied)
         random, live, answers = Random(5), [], []  # type: ignore[var-annotated]

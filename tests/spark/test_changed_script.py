@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.settings import Project
+from belvedere.settings import ProjectSettings
 from belvedere.workbench import Workbench
 
 BASE = """
@@ -91,7 +91,7 @@ def test_expressions_that_fail_give_null_where_the_project_says_so(spark: Any, t
     Seen := SUBSCRIBE ON ADD SELECT k, rest FROM Q;
     Sums := SELECT sum(CAST(a AS BIGINT) * 9000000000000000000) AS most FROM T;
     """
-    wb = Workbench(script, spark=spark, project=Project(tmp_path, on_error="null"))
+    wb = Workbench(script, spark=spark, project=ProjectSettings(tmp_path, on_error="null"))
     wb.insert("T", [{"k": 1, "a": 0, "s": "x", "xs": [5, 6]}, {"k": 2, "a": 3, "s": "7", "xs": [5, 6]}])
     wb.step()
     parts = [(p["one"], p["zero"], p["m"], p["t"], p["d"], p["n"]) for p in sorted(wb.rows("Parts"), key=lambda r: r["k"])]
@@ -133,7 +133,7 @@ MAY_FAIL = {
 def test_functions_that_fail_give_null_where_the_project_says_so(spark: Any, tmp_path: Path) -> None:
     items = ", ".join(f"{e} AS `{n}`" for n, (e, _, _) in MAY_FAIL.items())
     script = f"CREATE TABLE T (k INT, a INT, s STRING, PRIMARY KEY (k)); V := SELECT k, {items} FROM T;"
-    wb = Workbench(script, spark=spark, project=Project(tmp_path, on_error="null"))
+    wb = Workbench(script, spark=spark, project=ProjectSettings(tmp_path, on_error="null"))
     wb.insert("T", [{"k": 1, "a": 13, "s": "^ %"}, {"k": 2, "a": 2, "s": "1972"}])
     wb.step()
     bad, good = sorted(wb.rows("V"), key=lambda r: r["k"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from belvedere.connectors import exports
-from belvedere.settings import Project, Sink
+from belvedere.settings import ProjectSettings, Sink
 from belvedere.workbench import Workbench
 
 SCRIPT = """
@@ -33,12 +33,12 @@ def heat(wb: Workbench, id_: int, temp: float | None) -> int:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path, sinks={"files": Sink("files", path=tmp_path / "out")})
+def project(tmp_path: Path) -> ProjectSettings:
+    return ProjectSettings(tmp_path, sinks={"files": Sink("files", path=tmp_path / "out")})
 
 
 @pytest.mark.spark
-def test_events_follow_changes_by_key_and_reach_files_once(spark: Any, project: Project) -> None:
+def test_events_follow_changes_by_key_and_reach_files_once(spark: Any, project: ProjectSettings) -> None:
     wb = Workbench(SCRIPT, spark=spark, project=project)
     wb.clock("2024-01-01 00:00:00")
     heat(wb, 1, 120.0)
@@ -58,7 +58,9 @@ def test_events_follow_changes_by_key_and_reach_files_once(spark: Any, project: 
 
 
 @pytest.mark.spark
-def test_a_crash_after_delivery_repeats_it_onto_itself(spark: Any, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_after_delivery_repeats_it_onto_itself(
+    spark: Any, project: ProjectSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wb = Workbench(SCRIPT, spark=spark, project=project)
     heat(wb, 1, 120.0)
 

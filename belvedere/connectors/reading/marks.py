@@ -22,7 +22,7 @@ from belvedere.engine.scratch import Scratch
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.read import read_act
 from belvedere.schema import CONTROL
-from belvedere.time.entries import Act, Mark, ProducerAct
+from belvedere.time.entries import Act, BoundMark, ProducerAct
 from belvedere.time.intake import Intake
 
 SIGN = f'"{CONTROL}"'
@@ -91,9 +91,9 @@ class MarkScratch:
 
     def __init__(self, table: str):
         self._table, self._scratch = table, Scratch(MARKS)
-        self._held: list[Mark] = []
+        self._held: list[BoundMark] = []
 
-    def add(self, mark: Mark) -> None:
+    def add(self, mark: BoundMark) -> None:
         """Take in one more."""
         self._held.append(mark)
         if len(self._held) >= GATHERED:
@@ -120,8 +120,8 @@ class Marks:
     def __bool__(self) -> bool:
         return bool(self.rows.num_rows)
 
-    def __iter__(self) -> Iterator[Mark]:
+    def __iter__(self) -> Iterator[BoundMark]:
         for batch in self.rows.batches() if isinstance(self.rows, Rows) else self.rows.to_batches(max_chunksize=GATHERED):
             for row in batch.to_pylist():
                 act = ProducerAct(Act.BOUND, self.table, 0, None, row["time"], row["column"], row["strict"])
-                yield Mark(row["position"], act)
+                yield BoundMark(row["position"], act)

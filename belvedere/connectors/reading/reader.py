@@ -34,7 +34,7 @@ from belvedere.engine.scratch import Scratch, scratch_rows
 from belvedere.errors import BelvedereError, fail
 from belvedere.schema import Column
 from belvedere.temporary import process_folder
-from belvedere.time.entries import Mark
+from belvedere.time.entries import BoundMark
 
 FORMAT_NAMES = ("json", "csv", "parquet")
 MOST_LINES = 1 << 40
@@ -51,7 +51,7 @@ class Taken:
     rows: pa.Table
     rejected: tuple[RejectedRow, ...] = ()
     refused: int = 0
-    marks: Iterable[Mark] = ()
+    marks: Iterable[BoundMark] = ()
     apart: Rows | None = None
     """Instead of `rows`: many rows, in scratch files."""
     ignored: Mapping[str, str] = field(default_factory=dict)
@@ -104,7 +104,7 @@ def read_files(
             for frame in frames_of(reading, group, in_driver):
                 taken = Taken(wanted.empty_table()) if frame is None else take(frame, reading, wanted)
                 for mark in taken.marks:
-                    marks.add(Mark(mark.position + count, mark.act))
+                    marks.add(BoundMark(mark.position + count, mark.act))
                 count += taken.num_rows
                 _put(rows, taken, wanted, chunk if apart else None)
                 if frame is None:
@@ -117,7 +117,7 @@ def read_files(
 
 def _place_behind(reading: Reading, marks: MarkScratch, count: int) -> None:
     for placed in reading.marks:
-        marks.add(Mark(count, placed.act))
+        marks.add(BoundMark(count, placed.act))
     reading.marks.clear()
 
 
@@ -179,7 +179,7 @@ def _collect(frame: DataFrame, reading: Reading, wanted: pa.Schema) -> Taken:
     return Taken(good.select(wanted.names).cast(wanted), marks=marks)
 
 
-def _placed(good: pa.Table, reading: Reading, marks: Sequence[PlacedMark]) -> tuple[Mark, ...]:
+def _placed(good: pa.Table, reading: Reading, marks: Sequence[PlacedMark]) -> tuple[BoundMark, ...]:
     """How many of the rows come before each control row. The rows are in the order of their files and lines."""
     if not marks:
         return ()
@@ -189,7 +189,7 @@ def _placed(good: pa.Table, reading: Reading, marks: Sequence[PlacedMark]) -> tu
     files = pc.index_in(good[FILE], value_set=pa.array(list(order))).to_numpy()
     places = files.astype(np.int64) * MOST_LINES + good[LINE].to_numpy()
     found = np.searchsorted(places, [order[m.path] * MOST_LINES + m.line for m in marks])
-    return tuple(Mark(int(n), m.act) for n, m in zip(found, marks, strict=True))
+    return tuple(BoundMark(int(n), m.act) for n, m in zip(found, marks, strict=True))
 
 
 def _refused(row: Mapping[str, Any], reading: Reading) -> RejectedRow:

@@ -126,7 +126,7 @@ def emission_of(builder: Builder, top: Emit | InOrder) -> Emission:
 
 
 @dataclass
-class Group:
+class GroupState:
     """What is known of one group between its changes."""
 
     version: int = 0
@@ -140,7 +140,7 @@ class Group:
 
 
 def due_groups(
-    emission: Emission, groups: Mapping[int, Group], touched: set[int], bounds: tuple[int, ...], now: int
+    emission: Emission, groups: Mapping[int, GroupState], touched: set[int], bounds: tuple[int, ...], now: int
 ) -> set[int]:
     """Which groups are emitted with this epoch's changes, at the epoch's clock; arms and clears delays, marks completion."""
     firing: set[int] = set()

@@ -29,7 +29,17 @@ from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Scan, Union
 from belvedere.plan.text import plan_text
 from belvedere.plan.time_nodes import PTIME, SEQUENCE, UNDO, VERSION, Emit
-from belvedere.rules.emit.emission import COMPLETE, DUE, PLAIN, WAIT, Emission, Group, due_groups, emission_of, explain_emission
+from belvedere.rules.emit.emission import (
+    COMPLETE,
+    DUE,
+    PLAIN,
+    WAIT,
+    Emission,
+    GroupState,
+    due_groups,
+    emission_of,
+    explain_emission,
+)
 from belvedere.rules.emit.parts import EmitPart, emit_parts
 from belvedere.rules.emit.rows import AT, GROUP, before_epoch, emission_order, net_change, timed
 from belvedere.rules.rule import Keep, Rule, Site
@@ -143,7 +153,7 @@ class _Emitting:
 
     stage: EmitStage
     work: Work
-    groups: dict[int, Group] = field(default_factory=dict)
+    groups: dict[int, GroupState] = field(default_factory=dict)
     """Those of the part that is under way."""
 
     def __post_init__(self) -> None:
@@ -211,9 +221,9 @@ class _Emitting:
             rows = self.work.look_up(self.output.name + GROUPS, KEY, groups.cast(pa.string()))
             for row in (r for t in rows.tables() for r in t.to_pylist()):
                 waits = tuple(row[f"{WAIT}{n}"] for n in range(len(self.emission.times)))
-                self.groups[row["group"]] = Group(row["ver"], row[DUE], row[COMPLETE], waits)
+                self.groups[row["group"]] = GroupState(row["ver"], row[DUE], row[COMPLETE], waits)
         for key in touched:
-            self.groups.setdefault(key, Group(waits=(None,) * len(self.emission.times)))
+            self.groups.setdefault(key, GroupState(waits=(None,) * len(self.emission.times)))
 
     def _note_times(self, delta: Rows) -> None:
         """The times of the groups in a change: those of its rows that are there, else of those that were."""

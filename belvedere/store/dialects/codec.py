@@ -54,7 +54,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Names:
+class TypeNames:
     """What a dialect calls the types that every database has."""
 
     integer: str
@@ -93,7 +93,7 @@ def _cast(values: pa.Array, types: tuple[pa.DataType, ...]) -> pa.Array:
     return values
 
 
-def _general(names: Names, type_: pa.DataType) -> Form | None:
+def _general(names: TypeNames, type_: pa.DataType) -> Form | None:
     """The forms that need no more of a database than integers, doubles, texts and bytes."""
     integer, text = pa.int64(), pa.string()
     if _TYPES.is_null(type_):

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from belvedere.errors import BelvedereError
-from belvedere.store.dialects.codec import Form, Names, is_text
+from belvedere.store.dialects.codec import Form, TypeNames, is_text
 from belvedere.store.dialects.faults import FaultRule, fault
 from belvedere.store.dialects.session import Session
 from belvedere.store.protocol import Reader
@@ -45,7 +45,7 @@ class Dialect(ABC):
     name: ClassVar[str]
     urls: ClassVar[tuple[str, ...]]
     """How the URLs of its stores begin."""
-    names: ClassVar[Names]
+    names: ClassVar[TypeNames]
     patterns: ClassVar[Patterns]
     faults: ClassVar[tuple[FaultRule, ...]]
     clock: ClassVar[str]

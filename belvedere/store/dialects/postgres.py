@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from belvedere.store.dialects import taken_back
-from belvedere.store.dialects.codec import Form, Names, casting, form, is_text
+from belvedere.store.dialects.codec import Form, TypeNames, casting, form, is_text
 from belvedere.store.dialects.dialect import Dialect, Patterns, is_binary, null_order
 from belvedere.store.dialects.faults import FaultRule
 from belvedere.store.dialects.postgres_rows import escaped, unescaped
@@ -62,7 +62,7 @@ class Postgres(Dialect):
 
     name = "postgres"
     urls = ("postgresql://", "postgres://")
-    names = Names(integer="bigint", double="double precision", text=_TEXT, blob="bytea")
+    names = TypeNames(integer="bigint", double="double precision", text=_TEXT, blob="bytea")
     patterns = Patterns(".*", ".", special=".*+?()[]{}|^$\\", escaped="\\{}", whole="(?s)^{}$")
     faults = _FAULTS
     clock = "(TIMESTAMPTZ 'epoch' + e.clock * INTERVAL '1 microsecond')"

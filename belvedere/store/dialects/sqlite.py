@@ -19,7 +19,7 @@ import pyarrow as pa
 from belvedere.errors import fail
 from belvedere.instants import microseconds
 from belvedere.store.dialects import taken_back
-from belvedere.store.dialects.codec import Form, Names, casting, is_text
+from belvedere.store.dialects.codec import Form, TypeNames, casting, is_text
 from belvedere.store.dialects.dialect import Dialect, Patterns, is_binary, literal, null_order
 from belvedere.store.dialects.faults import FaultRule
 from belvedere.store.dialects.sqlite_decimals import DIGITS, decimal_form, decimal_to_text_sql, stored_decimals
@@ -69,7 +69,7 @@ class Sqlite(Dialect):
     name = "sqlite"
     urls = ("sqlite:",)
     # no type for doubles: the affinity REAL would make 0.0 of -0.0
-    names = Names(integer="INTEGER", double="", text="TEXT", blob="BLOB")
+    names = TypeNames(integer="INTEGER", double="", text="TEXT", blob="BLOB")
     patterns = Patterns("*", "?", special="*?[", escaped="[{}]", whole="{}")
     faults = _FAULTS
     clock = "e.clock"

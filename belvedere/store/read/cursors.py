@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from belvedere.store.read.query import Query, Sort
+from belvedere.store.read.query import Sort, StoreQuery
 
 
-def order_mark(query: Query, sorts: Sequence[Sort]) -> str:
+def order_mark(query: StoreQuery, sorts: Sequence[Sort]) -> str:
     """A text that differs where rows, columns, types or directions differ."""
     columns = [
         (s.column, str(c.type) if (c := query.schema.find(s.column)) else "", s.descending, s.nulls_first) for s in sorts

@@ -16,8 +16,8 @@ from belvedere.plan.monotone import interval_length
 from belvedere.plan.nodes import Expr
 from belvedere.schema import TIMESTAMP
 from belvedere.store.dialects.dialect import literal
-from belvedere.store.read.query import Operator, Parameter, Role
-from belvedere.store.read.typed import NameBindings, Typed, alike, refused, timestamp_literal
+from belvedere.store.read.query import BoundValue, Operator, Role
+from belvedere.store.read.typed import NameBindings, TypedSql, alike, refused, timestamp_literal
 from belvedere.store.read.values import converter
 
 types = pa.types
@@ -26,7 +26,7 @@ _COMPARISONS: dict[type[Expr], str] = {exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", 
 _ARITHMETIC: dict[type[Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
 
-def print_expression(tree: Expr, scope: NameBindings) -> Typed:
+def print_expression(tree: Expr, scope: NameBindings) -> TypedSql:
     """The expression as SQL of the scope's dialect, typed; raises B8020 for what the store cannot say exactly."""
     for kinds, printer in _PRINTERS:
         if isinstance(tree, kinds):
@@ -34,7 +34,7 @@ def print_expression(tree: Expr, scope: NameBindings) -> Typed:
     return _function(tree, scope)
 
 
-def _function(tree: Expr, scope: NameBindings) -> Typed:
+def _function(tree: Expr, scope: NameBindings) -> TypedSql:
     """A call whose row in the table of functions says it for this dialect."""
     row = function_of(tree)
     sql = row.stored.sql.get(scope.dialect.name) if row is not None and row.stored is not None else None
@@ -48,90 +48,90 @@ def _function(tree: Expr, scope: NameBindings) -> Typed:
     if type_ is None or not all(map(row.stored.accepts, known)):
         raise refused(tree)
     text = sql.format(*(a.sql for a in arguments))
-    return Typed(scope.dialect.whole(text, type_) if types.is_integer(type_) else text, type_)
+    return TypedSql(scope.dialect.whole(text, type_) if types.is_integer(type_) else text, type_)
 
 
-def _column(tree: Expr, scope: NameBindings) -> Typed:
+def _column(tree: Expr, scope: NameBindings) -> TypedSql:
     assert isinstance(tree, exp.Column)
     sql, type_ = scope.column(tree)
-    return Typed(sql, type_)
+    return TypedSql(sql, type_)
 
 
-def _literal(tree: Expr, scope: NameBindings) -> Typed:
+def _literal(tree: Expr, scope: NameBindings) -> TypedSql:
     assert isinstance(tree, exp.Literal)
     if tree.is_string:
-        return Typed(literal(tree.this), pa.string())
+        return TypedSql(literal(tree.this), pa.string())
     if tree.is_int:
         return _integer(tree, int(tree.this))
     if "e" in tree.this.lower():
-        return Typed(repr(float(tree.this)), pa.float64())
+        return TypedSql(repr(float(tree.this)), pa.float64())
     digits = tree.this.replace(".", "")
     if len(digits) > 38:
         raise refused(tree, "more than 38 digits")
     type_ = pa.decimal128(max(len(digits), 1), len(tree.this.partition(".")[2]))
-    return Typed(scope.dialect.decimal(int(digits), type_), type_)
+    return TypedSql(scope.dialect.decimal(int(digits), type_), type_)
 
 
-def _integer(tree: Expr, value: int) -> Typed:
+def _integer(tree: Expr, value: int) -> TypedSql:
     if not -(2**63) <= value < 2**63:
         raise refused(tree, "more than 64 bits")
-    return Typed(str(value), pa.int32() if -(2**31) <= value < 2**31 else pa.int64())
+    return TypedSql(str(value), pa.int32() if -(2**31) <= value < 2**31 else pa.int64())
 
 
-def _negative(tree: Expr, scope: NameBindings) -> Typed:
+def _negative(tree: Expr, scope: NameBindings) -> TypedSql:
     inner = print_expression(tree.this, scope)
     if inner.type is None or not isinstance(tree.this, exp.Literal):
         raise refused(tree, "only a literal may be negated")
-    return Typed(f"(-{inner.sql})", inner.type)
+    return TypedSql(f"(-{inner.sql})", inner.type)
 
 
-def _boolean(tree: Expr, scope: NameBindings) -> Typed:
-    return Typed(scope.dialect.boolean(bool(tree.this)), pa.bool_())
+def _boolean(tree: Expr, scope: NameBindings) -> TypedSql:
+    return TypedSql(scope.dialect.boolean(bool(tree.this)), pa.bool_())
 
 
-def _null(tree: Expr, scope: NameBindings) -> Typed:
-    return Typed("NULL", None)
+def _null(tree: Expr, scope: NameBindings) -> TypedSql:
+    return TypedSql("NULL", None)
 
 
-def _placeholder(tree: Expr, scope: NameBindings) -> Typed:
+def _placeholder(tree: Expr, scope: NameBindings) -> TypedSql:
     found = scope.arguments.get(tree.name)
     if found is None:
         raise refused(tree, "no such parameter")
     return found
 
 
-def _paren(tree: Expr, scope: NameBindings) -> Typed:
+def _paren(tree: Expr, scope: NameBindings) -> TypedSql:
     inner = print_expression(tree.this, scope)
-    return Typed(f"({inner.sql})", inner.type)
+    return TypedSql(f"({inner.sql})", inner.type)
 
 
-def _comparison(tree: Expr, scope: NameBindings) -> Typed:
+def _comparison(tree: Expr, scope: NameBindings) -> TypedSql:
     left, right = alike(tree, print_expression(tree.this, scope), print_expression(tree.expression, scope), scope)
-    return Typed(f"({left.sql}{_COMPARISONS[type(tree)]}{right.sql})", pa.bool_())
+    return TypedSql(f"({left.sql}{_COMPARISONS[type(tree)]}{right.sql})", pa.bool_())
 
 
-def _same(tree: Expr, scope: NameBindings) -> Typed:
+def _same(tree: Expr, scope: NameBindings) -> TypedSql:
     left, right = alike(tree, print_expression(tree.this, scope), print_expression(tree.expression, scope), scope)
-    return Typed(f"({scope.dialect.same(left.sql, right.sql)})", pa.bool_())
+    return TypedSql(f"({scope.dialect.same(left.sql, right.sql)})", pa.bool_())
 
 
-def _logical(tree: Expr, scope: NameBindings) -> Typed:
+def _logical(tree: Expr, scope: NameBindings) -> TypedSql:
     left, right = print_expression(tree.this, scope), print_expression(tree.expression, scope)
-    return Typed(f"({left.sql} {'AND' if isinstance(tree, exp.And) else 'OR'} {right.sql})", pa.bool_())
+    return TypedSql(f"({left.sql} {'AND' if isinstance(tree, exp.And) else 'OR'} {right.sql})", pa.bool_())
 
 
-def _not(tree: Expr, scope: NameBindings) -> Typed:
-    return Typed(f"(NOT {print_expression(tree.this, scope).sql})", pa.bool_())
+def _not(tree: Expr, scope: NameBindings) -> TypedSql:
+    return TypedSql(f"(NOT {print_expression(tree.this, scope).sql})", pa.bool_())
 
 
-def _is(tree: Expr, scope: NameBindings) -> Typed:
+def _is(tree: Expr, scope: NameBindings) -> TypedSql:
     if not isinstance(tree.expression, exp.Null | exp.Boolean):
         raise refused(tree)
     right = print_expression(tree.expression, scope).sql
-    return Typed(f"({print_expression(tree.this, scope).sql} IS {right})", pa.bool_())
+    return TypedSql(f"({print_expression(tree.this, scope).sql} IS {right})", pa.bool_())
 
 
-def _in(tree: Expr, scope: NameBindings) -> Typed:
+def _in(tree: Expr, scope: NameBindings) -> TypedSql:
     assert isinstance(tree, exp.In)
     if not tree.expressions:
         raise refused(tree)
@@ -145,25 +145,25 @@ def _any_of(parts: list[exp.EQ]) -> Expr:
     return result
 
 
-def _like(tree: Expr, scope: NameBindings) -> Typed:
+def _like(tree: Expr, scope: NameBindings) -> TypedSql:
     pattern, text = tree.expression, print_expression(tree.this, scope)
     if not (isinstance(pattern, exp.Literal) and pattern.is_string) or text.type is None or not types.is_string(text.type):
         raise refused(tree, "only patterns that are written out")
     role, operator = (Role.ILIKE, Operator.ILIKE) if isinstance(tree, exp.ILike) else (Role.LIKE, Operator.LIKE)
     try:
-        stored = converter(Parameter(0, pa.string(), role), scope.dialect)(pattern.this)
+        stored = converter(BoundValue(0, pa.string(), role), scope.dialect)(pattern.this)
     except ValueError as error:
         raise refused(tree, str(error)) from None
-    return Typed(f"({scope.dialect.compare(operator, text.sql, literal(stored))})", pa.bool_())
+    return TypedSql(f"({scope.dialect.compare(operator, text.sql, literal(stored))})", pa.bool_())
 
 
-def _between(tree: Expr, scope: NameBindings) -> Typed:
+def _between(tree: Expr, scope: NameBindings) -> TypedSql:
     low = exp.GTE(this=tree.this.copy(), expression=tree.args["low"].copy())
     high = exp.LTE(this=tree.this.copy(), expression=tree.args["high"].copy())
     return print_expression(exp.And(this=low, expression=high), scope)
 
 
-def _arithmetic(tree: Expr, scope: NameBindings) -> Typed:
+def _arithmetic(tree: Expr, scope: NameBindings) -> TypedSql:
     operator = _ARITHMETIC[type(tree)]
     if operator != "*" and isinstance(tree.expression, exp.Interval):
         return _shifted(tree, tree.this, tree.expression, operator, scope)
@@ -173,24 +173,24 @@ def _arithmetic(tree: Expr, scope: NameBindings) -> Typed:
     if left.type is None or right.type is None or not (types.is_integer(left.type) and types.is_integer(right.type)):
         raise refused(tree, "only whole numbers are added, subtracted and multiplied here")
     type_ = left.type if left.type.bit_width >= right.type.bit_width else right.type
-    return Typed(scope.dialect.whole(f"({left.sql}{operator}{right.sql})", type_), type_)
+    return TypedSql(scope.dialect.whole(f"({left.sql}{operator}{right.sql})", type_), type_)
 
 
-def _shifted(tree: Expr, time: Expr, interval: Expr, operator: str, scope: NameBindings) -> Typed:
+def _shifted(tree: Expr, time: Expr, interval: Expr, operator: str, scope: NameBindings) -> TypedSql:
     inner = print_expression(time, scope)
     if inner.type is None or not types.is_timestamp(inner.type):
         raise refused(tree, "an interval is added to timestamps only")
     amount = interval_length(interval)
     if amount is None:
         raise refused(tree, "only intervals of a fixed length, WEEK or shorter")
-    return Typed(scope.dialect.shifted(inner.sql, operator, amount), inner.type)
+    return TypedSql(scope.dialect.shifted(inner.sql, operator, amount), inner.type)
 
 
-def _clock(tree: Expr, scope: NameBindings) -> Typed:
-    return Typed(scope.dialect.clock, TIMESTAMP)
+def _clock(tree: Expr, scope: NameBindings) -> TypedSql:
+    return TypedSql(scope.dialect.clock, TIMESTAMP)
 
 
-def _cast(tree: Expr, scope: NameBindings) -> Typed:
+def _cast(tree: Expr, scope: NameBindings) -> TypedSql:
     assert isinstance(tree, exp.Cast)
     target, source = tree.to.this, tree.this
     if target in _TIMESTAMPS and isinstance(source, exp.Literal) and source.is_string:
@@ -203,12 +203,12 @@ def _cast(tree: Expr, scope: NameBindings) -> Typed:
     if target in _TIMESTAMPS and types.is_timestamp(inner.type):
         return inner
     if target is exp.DataType.Type.DOUBLE and types.is_floating(inner.type):
-        return Typed(inner.sql, pa.float64())
+        return TypedSql(inner.sql, pa.float64())
     if target is exp.DataType.Type.DOUBLE and types.is_integer(inner.type):
-        return Typed(scope.dialect.widened(inner.sql, pa.float64()), pa.float64())
+        return TypedSql(scope.dialect.widened(inner.sql, pa.float64()), pa.float64())
     wider = _INTEGERS.get(target)
     if wider is not None and types.is_integer(inner.type) and wider.bit_width >= inner.type.bit_width:
-        return Typed(scope.dialect.widened(inner.sql, wider), wider)
+        return TypedSql(scope.dialect.widened(inner.sql, wider), wider)
     if target in _TEXTS and types.is_string(inner.type):
         return inner
     raise refused(tree)
@@ -219,7 +219,7 @@ _TEXTS = (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR)
 _INTEGERS = {exp.DataType.Type.INT: pa.int32(), exp.DataType.Type.BIGINT: pa.int64()}
 
 
-def _decimal_literal(tree: exp.Cast, text: str, scope: NameBindings) -> Typed:
+def _decimal_literal(tree: exp.Cast, text: str, scope: NameBindings) -> TypedSql:
     """A number literal as a decimal: only where nothing is rounded."""
     from decimal import Decimal
 
@@ -229,59 +229,59 @@ def _decimal_literal(tree: exp.Cast, text: str, scope: NameBindings) -> Typed:
     if scaled != int(scaled) or abs(scaled) >= 10**precision:
         raise refused(tree, "the literal does not fit exactly")
     type_ = pa.decimal128(precision, scale)
-    return Typed(scope.dialect.decimal(int(scaled), type_), type_)
+    return TypedSql(scope.dialect.decimal(int(scaled), type_), type_)
 
 
-def _coalesce(tree: Expr, scope: NameBindings) -> Typed:
+def _coalesce(tree: Expr, scope: NameBindings) -> TypedSql:
     parts = [print_expression(e, scope) for e in (tree.this, *tree.expressions)]
     known = {p.type for p in parts if p.type is not None}
     if len(known) != 1:
         raise refused(tree, "its parts have different types")
-    return Typed(f"coalesce({','.join(p.sql for p in parts)},NULL)", known.pop())
+    return TypedSql(f"coalesce({','.join(p.sql for p in parts)},NULL)", known.pop())
 
 
-def _case(tree: Expr, scope: NameBindings) -> Typed:
+def _case(tree: Expr, scope: NameBindings) -> TypedSql:
     if tree.args.get("this") is not None:
         raise refused(tree, "write CASE WHEN condition")
     default = tree.args.get("default")
     branches = [(print_expression(i.this, scope), print_expression(i.args["true"], scope)) for i in tree.args["ifs"]]
-    otherwise = Typed("NULL", None) if default is None else print_expression(default, scope)
+    otherwise = TypedSql("NULL", None) if default is None else print_expression(default, scope)
     known = {t.type for t in (*(v for _, v in branches), otherwise) if t.type is not None}
     if len(known) != 1:
         raise refused(tree, "its branches have different types")
     text = " ".join(f"WHEN {c.sql} THEN {v.sql}" for c, v in branches)
-    return Typed(f"CASE {text} ELSE {otherwise.sql} END", known.pop())
+    return TypedSql(f"CASE {text} ELSE {otherwise.sql} END", known.pop())
 
 
-def _count(tree: Expr, scope: NameBindings) -> Typed:
+def _count(tree: Expr, scope: NameBindings) -> TypedSql:
     _aggregate(tree, scope)
     if isinstance(tree.this, exp.Star) or tree.this is None:
-        return Typed("count(*)", pa.int64())
+        return TypedSql("count(*)", pa.int64())
     inner, distinct = tree.this, ""
     if isinstance(inner, exp.Distinct):
         if len(inner.expressions) != 1:
             raise refused(tree)
         inner, distinct = inner.expressions[0], "DISTINCT "
-    return Typed(f"count({distinct}{print_expression(inner, scope).sql})", pa.int64())
+    return TypedSql(f"count({distinct}{print_expression(inner, scope).sql})", pa.int64())
 
 
-def _extreme(tree: Expr, scope: NameBindings) -> Typed:
+def _extreme(tree: Expr, scope: NameBindings) -> TypedSql:
     _aggregate(tree, scope)
     inner = print_expression(tree.this, scope)
     if inner.type is None or types.is_nested(inner.type) or types.is_boolean(inner.type):
         raise refused(tree)
     name = "min" if isinstance(tree, exp.Min) else "max"
-    return Typed(f"{name}({scope.dialect.column(inner.sql, inner.type)})", inner.type)
+    return TypedSql(f"{name}({scope.dialect.column(inner.sql, inner.type)})", inner.type)
 
 
-def _sum(tree: Expr, scope: NameBindings) -> Typed:
+def _sum(tree: Expr, scope: NameBindings) -> TypedSql:
     _aggregate(tree, scope)
     inner = print_expression(tree.this, scope)
     average = isinstance(tree, exp.Avg)
     if inner.type is None or not (types.is_integer(inner.type) or types.is_floating(inner.type)):
         raise refused(tree, "only numbers that are not DECIMAL are summed here")
     type_ = pa.float64() if average or types.is_floating(inner.type) else pa.int64()
-    return Typed(scope.dialect.total("avg" if average else "sum", inner.sql, inner.type), type_)
+    return TypedSql(scope.dialect.total("avg" if average else "sum", inner.sql, inner.type), type_)
 
 
 def _aggregate(tree: Expr, scope: NameBindings) -> None:
@@ -289,7 +289,7 @@ def _aggregate(tree: Expr, scope: NameBindings) -> None:
         raise refused(tree, "an aggregate stands only in a SELECT list")
 
 
-Printer = Callable[[Expr, NameBindings], Typed]
+Printer = Callable[[Expr, NameBindings], TypedSql]
 _PRINTERS: tuple[tuple[type[Expr] | tuple[type[Expr], ...], Printer], ...] = (
     (exp.Column, _column),
     (exp.Literal, _literal),

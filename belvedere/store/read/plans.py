@@ -38,7 +38,7 @@ from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.identifiers import identifier
 from belvedere.store.read.expressions import print_expression
 from belvedere.store.read.query import Sort
-from belvedere.store.read.typed import NameBindings, Typed
+from belvedere.store.read.typed import NameBindings, TypedSql
 
 _JOINS = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
 
@@ -54,7 +54,7 @@ def check_template(template: QueryTemplate, stored: Collection[str]) -> None:
                 hint="give the view a name without a leading underscore",
             )
     for dialect in DIALECTS.values():
-        arguments = {p.name: Typed("?", p.type) for p in template.parameters}
+        arguments = {p.name: TypedSql("?", p.type) for p in template.parameters}
         try:
             print_plan(template.plan, dialect, arguments)
             plan_order(template.plan)
@@ -64,7 +64,7 @@ def check_template(template: QueryTemplate, stored: Collection[str]) -> None:
             raise fail(found.code, message, span=template.span, hint=found.hint) from error
 
 
-def print_plan(node: Node, dialect: Dialect, arguments: Mapping[str, Typed]) -> str:
+def print_plan(node: Node, dialect: Dialect, arguments: Mapping[str, TypedSql]) -> str:
     """The plan as one SELECT."""
     return _Plans(dialect, arguments).select(node)
 
@@ -91,7 +91,7 @@ def _sort(order: Order, names: Mapping[str, str]) -> Sort:
 @dataclass(frozen=True)
 class _Plans:
     dialect: Dialect
-    arguments: Mapping[str, Typed]
+    arguments: Mapping[str, TypedSql]
 
     def select(self, node: Node) -> str:
         printer = _NODES.get(type(node))

@@ -1,7 +1,7 @@
 """A read of the store, as data: what GraphQL and the workbench ask for, before it is SQL.
 
 In: names of relations and columns of the catalog, never of a client. Out: immutable trees that `belvedere.store.read.statements`
-prints as one statement. A client's values are `Parameter`s: numbers of places in a list that is bound when the statement
+prints as one statement. A client's values are `BoundValue`s: numbers of places in a list that is bound when the statement
 runs, so one printed statement serves every request of the same shape. This module knows neither HTTP nor SQL.
 """
 
@@ -40,7 +40,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class BoundValue:
     """The value number `number` of a request, to be bound as a value of `type` for the purpose of `role`."""
 
     number: int
@@ -68,7 +68,7 @@ class Comparison:
 
     column: str
     operator: Operator
-    value: Parameter
+    value: BoundValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Membership:
     """`column IN (values)`; of no values: FALSE."""
 
     column: str
-    values: tuple[Parameter, ...]
+    values: tuple[BoundValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Sort:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ColumnField:
     """A column in the answer, under `alias`."""
 
     alias: str
@@ -129,7 +129,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantField:
     """A text in the answer that is known before the read (`__typename`)."""
 
     alias: str
@@ -141,10 +141,10 @@ class Nested:
     """Related rows in the answer, under `alias`: a list, or with `query.shape` ONE an object or null."""
 
     alias: str
-    query: Query
+    query: StoreQuery
 
 
-Field = Leaf | Constant | Nested
+Field = ColumnField | ConstantField | Nested
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class Link:
 class Instant:
     """A former state of the store: of an epoch, or (`by_time`) of the last epoch whose clock is not after a time."""
 
-    value: Parameter
+    value: BoundValue
     by_time: bool = False
 
 
@@ -182,13 +182,13 @@ class PageNames:
     nodes: tuple[tuple[str, tuple[Field, ...]], ...] = ()
     end_cursor: tuple[str, ...] = ()
     has_next_page: tuple[str, ...] = ()
-    constants: tuple[Constant, ...] = ()
+    constants: tuple[ConstantField, ...] = ()
     parts: tuple[str, ...] = ()
     """All aliases in the order in which they were asked for."""
 
 
 @dataclass(frozen=True)
-class Query:
+class StoreQuery:
     """Rows of one relation of the store (or of a template's plan), as JSON.
 
     `after`, for a page, are the cursor's values: one per key of the total order (`total_order`).
@@ -200,14 +200,14 @@ class Query:
     shape: Shape = Shape.LIST
     where: Condition | None = None
     order: tuple[Sort, ...] = ()
-    limit: Parameter | int = LIMIT_DEFAULT
-    offset: Parameter | None = None
+    limit: BoundValue | int = LIMIT_DEFAULT
+    offset: BoundValue | None = None
     link: Link | None = None
     page: PageNames | None = None
-    after: tuple[Parameter, ...] | None = None
+    after: tuple[BoundValue, ...] | None = None
     plan: Node | None = None
     """A query template's plan; its placeholders are in `arguments`."""
-    arguments: tuple[tuple[str, Parameter], ...] = ()
+    arguments: tuple[tuple[str, BoundValue], ...] = ()
     as_of: Instant | None = None
     """Rows of the relation's history that held then; None: the rows now."""
 
@@ -224,7 +224,7 @@ class Read:
         return any(isinstance(f, Nested) and f.query.as_of is not None for f in self.fields)
 
 
-def total_order(query: Query) -> tuple[Sort, ...]:
+def total_order(query: StoreQuery) -> tuple[Sort, ...]:
     """The query's order with the key's columns behind it, so that no two rows are equal in it."""
     result = list(query.order)
     present = {s.column for s in result}

@@ -1,6 +1,6 @@
 """A `Read` as one SQL statement of a store's dialect, whatever the depth of the request.
 
-In: a `Read` (`belvedere.store.read.query`). Out: a `Statement` that gives one row: the epoch, its clock, when it was committed,
+In: a `Read` (`belvedere.store.read.query`). Out: a `ParameterizedSql` that gives one row: the epoch, its clock, when it was committed,
 and the whole answer as JSON text; or no row where no epoch was committed yet. All of it is read in one snapshot, so the
 answer and its epoch belong together. Identifiers come from the catalog, values are parameters only.
 """
@@ -27,29 +27,29 @@ from belvedere.store.read.cursors import order_mark
 from belvedere.store.read.expressions import print_expression
 from belvedere.store.read.plans import print_plan
 from belvedere.store.read.query import (
+    BoundValue,
+    ColumnField,
     Comparison,
     Condition,
-    Constant,
+    ConstantField,
     Every,
     Field,
     Instant,
-    Leaf,
     Link,
     Membership,
     Negation,
     Nested,
     NullTest,
     PageNames,
-    Parameter,
-    Query,
     Read,
     Role,
     Shape,
     Some,
     Sort,
+    StoreQuery,
     total_order,
 )
-from belvedere.store.read.typed import NameBindings, Typed
+from belvedere.store.read.typed import NameBindings, TypedSql
 from belvedere.store.read.values import Convert, converter
 
 EPOCH = 'SELECT {} FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1'
@@ -58,11 +58,11 @@ _MARKER = re.compile("\0(\\d+)\0")
 
 
 @dataclass(frozen=True)
-class Statement:
+class ParameterizedSql:
     """SQL and what to bind: one parameter per placeholder, in order."""
 
     sql: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[BoundValue, ...]
     converters: tuple[tuple[int, Convert], ...]
 
     def bind(self, values: Sequence[Any]) -> list[Any]:
@@ -76,7 +76,7 @@ class Statement:
         return bound
 
 
-def print_read(read: Read, dialect: str) -> Statement:
+def print_read(read: Read, dialect: str) -> ParameterizedSql:
     """The one statement that answers a read, in the dialect of that name."""
     printer = _Printer(DIALECTS[dialect])
     answer = printer.object(read.fields, None)
@@ -90,7 +90,7 @@ def check_link(link: Link, outer: Schema, own: Schema) -> None:
     """Raise B8020 where a relationship's condition or order cannot be said exactly by every store."""
     for dialect in DIALECTS.values():
         printer = _Printer(dialect)
-        rows, theirs = _Rows("a", Query("", own, (), link=link)), _Rows("b", Query("", outer, ()))
+        rows, theirs = _Rows("a", StoreQuery("", own, (), link=link)), _Rows("b", StoreQuery("", outer, ()))
         printer.link_conditions(link, rows, theirs)
         printer.order_by(rows.query, rows, theirs)
 
@@ -100,7 +100,7 @@ class _Rows:
     """Rows that fields are read from: their alias in the SQL and the query they belong to."""
 
     alias: str
-    query: Query
+    query: StoreQuery
 
     def name(self, name: str) -> str:
         return quoted(name) if name == KEY else identifier(name)
@@ -118,12 +118,12 @@ class _Rows:
 @dataclass
 class _Printer:
     dialect: Dialect
-    parameters: dict[Parameter, int] = field(default_factory=dict)
+    parameters: dict[BoundValue, int] = field(default_factory=dict)
     aliases: count[int] = field(default_factory=count)
 
-    def finish(self, text: str) -> Statement:
+    def finish(self, text: str) -> ParameterizedSql:
         """Placeholders in the driver's form for the markers."""
-        parameters, order = list(self.parameters), list[Parameter]()
+        parameters, order = list(self.parameters), list[BoundValue]()
 
         def place(found: re.Match[str]) -> str:
             order.append(parameters[int(found[1])])
@@ -131,12 +131,12 @@ class _Printer:
 
         sql = _MARKER.sub(place, text)
         converters = tuple((p.number, converter(p, self.dialect)) for p in order)
-        return Statement(sql, tuple(order), converters)
+        return ParameterizedSql(sql, tuple(order), converters)
 
-    def marker(self, parameter: Parameter) -> str:
+    def marker(self, parameter: BoundValue) -> str:
         return f"\0{self.parameters.setdefault(parameter, len(self.parameters))}\0"
 
-    def value(self, parameter: Parameter) -> str:
+    def value(self, parameter: BoundValue) -> str:
         """A parameter in the form in which it compares with a column of its type."""
         form = self.dialect.again if parameter.role is Role.CURSOR else self.dialect.bound
         return form(self.marker(parameter), parameter.type)
@@ -149,20 +149,20 @@ class _Printer:
         text = "{"
         for number, item in enumerate(fields):
             text += ("," if number else "") + json.dumps(item.alias) + ":"
-            if isinstance(item, Constant):
+            if isinstance(item, ConstantField):
                 text += json.dumps(item.text)
                 continue
             parts += [literal(text), self.field(item, rows)]
             text = ""
         return concatenation([*parts, literal(text + "}")])
 
-    def field(self, item: Leaf | Nested, rows: _Rows | None) -> str:
+    def field(self, item: ColumnField | Nested, rows: _Rows | None) -> str:
         if isinstance(item, Nested):
             return self.query(item.query, rows)
         assert rows is not None
         return self.dialect.json_text(rows.column(item.column), rows.type(item.column))
 
-    def query(self, query: Query, outer: _Rows | None) -> str:
+    def query(self, query: StoreQuery, outer: _Rows | None) -> str:
         """A query's answer as one JSON text."""
         rows = _Rows(f"t{next(self.aliases)}", query)
         if query.page is not None:
@@ -173,7 +173,7 @@ class _Printer:
             return f"coalesce((SELECT {row} {chosen}),'null')"
         return f"(SELECT {self.dialect.array(row)} {self.chosen(query, rows, outer, self.bounds(query))})"
 
-    def chosen(self, query: Query, rows: _Rows, outer: _Rows | None, bounds: str) -> str:
+    def chosen(self, query: StoreQuery, rows: _Rows, outer: _Rows | None, bounds: str) -> str:
         """FROM the rows of the answer. They are chosen first: a sort would else carry the JSON of all rows that it drops."""
         source = self.source(query, rows, outer)
         if query.shape is Shape.ONE and " ORDER BY " not in source:
@@ -181,7 +181,7 @@ class _Printer:
         columns = ",".join(f"{rows.column(n)} AS {rows.name(n)}" for n in needed(query, rows)) or "1 AS one"
         return f"FROM (SELECT {columns} {source}{bounds}) AS {rows.alias}"
 
-    def bounds(self, query: Query) -> str:
+    def bounds(self, query: StoreQuery) -> str:
         limit = str(query.limit) if isinstance(query.limit, int) else self.value(query.limit)
         if query.link is not None and query.link.limit is not None and not _restricted(query):
             limit = self.dialect.least(str(query.link.limit), limit)
@@ -189,7 +189,7 @@ class _Printer:
 
     # where rows come from
 
-    def source(self, query: Query, rows: _Rows, outer: _Rows | None) -> str:
+    def source(self, query: StoreQuery, rows: _Rows, outer: _Rows | None) -> str:
         """FROM, WHERE and ORDER BY."""
         link = query.link
         if link is None or link.limit is None or not _restricted(query):
@@ -203,10 +203,10 @@ class _Printer:
         conditions = [] if query.where is None else [self.condition(query.where, rows)]
         return f"FROM ({nearest}) AS {rows.alias}{_where(conditions)}{self.order_by(query, rows, outer)}"
 
-    def relation(self, query: Query) -> str:
+    def relation(self, query: StoreQuery) -> str:
         if query.plan is None:
             return identifier(query.relation) if query.as_of is None else self.versions(query.relation, query.as_of)
-        arguments = {name: Typed(self.value(parameter), parameter.type) for name, parameter in query.arguments}
+        arguments = {name: TypedSql(self.value(parameter), parameter.type) for name, parameter in query.arguments}
         return f"({print_plan(query.plan, self.dialect, arguments)})"
 
     def versions(self, relation: str, as_of: Instant) -> str:
@@ -241,7 +241,7 @@ class _Printer:
 
     # order
 
-    def order_by(self, query: Query, rows: _Rows, outer: _Rows | None) -> str:
+    def order_by(self, query: StoreQuery, rows: _Rows, outer: _Rows | None) -> str:
         if query.shape is Shape.ONE and _fixes_key(query):
             return ""
         keys = []
@@ -282,9 +282,9 @@ class _Printer:
 
     # pages
 
-    def page(self, query: Query, names: PageNames, rows: _Rows) -> str:
+    def page(self, query: StoreQuery, names: PageNames, rows: _Rows) -> str:
         """`limit` rows behind the cursor, and whether there are more: one row more is read than is shown."""
-        assert isinstance(query.limit, Parameter | int)
+        assert isinstance(query.limit, BoundValue | int)
         limit = str(query.limit) if isinstance(query.limit, int) else self.value(query.limit)
         conditions = [] if query.where is None else [self.condition(query.where, rows)]
         if query.after is not None:
@@ -310,7 +310,7 @@ class _Printer:
         ]
         return concatenation([*pieces, "'}'"])
 
-    def cursor(self, query: Query, rows: _Rows) -> str:
+    def cursor(self, query: StoreQuery, rows: _Rows) -> str:
         """The row's place in the total order: a JSON array of the order's mark and stored values, in hexadecimal."""
         sorts = ordered(query)
         pieces = [literal(f'["{order_mark(query, sorts)}"')]
@@ -319,7 +319,7 @@ class _Printer:
             pieces.append(self.dialect.stored_text(rows.column(sort.column), rows.type(sort.column)))
         return self.dialect.hexadecimal(concatenation([*pieces, "']'"]))
 
-    def behind(self, sorts: Sequence[Sort], after: Sequence[Parameter], rows: _Rows) -> str:
+    def behind(self, sorts: Sequence[Sort], after: Sequence[BoundValue], rows: _Rows) -> str:
         """The rows behind a place: greater in the first key, or the same in it and behind in the others."""
         alternatives = []
         equal: list[str] = []
@@ -337,7 +337,7 @@ class _Printer:
         return f"({joined(' OR ', alternatives, '1=0')})"
 
 
-def ordered(query: Query) -> tuple[Sort, ...]:
+def ordered(query: StoreQuery) -> tuple[Sort, ...]:
     """The total order that is printed: the stored key stands in where the key's columns cannot tell rows apart."""
     sorts = total_order(query)
     key = query.schema.key
@@ -350,12 +350,12 @@ def ordered(query: Query) -> tuple[Sort, ...]:
     return (*sorts, *(Sort(c.name, descending=False, nulls_first=True) for c in others))
 
 
-def needed(query: Query, rows: _Rows) -> tuple[str, ...]:
+def needed(query: StoreQuery, rows: _Rows) -> tuple[str, ...]:
     """The columns that a query's fields, and what is nested in them, read from its rows."""
     names: dict[str, None] = {}
     fields = query.fields if query.page is None else tuple(f for _, part in query.page.nodes for f in part)
     for item in fields:
-        if isinstance(item, Leaf):
+        if isinstance(item, ColumnField):
             names[item.column] = None
         elif isinstance(item, Nested) and item.query.link is not None:
             link = item.query.link
@@ -368,7 +368,7 @@ def needed(query: Query, rows: _Rows) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _fixes_key(query: Query) -> bool:
+def _fixes_key(query: StoreQuery) -> bool:
     """Whether at most one row can be meant, so that no order is needed to choose it."""
     if query.link is None:
         return True
@@ -376,7 +376,7 @@ def _fixes_key(query: Query) -> bool:
     return query.schema.key is not None and all(k in own for k in query.schema.key)
 
 
-def _restricted(query: Query) -> bool:
+def _restricted(query: StoreQuery) -> bool:
     """Whether a client's arguments apply on top of a relationship's own bound."""
     return query.where is not None or bool(query.order) or query.offset is not None
 
@@ -385,4 +385,4 @@ def _where(conditions: Sequence[str]) -> str:
     return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-__all__ = ["Statement", "print_read"]
+__all__ = ["ParameterizedSql", "print_read"]

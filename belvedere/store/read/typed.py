@@ -21,7 +21,7 @@ types = pa.types
 
 
 @dataclass(frozen=True)
-class Typed:
+class TypedSql:
     """SQL and the type of its value. `type` None is the type of a bare NULL."""
 
     sql: str
@@ -34,7 +34,7 @@ class NameBindings:
 
     dialect: Dialect
     column: Callable[[exp.Column], tuple[str, pa.DataType]]
-    arguments: Mapping[str, Typed] = field(default_factory=dict)
+    arguments: Mapping[str, TypedSql] = field(default_factory=dict)
     aggregates: bool = False
 
 
@@ -45,7 +45,7 @@ def refused(tree: Expr, why: str = "") -> BelvedereError:
     return fail("B8020", f"`{text}` cannot be computed when it is read{': ' + why if why else ''}", hint=hint)
 
 
-def alike(tree: Expr, left: Typed, right: Typed, scope: NameBindings) -> tuple[Typed, Typed]:
+def alike(tree: Expr, left: TypedSql, right: TypedSql, scope: NameBindings) -> tuple[TypedSql, TypedSql]:
     """Both sides in forms that the store compares as Spark compares the values."""
     forms = scope.dialect
     if left.type is None or right.type is None:
@@ -64,10 +64,10 @@ def alike(tree: Expr, left: Typed, right: Typed, scope: NameBindings) -> tuple[T
         return left, right
     if _family(a) != _family(b):
         raise refused(tree, f"{a} is not compared with {b}")
-    return Typed(forms.column(left.sql, a), a), Typed(forms.column(right.sql, b), b)
+    return TypedSql(forms.column(left.sql, a), a), TypedSql(forms.column(right.sql, b), b)
 
 
-def _as_time(value: Typed, other: Typed, scope: NameBindings) -> Typed:
+def _as_time(value: TypedSql, other: TypedSql, scope: NameBindings) -> TypedSql:
     """A string literal beside a timestamp is a timestamp."""
     assert other.type is not None
     if types.is_timestamp(other.type) and value.type == pa.string() and value.sql.startswith("'"):
@@ -75,15 +75,15 @@ def _as_time(value: Typed, other: Typed, scope: NameBindings) -> Typed:
     return value
 
 
-def timestamp_literal(text: str, scope: NameBindings) -> Typed:
+def timestamp_literal(text: str, scope: NameBindings) -> TypedSql:
     try:
         value = microseconds(text)
     except ValueError as error:
         raise fail("B8020", str(error), hint="write TIMESTAMP '2020-01-01 08:07:00'") from None
-    return Typed(scope.dialect.instant(value), TIMESTAMP)
+    return TypedSql(scope.dialect.instant(value), TIMESTAMP)
 
 
-def _alike_decimals(tree: Expr, left: Typed, right: Typed, scope: NameBindings) -> tuple[Typed, Typed]:
+def _alike_decimals(tree: Expr, left: TypedSql, right: TypedSql, scope: NameBindings) -> tuple[TypedSql, TypedSql]:
     a, b = left.type, right.type
     assert a is not None
     assert b is not None
@@ -97,9 +97,9 @@ def _alike_decimals(tree: Expr, left: Typed, right: Typed, scope: NameBindings) 
     return _scaled(left, a, scale), _scaled(right, b, scale)
 
 
-def _scaled(value: Typed, type_: pa.DataType, scale: int) -> Typed:
+def _scaled(value: TypedSql, type_: pa.DataType, scale: int) -> TypedSql:
     factor = 10 ** (scale - _scale(type_))
-    return value if factor == 1 else Typed(f"({value.sql}*{factor})", type_)
+    return value if factor == 1 else TypedSql(f"({value.sql}*{factor})", type_)
 
 
 def _scale(type_: pa.DataType) -> int:

@@ -1,6 +1,6 @@
 """From a client's value to the stored form that a statement is bound with.
 
-In: a `Parameter` and a value as JSON carries it. Out: what the database driver takes, or `ValueError` with a text for the
+In: a `BoundValue` and a value as JSON carries it. Out: what the database driver takes, or `ValueError` with a text for the
 client. The forms are those of `belvedere.store.dialects.codec`; nothing here touches SQL text.
 """
 
@@ -16,14 +16,14 @@ import pyarrow as pa
 from belvedere import instants
 from belvedere.store.dialects.codec import is_text
 from belvedere.store.dialects.dialect import Dialect, is_binary
-from belvedere.store.read.query import Parameter, Role
+from belvedere.store.read.query import BoundValue, Role
 
 Convert = Callable[[Any], Any]
 
 LONG_MOST = 2**63 - 1
 
 
-def converter(parameter: Parameter, dialect: Dialect) -> Convert:
+def converter(parameter: BoundValue, dialect: Dialect) -> Convert:
     """The function that turns a client's value for `parameter` into its stored form in `dialect`."""
     convert = _converter(parameter.role, parameter.type, dialect)
     if not parameter.nullable:
