@@ -110,6 +110,8 @@ TIMES: tuple[Function, ...] = (
     function("TimestampDiff", "timestampdiff:3", INT64),
     function("TimestampFromParts", "make_timestamp:1-7", TIMESTAMP, forgiving="try_make_timestamp"),
     function("TimestampTrunc", "date_trunc:2", TIMESTAMP, total=True, step=to_its_unit, reads_text_as="TIMESTAMP"),
+    function("TimeStrToTime", "", TIMESTAMP, reads_text_as="TIMESTAMP"),
+    function("TsOrDsToTimestamp", "", TIMESTAMP, reads_text_as="TIMESTAMP"),
     function("TimeToStr", "date_format:2", STRING),
     function("to_timestamp_ltz", "to_timestamp_ltz:1-2", TIMESTAMP, first=plain),
     function("to_timestamp_ntz", "to_timestamp_ntz:1-2", LOCAL_TIMESTAMP, first=plain),

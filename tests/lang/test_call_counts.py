@@ -50,6 +50,7 @@ def test_every_argument_of_a_call_is_printed_for_spark() -> None:
     assert errors("SELECT to_char(x, '9') AS r FROM O")[0][0] == "B3015"
     assert errors("SELECT instr(js, js, 1, 2) AS r FROM O")[0][0] == "B3015"
     assert errors("SELECT first(x, y > 1) AS r FROM O")[0][0] == "B3015"
+    assert errors("SELECT gap_fill(x, x, x, x, x, x, x, x) AS r FROM O")[0][0] == "B1014"
 
 
 REFUSED = [

@@ -193,3 +193,8 @@ def test_what_nobody_foresaw_is_told_with_its_text() -> None:
     assert code(error) == "B7099"
     assert error.diagnostics[0].detail == "the moon is full"
     assert "pw" not in str(error)
+
+
+def test_what_postgres_cannot_compute_is_no_unknown_error() -> None:
+    error = DIALECTS["postgres"].fault(RuntimeError("numeric field overflow SQLSTATE: 22003"), "postgresql://host/shop")
+    assert code(error) == "B7088"

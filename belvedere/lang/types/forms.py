@@ -14,7 +14,7 @@ from belvedere.functions.types import Typed
 from belvedere.lang.types.calls import is_unknown
 from belvedere.lang.types.names import field_of
 from belvedere.lang.types.scope import MONTH_UNITS, Rule, TypeScope, children
-from belvedere.schema import TIMESTAMP, has_map
+from belvedere.schema import has_map
 
 
 def _cast(scope: TypeScope, expr: Any) -> Typed:
@@ -176,8 +176,6 @@ RULES: dict[type[exp.Expr], Rule] = {
     **dict.fromkeys((exp.Map, exp.VarMap), _map),
     exp.Array: _array,
     exp.Extract: _extract,
-    exp.TimeStrToTime: lambda scope, e: Typed(TIMESTAMP, True),
-    exp.TsOrDsToTimestamp: lambda scope, e: Typed(TIMESTAMP, True),
     exp.TsOrDsToDate: lambda scope, e: Typed(t.DATE, scope.typed(e.this).nullable or scope.type(e.this) == t.STRING),
     exp.Window: _window,
     exp.Distinct: _distinct,

@@ -48,7 +48,7 @@ _FAULTS = (
               "drop indexes on stored tables that Belvedere has not made; its own give way to long values"),
     FaultRule(r"too many columns|at most 1600 columns", "B7012", "a view has more columns than the store can hold",
               "select fewer columns"),
-    FaultRule(r"SQLSTATE: 22", "B7088", "Postgres cannot compute with a value"),
+    FaultRule(r"SQLSTATE: 22", "B7088", "a value is beyond what Postgres computes with"),
     FaultRule(r"statement timeout|SQLSTATE: 57014", "B7086", "the read took too long", "ask for less"),
     FaultRule(r"relation .* does not exist", "B7014", "a table is missing in the store",
               "run the script again to build it, or give another --store"),
