@@ -25,7 +25,7 @@ from belvedere.api.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
 from belvedere.api.limits import Limits
 from belvedere.api.types import SORT_ORDERS
-from belvedere.api.values import ArgumentValues, Fixed, Given, Scalar, Source
+from belvedere.api.values import ArgumentValues, Fixed, Given, Scalar, ValueSource
 from belvedere.catalog import Parameter
 from belvedere.schema import TIMESTAMP, Column
 from belvedere.store.read.cursors import order_mark
@@ -55,7 +55,7 @@ class Cost:
     """What one query may read: so many fields for each of so many rows. `limit` None: as many as its default assumes."""
 
     fields: int
-    limit: Source | int
+    limit: ValueSource | int
     nested: tuple[Cost, ...] = ()
 
 
@@ -64,10 +64,10 @@ class PlannedRead:
     """A read, the sources of its values by number, cursors to decode (`after`, number of values, the order's mark), and its cost."""
 
     read: Read
-    sources: tuple[Source, ...]
+    sources: tuple[ValueSource, ...]
     names: tuple[str, ...]
     """For messages: what each value is called."""
-    cursors: tuple[tuple[Source, int, str], ...]
+    cursors: tuple[tuple[ValueSource, int, str], ...]
     costs: tuple[Cost, ...]
     bounded: tuple[int, ...] = ()
     """The values that are numbers of rows."""
@@ -83,9 +83,9 @@ class SelectionPlanner:
     limits: Limits
     values: ArgumentValues
     fragments: Mapping[str, FragmentDefinitionNode]
-    sources: list[Source] = field(default_factory=list)
+    sources: list[ValueSource] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    cursors: list[tuple[Source, int, str]] = field(default_factory=list)
+    cursors: list[tuple[ValueSource, int, str]] = field(default_factory=list)
     bounded: list[int] = field(default_factory=list)
     instants: list[tuple[str, int, bool]] = field(default_factory=list)
     as_of: Instant | None = None
@@ -347,7 +347,7 @@ class SelectionPlanner:
     def _read(self, node: ValueNode) -> Given | None:
         return self.values.read(node)
 
-    def register(self, source: Source, name: str) -> int:
+    def register(self, source: ValueSource, name: str) -> int:
         """The number of a value that comes from `source`."""
         self.sources.append(source)
         self.names.append(name)
@@ -364,7 +364,7 @@ class SelectionPlanner:
             return BoundValue(self.register(("constant", given.value), name), column.type, role, nullable)
         raise RequestError(BAD_VALUE, f"`{name}` takes one value")
 
-    def limit(self, given: Given | None, name: str) -> tuple[BoundValue | int, Source | int]:
+    def limit(self, given: Given | None, name: str) -> tuple[BoundValue | int, ValueSource | int]:
         """A list's bound, and what it means for the cost: a list without one is assumed to be short."""
         if isinstance(given, Scalar):
             number = self.register(given.source, name)

@@ -24,7 +24,7 @@ from graphql import (
 
 from belvedere.api.limits import Limits, too_many_values
 
-Source = tuple[Any, ...]
+ValueSource = tuple[Any, ...]
 """("literal", number) or ("variable", name, step, step ...)."""
 
 
@@ -32,7 +32,7 @@ Source = tuple[Any, ...]
 class Scalar:
     """A scalar that is bound when the plan runs."""
 
-    source: Source
+    source: ValueSource
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class ArgumentValues:
         default = self._defaults.get(name)
         return None if default is None else self.read(default)
 
-    def _given(self, value: Any, path: Source) -> Given:
+    def _given(self, value: Any, path: ValueSource) -> Given:
         self._count()
         if value is None or isinstance(value, bool):
             return Fixed(value)
@@ -107,7 +107,7 @@ class ArgumentValues:
         return isinstance(found, Fixed) and found.value is True
 
 
-def look_up(source: Source, literals: list[Any], variables: Mapping[str, Any]) -> Any:
+def look_up(source: ValueSource, literals: list[Any], variables: Mapping[str, Any]) -> Any:
     """The scalar at a source in one request."""
     if source[0] == "literal":
         return literals[source[1]]

@@ -28,16 +28,16 @@ MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 MONDAY = 4 * UNITS["DAY"]
 """Weeks begin on Monday: the first one after 1970 is the 5th of January."""
 
-Step = Callable[[int], int]
+CalendarStep = Callable[[int], int]
 
 
-def to_its_unit(call: exp.Expr) -> Step | None:
+def to_its_unit(call: exp.Expr) -> CalendarStep | None:
     """What a call with a unit rounds down to; None for an unknown unit."""
     unit = call.args.get("unit")
     return floor_to(unit.name) if unit is not None else None
 
 
-def floor_to(unit: str) -> Step | None:
+def floor_to(unit: str) -> CalendarStep | None:
     """Rounding down to a calendar unit in UTC; None for an unknown unit."""
     unit = unit.upper().removesuffix("S")
     if unit in UNITS:

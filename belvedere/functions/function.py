@@ -13,7 +13,7 @@ from enum import StrEnum
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.functions.type_rules import Rule, always
+from belvedere.functions.type_rules import ResultType, always
 from belvedere.functions.window_by import SqlppFunction
 
 MANY = 1_000_000
@@ -65,7 +65,7 @@ class Function:
 
     key: str
     calls: Mapping[str, tuple[int, int] | None]
-    type: Rule | None = None
+    type: ResultType | None = None
     """Gives None where the arguments do not fit. No rule: the type follows from more than types (a lambda, a schema), or is not known."""
     kind: Kind = Kind.SCALAR
     first: Callable[[pa.DataType], bool] | None = None
@@ -90,7 +90,7 @@ class Function:
 
 
 def function(
-    key: str, calls: str = "", type: Rule | pa.DataType | None = None, *window_by: SqlppFunction, **facts: object
+    key: str, calls: str = "", type: ResultType | pa.DataType | None = None, *window_by: SqlppFunction, **facts: object
 ) -> Function:
     """A row. `calls` are names with numbers of arguments: `upper:1`, `round:1-2`, `concat:0+`; a name alone is not counted."""
     rule = always(type) if isinstance(type, pa.DataType) else type
@@ -104,12 +104,12 @@ def _counted(call: str) -> tuple[str, tuple[int, int] | None]:
     return name, (int(least), MANY if more == "+" else int(more[1:] if more else least))
 
 
-def aggregate(key: str, calls: str = "", type: Rule | pa.DataType | None = None, **facts: object) -> Function:
+def aggregate(key: str, calls: str = "", type: ResultType | pa.DataType | None = None, **facts: object) -> Function:
     """A row of an aggregate."""
     return function(key, calls, type, kind=Kind.AGGREGATE, **facts)
 
 
-def window_function(key: str, calls: str = "", type: Rule | pa.DataType | None = None, **facts: object) -> Function:
+def window_function(key: str, calls: str = "", type: ResultType | pa.DataType | None = None, **facts: object) -> Function:
     """A row of a window function."""
     return function(key, calls, type, kind=Kind.WINDOW, **facts)
 

@@ -14,15 +14,15 @@ import pyarrow as pa
 from belvedere.functions import types as t
 from belvedere.schema import TIMESTAMP, has_map
 
-Rule = Callable[[Sequence[pa.DataType]], pa.DataType | None]
+ResultType = Callable[[Sequence[pa.DataType]], pa.DataType | None]
 
 
-def always(type_: pa.DataType) -> Rule:
+def always(type_: pa.DataType) -> ResultType:
     """The same type whatever the arguments."""
     return lambda _: type_
 
 
-def nth(index: int) -> Rule:
+def nth(index: int) -> ResultType:
     """The type of one argument."""
     return lambda args: args[index] if len(args) > index else None
 

@@ -17,7 +17,7 @@ from belvedere.functions.calendar import UNITS
 from belvedere.schema import TIMESTAMP
 
 Type: TypeAlias = "pa.DataType | None"
-Result: TypeAlias = "Callable[[Sequence[Type]], Type]"
+TypeOf: TypeAlias = "Callable[[Sequence[Type]], Type]"
 DURATION = pa.duration("us")
 
 
@@ -38,7 +38,7 @@ class SqlppFunction:
     name: str
     least: int
     most: int
-    result: Result
+    result: TypeOf
     native: Native | None = None
     python: Callable[..., Any] | None = None
     """The value of arguments that are there; None: `belvedere.spark.window_by.functions` has it, where it needs SQL++'s order of values."""
@@ -47,7 +47,7 @@ class SqlppFunction:
 
 def window_by(
     call: str,
-    result: Result | pa.DataType,
+    result: TypeOf | pa.DataType,
     native: Native | None = None,
     python: Callable[..., Any] | None = None,
     also: str = "",
@@ -114,7 +114,7 @@ def element(type_: Type) -> Type:
     return type_.value_type if type_ is not None and pa.types.is_list(type_) else (pa.null() if type_ == pa.null() else None)
 
 
-def fixed(type_: pa.DataType) -> Result:
+def fixed(type_: pa.DataType) -> TypeOf:
     """The same type whatever the arguments."""
     return lambda _: type_
 

@@ -82,7 +82,7 @@ def _extreme(column: pa.Array, valid: Bools, first: Ints, last: Ints, greatest: 
     return column.take(pa.array(row, mask=blank))
 
 
-def moment(function: str, state: ranges.State) -> tuple[Any, Bools]:
+def moment(function: str, state: ranges.RunningState) -> tuple[Any, Bools]:
     """A moment's value and where it has none."""
     n, _, second, third, fourth = state
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -13,7 +13,7 @@ import pyarrow as pa
 from belvedere.kernels.aggregates import aggregate
 from belvedere.kernels.ranges import Bools, Ints
 from belvedere.kernels.rows import SortedRows, Windows
-from belvedere.kernels.specs import BoundaryPosition, Flag, Gather, Length, Members, Nth, Output, WindowAggregate
+from belvedere.kernels.specs import BoundaryPosition, Flag, Gather, Length, Members, Nth, ResultColumn, WindowAggregate
 
 
 class WindowWriter:
@@ -33,7 +33,7 @@ class WindowWriter:
     def taken(self, column: str, places: Ints, there: Bools) -> pa.Array:
         return self.rows.column(column).take(pa.array(places, mask=~there))
 
-    def write(self, output: Output) -> list[tuple[str, pa.Array]]:
+    def write(self, output: ResultColumn) -> list[tuple[str, pa.Array]]:
         found = self.found
         if isinstance(output, Gather):
             return [(output.output, self.taken(output.column, *self.place(output.side, output.role)))]

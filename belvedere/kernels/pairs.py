@@ -20,7 +20,7 @@ from belvedere.kernels.values import arithmetic, compare
 
 PAIRS = 1 << 16  # evaluated in one step: small enough for the processor's cache
 Places = Callable[[str], tuple[Ints, Bools]]
-Value = tuple[Any, Bools]
+Operand = tuple[Any, Bools]
 EXACT = 1 << 53
 
 
@@ -81,7 +81,7 @@ class Evaluation:
             return bounds[0] * bounds[1]
         return sum(bounds) if term.operator in ("+", "-") else max(bounds)
 
-    def value(self, term: Term, at: Places) -> Value:
+    def value(self, term: Term, at: Places) -> Operand:
         """Values and where they are neither NULL nor MISSING."""
         if isinstance(term, ConstantTerm):
             return term.value, np.ones((), np.bool_)
@@ -104,7 +104,7 @@ class Evaluation:
         with np.errstate(all="ignore"):  # infinities and NaN come out as IEEE 754 says
             return {"+": np.add, "-": np.subtract, "*": np.multiply}[term.operator](left, right), valid
 
-    def read(self, term: ColumnTerm, at: Places) -> Value:
+    def read(self, term: ColumnTerm, at: Places) -> Operand:
         places, there = at(term.side)
         if term.column is None:
             return places - self.rows.origin[places] + 1, there
@@ -112,7 +112,7 @@ class Evaluation:
         values, valid = self.rows.values(term.column)
         return values[moved], valid[moved] & inside & there
 
-    def joined(self, term: OperationTerm, at: Places) -> Value:
+    def joined(self, term: OperationTerm, at: Places) -> Operand:
         """AND and OR with an unknown side: FALSE or TRUE where the other side decides."""
         (a, known_a), (b, known_b) = (self.value(p, at) for p in term.parts)
         dominant = term.operator == "or"
@@ -120,7 +120,7 @@ class Evaluation:
         return np.where(decided, dominant, not dominant), decided | (known_a & known_b)
 
     @staticmethod
-    def exactly(operator: str, left: Any, right: Any, valid: Bools) -> Value:
+    def exactly(operator: str, left: Any, right: Any, valid: Bools) -> Operand:
         """One pair after the other, with Python's numbers."""
         function = compare if operator in COMPARISONS else arithmetic
         sides = np.broadcast_arrays(np.asarray(left, object), np.asarray(right, object), np.asarray(valid))

@@ -109,20 +109,26 @@ def _spoil(found: Reals, values: Reals, valid: Bools, first: Ints, last: Ints) -
     found[unordered | (above & below)] = np.nan
 
 
-def _merge_sums(a: State, b: State) -> State:
+def _merge_sums(a: RunningState, b: RunningState) -> RunningState:
     """Sums with what rounding left over (Knuth's two-sum)."""
     total = a[0] + b[0]
     part = total - a[0]
     return total, a[1] + b[1] + ((a[0] - (total - part)) + (b[0] - part))
 
 
-State = tuple[npt.NDArray[np.float64], ...]
+RunningState = tuple[npt.NDArray[np.float64], ...]
 
 
-def fold_blocks(rows: State, first: Ints, last: Ints, merge: Callable[[State, State], State], empty: Sequence[float]) -> State:
+def fold_blocks(
+    rows: RunningState,
+    first: Ints,
+    last: Ints,
+    merge: Callable[[RunningState, RunningState], RunningState],
+    empty: Sequence[float],
+) -> RunningState:
     """Merge the states of each range's rows over aligned blocks of 1, 2, 4, ... rows: O(log n) merges per window."""
     low, high = first.copy(), last.copy()
-    result: State = tuple(np.full(len(first), e) for e in empty)
+    result: RunningState = tuple(np.full(len(first), e) for e in empty)
     level = rows
     while len(low) and bool((low <= high).any()):
         inside = low <= high
@@ -139,7 +145,13 @@ def fold_blocks(rows: State, first: Ints, last: Ints, merge: Callable[[State, St
     return result
 
 
-def _take(result: State, level: State, chosen: Bools, places: Ints, merge: Callable[[State, State], State]) -> State:
+def _take(
+    result: RunningState,
+    level: RunningState,
+    chosen: Bools,
+    places: Ints,
+    merge: Callable[[RunningState, RunningState], RunningState],
+) -> RunningState:
     which = np.flatnonzero(chosen)
     if len(which):
         found = merge(tuple(x[which] for x in result), tuple(x[places[which]] for x in level))
@@ -148,7 +160,7 @@ def _take(result: State, level: State, chosen: Bools, places: Ints, merge: Calla
     return result
 
 
-def _merge_moments(a: State, b: State) -> State:
+def _merge_moments(a: RunningState, b: RunningState) -> RunningState:
     """Counts, means and central sums of two samples joined (Chan et al.; Pebay for the third and fourth)."""
     (na, ma, sa, ta, qa), (nb, mb, sb, tb, qb) = a, b
     n = na + nb
@@ -165,7 +177,7 @@ def _merge_moments(a: State, b: State) -> State:
     return n, mean, second, third, fourth
 
 
-def moments(values: Reals, valid: Bools, first: Ints, last: Ints) -> State:
+def moments(values: Reals, valid: Bools, first: Ints, last: Ints) -> RunningState:
     """Count, mean and the second to fourth central sums of each range, without cancellation."""
     zero = np.zeros(len(values))
     rows = (valid.astype(np.float64), np.where(valid, values, 0.0), zero, zero, zero)

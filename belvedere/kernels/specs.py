@@ -168,7 +168,7 @@ class Members:
     whole: bool
 
 
-Output = Gather | BoundaryPosition | Flag | Length | Nth | WindowAggregate | Members
+ResultColumn = Gather | BoundaryPosition | Flag | Length | Nth | WindowAggregate | Members
 
 
 @dataclass(frozen=True)
@@ -181,6 +181,6 @@ class KernelSpec:
     label: BoundarySpec | None
     start: BoundarySpec
     end: BoundarySpec | None
-    outputs: tuple[Output, ...]
+    outputs: tuple[ResultColumn, ...]
     position: str
     ordered: bool = True  # whether the output has the keys and the position in the partition

@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 
 from sqlglot import exp
 
-from belvedere.functions.calendar import MONTHS, UNITS, Step, floor_to, in_calendar
+from belvedere.functions.calendar import MONTHS, UNITS, CalendarStep, floor_to, in_calendar
 from belvedere.functions.table import function_of
 from belvedere.plan.nodes import Expr
 
@@ -28,7 +28,7 @@ class Monotone:
     """`column` and the function that the expression is of it; `exact` where it is the column itself, `shift` where it is moved."""
 
     column: str
-    step: Step
+    step: CalendarStep
     shift: int | None = None
     rounds: bool = False
     """Whether it rounds down: then the column is never below the expression."""
@@ -127,7 +127,7 @@ def _cast(expr: exp.Cast) -> Monotone | None:
     return None
 
 
-def _after(inner: Monotone | None, step: Step | None, rounds: bool = True) -> Monotone | None:
+def _after(inner: Monotone | None, step: CalendarStep | None, rounds: bool = True) -> Monotone | None:
     if inner is None or step is None:
         return None
     first = inner.step

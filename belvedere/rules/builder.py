@@ -52,7 +52,7 @@ class StageOwner:
     view: str | None
 
 
-Keys = tuple[tuple[Expr, ...], tuple[pa.DataType, ...]]
+KeyExpressions = tuple[tuple[Expr, ...], tuple[pa.DataType, ...]]
 """What an access path is by: expressions over the relation's columns, and their types."""
 
 Choose = Callable[["Builder", Node, StageOwner], Relation]
@@ -172,7 +172,7 @@ class Builder:
 
         return replace_scans(plan, to_slot), tuple(slots)
 
-    def slot(self, number: int, fragment: Node, keys: Keys | None, owner: str) -> tuple[Slot, Node]:
+    def slot(self, number: int, fragment: Node, keys: KeyExpressions | None, owner: str) -> tuple[Slot, Node]:
         """The slot for one input of an operator, and the fragment to render in its place."""
         base = base_scan(fragment)
         if base is not None:

@@ -17,7 +17,7 @@ from belvedere.plan.facts import is_linear
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Expr, Filter, Join, JoinKind, Node, Project
 
-Place = tuple[int, str]
+PlanPlace = tuple[int, str]
 """A column of a join, whatever it is called there: the number of the side and the side's own name for it."""
 
 
@@ -47,7 +47,7 @@ class _Shape:
     key: tuple[object, ...]
 
     @property
-    def places(self) -> dict[str, Place]:
+    def places(self) -> dict[str, PlanPlace]:
         return {name: (n, own) for n, side in enumerate(self.sides) for name, own in side.names.items()}
 
     @property

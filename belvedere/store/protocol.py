@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 64 << 20
 """So much of a table is held in memory at once where nothing else is said."""
 
-Keys: TypeAlias = pa.Array | pa.RecordBatchReader | None
+LookupKeys: TypeAlias = pa.Array | pa.RecordBatchReader | None
 """Which rows: an array of keys, a stream of batches whose first column holds them, or None for all."""
 
-__all__ = ["CHUNK_BYTES", "KEY", "WEIGHT", "EpochRow", "Keys", "Lease", "Reader", "Store", "StoredTable", "Transaction"]
+__all__ = ["CHUNK_BYTES", "KEY", "WEIGHT", "EpochRow", "Lease", "LookupKeys", "Reader", "Store", "StoredTable", "Transaction"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Lease:
 class Transaction(Protocol):
     """One epoch's changes. Nothing is visible to anybody else before `commit`; closing without it undoes everything."""
 
-    def lookup(self, table: str, by: str | None, keys: Keys) -> pa.RecordBatchReader:
+    def lookup(self, table: str, by: str | None, keys: LookupKeys) -> pa.RecordBatchReader:
         """Rows as they are now, in this transaction, whose `by` (a path or `_key`) is among `keys`; all for None.
 
         They stream: whatever their number, a batch at a time is in memory.
@@ -111,7 +111,7 @@ class Transaction(Protocol):
         None where there are not so many. NULLs do not count.
         """
 
-    def replace(self, table: str, by: str | None, keys: Keys, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    def replace(self, table: str, by: str | None, keys: LookupKeys, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """Make `rows` the only rows whose `by` is among `keys` (all for None), and return what changed as a delta.
 
         The delta has the old stored row with weight -1 and the new with +1 for each `_key` whose row differs, and nothing

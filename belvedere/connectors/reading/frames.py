@@ -23,7 +23,7 @@ from belvedere.connectors.reading.records import READ_ERRORS, RECORDS, first_csv
 from belvedere.connectors.reading.rows import csv_rows, json_rows, typed_rows
 from belvedere.connectors.records import SourceFile, path_text
 
-Rows = Callable[[DataFrame], DataFrame]
+FrameReader = Callable[[DataFrame], DataFrame]
 
 
 def frames_of(reading: Reading, files: Sequence[SourceFile], in_driver: bool) -> Iterator[DataFrame | None]:
@@ -63,7 +63,7 @@ def _told(reading: Reading, file: SourceFile, format_: str) -> tuple[str, ...] |
     return ()
 
 
-def _rows_of(reading: Reading, format_: str, told: tuple[str, ...] | pa.Schema) -> Rows:
+def _rows_of(reading: Reading, format_: str, told: tuple[str, ...] | pa.Schema) -> FrameReader:
     if isinstance(told, pa.Schema):
         return lambda raw: typed_rows(raw, reading.columns)
     if format_ == "csv":
@@ -71,7 +71,7 @@ def _rows_of(reading: Reading, format_: str, told: tuple[str, ...] | pa.Schema) 
     return lambda raw: json_rows(raw, reading.columns, reading.options)
 
 
-def _in_driver(reading: Reading, pieces: Iterable[Piece], rows: Rows) -> Iterator[DataFrame | None]:
+def _in_driver(reading: Reading, pieces: Iterable[Piece], rows: FrameReader) -> Iterator[DataFrame | None]:
     held: list[pa.RecordBatch] = []
     size = 0
     for piece in pieces:
@@ -86,7 +86,7 @@ def _in_driver(reading: Reading, pieces: Iterable[Piece], rows: Rows) -> Iterato
         yield _frame(reading, held, rows)
 
 
-def _frame(reading: Reading, held: Sequence[pa.RecordBatch], rows: Rows) -> DataFrame | None:
+def _frame(reading: Reading, held: Sequence[pa.RecordBatch], rows: FrameReader) -> DataFrame | None:
     return rows(reading.spark.createDataFrame(pa.Table.from_batches(held).combine_chunks())) if held else None
 
 
@@ -109,7 +109,7 @@ def _known_whole(reading: Reading, piece: Piece) -> Iterator[pa.RecordBatch]:
     return iter(held)
 
 
-def _by_tasks(reading: Reading, files: Iterable[Piece], rows: Rows) -> Iterator[DataFrame]:
+def _by_tasks(reading: Reading, files: Iterable[Piece], rows: FrameReader) -> Iterator[DataFrame]:
     pieces: list[Piece] = []
     for file in files:
         try:

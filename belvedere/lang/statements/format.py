@@ -17,7 +17,7 @@ from belvedere.lang.statements.parse import parse_script
 from belvedere.lang.statements.spacing import CALLED, KEYWORD_TYPES, KEYWORDS
 from belvedere.lang.statements.splitting import Comment, Tokens, boundaries, read_tokens
 from belvedere.lang.statements.tree import DottedName, Part, Script, WindowByBlock
-from belvedere.lang.statements.words import Group, Item, Mark, Word
+from belvedere.lang.statements.words import Group, LayoutItem, Mark, Word
 
 
 def format_script(text: str) -> str:
@@ -157,10 +157,10 @@ def _blank_before(text: str, offset: int) -> bool:
     return start > 0 and text.count("\n", start, offset) > 1
 
 
-def _items(context: _Context, begin: int, end: int, closing: TokenType | None = None) -> tuple[list[Item], int]:
+def _items(context: _Context, begin: int, end: int, closing: TokenType | None = None) -> tuple[list[LayoutItem], int]:
     """Tokens and comments from `begin` on, brackets nested; and the index after the last one read."""
     tokens = context.read.tokens
-    items: list[Item] = []
+    items: list[LayoutItem] = []
     index = begin
     first = begin
     while index < end:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from sqlglot.tokenizer_core import TokenType as T
 
 from belvedere.lang.statements.spacing import space_between
-from belvedere.lang.statements.words import Group, Item, Mark, Word
+from belvedere.lang.statements.words import Group, LayoutItem, Mark, Word
 
 WIDTH = 100
 STEP = 4
@@ -37,7 +37,7 @@ JOIN_WORDS = frozenset((T.LEFT, T.RIGHT, T.FULL, T.INNER, T.OUTER, T.CROSS, T.SE
 LISTS = frozenset((T.SELECT, T.FROM, T.GROUP_BY, T.ORDER_BY, T.VALUES))
 
 
-def lay_out(items: list[Item]) -> str:
+def lay_out(items: list[LayoutItem]) -> str:
     """A statement's text, without semicolon."""
     writer = LineWriter()
     head, body = _head(items)
@@ -53,7 +53,7 @@ def lay_out(items: list[Item]) -> str:
     return writer.text()
 
 
-def _head(items: list[Item]) -> tuple[list[Item], list[Item]]:
+def _head(items: list[LayoutItem]) -> tuple[list[LayoutItem], list[LayoutItem]]:
     """What stands before a query or expression: `V :=`, `CREATE VIEW V AS`. Statements without one are all head or all body."""
     for i, item in enumerate(items):
         if isinstance(item, Word) and item.kind == T.COLON_EQ:
@@ -69,7 +69,7 @@ def _head(items: list[Item]) -> tuple[list[Item], list[Item]]:
     return [], items
 
 
-def flatten(items: list[Item] | tuple[Item, ...]) -> str | None:
+def flatten(items: list[LayoutItem] | tuple[LayoutItem, ...]) -> str | None:
     """All items in one line; None where a comment or a block needs several."""
     writer = LineWriter()
     for item in items:
@@ -127,7 +127,7 @@ class LineWriter:
             self.lines += [*done, rest]
         self.before_last, self.last, self.fresh = self.last, word, False
 
-    def raw(self, text: str, items: tuple[Item, ...]) -> None:
+    def raw(self, text: str, items: tuple[LayoutItem, ...]) -> None:
         """Add text that is laid out already."""
         self.lines[-1] += text
         words = [i for i in items if isinstance(i, Word)]
@@ -148,9 +148,9 @@ class LineWriter:
         self.must_break = breaks
 
 
-def _segments(items: list[Item]) -> list[list[Item]]:
+def _segments(items: list[LayoutItem]) -> list[list[LayoutItem]]:
     """The clauses of a query."""
-    segments: list[list[Item]] = [[]]
+    segments: list[list[LayoutItem]] = [[]]
     for i, item in enumerate(items):
         if segments[-1] and _starts_clause(items, i):
             segments.append(_take_own_marks(segments[-1]))
@@ -158,15 +158,15 @@ def _segments(items: list[Item]) -> list[list[Item]]:
     return _where_first([s for s in segments if s])
 
 
-def _take_own_marks(segment: list[Item]) -> list[Item]:
+def _take_own_marks(segment: list[LayoutItem]) -> list[LayoutItem]:
     """Comments on lines of their own before a clause belong to that clause."""
-    taken: list[Item] = []
+    taken: list[LayoutItem] = []
     while len(segment) > 1 and isinstance(mark := segment[-1], Mark) and mark.own and mark.breaks:
         taken.insert(0, segment.pop())
     return taken
 
 
-def _starts_clause(items: list[Item], i: int) -> bool:
+def _starts_clause(items: list[LayoutItem], i: int) -> bool:
     item = items[i]
     if not isinstance(item, Word) or not item.keyword:
         return False
@@ -180,7 +180,7 @@ def _starts_clause(items: list[Item], i: int) -> bool:
     return item.text.upper() == "EMIT"
 
 
-def _starts_join(items: list[Item], i: int) -> bool:
+def _starts_join(items: list[LayoutItem], i: int) -> bool:
     before = items[i - 1] if i else None
     if isinstance(before, Word) and before.kind in JOIN_WORDS:
         return False
@@ -195,14 +195,14 @@ def _starts_join(items: list[Item], i: int) -> bool:
     return False
 
 
-def _kind(segment: list[Item]) -> T | None:
+def _kind(segment: list[LayoutItem]) -> T | None:
     first = next((i for i in segment if not isinstance(i, Mark)), None)
     return first.kind if isinstance(first, Word) else None
 
 
-def _where_first(segments: list[list[Item]]) -> list[list[Item]]:
+def _where_first(segments: list[list[LayoutItem]]) -> list[list[LayoutItem]]:
     """WHERE before GROUP BY within each SELECT."""
-    result: list[list[Item]] = []
+    result: list[list[LayoutItem]] = []
     group = None
     for segment in segments:
         kind = _kind(segment)
@@ -217,13 +217,13 @@ def _where_first(segments: list[list[Item]]) -> list[list[Item]]:
     return result
 
 
-def _write_query(writer: LineWriter, items: list[Item], indent: int) -> None:
+def _write_query(writer: LineWriter, items: list[LayoutItem], indent: int) -> None:
     for segment in _segments(items):
         writer.line(indent)
         _write_segment(writer, segment, indent)
 
 
-def _write_segment(writer: LineWriter, segment: list[Item], indent: int) -> None:
+def _write_segment(writer: LineWriter, segment: list[LayoutItem], indent: int) -> None:
     while segment and isinstance(segment[0], Mark) and segment[0].breaks:
         writer.mark(segment[0].text, breaks=True)
         writer.line(indent)
@@ -241,7 +241,7 @@ def _write_segment(writer: LineWriter, segment: list[Item], indent: int) -> None
         _write_inline(writer, segment, indent, breaks=_before_condition())
 
 
-def _has_comma(segment: list[Item]) -> bool:
+def _has_comma(segment: list[LayoutItem]) -> bool:
     return any(isinstance(item, Word) and item.kind == T.COMMA for item in segment)
 
 
@@ -265,7 +265,7 @@ def _before_condition() -> Callable[[Word], bool]:
     return breaks
 
 
-def _write_list(writer: LineWriter, segment: list[Item], indent: int) -> None:
+def _write_list(writer: LineWriter, segment: list[LayoutItem], indent: int) -> None:
     """`SELECT` on its line, then one item a line."""
     index = next(i for i, item in enumerate(segment) if isinstance(item, Word)) + 1
     while index < len(segment) and _modifies_select(segment[index]):
@@ -274,13 +274,13 @@ def _write_list(writer: LineWriter, segment: list[Item], indent: int) -> None:
     _write_items(writer, segment[index:], indent + STEP)
 
 
-def _modifies_select(item: Item) -> bool:
+def _modifies_select(item: LayoutItem) -> bool:
     if isinstance(item, Mark):
         return item.breaks and not item.own
     return isinstance(item, Word) and item.keyword and (item.kind in (T.DISTINCT, T.ALL) or item.text == "STREAM")
 
 
-def _write_items(writer: LineWriter, items: list[Item] | tuple[Item, ...], indent: int) -> None:
+def _write_items(writer: LineWriter, items: list[LayoutItem] | tuple[LayoutItem, ...], indent: int) -> None:
     """A comma-separated list, one item a line; a comment that ends a line stays on it."""
     writer.line(indent)
     after_comma = False
@@ -292,14 +292,16 @@ def _write_items(writer: LineWriter, items: list[Item] | tuple[Item, ...], inden
         after_comma = after_comma or (isinstance(item, Word) and item.kind == T.COMMA and not item.typed)
 
 
-def _write_inline(writer: LineWriter, items: list[Item], indent: int, breaks: Callable[[Word], bool] | None = None) -> None:
+def _write_inline(
+    writer: LineWriter, items: list[LayoutItem], indent: int, breaks: Callable[[Word], bool] | None = None
+) -> None:
     for item in items:
         if breaks is not None and isinstance(item, Word) and breaks(item):
             writer.line(indent + STEP)
         _write_item(writer, item, indent)
 
 
-def _write_item(writer: LineWriter, item: Item, indent: int) -> None:
+def _write_item(writer: LineWriter, item: LayoutItem, indent: int) -> None:
     if isinstance(item, Word):
         writer.word(item)
     elif isinstance(item, Mark):
@@ -332,6 +334,6 @@ def _write_group(writer: LineWriter, group: Group, indent: int) -> None:
     writer.word(group.closing)
 
 
-def _is_query(items: tuple[Item, ...]) -> bool:
+def _is_query(items: tuple[LayoutItem, ...]) -> bool:
     first = next((i for i in items if not isinstance(i, Mark)), None)
     return isinstance(first, Word) and first.keyword and first.kind in (T.SELECT, T.WITH, T.FROM)

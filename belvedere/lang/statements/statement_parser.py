@@ -39,7 +39,7 @@ from belvedere.lang.statements.tree import (
     ImportTable,
     InputClauses,
     Part,
-    Query,
+    QueryTree,
     Statement,
     TemplateParameter,
     WindowByBlock,
@@ -266,7 +266,7 @@ class StatementParser(ClauseParser):
         self.findings += check_query(placed)
         return placed
 
-    def _query(self) -> Query:
+    def _query(self) -> QueryTree:
         if not self._curr:
             self.refuse("B1002", "a query is missing", hint="write `SELECT ...`")
         if not self._is_window_by() and not self._starts_query():

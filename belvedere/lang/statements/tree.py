@@ -75,7 +75,7 @@ class WindowByBlock(exp.Expression, exp.Query):
         return str(self.args["text"])
 
 
-Query = exp.Query
+QueryTree = exp.Query
 """A select, a set operation, a parenthesised query or a `WindowByBlock`."""
 
 
@@ -214,7 +214,7 @@ class DefineView(Statement):
     """`CREATE [OR REPLACE] VIEW V AS query` or `V := query`. `path` has one part."""
 
     path: DottedName
-    query: Query
+    query: QueryTree
     history: HistoryClause | None = None
 
 
@@ -242,7 +242,7 @@ class DefineLocalQuery(Statement):
     """`T.c := SELECT ...`: a scalar column or a nested table; lowering decides which."""
 
     path: DottedName
-    query: Query
+    query: QueryTree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +262,7 @@ class CreateSubscription(Statement):
 
     path: DottedName
     on: ChangeKind
-    query: Query
+    query: QueryTree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,7 +290,7 @@ class DefineTemplate(Statement):
 
     path: DottedName | None
     parameters: tuple[TemplateParameter, ...]
-    query: Query
+    query: QueryTree
 
 
 @dataclass(frozen=True)

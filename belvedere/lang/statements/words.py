@@ -37,8 +37,8 @@ class Group:
     """What stands in brackets."""
 
     opening: Word
-    items: tuple[Item, ...]
+    items: tuple[LayoutItem, ...]
     closing: Word
 
 
-Item = Word | Mark | Group
+LayoutItem = Word | Mark | Group

@@ -18,7 +18,7 @@ from belvedere.functions.types import Typed
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.types.operators import tried
 from belvedere.lang.types.rounding import rounded
-from belvedere.lang.types.scope import Rule, TypeScope, children
+from belvedere.lang.types.scope import TypeRule, TypeScope, children
 
 
 def function(scope: TypeScope, expr: exp.Expr) -> Typed:
@@ -207,7 +207,7 @@ def _truncated(scope: TypeScope, expr: Any) -> Typed:
     return function(scope, expr)
 
 
-RULES: dict[type[exp.Expr], Rule] = {
+RULES: dict[type[exp.Expr], TypeRule] = {
     **dict.fromkeys(_UNITS, _truncated),
     **dict.fromkeys((exp.Transform, exp.Exists, exp.ArrayFilter), _lambda_function),
     exp.Reduce: _reduce,

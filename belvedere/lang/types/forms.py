@@ -13,7 +13,7 @@ from belvedere.functions.table import WRAPPERS, function_name, function_of
 from belvedere.functions.types import Typed
 from belvedere.lang.types.calls import is_unknown
 from belvedere.lang.types.names import field_of
-from belvedere.lang.types.scope import MONTH_UNITS, Rule, TypeScope, children
+from belvedere.lang.types.scope import MONTH_UNITS, TypeRule, TypeScope, children
 from belvedere.schema import has_map
 
 
@@ -166,7 +166,7 @@ def _order_parts(order: exp.Expr | None) -> list[exp.Expr]:
     return [o.this if isinstance(o, exp.Ordered) else o for o in order.expressions] if order is not None else []
 
 
-RULES: dict[type[exp.Expr], Rule] = {
+RULES: dict[type[exp.Expr], TypeRule] = {
     exp.Cast: _cast,
     exp.Case: _case,
     exp.If: _if,

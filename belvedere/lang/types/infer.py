@@ -16,7 +16,7 @@ from belvedere.lang.types import forms as type_forms
 from belvedere.lang.types import names as type_names
 from belvedere.lang.types import operators as type_operators
 from belvedere.lang.types import rounding as type_rounding
-from belvedere.lang.types.scope import Rule, TypeScope
+from belvedere.lang.types.scope import TypeRule, TypeScope
 
 
 class SubqueryValue(exp.Expression):
@@ -25,7 +25,7 @@ class SubqueryValue(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"index": True, "expressions": False}
 
 
-RULES: dict[type[exp.Expr], Rule] = {
+RULES: dict[type[exp.Expr], TypeRule] = {
     SubqueryValue: lambda scope, e: e.meta["typed"],
     **type_names.RULES,
     **type_operators.RULES,

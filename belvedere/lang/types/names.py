@@ -10,7 +10,7 @@ from sqlglot import exp
 from belvedere.functions import types as t
 from belvedere.functions.types import Typed
 from belvedere.lang.names import did_you_mean
-from belvedere.lang.types.scope import MONTH_UNITS, Rule, TypeScope
+from belvedere.lang.types.scope import MONTH_UNITS, TypeRule, TypeScope
 
 
 def _column(scope: TypeScope, expr: Any) -> Typed:
@@ -82,7 +82,7 @@ def parameter_name(expr: exp.Expr) -> str:
     return expr.name if written else f"p{int(expr.meta.get('index', 0)) + 1}"
 
 
-RULES: dict[type[exp.Expr], Rule] = {
+RULES: dict[type[exp.Expr], TypeRule] = {
     exp.Column: _column,
     exp.Identifier: _variable,
     exp.Literal: _literal,

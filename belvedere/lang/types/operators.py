@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from belvedere.functions import types as t
 from belvedere.functions.types import Typed
-from belvedere.lang.types.scope import Rule, TypeScope, children
+from belvedere.lang.types.scope import TypeRule, TypeScope, children
 from belvedere.schema import TIMESTAMP, has_map
 
 COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
@@ -187,7 +187,7 @@ def _time_arithmetic(operator: str, left: pa.DataType, right: pa.DataType) -> pa
     return left if operator in "*/" and t.is_interval(left) and t.is_number(right) else None
 
 
-RULES: dict[type[exp.Expr], Rule] = {
+RULES: dict[type[exp.Expr], TypeRule] = {
     **dict.fromkeys((exp.Paren, exp.BitwiseNot, exp.IgnoreNulls, exp.RespectNulls, exp.Ordered, exp.Alias), _inner),
     **dict.fromkeys((exp.And, exp.Or, exp.Not), _logical),
     **dict.fromkeys((exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ), _never_null),

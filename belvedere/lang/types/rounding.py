@@ -10,7 +10,7 @@ from sqlglot import exp
 from belvedere.functions import types as t
 from belvedere.functions.type_rules import whole
 from belvedere.functions.types import Typed
-from belvedere.lang.types.scope import Rule, TypeScope
+from belvedere.lang.types.scope import TypeRule, TypeScope
 
 
 def _round(scope: TypeScope, expr: Any) -> Typed:
@@ -52,7 +52,7 @@ def _integer_value(expr: exp.Expr) -> int:
     return int(inner.this) if isinstance(inner, exp.Literal) and str(inner.this).isdigit() else 0
 
 
-RULES: dict[type[exp.Expr], Rule] = {
+RULES: dict[type[exp.Expr], TypeRule] = {
     exp.Round: _round,
     **dict.fromkeys((exp.Ceil, exp.Floor), _ceiling),
 }

@@ -20,11 +20,11 @@ TIME_TEXT = re.compile(DATE_TEXT.pattern + r"[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\
 WHOLE_TEXT = re.compile(r"[+-]?(0|[1-9]\d*)")
 NUMBER_TEXT = re.compile(r"[+-]?(0|[1-9]\d*)?\.?\d+([eE][+-]?\d+)?|[+-]?(0|[1-9]\d*)\.|NaN|[+-]?Infinity")
 
-Kind = Any
+SampleKind = Any
 DEEPEST = 50
 
 
-def kind_of_value(value: Any, depth: int = 0) -> Kind:
+def kind_of_value(value: Any, depth: int = 0) -> SampleKind:
     """The kind of a JSON value; what is nested deeper than `DEEPEST` is text."""
     match value:
         case None:
@@ -40,7 +40,7 @@ def kind_of_value(value: Any, depth: int = 0) -> Kind:
         case list() | dict() if depth > DEEPEST:
             return STRING
         case list():
-            element: Kind = None
+            element: SampleKind = None
             for item in value:
                 element = merge(element, kind_of_value(item, depth + 1))
             return ("list", element)
@@ -49,7 +49,7 @@ def kind_of_value(value: Any, depth: int = 0) -> Kind:
     return STRING
 
 
-def kind_of_text(text: str) -> Kind:
+def kind_of_text(text: str) -> SampleKind:
     """The kind of a CSV field. A number with a leading zero is text: a postal code, not a number."""
     stripped = text.strip()
     if stripped.lower() in ("true", "false"):
@@ -73,7 +73,7 @@ def _time_or_text(text: str) -> pa.DataType:
     return DATE if DATE_TEXT.fullmatch(text) else STRING
 
 
-def merge(left: Kind, right: Kind) -> Kind:
+def merge(left: SampleKind, right: SampleKind) -> SampleKind:
     """The kind of values of both kinds."""
     if left is None or left == right:
         return right
@@ -104,7 +104,7 @@ def _is_number(type_: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
 
 
-def arrow_type(kind: Kind) -> pa.DataType:
+def arrow_type(kind: SampleKind) -> pa.DataType:
     """The Arrow type of a kind; text where there were only NULLs. Types of Parquet files become those that scripts know."""
     if kind is None:
         return STRING

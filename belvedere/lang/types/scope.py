@@ -65,7 +65,7 @@ class TypeScope(ABC):
         return fail(code, message, span=place, hint=hint)
 
 
-Rule = Callable[[TypeScope, Any], Typed]
+TypeRule = Callable[[TypeScope, Any], Typed]
 
 
 def children(expr: exp.Expr) -> list[exp.Expr]:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from belvedere.lang.window_by.joins import variables_of
 from belvedere.lang.window_by.names import after_window, before_window, free_in
-from belvedere.lang.window_by.relational import Beyond, ColumnObject, Value, known
+from belvedere.lang.window_by.relational import Beyond, ColumnObject, Meaning, known
 from belvedere.lang.window_by.tree import Block, Expr, FromTerm, Name, Query, QueryExpression, Select, Selected
 from belvedere.schema import Schema
 
@@ -75,11 +75,11 @@ def names_before(block: Block) -> tuple[str, ...]:
     return (*terms, *(let.name.text for let in block.lets))
 
 
-def values_before(block: Block, schema: Schema) -> dict[str, Value]:
+def values_before(block: Block, schema: Schema) -> dict[str, Meaning]:
     """The block's variables before WINDOW BY, by the columns of the relation that the innermost block reads."""
     first, *others = block.sources
     name, expr = first.variable.text, first.expr
-    values: dict[str, Value] = {}
+    values: dict[str, Meaning] = {}
     if isinstance(expr, QueryExpression):
         values[name] = _selected(expr.query.blocks[0], schema)
     else:
@@ -93,12 +93,12 @@ def values_before(block: Block, schema: Schema) -> dict[str, Value]:
     return values
 
 
-def _selected(block: Block, schema: Schema) -> Value:
+def _selected(block: Block, schema: Schema) -> Meaning:
     """What SELECT of a block without WINDOW BY makes."""
     values = values_before(block, schema)
     if block.select.value is not None:
         return known(block.select.value, values)
-    fields: dict[str, Value] = {}
+    fields: dict[str, Meaning] = {}
     for number, item in enumerate(block.select.items, 1):
         if item.expr is None:
             fields |= values

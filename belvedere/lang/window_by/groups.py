@@ -20,7 +20,7 @@ from belvedere.functions.window_by import is_number
 from belvedere.lang.window_by.group import behind_group
 from belvedere.lang.window_by.joins import ITEM, table_in, variables_of, within
 from belvedere.lang.window_by.names import block_expressions, free_names, renamed
-from belvedere.lang.window_by.relational import Unsaid, Value, condition, in_words, is_exact, known, never_fails, said
+from belvedere.lang.window_by.relational import Meaning, Unsaid, condition, in_words, is_exact, known, never_fails, said
 from belvedere.lang.window_by.tree import Block, Expr, FromTerm, Let, Name, Query, QueryExpression, Select, Selected
 from belvedere.plan.nodes import Aggregate, Filter, Item, Node
 
@@ -91,7 +91,7 @@ def _reads_tables(query: Query, tables: Mapping[str, Node]) -> bool:
 def _aggregate(block: Block, source: FromTerm, table: Node) -> Aggregate:
     assert block.group is not None
     name = source.variable.text
-    variables: dict[str, Value] = {name: variables_of(name, table.schema)}
+    variables: dict[str, Meaning] = {name: variables_of(name, table.schema)}
     for let in block.lets:
         variables[let.name.text] = known(let.value, variables)
     rows = table
@@ -110,7 +110,7 @@ def _aggregate(block: Block, source: FromTerm, table: Node) -> Aggregate:
     return Aggregate(rows, tuple(keys), aggregates)
 
 
-def _call(call: Expr, name: str, variables: Mapping[str, Value]) -> Item:
+def _call(call: Expr, name: str, variables: Mapping[str, Meaning]) -> Item:
     """An aggregate as a column of the groups. Raises Unsaid."""
     function, argument = canonical(call.name), call.expressions[0]
     if function == "COUNT":

@@ -16,7 +16,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.lang.window_by.names import before_window, free_names
-from belvedere.lang.window_by.relational import ColumnObject, Said, Unsaid, Value, condition, is_exact, never_fails
+from belvedere.lang.window_by.relational import ColumnObject, Meaning, Said, Unsaid, condition, is_exact, never_fails
 from belvedere.lang.window_by.tree import (
     Block,
     Expr,
@@ -73,7 +73,7 @@ def _inner(found: Node, side: Node, conditions: list[Expr]) -> Join | None:
 def _left(found: Node, side: Node, source: FromTerm, block: Block) -> Join | None:
     """The same with rows that have no match: here the plan must say all of the condition."""
     known = [s for s in block.sources[: block.sources.index(source) + 1] if s is source or s.kind is not SourceKind.LEFT]
-    variables: dict[str, Value] = {}
+    variables: dict[str, Meaning] = {}
     columns = (*found.schema.visible, *side.schema.visible)
     for name in (s.variable.text for s in known):
         variables[name] = _record(columns, f"{name}{SEPARATOR}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from belvedere.lang.window_by.relational import Said, Unsaid, Variables, in_words, is_exact, said
+from belvedere.lang.window_by.relational import Meanings, Said, Unsaid, in_words, is_exact, said
 from belvedere.lang.window_by.tree import Expr
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Item, Node, Project
@@ -27,7 +27,7 @@ class PartitionKeys:
     unsaid: str = ""
 
 
-def keys_of(keys: tuple[Expr, ...], variables: Variables, node: Node) -> PartitionKeys:
+def keys_of(keys: tuple[Expr, ...], variables: Meanings, node: Node) -> PartitionKeys:
     """The keys over a relation, by what the variables are by its columns."""
     columns, words, unsaid = [], [], ""
     added: list[Item] = []

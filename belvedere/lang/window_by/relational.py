@@ -37,7 +37,7 @@ class Said:
 class ColumnObject:
     """An object whose fields are columns, or objects again."""
 
-    fields: Mapping[str, Value]
+    fields: Mapping[str, Meaning]
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Beyond:
     reason: str
 
 
-Value = Said | ColumnObject | Beyond
-Variables = Mapping[str, Value]
+Meaning = Said | ColumnObject | Beyond
+Meanings = Mapping[str, Meaning]
 
 
-def said(expr: Expr, variables: Variables) -> Said:
+def said(expr: Expr, variables: Meanings) -> Said:
     """The expression over columns. Raises Unsaid."""
     found = value_of(expr, variables)
     if not isinstance(found, Said):
@@ -70,7 +70,7 @@ def is_exact(type_: pa.DataType) -> bool:
     )
 
 
-def value_of(expr: Expr, variables: Variables) -> Said | ColumnObject:
+def value_of(expr: Expr, variables: Meanings) -> Said | ColumnObject:
     """The same, of objects too. Raises Unsaid."""
     expr = expr.unnest()
     if isinstance(expr, exp.Column):
@@ -85,7 +85,7 @@ def value_of(expr: Expr, variables: Variables) -> Said | ColumnObject:
     return rule(expr, variables)
 
 
-def known(expr: Expr, variables: Variables) -> Value:
+def known(expr: Expr, variables: Meanings) -> Meaning:
     """The same, with the reason where it cannot be said."""
     try:
         return value_of(expr, variables)
@@ -93,13 +93,13 @@ def known(expr: Expr, variables: Variables) -> Value:
         return Beyond(str(reason))
 
 
-def _there(value: Value) -> Said | ColumnObject:
+def _there(value: Meaning) -> Said | ColumnObject:
     if isinstance(value, Beyond):
         raise Unsaid(value.reason)
     return value
 
 
-def _field(path: Expr, owner: Said | ColumnObject) -> Value:
+def _field(path: Expr, owner: Said | ColumnObject) -> Meaning:
     name = path.expression.name
     if isinstance(owner, ColumnObject):
         folded = [n for n in owner.fields if n.casefold() == name.casefold()]
@@ -144,7 +144,7 @@ def _whole(value: Said, of: Expr) -> Said:
     return _as(value, pa.int64(), "bigint")
 
 
-def _literal(node: Expr, variables: Variables) -> Said:
+def _literal(node: Expr, variables: Meanings) -> Said:
     if node.is_string:
         return Said(node.copy(), pa.string())
     if not node.name.isdigit():
@@ -154,17 +154,17 @@ def _literal(node: Expr, variables: Variables) -> Said:
     return Said(exp.cast(node.copy(), "bigint"), pa.int64())
 
 
-def _negative(node: Expr, variables: Variables) -> Said:
+def _negative(node: Expr, variables: Meanings) -> Said:
     if not isinstance(node.this, exp.Literal) or node.this.is_string:
         raise Unsaid(f"{in_words(node)} has no like in SQL")
     found = _literal(node.this, variables)
     return Said(exp.Neg(this=found.expr), found.type)
 
 
-def _sum(kind: type[Any], name: str) -> Callable[[Expr, Variables], Said]:
+def _sum(kind: type[Any], name: str) -> Callable[[Expr, Meanings], Said]:
     """An operation on whole numbers: of narrow ones it never overflows."""
 
-    def rule(node: Expr, variables: Variables) -> Said:
+    def rule(node: Expr, variables: Meanings) -> Said:
         sides = [(e, said(e, variables)) for e in (node.this, node.expression)]
         left, right = (_whole(value, e) for e, value in sides)
         if all(_is_narrow(e, value.type) for e, value in sides):
@@ -185,7 +185,7 @@ def never_fails(value: Said, expr: Expr) -> Said:
     return value
 
 
-def _quotient(node: Expr, variables: Variables) -> Said:
+def _quotient(node: Expr, variables: Meanings) -> Said:
     """DIV and % by a number that is written out: no other value is sure to be neither 0 nor -1."""
     left, by = _whole(said(node.this, variables), node.this), node.expression
     if not isinstance(by, exp.Literal) or by.is_string or not by.name.isdigit() or int(by.name) == 0:
@@ -193,7 +193,7 @@ def _quotient(node: Expr, variables: Variables) -> Said:
     return _operator(type(node), left, _literal(by, variables), pa.int64())
 
 
-def _comparison(node: Expr, variables: Variables) -> Said:
+def _comparison(node: Expr, variables: Meanings) -> Said:
     left, right = said(node.this, variables), said(node.expression, variables)
     return compared(type(node), left, right, in_words(node))
 
@@ -208,7 +208,7 @@ def compared(kind: type[Any], left: Said, right: Said, text: str) -> Said:
     return _operator(kind, left, right, pa.bool_())
 
 
-def condition(node: Expr, variables: Variables) -> Said:
+def condition(node: Expr, variables: Meanings) -> Said:
     """The same, of an expression that is TRUE, FALSE or NULL. Raises Unsaid."""
     found = said(node, variables)
     if not pa.types.is_boolean(found.type):
@@ -216,17 +216,17 @@ def condition(node: Expr, variables: Variables) -> Said:
     return found
 
 
-def _junction(node: Expr, variables: Variables) -> Said:
+def _junction(node: Expr, variables: Meanings) -> Said:
     left, right = condition(node.this, variables), condition(node.expression, variables)
     return _operator(type(node), left, right, pa.bool_())
 
 
-def _not(node: Expr, variables: Variables) -> Said:
+def _not(node: Expr, variables: Meanings) -> Said:
     inner = condition(node.this, variables)
     return Said(exp.paren(exp.Not(this=exp.paren(inner.expr.copy(), copy=False)), copy=False), pa.bool_())
 
 
-def _is(node: Expr, variables: Variables) -> Said:
+def _is(node: Expr, variables: Meanings) -> Said:
     value, kind = said(node.this, variables), node.expression
     word = "UNKNOWN" if isinstance(kind, exp.Null) else kind.name.upper()
     if word not in ("UNKNOWN", "VALUED") or isinstance(kind, exp.Boolean):
@@ -235,13 +235,13 @@ def _is(node: Expr, variables: Variables) -> Said:
     return Said(blank if word == "UNKNOWN" else exp.paren(exp.Not(this=blank), copy=False), pa.bool_())
 
 
-def _between(node: Expr, variables: Variables) -> Said:
+def _between(node: Expr, variables: Meanings) -> Said:
     low = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
     high = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
     return _junction(exp.And(this=low, expression=high), variables)
 
 
-def _like(node: Expr, variables: Variables) -> Said:
+def _like(node: Expr, variables: Meanings) -> Said:
     text = _text_of(said(node.this, variables), node.this)
     pattern = node.expression
     if not isinstance(pattern, exp.Literal) or not pattern.is_string or "\\" in pattern.name:
@@ -250,7 +250,7 @@ def _like(node: Expr, variables: Variables) -> Said:
     return Said(exp.paren(exp.Not(this=found), copy=False) if node.args.get("negate") else found, pa.bool_())
 
 
-def _in(node: Expr, variables: Variables) -> Said:
+def _in(node: Expr, variables: Meanings) -> Said:
     if node.args.get("field") is not None or not node.expressions:
         raise Unsaid(f"{in_words(node)} has no like in SQL")
     value = said(node.this, variables)
@@ -262,7 +262,7 @@ def _in(node: Expr, variables: Variables) -> Said:
     return found
 
 
-def _case(node: Expr, variables: Variables) -> Said:
+def _case(node: Expr, variables: Meanings) -> Said:
     branches = []
     if node.find(Missing):
         raise Unsaid("it may be MISSING")
@@ -285,7 +285,7 @@ def _alike(values: Sequence[Said], text: str) -> tuple[list[Said], pa.DataType]:
     return list(values), values[0].type
 
 
-def _cast(node: Expr, variables: Variables) -> Said:
+def _cast(node: Expr, variables: Meanings) -> Said:
     if node.args["to"].this.name not in ("TEXT", "VARCHAR", "CHAR"):
         raise Unsaid(f"{in_words(node)} has no like in SQL")
     return _written(said(node.this, variables), node)
@@ -298,7 +298,7 @@ def _written(value: Said, node: Expr) -> Said:
     return _as(value, pa.string(), "string")
 
 
-def _joined(node: Expr, variables: Variables) -> Said:
+def _joined(node: Expr, variables: Meanings) -> Said:
     left, right = (_text_of(said(e, variables), e) for e in (node.this, node.expression))
     return _operator(exp.DPipe, left, right, pa.string())
 
@@ -312,7 +312,7 @@ def _text_of(value: Said, node: Expr) -> Said:
 # -- functions --
 
 
-def _function(node: Expr, variables: Variables) -> Said:
+def _function(node: Expr, variables: Meanings) -> Said:
     name = canonical(node.name)
     arguments = [said(a, variables) for a in node.expressions]
     first = arguments[0] if arguments else None
@@ -353,7 +353,7 @@ def _substring(node: Expr, text: Said) -> Said:
 
 DATE_PARTS = frozenset({"YEAR", "MONTH", "DAY"})
 PARTS = DATE_PARTS | {"HOUR", "MINUTE", "SECOND"}
-RULES: Mapping[type[Any], Callable[[Any, Variables], Said]] = {
+RULES: Mapping[type[Any], Callable[[Any, Meanings], Said]] = {
     exp.Literal: _literal, exp.Boolean: lambda n, v: Said(n.copy(), pa.bool_()), exp.Neg: _negative, exp.Anonymous: _function,
     exp.Add: _sum(exp.Add, "try_add"), exp.Sub: _sum(exp.Sub, "try_subtract"), exp.Mul: _sum(exp.Mul, "try_multiply"),
     exp.IntDiv: _quotient, exp.Mod: _quotient,

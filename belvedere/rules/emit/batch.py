@@ -30,7 +30,7 @@ class LoggedEpoch:
     bounds: Mapping[str, Mapping[str, int] | None]
 
 
-Answer = Callable[[Node, int, Mapping[str, pa.Table]], pa.Table]
+BatchAnswer = Callable[[Node, int, Mapping[str, pa.Table]], pa.Table]
 """All rows of a plan after an epoch (counted from 0), given the tables of scans that are not inputs."""
 
 
@@ -40,7 +40,7 @@ class History:
 
     catalog: Catalog
     epochs: tuple[LoggedEpoch, ...]
-    answer: Answer
+    answer: BatchAnswer
     tables: dict[str, list[pa.Table]] = field(default_factory=dict)
 
     def at(self, epoch: int) -> dict[str, pa.Table]:

@@ -15,7 +15,7 @@ from belvedere.plan.monotone import NEVER
 from belvedere.plan.time_nodes import PTIME, SEQUENCE, UNDO, VERSION, InOrder
 from belvedere.rules.emit.emission import Emission, orderable
 
-Row = dict[str, Any]
+ChangeRow = dict[str, Any]
 
 
 @dataclass
@@ -24,7 +24,7 @@ class _Group:
     due: int | None = None
     complete: bool = False
     times: tuple[int | None, ...] = ()
-    shown: dict[str, Row] = field(default_factory=dict)
+    shown: dict[str, ChangeRow] = field(default_factory=dict)
 
 
 class EmitFold:
@@ -33,10 +33,10 @@ class EmitFold:
     def __init__(self, emission: Emission, key: tuple[str, ...], columns: tuple[str, ...]):
         self.emission, self.key, self.columns = emission, key, columns
         self.groups: dict[str, _Group] = {}
-        self.before: dict[str, dict[str, Row]] = {}
-        self.log: list[Row] = []
+        self.before: dict[str, dict[str, ChangeRow]] = {}
+        self.log: list[ChangeRow] = []
 
-    def epoch(self, rows: list[Row], clock: int, bounds: tuple[int, ...]) -> list[Row]:
+    def epoch(self, rows: list[ChangeRow], clock: int, bounds: tuple[int, ...]) -> list[ChangeRow]:
         """The output after an epoch in which the input came to have these rows."""
         now = self._grouped(rows)
         overdue = [(g.due, name) for name, g in self.groups.items() if g.due is not None and g.due < clock]
@@ -55,8 +55,8 @@ class EmitFold:
             return list(self.log)
         return [row for group in self.groups.values() for row in group.shown.values()]
 
-    def _grouped(self, rows: list[Row]) -> dict[str, dict[str, Row]]:
-        found: dict[str, dict[str, Row]] = {}
+    def _grouped(self, rows: list[ChangeRow]) -> dict[str, dict[str, ChangeRow]]:
+        found: dict[str, dict[str, ChangeRow]] = {}
         for row in rows:
             name = repr([row[c] for c in self.emission.group])
             found.setdefault(name, {})[repr([row[k] for k in self.key])] = row
@@ -74,7 +74,7 @@ class EmitFold:
             group.due = clock + emission.delay
         return group.due is not None and group.due <= clock
 
-    def _emit(self, name: str, rows: dict[str, Row], at: int) -> list[tuple[Any, ...]]:
+    def _emit(self, name: str, rows: dict[str, ChangeRow], at: int) -> list[tuple[Any, ...]]:
         """Make the group's rows what is shown of it; gives the changes with their place in the changelog."""
         group = self.groups[name]
         group.due = None
@@ -88,7 +88,7 @@ class EmitFold:
         group.shown = dict(rows)
         return entries
 
-    def _entry(self, name: str, at: int, kind: int, undo: bool, row: Row) -> tuple[Any, ...]:
+    def _entry(self, name: str, at: int, kind: int, undo: bool, row: ChangeRow) -> tuple[Any, ...]:
         group = tuple(orderable(row[c]) for c in self.emission.group)
         key = tuple(orderable(row[k]) for k in self.key)
         return (at, group, kind, key, not undo), name, undo, row
@@ -108,9 +108,9 @@ class OrderFold:
         self.seen: set[str] = set()
         self.waiting: list[tuple[int, int, str]] = []
         self.highest: int | None = None
-        self.out: list[Row] = []
+        self.out: list[ChangeRow] = []
 
-    def epoch(self, rows: list[Row], bound: int) -> list[Row]:
+    def epoch(self, rows: list[ChangeRow], bound: int) -> list[ChangeRow]:
         """The stream after an epoch in which the input came to have these rows."""
         now = {repr([r[k] for k in self.key]): r for r in sorted(rows, key=lambda r: [orderable(r[k]) for k in self.key])}
         for name, row in now.items():

@@ -129,11 +129,11 @@ def _is_placed(type_: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type_) or pa.types.is_timestamp(type_) or pa.types.is_date32(type_))
 
 
-Span = tuple[int, int]
+FrameReach = tuple[int, int]
 """How far before and after the own row, in the direction of the window."""
 
 
-def _reach(window: Expr, by: Column, keys: int) -> tuple[Span, Span] | None:
+def _reach(window: Expr, by: Column, keys: int) -> tuple[FrameReach, FrameReach] | None:
     """In rows and in values of the sort key."""
     call, spec = window.this, window.args.get("spec")
     if isinstance(call, exp.Lag | exp.Lead):
@@ -152,7 +152,7 @@ def _reach(window: Expr, by: Column, keys: int) -> tuple[Span, Span] | None:
     return (span, (0, 0)) if by_rows else ((0, 0), span)
 
 
-def _span(distances: Sequence[int]) -> Span:
+def _span(distances: Sequence[int]) -> FrameReach:
     return max(0, -min(distances)), max(0, *distances)
 
 

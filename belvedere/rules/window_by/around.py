@@ -25,7 +25,7 @@ from belvedere.rules.window_by.stretch import (
     LEAST,
     Bools,
     Ints,
-    Span,
+    KeyRange,
     Stretch,
     StretchWindows,
     labelled,
@@ -117,7 +117,7 @@ def reached_rows(
     return pa.concat_tables(done), keys
 
 
-def _span(source: StoredWindows, ranges: Ranges, stretch: Stretch, at: Ints, windows: StretchWindows) -> Span | None:
+def _span(source: StoredWindows, ranges: Ranges, stretch: Stretch, at: Ints, windows: StretchWindows) -> KeyRange | None:
     """Where windows may have changed; None where the stretch must be longer."""
     if ranges.tumbling:
         return tumbling(ranges, stretch, at, windows, source.stored)
@@ -126,7 +126,7 @@ def _span(source: StoredWindows, ranges: Ranges, stretch: Stretch, at: Ints, win
     return sliding(ranges, stretch, windows)
 
 
-def _within(places: Ints, span: Span) -> Bools:
+def _within(places: Ints, span: KeyRange) -> Bools:
     found: Bools = (places >= span[0]) & (places <= (GREATEST if span[1] is None else span[1]))
     return found
 

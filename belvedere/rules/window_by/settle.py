@@ -30,7 +30,7 @@ from belvedere.rules.window_by.settling import ROW, SINCE, Settling
 from belvedere.schema import KEY, TIMESTAMP, Column, Schema
 
 FIRST, LAST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
-Span = tuple[int, int, int, int]
+WindowTimes = tuple[int, int, int, int]
 """The times of a window's label (or start), of its start, of its end, and of the row after it; LAST where there is none."""
 SPANS = pa.schema(
     [(n, pa.string() if n == "part" else pa.int64()) for n in ("part", "below", "settled", "at", "first", "last", "after")]
@@ -80,7 +80,7 @@ def open_rows(work: Work, settling: Settling) -> Rows:
 def _few(work: Work, settling: Settling, rows: Rows, bound: int) -> Rows:
     reach = work.compute.window_extents(work.prepared.windows[0], settling.resume).table
     by = settling.block.partition
-    spans: dict[Any, list[Span]] = defaultdict(list)
+    spans: dict[Any, list[WindowTimes]] = defaultdict(list)
     bounds = zip(*(micros(reach[n]).to_pylist() for n in (LABEL, FROM, TO, AFTER)), strict=True)
     for key, span in zip(_partitions(reach, tuple(f"$by{n}" for n in range(len(by)))), bounds, strict=True):
         spans[key].append(span)
@@ -194,7 +194,7 @@ def _table(found: list[tuple[str, int, int]]) -> pa.Table:
     return pa.table([list(c) for c in zip(*found, strict=True)] if found else [[], [], []], schema=KEPT)
 
 
-def settled(times: Any, spans: list[Span], resume: Resume, bound: int, places: list[int]) -> list[int]:
+def settled(times: Any, spans: list[WindowTimes], resume: Resume, bound: int, places: list[int]) -> list[int]:
     """Of the rows of one partition, with their times and the reach of its windows, those that no later row can bring into a window."""
     below = times[times < bound]
     kept = first_kept(int(below.max()) if len(below) else None, sorted(spans, reverse=True), resume, bound)
@@ -202,7 +202,7 @@ def settled(times: Any, spans: list[Span], resume: Resume, bound: int, places: l
 
 
 def first_kept(
-    below: int | None, spans: Iterable[Span], resume: Resume, bound: int, settled: int = FIRST, pinned: bool = False
+    below: int | None, spans: Iterable[WindowTimes], resume: Resume, bound: int, settled: int = FIRST, pinned: bool = False
 ) -> Kept:
     """The times from which on the windows of a partition are not final, and its rows stay.
 

@@ -21,7 +21,7 @@ from belvedere.schema import KEY
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Span = tuple[int, int | None]
+KeyRange = tuple[int, int | None]
 """The least and the greatest order key of what may have changed; None = to the end."""
 LEAST, GREATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 LONGER = 8
@@ -105,7 +105,7 @@ def windows_of(table: pa.Table, ranges: Ranges) -> StretchWindows:
     return StretchWindows(since, np.maximum(to, since), after, complete, keys, starts=starts)
 
 
-def sliding(ranges: Ranges, stretch: Stretch, windows: StretchWindows) -> Span | None:
+def sliding(ranges: Ranges, stretch: Stretch, windows: StretchWindows) -> KeyRange | None:
     """From the last tuple whose window ends before the change up to the change, where all windows in between end in the stretch.
 
     `windows` has one for every tuple, by conditions on END that close all earlier windows too.
@@ -131,7 +131,7 @@ def sliding(ranges: Ranges, stretch: Stretch, windows: StretchWindows) -> Span |
     return (begin, last) if proven else None
 
 
-def labelled(stretch: Stretch, windows: StretchWindows) -> Span | None:
+def labelled(stretch: Stretch, windows: StretchWindows) -> KeyRange | None:
     """From the last label whose window ends before the change to the first whose window begins behind it, where all in between are known.
 
     `windows` has one for every tuple as a label, by conditions on END that close all earlier windows too.
@@ -159,7 +159,7 @@ def labelled(stretch: Stretch, windows: StretchWindows) -> Span | None:
 
 def tumbling(
     ranges: Ranges, stretch: Stretch, at: Ints, windows: StretchWindows, stays: Callable[[pa.Array], pa.Array]
-) -> Span | None:
+) -> KeyRange | None:
     """From a stored window's start before the change to the first start behind the change that was one before.
 
     `at` are the order keys of the stretch's rows. `stays` tells the keys of windows that are stored.

@@ -23,7 +23,7 @@ from belvedere.lang.window_by.tree import (
     WindowBy,
 )
 from belvedere.spark.window_by.interpret import COMPILERS, GROUP, Environment, Evaluate, compile_expression
-from belvedere.spark.window_by.scan import Bounds, find_windows, window_variables
+from belvedere.spark.window_by.scan import ScanBounds, find_windows, window_variables
 
 
 def compile_query(query: Query) -> Evaluate:
@@ -256,7 +256,7 @@ class WindowStage:
         keys = [(self.order({**env, **self.tuple_of(i)}), v.order_key(i)) for i in items]
         return sorted(range(len(items)), key=lambda n: (keys[n], ties[n] if ties else n))
 
-    def evaluate(self, items: list[Any], env: Environment) -> Iterator[tuple[Bounds, dict[str, Any], Any]]:
+    def evaluate(self, items: list[Any], env: Environment) -> Iterator[tuple[ScanBounds, dict[str, Any], Any]]:
         """Rules 4 to 10 for one sorted partition: windows with their variables and results, without those that HAVING drops."""
         for bounds in find_windows(items, self.window, self.conditions, env):
             row = self.lets(env, window_variables(items, self.window, bounds))

@@ -37,10 +37,10 @@ class ObjectColumns:
     missing: str | None
 
 
-Layout = Leaf | ObjectColumns
+ValueLayout = Leaf | ObjectColumns
 
 
-def layout_of(value: Value) -> Layout:
+def layout_of(value: Value) -> ValueLayout:
     """The layout of a pinned value: its texts are quoted column names."""
     missing = None if value.missing is None else value.missing.strip("`")
     if isinstance(value, Object):
@@ -48,7 +48,7 @@ def layout_of(value: Value) -> Layout:
     return Leaf(value.sql.strip("`"), missing, value.type == DURATION)
 
 
-def columns_of(layout: Layout) -> Iterator[str]:
+def columns_of(layout: ValueLayout) -> Iterator[str]:
     """The names of all columns of a layout."""
     if layout.missing is not None:
         yield layout.missing
@@ -59,7 +59,7 @@ def columns_of(layout: Layout) -> Iterator[str]:
             yield from columns_of(inner)
 
 
-def read_values(layout: Layout, table: pa.Table) -> list[Any]:
+def read_values(layout: ValueLayout, table: pa.Table) -> list[Any]:
     """The Python value of every row."""
     flags = table[layout.missing].to_pylist() if layout.missing is not None else None
     found: list[Any]
@@ -92,7 +92,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def read_rows(layouts: Mapping[str, Layout], table: pa.Table) -> Iterator[dict[str, Any]]:
+def read_rows(layouts: Mapping[str, ValueLayout], table: pa.Table) -> Iterator[dict[str, Any]]:
     """One environment per row."""
     columns = {n: read_values(layout, table) for n, layout in layouts.items()}
     if not columns:

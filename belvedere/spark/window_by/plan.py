@@ -98,7 +98,7 @@ class BlockPlanner(BoundaryPlanner):
         ties = [c for t, c in self.columns.items() if c not in sorted_by | keys and not unsortable(self.texts[t])]
         return (*found, *(f"{name(c)} ASC" for c in ties))
 
-    def resolved(self, output: specs.Output) -> specs.Output:
+    def resolved(self, output: specs.ResultColumn) -> specs.ResultColumn:
         """The output with row columns in place of texts."""
 
         def column(text: str) -> str:

@@ -55,7 +55,7 @@ class PlanColumns:
     columns: dict[str, str] = field(default_factory=dict)
     texts: dict[str, pa.DataType] = field(default_factory=dict)
     types: dict[str, pa.DataType] = field(default_factory=dict)
-    candidates: dict[str, specs.Output] = field(default_factory=dict)
+    candidates: dict[str, specs.ResultColumn] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     after: dict[str, Value] = field(default_factory=dict)
 
@@ -96,7 +96,7 @@ class PlanColumns:
     def translated(self, expr: Expr) -> SqlValue:
         return merge(translate(expr, {**self.environment(), **self.variables}))
 
-    def output(self, output: specs.Output, type_: pa.DataType) -> str:
+    def output(self, output: specs.ResultColumn, type_: pa.DataType) -> str:
         self.candidates[output.output] = output
         self.types[output.output] = stored_type(type_)
         return name(output.output)

@@ -23,7 +23,7 @@ from belvedere.spark.window_by.plan_values import plain_constant
 from belvedere.spark.window_by.sql_values import SqlValue, Untranslatable, converted, merge, micros
 
 SYMBOLS = {k: s for k, s in ARITHMETIC.items() if s in "+-*/"}
-Typed = tuple[specs.Term, pa.DataType]
+TypedTerm = tuple[specs.Term, pa.DataType]
 
 
 class PairPlanner(PlanColumns):
@@ -36,7 +36,7 @@ class PairPlanner(PlanColumns):
             raise Untranslatable("no condition")
         return found
 
-    def term(self, node: Expr) -> Typed:
+    def term(self, node: Expr) -> TypedTerm:
         own = {self.window.variables[c.name] for c in node.find_all(exp.Column) if c.name in self.window.variables}
         if node.find(QueryExpression):
             raise Untranslatable("a subquery between tuples")
@@ -64,7 +64,7 @@ class PairPlanner(PlanColumns):
             return self.computed(node, self.term(node.this), self.term(node.expression))
         raise Untranslatable(f"{type(node).__name__} between tuples")
 
-    def constant(self, node: Expr) -> Typed:
+    def constant(self, node: Expr) -> TypedTerm:
         if isinstance(node, exp.Null):
             raise Untranslatable("NULL between tuples")
         value = plain_constant(compile_expression(node)(dict(self.constants)))
@@ -73,7 +73,7 @@ class PairPlanner(PlanColumns):
             raise Untranslatable("a constant between tuples")
         return specs.ConstantTerm(value), type_
 
-    def read(self, node: Expr, side: str, role: str) -> Typed:
+    def read(self, node: Expr, side: str, role: str) -> TypedTerm:
         """What reads one tuple alone: a column of the rows."""
         variable = next(c.name for c in node.find_all(exp.Column) if c.name in self.window.variables)
         value = merge(translate(renamed(node, {variable: ITEM}), {**self.environment(), ITEM: self.item}))
@@ -89,12 +89,12 @@ class PairPlanner(PlanColumns):
             raise Untranslatable("a value where a tuple is MISSING")
         return specs.ColumnTerm(side, role, self.column(text)), value.type
 
-    def compared(self, operator: str, left: Typed, right: Typed) -> Typed:
+    def compared(self, operator: str, left: TypedTerm, right: TypedTerm) -> TypedTerm:
         if kind(left[1]) != kind(right[1]):
             raise Untranslatable("a comparison of different types")
         return specs.OperationTerm(operator, (left[0], right[0])), pa.bool_()
 
-    def computed(self, node: Expr, left: Typed, right: Typed) -> Typed:
+    def computed(self, node: Expr, left: TypedTerm, right: TypedTerm) -> TypedTerm:
         type_ = arithmetic_type(node, left[1], right[1])
         if type_ is None or not known(type_):
             raise Untranslatable("arithmetic between tuples")

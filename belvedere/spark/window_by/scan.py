@@ -1,6 +1,6 @@
 """Find the windows of one sorted partition by reading the rules as they stand.
 
-In: the items in order, the clause, and its conditions as functions. Out: `Bounds` per window, in rule 10's order. Costs one
+In: the items in order, the clause, and its conditions as functions. Out: `ScanBounds` per window, in rule 10's order. Costs one
 evaluation of END per pair of start and later tuple until it holds: the kernels in `bounds` are for large partitions.
 Source: VLDB Journal 33(3), 2024, sections 3.3 and 3.4; numbers of rules as in docs/window-by.md.
 """
@@ -18,7 +18,7 @@ Conditions = Mapping[str, Callable[[Mapping[str, Any]], Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ScanBounds:
     """One window, by positions from 0: `started` and `closed` tell whether START and END were found."""
 
     label: int
@@ -44,7 +44,7 @@ def boundary_variables(items: list[Any], boundary: Boundary | None, place: int |
     return found
 
 
-def window_variables(items: list[Any], window: WindowBy, bounds: Bounds) -> dict[str, Any]:
+def window_variables(items: list[Any], window: WindowBy, bounds: ScanBounds) -> dict[str, Any]:
     """All variables after WINDOW BY: those of the boundaries and the window itself (rule 7)."""
     found: dict[str, Any] = {}
     if window.label is not None:
@@ -79,10 +79,10 @@ class _Partition:
                 return place, True
         return last, False
 
-    def from_start(self, start: int) -> Bounds:
+    def from_start(self, start: int) -> ScanBounds:
         scope = {**self.env, **boundary_variables(self.items, self.window.start, start)}
         end, closed = self.end(scope, start)
-        return Bounds(start, start, end, True, closed)
+        return ScanBounds(start, start, end, True, closed)
 
     def starts(self, place: int) -> bool:
         boundary = self.window.start
@@ -90,10 +90,10 @@ class _Partition:
             return place == 0
         return self.holds("start", boundary, self.env, place)
 
-    def sliding(self) -> Iterator[Bounds]:
+    def sliding(self) -> Iterator[ScanBounds]:
         return (self.from_start(i) for i in range(len(self.items)) if self.starts(i))
 
-    def tumbling(self) -> Iterator[Bounds]:
+    def tumbling(self) -> Iterator[ScanBounds]:
         place = 0
         while place < len(self.items):
             if self.starts(place):
@@ -102,11 +102,11 @@ class _Partition:
                 place = found.end
             place += 1
 
-    def until_next_start(self, start: int) -> Bounds:
+    def until_next_start(self, start: int) -> ScanBounds:
         following = (i for i in range(start + 1, len(self.items)) if self.starts(i))
-        return Bounds(start, start, next(following, len(self.items)) - 1)
+        return ScanBounds(start, start, next(following, len(self.items)) - 1)
 
-    def labelled(self) -> Iterator[Bounds]:
+    def labelled(self) -> Iterator[ScanBounds]:
         label, opening = self.window.label, self.window.start
         assert label is not None
         for place in range(len(self.items)):
@@ -117,19 +117,19 @@ class _Partition:
             start = 0 if opening.unbounded else next((i for i in everywhere if self.holds("start", opening, scope, i)), None)
             inner = {**scope, **boundary_variables(self.items, opening, start)}
             end, closed = self.end(inner, start or 0)
-            yield Bounds(place, start or 0, end, start is not None, closed)
+            yield ScanBounds(place, start or 0, end, start is not None, closed)
 
 
-def without_overlap(candidates: list[Bounds]) -> list[Bounds]:
+def without_overlap(candidates: list[ScanBounds]) -> list[ScanBounds]:
     """TUMBLING with LABEL: by (start, label), those that start after the end of the one kept before (decision 19)."""
-    kept: list[Bounds] = []
+    kept: list[ScanBounds] = []
     for bounds in sorted(candidates, key=lambda b: (b.start, b.label)):
         if not kept or bounds.start > kept[-1].end:
             kept.append(bounds)
     return sorted(kept, key=lambda b: b.label)
 
 
-def find_windows(items: list[Any], window: WindowBy, conditions: Conditions, env: Mapping[str, Any]) -> list[Bounds]:
+def find_windows(items: list[Any], window: WindowBy, conditions: Conditions, env: Mapping[str, Any]) -> list[ScanBounds]:
     """The windows of a sorted partition (rules 4 to 7 and 10)."""
     partition = _Partition(items, window, conditions, env)
     if window.label is not None:

@@ -19,7 +19,7 @@ from belvedere.kernels.windows import window_tables
 from belvedere.lang.window_by.tree import Block, Expr
 from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.interpret_query import WindowStage, item_of
-from belvedere.spark.window_by.layout import Layout, read_rows, stored_type, write_column
+from belvedere.spark.window_by.layout import ValueLayout, read_rows, stored_type, write_column
 
 ROWS_AT_ONCE = 200_000  # enough that a kernel's fixed cost does not count
 
@@ -40,7 +40,7 @@ def computed_fields(columns: Sequence[Computed]) -> list[pa.Field]:
 
 
 def computing(
-    columns: Sequence[Computed], layouts: Mapping[str, Layout], constants: Mapping[str, Any]
+    columns: Sequence[Computed], layouts: Mapping[str, ValueLayout], constants: Mapping[str, Any]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `mapInArrow` that adds computed columns."""
 
@@ -72,7 +72,7 @@ class WindowTask:
     """All that a worker needs to compute the windows of one partition with the interpreter."""
 
     block: Block
-    layouts: Mapping[str, Layout]
+    layouts: Mapping[str, ValueLayout]
     keys: tuple[str, ...]
     outputs: tuple[OutputField, ...]
     position: str

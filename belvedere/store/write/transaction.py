@@ -19,7 +19,7 @@ from belvedere.store.dialects.session import Flat, Session
 from belvedere.store.identifiers import identifier
 from belvedere.store.layout import Layout, flat_batches
 from belvedere.store.pieces import in_pieces
-from belvedere.store.protocol import CHUNK_BYTES, EpochRow, Keys
+from belvedere.store.protocol import CHUNK_BYTES, EpochRow, LookupKeys
 from belvedere.store.write.difference import Difference, difference, heard
 
 _Test = tuple[str, Any]
@@ -79,7 +79,7 @@ class EpochTransaction:
         self._reading: _Reading | None = None
         self._open = True
 
-    def lookup(self, table: str, by: str | None, keys: Keys) -> pa.RecordBatchReader:
+    def lookup(self, table: str, by: str | None, keys: LookupKeys) -> pa.RecordBatchReader:
         layout = self._start(table)
         return self._rows(layout, self._select(layout, by, keys))
 
@@ -115,7 +115,7 @@ class EpochTransaction:
         how = layout.form_of(column)
         return how.decode(pa.array([found[0][0]], how.flat))[0].as_py() if found else None
 
-    def replace(self, table: str, by: str | None, keys: Keys, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    def replace(self, table: str, by: str | None, keys: LookupKeys, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
         layout = self._start(table)
         if self._empty(layout):
             return self._fill(layout, rows)
@@ -204,7 +204,7 @@ class EpochTransaction:
             raise _same_key(layout)
 
     def _replace_in_pieces(
-        self, layout: Layout, by: str | None, keys: Keys, pieces: Iterable[pa.Table]
+        self, layout: Layout, by: str | None, keys: LookupKeys, pieces: Iterable[pa.Table]
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Piece by piece: new rows against the old rows of their own keys; last the old rows that had no new one."""
         if by is not None and keys is not None:
@@ -281,7 +281,7 @@ class EpochTransaction:
         if reading is not None:
             reading.stop(undone)
 
-    def _select(self, layout: Layout, by: str | None, keys: Keys) -> Flat:
+    def _select(self, layout: Layout, by: str | None, keys: LookupKeys) -> Flat:
         if keys is None or by is None:
             return self._session.select_all(layout)
         if isinstance(keys, pa.RecordBatchReader):
