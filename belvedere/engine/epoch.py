@@ -17,7 +17,7 @@ import pyarrow as pa
 from belvedere.catalog import Catalog
 from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
-from belvedere.engine.expiry import expire, standing_below
+from belvedere.engine.expiry import expire, final_results_below
 from belvedere.engine.ingest import StampedRows, ingest, receive
 from belvedere.engine.late import Arrivals, judge
 from belvedere.engine.pipeline import Pipeline
@@ -145,7 +145,7 @@ class Engine:
             epoch=self.epoch + 1,
             clocks=clocks,
             costs=self.costs,
-            standing=standing_below(self.pipeline, bounds_by_input(self.catalog, self.clocks).__getitem__),
+            final_results=final_results_below(self.pipeline, bounds_by_input(self.catalog, self.clocks).__getitem__),
         )
         self.costs.whole.clear()
         self._put_clock(clock)

@@ -24,7 +24,7 @@ Final = dict[str, dict[str, int]]
 
 
 def final_below(pipeline: Pipeline, inputs: Known, earlier: Callable[[int], Known] | None = None) -> Final:
-    """Relation -> column -> bound: rows below it are final. `inputs` are the bounds of the inputs, unsettled ones too.
+    """Relation -> column -> bound: rows below it are final. `inputs` are the bounds of the inputs, never final ones too.
 
     `earlier` gives them as they were some microseconds ago (without it: as they are).
     """
@@ -40,7 +40,7 @@ def final_below(pipeline: Pipeline, inputs: Known, earlier: Callable[[int], Know
     return {name: columns for name, columns in found.items() if columns}
 
 
-def standing_below(pipeline: Pipeline, inputs: Known) -> Final:
+def final_results_below(pipeline: Pipeline, inputs: Known) -> Final:
     """Output -> column -> bound: rows of it below the bound stand as they are, though not all that they were made of is there."""
     losing = [
         s for s in pipeline.stages if any(pipeline.relations[n].final for n in (s.output, *(i.relation for i in s.slots)))
@@ -48,7 +48,7 @@ def standing_below(pipeline: Pipeline, inputs: Known) -> Final:
     if not losing:
         return {}
     bounds = _now(pipeline, inputs, None).relations
-    return {s.output: found for s in losing if (found := s.standing(bounds[s.output]))}
+    return {s.output: found for s in losing if (found := s.final_results(bounds[s.output]))}
 
 
 def held_by(pipeline: Pipeline, inputs: Known, relation: str) -> tuple[str, ...]:
@@ -58,9 +58,9 @@ def held_by(pipeline: Pipeline, inputs: Known, relation: str) -> tuple[str, ...]
     return tuple(dict.fromkeys(s.output for s, slot in users if not s.reads_from(slot, now)))
 
 
-def settled(unsettled: frozenset[str], inputs: Known) -> Known:
+def final_inputs(never_final: frozenset[str], inputs: Known) -> Known:
     """The bounds of inputs whose rows do not change below them; none of the others."""
-    return lambda i: {} if i in unsettled else inputs(i) or {}
+    return lambda i: {} if i in never_final else inputs(i) or {}
 
 
 def relation_bounds(stages: tuple[Stage, ...], inputs: Known, known: Mapping[str, Bounds] | None = None) -> dict[str, Bounds]:
@@ -93,7 +93,7 @@ def expire(pipeline: Pipeline, context: EpochContext, done: dict[tuple[str, str]
 
 
 def _now(pipeline: Pipeline, inputs: Known, earlier: Callable[[int], Known] | None) -> BoundsNow:
-    relations = relation_bounds(pipeline.stages, settled(pipeline.unsettled, inputs))
+    relations = relation_bounds(pipeline.stages, final_inputs(pipeline.never_final, inputs))
     return BoundsNow(relations, inputs, lambda delay: _now(pipeline, earlier(delay) if earlier else inputs, None))
 
 

@@ -20,7 +20,7 @@ class Pipeline:
     stages: tuple[Stage, ...] = ()
     served: Mapping[str, str] = field(default_factory=dict)
     """Which relation holds each public id."""
-    unsettled: frozenset[str] = frozenset()
+    never_final: frozenset[str] = frozenset()
     """Inputs whose rows may change below their bounds: these make nothing final."""
     by_cost: bool = True
     """Whether keyed operators and joins are recomputed whole in epochs in which most of their input changes."""

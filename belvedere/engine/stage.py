@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BoundsNow:
-    """The bounds of every relation's columns, in microseconds; `inputs` are those of the inputs, unsettled ones too.
+    """The bounds of every relation's columns, in microseconds; `inputs` are those of the inputs, never final ones too.
 
     `earlier` gives the same as it was some microseconds ago: rows that a delay has yet to emit stay for so long.
     """
@@ -120,7 +120,7 @@ class Stage:
         """Of its own relations beside the output, bounds of their columns below which rows are final."""
         return {}
 
-    def standing(self, own: Bounds) -> dict[str, int]:
+    def final_results(self, own: Bounds) -> dict[str, int]:
         """Columns of the output and bounds: rows below stand, though not all that they were made of is there any more."""
         return {}
 

@@ -48,7 +48,7 @@ class EpochContext:
     clocks: Clocks = field(default_factory=Clocks)
     """The clocks of the inputs' event-time columns after this epoch's rows."""
     costs: Costs = field(default_factory=lambda: Costs(False))
-    standing: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    final_results: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Per relation columns and bounds before this epoch: rows below them stand, and are not made anew of what is left of their inputs."""
 
 
@@ -92,7 +92,7 @@ class Work:
     @property
     def limits(self) -> dict[str, int]:
         """The columns of the output and the bounds below which its rows stand."""
-        return {n: b for n, b in self.context.standing.get(self.output.name, {}).items() if b > NEVER}
+        return {n: b for n, b in self.context.final_results.get(self.output.name, {}).items() if b > NEVER}
 
     # --- the store
 

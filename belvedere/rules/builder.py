@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.catalog import Catalog, LatePolicy
-from belvedere.engine.expiry import final_below, relation_bounds, settled
+from belvedere.engine.expiry import final_below, final_inputs, relation_bounds
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Path, Relation, Slot
 from belvedere.engine.stage import Stage, slots_known
@@ -73,13 +73,13 @@ class Builder:
         self.own: dict[Node, Relation] = {}
         self.stored_ids = frozenset(stored)
         self.choose, self.make = choose, make
-        self.unsettled = unsettled_inputs(catalog, options.expire)
+        self.never_final = never_final_inputs(catalog, options.expire)
         self._bounds: dict[str, Bounds] = {}
 
     def pipeline(self) -> Pipeline:
         relations = {n: replace(d.relation, paths=tuple(d.paths)) for n, d in self.drafts.items()}
         served = {i: self.names[i] for i in self.stored_ids if i in self.names}
-        made = Pipeline(relations, tuple(self.stages), served, self.unsettled, self.options.cost)
+        made = Pipeline(relations, tuple(self.stages), served, self.never_final, self.options.cost)
         found = final_below(made, bounds_by_input(self.catalog, Clocks()).__getitem__)
         for name, columns in found.items():
             known = relations[name]
@@ -219,7 +219,7 @@ class Builder:
 
     def bounds(self) -> Mapping[str, Bounds]:
         """The same of every relation made so far."""
-        inputs = settled(self.unsettled, bounds_by_input(self.catalog, Clocks()).__getitem__)
+        inputs = final_inputs(self.never_final, bounds_by_input(self.catalog, Clocks()).__getitem__)
         self._bounds = relation_bounds(tuple(self.stages[len(self._bounds) :]), inputs, self._bounds)
         return self._bounds
 
@@ -233,7 +233,7 @@ class Builder:
         return (replace(slots[0], path=path),)
 
 
-def unsettled_inputs(catalog: Catalog, expire: bool) -> frozenset[str]:
+def never_final_inputs(catalog: Catalog, expire: bool) -> frozenset[str]:
     """The inputs whose bounds make nothing final; all of them where nothing shall be dropped."""
     tables = catalog.inputs.values()
     return frozenset(t.id for t in tables if not expire or not t.append_only or t.late is LatePolicy.KEEP)

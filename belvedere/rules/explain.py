@@ -97,7 +97,7 @@ def _timed_inputs(name: str, catalog: Catalog, pipeline: Pipeline) -> list[Input
 
 def _event_times(name: str, catalog: Catalog, pipeline: Pipeline) -> list[str]:
     """The event-time columns of the inputs behind a relation whose bounds free it."""
-    inputs = [t for t in _timed_inputs(name, catalog, pipeline) if t.id not in pipeline.unsettled]
+    inputs = [t for t in _timed_inputs(name, catalog, pipeline) if t.id not in pipeline.never_final]
     return sorted(f"{t.name}.{w.column}" for t in inputs for w in t.watermarks)
 
 
@@ -108,7 +108,7 @@ def _why_kept(name: str, catalog: Catalog, pipeline: Pipeline) -> str:
     users = held_by(pipeline, known, name)
     if not timed or not users:
         return ""
-    changing = [t.name for t in timed if t.id in pipeline.unsettled]
+    changing = [t.name for t in timed if t.id in pipeline.never_final]
     if changing:
         return f"; no bound frees it: rows of {', '.join(changing)} may change below any"
     hint = next((h for s in pipeline.stages if s.output in users and (h := _limit(s, catalog, pipeline))), "")

@@ -24,7 +24,7 @@ from belvedere.plan.nodes import Join, JoinKind, Scan
 from belvedere.plan.rewrite import carry
 from belvedere.plan.window_by import WindowBlock
 from belvedere.rules.bounds_below import by_key, operator_of, side_of, through
-from belvedere.rules.outer_expiry import beside_standing, join_of, needed, standing, times_to_carry
+from belvedere.rules.outer_expiry import beside_final_results, final_results, join_of, needed, times_to_carry
 from belvedere.rules.rule import Keep, Rule, Site
 from belvedere.rules.whole import has_bounded_rows, replace_all, rows_of_operator
 
@@ -61,13 +61,13 @@ class KeyedStage(Stage):
         if not limits or work.is_fresh:
             return work.replace(self.path, keys, rows.reader())
         stored = work.look_up(self.output, self.path, keys)
-        return work.replace(self.path, keys, beside_standing(rows, stored, limits))
+        return work.replace(self.path, keys, beside_final_results(rows, stored, limits))
 
     # --- expiry
 
     def writes_from(self, own: Bounds, output: Relation) -> Bounds:
         keys = {e.name for e in output.path(self.path).exprs if isinstance(e, exp.Column)}
-        return {n: b for n, b in own.items() if n in keys} | standing(self.plan, own)
+        return {n: b for n, b in own.items() if n in keys} | final_results(self.plan, own)
 
     def reads_from(self, slot: Slot, now: BoundsNow) -> Bounds:
         operator, known = operator_of(self.plan), now.known(self.slots)
@@ -81,8 +81,8 @@ class KeyedStage(Stage):
                 return together
         return by_key(operator, partition, side, known)
 
-    def standing(self, own: Bounds) -> dict[str, int]:
-        return standing(self.plan, own)
+    def final_results(self, own: Bounds) -> dict[str, int]:
+        return final_results(self.plan, own)
 
     # --- explaining
 

@@ -56,7 +56,7 @@ def times_to_carry(plan: Node, join: Join, bounds: Bounds) -> tuple[Item, ...]:
     return tuple(found)
 
 
-def standing(plan: Node, own: Bounds) -> dict[str, int]:
+def final_results(plan: Node, own: Bounds) -> dict[str, int]:
     """Columns of the result with the bounds below which results stand; `own` are the bounds of the result. None of an inner join's."""
     return {output: bound for output, _, bound in _limits(plan, own).values()}
 
@@ -110,7 +110,7 @@ def _passes(node: Node) -> bool:
     return is_linear(node) and len(node.inputs) == 1
 
 
-def beside_standing(computed: Rows, stored: Rows, limits: Mapping[str, int]) -> pa.RecordBatchReader:
+def beside_final_results(computed: Rows, stored: Rows, limits: Mapping[str, int]) -> pa.RecordBatchReader:
     """The computed rows that may still change, then the stored ones that stand; bounds in microseconds."""
 
     def stands(batch: pa.RecordBatch) -> pa.Array:

@@ -12,7 +12,7 @@ import pytest
 from belvedere.catalog import Catalog
 from belvedere.cli import run
 from belvedere.compiler import compile_script
-from belvedere.engine.expiry import final_below, standing_below
+from belvedere.engine.expiry import final_below, final_results_below
 from belvedere.errors import BelvedereError
 from belvedere.instants import microseconds
 from belvedere.plan.monotone import NEVER
@@ -147,7 +147,7 @@ def test_a_side_of_a_join_waits_for_the_last_row_that_it_can_match() -> None:
 
 
 @pytest.mark.parametrize(
-    ("view", "bids", "asks", "standing"),
+    ("view", "bids", "asks", "final_results"),
     [
         ("Lefts", "8:25", "8:25", {"bidtime": "8:25"}),  # a bid of 8:25 may still get an ask of 8:30
         ("Rights", "8:25", "8:30", {"asktime": "8:30"}),  # no ask comes below 8:30, and none of a later one needs older bids
@@ -156,7 +156,7 @@ def test_a_side_of_a_join_waits_for_the_last_row_that_it_can_match() -> None:
     ],
 )
 def test_both_sides_of_an_outer_join_leave_with_the_results_that_stand(
-    view: str, bids: str, asks: str, standing: dict[str, str]
+    view: str, bids: str, asks: str, final_results: dict[str, str]
 ) -> None:
     line = next(part for part in VIEWS.split(";") if part.strip().startswith(f"{view} :="))
     pipeline = maintain(catalog(INPUTS + line + ";"))
@@ -164,10 +164,10 @@ def test_both_sides_of_an_outer_join_leave_with_the_results_that_stand(
     found = final_below(pipeline, lambda i: bounds.get(i, {}))
     assert found[f"{view}$1"] == {"b.bidtime": microseconds(at(bids))}
     assert found[f"{view}$2"] == {"a.asktime": microseconds(at(asks))}
-    below = standing_below(pipeline, lambda i: bounds.get(i, {}))
-    assert below == {view: {n: microseconds(at(t)) for n, t in standing.items()}}
+    below = final_results_below(pipeline, lambda i: bounds.get(i, {}))
+    assert below == {view: {n: microseconds(at(t)) for n, t in final_results.items()}}
     off = maintain(catalog(INPUTS + line + ";"), Options(expire=False))
-    assert standing_below(off, lambda i: bounds.get(i, {})) == {}
+    assert final_results_below(off, lambda i: bounds.get(i, {})) == {}
 
 
 def test_rows_that_a_delay_has_yet_to_emit_stay() -> None:

@@ -39,7 +39,7 @@ class Emission:
     source: Node
     group: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
-    unsettled: frozenset[str] = frozenset()
+    never_final: frozenset[str] = frozenset()
     """Inputs whose rows may change below their bounds: updated tables, streams that keep late rows."""
 
     @property
@@ -84,14 +84,14 @@ class Emission:
 
     def final_bounds(self, inputs: Known) -> tuple[int, ...]:
         """Bounds of `times` below which nothing will ever change, not even by an update or a late row."""
-        found = bounds_of(self.source, lambda i: {} if i in self.unsettled else inputs(i) or {})
+        found = bounds_of(self.source, lambda i: {} if i in self.never_final else inputs(i) or {})
         return tuple(found.get(n, NEVER) for n in self.times)
 
     @property
     def forgets(self) -> bool:
         """Whether groups can become final."""
         scanned = {n.relation for n in self.source.walk() if isinstance(n, Scan)}
-        return bool(self.times) and not scanned & self.unsettled
+        return bool(self.times) and not scanned & self.never_final
 
     def bounds(self, inputs: Known) -> tuple[int, ...]:
         """The bounds of `times` (`InOrder`: of its time)."""
@@ -104,7 +104,7 @@ def plan_emission(
     node: Emit | InOrder,
     source: Node,
     inputs: Mapping[str, Mapping[str, int] | None],
-    unsettled: frozenset[str] = frozenset(),
+    never_final: frozenset[str] = frozenset(),
 ) -> Emission:
     """Find the groups and what completes them; `inputs` say which columns of the inputs have event time."""
     if isinstance(node, InOrder):
@@ -115,14 +115,14 @@ def plan_emission(
     grouping = grouping_columns(source, known)
     if grouping and (grouping & timed or not node.watermark):
         group = tuple(n for n in names if n in grouping)
-        return Emission(node, source, group, tuple(n for n in group if n in timed), unsettled)
-    return Emission(node, source, source.schema.key or (), tuple(n for n in names if n in timed), unsettled)
+        return Emission(node, source, group, tuple(n for n in group if n in timed), never_final)
+    return Emission(node, source, source.schema.key or (), tuple(n for n in names if n in timed), never_final)
 
 
 def emission_of(builder: Builder, top: Emit | InOrder) -> Emission:
     """The same for an operator of a script."""
     source = inline(top.input, lambda i: builder.catalog.views[i].plan if i in builder.catalog.views else None)
-    return plan_emission(top, source, bounds_by_input(builder.catalog, Clocks()), builder.unsettled)
+    return plan_emission(top, source, bounds_by_input(builder.catalog, Clocks()), builder.never_final)
 
 
 @dataclass
