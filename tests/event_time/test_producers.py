@@ -11,11 +11,10 @@ import pytest
 
 from belvedere.catalog import Input, InputKind, LatePolicy, Watermark
 from belvedere.compiler import compile_script
-from belvedere.connectors.connector import Mark
 from belvedere.engine.late import judge
 from belvedere.instants import microseconds
 from belvedere.schema import TIMESTAMP, UID, Column, Schema
-from belvedere.time.entries import Act, ProducerAct
+from belvedere.time.entries import Act, BoundMark, ProducerAct
 from belvedere.time.event_time import (
     Clocks,
     admit,
@@ -240,8 +239,8 @@ def test_bounds_among_rows_count_for_the_rows_behind_them() -> None:
     catalog = compile_script("CREATE STREAM s (ts TIMESTAMP, WATERMARK FOR ts) LATE DROP;").catalog
     given = rows("10:00", "10:10", "9:00", "10:30", "10:20", column="ts")
     marks = [
-        Mark(2, ProducerAct(Act.BOUND, "s", 0, None, microseconds(at("9:30")), "ts")),
-        Mark(4, ProducerAct(Act.BOUND, "s", 0, None, microseconds(at("10:30")), "ts")),
+        BoundMark(2, ProducerAct(Act.BOUND, "s", 0, None, microseconds(at("9:30")), "ts")),
+        BoundMark(4, ProducerAct(Act.BOUND, "s", 0, None, microseconds(at("10:30")), "ts")),
     ]
     used, clocks = judge(catalog, Clocks(), {"s": given}, at("12:00"), {"s": marks})
     assert used["s"].num_rows == 3
