@@ -16,8 +16,7 @@ from belvedere.commands.output import has_errors, print_json, read_script, show
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.names import did_you_mean
 from belvedere.rules import maintain
-from belvedere.rules.explain import ViewExplanation, explain
-from belvedere.rules.explain_text import explanation_text
+from belvedere.rules.explain import ViewExplanation, explain, explanation_text
 
 Sizes = Mapping[str, tuple[int, int]]
 

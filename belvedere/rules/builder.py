@@ -16,7 +16,7 @@ from belvedere.engine.expiry import final_below, final_inputs, relation_bounds
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Path, Relation, Slot
 from belvedere.engine.stage import Stage, slots_known
-from belvedere.plan.bounds import Bounds, bounds_of
+from belvedere.plan.bounds import Bounds, bounds_of, event_time_columns
 from belvedere.plan.facts import Partition, base_scan, is_linear, needs_clock
 from belvedere.plan.keys import carry_keys, keep_columns
 from belvedere.plan.nodes import Expr, Join, JoinKind, Node, Scan, Values
@@ -222,6 +222,15 @@ class Builder:
         inputs = final_inputs(self.never_final, bounds_by_input(self.catalog, Clocks()).__getitem__)
         self._bounds = relation_bounds(tuple(self.stages[len(self._bounds) :]), inputs, self._bounds)
         return self._bounds
+
+    def final_source(self, node: Node, time: str) -> Node | None:
+        """A plan down to the catalog's inputs; None where no bound of its column `time` says that rows will never change."""
+        views = self.catalog.views
+        source = inline(node, lambda i: views[i].plan if i in views else None)
+        if {n.relation for n in source.walk() if isinstance(n, Scan)} & self.never_final:
+            return None
+        known = bounds_by_input(self.catalog, Clocks()).__getitem__
+        return source if time in event_time_columns(source, known) else None
 
     def hash_changes(self, source: Node, slots: tuple[Slot, ...], partition: Partition) -> tuple[Slot, ...]:
         """Let the changes of a relation that only grows carry the hash of the group: it saves the query that finds the groups."""

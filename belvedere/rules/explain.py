@@ -1,11 +1,12 @@
 """Say how each view is kept: key, stages with their reasons, state, what is read at query time.
 
-In: a catalog and its pipeline. Out: plain data that the command line prints as text or JSON. Sizes come from the store and are
-added by the caller.
+In: a catalog and its pipeline. Out: plain data that the command line prints as JSON, or as lines for people. Sizes come from the store
+and are added by the caller.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -163,3 +164,20 @@ def _reads(owner: str, relation: Relation, catalog: Catalog) -> str:
     if owner in catalog.public and relation.stored:
         return f'table "{owner}" by its key or index: nothing is computed when it is read'
     return "not served: it feeds other views"
+
+
+def explanation_text(explanation: ViewExplanation, sizes: Mapping[str, tuple[int, int]] | None = None) -> str:
+    """One view's explanation for people."""
+    sizes = sizes or {}
+    key = ", ".join(explanation.key) or "none: it has one row"
+    lines = [explanation.name, f"  key    {key}"]
+    for stage in explanation.stages:
+        source = f" from {', '.join(dict.fromkeys(stage.reads))}" if stage.reads else ""
+        name = "" if stage.output == explanation.name else f"{stage.output}: "
+        lines.append(f"  kept   {name}{stage.rule}{source}: {stage.reason}")
+    for entry in explanation.state:
+        size = "; {} rows, {:,} bytes now".format(*sizes[entry.relation]) if entry.relation in sizes else ""
+        paths = f"; found by ({'), ('.join(entry.paths)})" if entry.paths else ""
+        lines.append(f"  state  {entry.relation}: {entry.bound}{paths}{size}")
+    lines.append(f"  read   {explanation.reads}")
+    return "\n".join(lines)

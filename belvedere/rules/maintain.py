@@ -14,6 +14,7 @@ from belvedere.catalog import Catalog
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation
 from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.share import share_joins
 from belvedere.rules.bounds_below import operator_of
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.rules.clock import CLOCK
@@ -36,7 +37,6 @@ from belvedere.rules.options import Options
 from belvedere.rules.outer_join import OUTER_JOIN
 from belvedere.rules.rule import Refusal, Rule, Site
 from belvedere.rules.sessions import SESSIONS
-from belvedere.rules.share import share_joins
 from belvedere.rules.top import TOP
 from belvedere.rules.whole import WHOLE
 from belvedere.rules.window_by.open import OPEN_WINDOWS

@@ -19,7 +19,6 @@ from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Filter, Join, JoinKind, Node, Project, Scan, Union
 from belvedere.plan.rewrite import with_column
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
-from belvedere.rules.final_source import final_source
 from belvedere.rules.rule import Keep, Rule, Site
 from belvedere.rules.top import OWN, OwnRowsStage
 from belvedere.schema import WEIGHT
@@ -57,7 +56,7 @@ def _applies(site: Site) -> Keep | None:
     top = site.top
     if not isinstance(top, TimeWindow) or top.kind is not TimeWindowKind.SESSION or top.schema.key is None:
         return None
-    return None if final_source(site.builder, top.input, top.time) is None else partial(_keep, site, top)
+    return None if site.builder.final_source(top.input, top.time) is None else partial(_keep, site, top)
 
 
 def _keep(site: Site, top: TimeWindow) -> Relation:

@@ -148,8 +148,7 @@ def _delivered(file: Path) -> list[str]:
 
 def _explain(world: World, step: Step) -> Observed:
     from belvedere.rules import maintain
-    from belvedere.rules.explain import explain
-    from belvedere.rules.explain_text import explanation_text
+    from belvedere.rules.explain import explain, explanation_text
 
     catalog = _compiled(world)
     _columns(catalog, step.arguments["relation"], [])

@@ -10,7 +10,7 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.rules import maintain
-from belvedere.rules.clock_filter import ENTER, LEAVE
+from belvedere.rules.clock import ENTER, LEAVE
 from belvedere.rules.first import PLACE
 from belvedere.rules.join import NEW
 from belvedere.schema import ENGINE_COLUMNS, KEY, WEIGHT

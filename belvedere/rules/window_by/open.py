@@ -25,7 +25,6 @@ from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import WindowBlock
 from belvedere.rules.builder import Builder, StageOwner
-from belvedere.rules.final_source import final_source
 from belvedere.rules.rule import Keep, Rule, Site
 from belvedere.rules.window_by.settle import SETTLED, forget_settled, open_rows
 from belvedere.rules.window_by.settling import ROW, SINCE, Settling
@@ -89,7 +88,7 @@ def settling_of(builder: Builder, block: WindowBlock) -> Settling | None:
     base = base_scan(block.inputs[0])
     if base is not None and builder.drafts[builder.relation_of_scan(base)].relation.is_state:
         return None
-    source = final_source(builder, block.inputs[0], block.resume.column)
+    source = builder.final_source(block.inputs[0], block.resume.column)
     return None if source is None else Settling(block, block.resume, source)
 
 
