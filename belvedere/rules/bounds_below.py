@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sqlglot import exp
+
+from belvedere.engine.relation import Relation
 from belvedere.plan.bounds import Bounds, Known, bounds_of
 from belvedere.plan.expressions import column
 from belvedere.plan.facts import Partition, is_linear
@@ -39,6 +42,12 @@ def by_key(operator: Node, partition: Partition, side: int, known: Known) -> Bou
         if len(known_ones) == len(least):
             keys.append((expr, min(known_ones)))
     return through(operator.inputs[side], iter(keys))
+
+
+def of_keys(own: Bounds, output: Relation, path: str) -> dict[str, int]:
+    """Of the bounds of an output's columns those that are keys of an access path: a key that is complete is not written again."""
+    keys = {e.name for e in output.path(path).exprs if isinstance(e, exp.Column)}
+    return {n: b for n, b in own.items() if n in keys}
 
 
 def through(fragment: Node, wanted: Iterator[tuple[Expr, int]]) -> dict[str, int]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
-from sqlglot import exp
 
 from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.rows import Rows, keys_of
@@ -23,7 +22,7 @@ from belvedere.plan.facts import Partition, partition_of
 from belvedere.plan.nodes import Join, JoinKind, Scan
 from belvedere.plan.rewrite import carry
 from belvedere.plan.window_by import WindowBlock
-from belvedere.rules.bounds_below import by_key, operator_of, side_of, through
+from belvedere.rules.bounds_below import by_key, of_keys, operator_of, side_of, through
 from belvedere.rules.outer_expiry import beside_final_results, final_results, join_of, needed, times_to_carry
 from belvedere.rules.rule import Keep, Rule, Site
 from belvedere.rules.whole import has_bounded_rows, replace_all, rows_of_operator
@@ -66,8 +65,7 @@ class KeyedStage(Stage):
     # --- expiry
 
     def writes_from(self, own: Bounds, output: Relation) -> Bounds:
-        keys = {e.name for e in output.path(self.path).exprs if isinstance(e, exp.Column)}
-        return {n: b for n, b in own.items() if n in keys} | final_results(self.plan, own)
+        return of_keys(own, output, self.path) | final_results(self.plan, own)
 
     def reads_from(self, slot: Slot, now: BoundsNow) -> Bounds:
         operator, known = operator_of(self.plan), now.known(self.slots)

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from sqlglot import exp
-
 from belvedere.engine.relation import Relation
 from belvedere.engine.rows import Rows
 from belvedere.engine.stage import Stage
@@ -20,6 +18,7 @@ from belvedere.plan.bounds import Bounds
 from belvedere.plan.facts import Partition, base_scan, partition_of
 from belvedere.plan.nodes import Node, Scan, TopK, Union
 from belvedere.plan.ties import tie_order
+from belvedere.rules.bounds_below import of_keys
 from belvedere.rules.builder import Builder
 from belvedere.rules.merge.rule import keys_of_changes
 from belvedere.rules.rule import Keep, Rule, Site
@@ -73,8 +72,7 @@ class TopStage(OwnRowsStage):
         return self.plan.inputs[0].inputs[0]
 
     def writes_from(self, own: Bounds, output: Relation) -> Bounds:
-        keys = {e.name for e in output.path(self.path).exprs if isinstance(e, exp.Column)}
-        return {n: b for n, b in own.items() if n in keys}
+        return of_keys(own, output, self.path)
 
     def holds(self, relation: Relation) -> str:
         return rows_of_operator(self.plan, relation) or super().holds(relation)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
-from sqlglot import exp
 
 from belvedere.engine.relation import Relation
 from belvedere.engine.render import print_expression
@@ -25,6 +24,7 @@ from belvedere.plan.expressions import column
 from belvedere.plan.facts import Partition, partition_of
 from belvedere.plan.nodes import Aggregate, Expr, Project, Scan
 from belvedere.plan.rewrite import carry
+from belvedere.rules.bounds_below import of_keys
 from belvedere.rules.merge.accumulate import Accumulator, State, accumulate, state_of
 from belvedere.rules.merge.texts import STATE_PREFIX, merge_texts
 from belvedere.rules.rule import Keep, Refusal, Rule, Site
@@ -84,8 +84,7 @@ class MergeStage(Stage):
         return bounds_of(self.plan, lambda _: groups)
 
     def writes_from(self, own: Bounds, output: Relation) -> Bounds:
-        keys = {e.name for e in output.path(self.path).exprs if isinstance(e, exp.Column)}
-        return {n: b for n, b in own.items() if n in keys}
+        return of_keys(own, output, self.path)
 
     def final_states(self, relations: Mapping[str, Bounds]) -> Mapping[str, Bounds]:
         return {self.state: bounds_of(self.partial, slots_known(self.slots, relations))}
