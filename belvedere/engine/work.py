@@ -114,6 +114,10 @@ class Work:
         self.transaction.append(name, rows.reader(self.stored_schema(name).names))
         return rows
 
+    def added(self, rows: Rows) -> Rows:
+        """Store new rows of the output; they are its change."""
+        return self.compute.keep(weighted_stream(self.append(rows), 1))
+
     def replace(
         self, by: str | None, keys: Keys | pa.Array | None, rows: pa.RecordBatchReader, relation: str | None = None
     ) -> Rows:

@@ -20,7 +20,7 @@ from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.rows import Rows, combined
 from belvedere.engine.stage import Stage
 from belvedere.engine.texts import ROWS, Texts
-from belvedere.engine.work import Work, weighted_stream
+from belvedere.engine.work import Work
 from belvedere.plan.nodes import Scan
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT, Column, Schema
@@ -67,8 +67,7 @@ class EventsStage(Stage):
         if events.is_empty:
             return None
         work.put("s0", ROWS, events)
-        numbered = work.append(work.rows("rows"))
-        return work.compute.keep(weighted_stream(numbered, 1))
+        return work.added(work.rows("rows"))
 
     def frees(self, relation: Relation) -> str | None:
         return "changes leave once they are delivered" if relation.name.endswith(CHANGES) else None

@@ -16,7 +16,7 @@ from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.rows import Rows, keys_of
 from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.engine.texts import DELTA, ROWS, WEIGHT_COLUMN, Texts
-from belvedere.engine.work import Work, weighted_stream, without
+from belvedere.engine.work import Work, without
 from belvedere.plan.bounds import Bounds, bounds_of, implied_bounds
 from belvedere.plan.expressions import column
 from belvedere.plan.facts import Partition, equalities, needs_clock
@@ -69,8 +69,7 @@ class JoinStage(Stage):
         new = work.first_of_each_key(rows, NEW_FIELD) if len(terms) > 1 else rows
         there = new.where(lambda b: b.column(NEW), without(new, NEW))
         if work.output.append_only:
-            kept = work.append(work.compute.keep(there))
-            return work.compute.keep(weighted_stream(kept, 1))
+            return work.added(work.compute.keep(there))
         return work.replace(KEY, keys_of([(rows, KEY)]), there)
 
     def reads_from(self, slot: Slot, now: BoundsNow) -> Bounds:
@@ -89,7 +88,7 @@ def _whole(work: Work) -> Rows:
     rows = work.rows("rows")
     if not work.output.append_only:
         return work.replace(None, None, rows.reader())
-    return work.compute.keep(weighted_stream(work.append(rows), 1))
+    return work.added(rows)
 
 
 def _only_grows(delta: Rows | None) -> bool:

@@ -20,7 +20,7 @@ from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.rows import Rows, combined
 from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.engine.texts import ROWS, Texts
-from belvedere.engine.work import WEIGHT_FIELD, Work, stored_schema, weighted_stream
+from belvedere.engine.work import WEIGHT_FIELD, Work, stored_schema
 from belvedere.instants import microseconds
 from belvedere.plan.bounds import Bounds
 from belvedere.plan.expressions import column
@@ -311,8 +311,7 @@ class _Emitting:
         """The changes as rows: an undo, then what is there instead; numbered over all."""
         found = (self._entries(t) for c in changes for t in c.tables())
         rows = self._identified(self.compute.keep(stream(self.output.schema.arrow, found)))
-        self.work.append(rows)
-        return self.compute.keep(weighted_stream(rows, 1))
+        return self.work.added(rows)
 
     def _entries(self, table: pa.Table) -> pa.Table:
         name = self.output.name

@@ -21,7 +21,7 @@ from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows, combined, conform
 from belvedere.engine.stage import Stage
 from belvedere.engine.texts import ROWS, Texts
-from belvedere.engine.work import Work, weighted_stream
+from belvedere.engine.work import Work
 from belvedere.errors import fail
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.monotone import NEVER
@@ -198,8 +198,7 @@ def _released(parts: list[Rows], node: InOrder, work: Work) -> Rows:
     found = (_numbered(t, work) for t in _sorted(parts, node.then, work).tables())
     rows = work.compute.keep(stream(work.output.schema.arrow, found))
     work.put("s0", ROWS, rows)
-    stored = work.append(work.rows("rows"))
-    return work.compute.keep(weighted_stream(stored, 1))
+    return work.added(work.rows("rows"))
 
 
 def _numbered(rows: pa.Table, work: Work) -> pa.Table:

@@ -65,10 +65,8 @@ def _applies_frames(site: Site) -> Keep | Refusal | None:
         return Refusal(frames)
     if frames.grows:
         return None
-    site_or_refusal = _stored(site, frames)
-    if isinstance(site_or_refusal, Refusal):
-        return site_or_refusal
-    return partial(_keep, site_or_refusal, frames, None)
+    found = _stored(site, frames)
+    return found if isinstance(found, Refusal) else partial(_keep, found, frames, None)
 
 
 def _applies_running(site: Site) -> Keep | Refusal | None:
