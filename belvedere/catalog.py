@@ -135,7 +135,7 @@ class Relationship:
     alias: str = ""
     """The target's alias in the definition, for people."""
     kept: str | None = None
-    """The id of the table that keeps the related rows per row of the owner, where the API cannot find them when it reads."""
+    """The id of the table that stores the related rows per row of the owner, where the API cannot find them when it reads."""
     kept_order: tuple[Order, ...] = ()
     """The order among columns of that table."""
 
@@ -203,7 +203,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Everything a script defines. Mappings keep the order of definition; their keys are ids (templates: names)."""
+    """Everything a script defines. Mappings have the order of definition; their keys are ids (templates: names)."""
 
     inputs: Mapping[str, Input] = field(default_factory=dict)
     views: Mapping[str, View] = field(default_factory=dict)
@@ -214,7 +214,7 @@ class Catalog:
     public: frozenset[str] = frozenset()
     """Ids that the API shows and the store therefore holds: the last definition of every public name."""
     histories: Mapping[str, int | None] = field(default_factory=dict)
-    """Ids whose former versions are kept (WITH HISTORY), each with the microseconds for which they are; None = always."""
+    """Ids whose former versions are retained (WITH HISTORY), each with the microseconds for which they are; None = always."""
 
     def schema_of(self, relation: str) -> Schema:
         """The schema of an input, view or subscription by its id."""

@@ -23,8 +23,8 @@ COMMANDS = {
     "init": "make a small working project in a directory",
     "check": "say what is wrong with a script, in under a second and without Spark",
     "fmt": "write scripts in the one layout",
-    "explain": "explain a diagnostic's code, or how a script's views are kept",
-    "run": "keep a script's views up to date and serve them",
+    "explain": "explain a diagnostic's code, or how a script's views are maintained",
+    "run": "maintain a script's views and serve them",
     "serve": "serve the views of an existing store",
     "query": "run one query over files",
     "test": "run a script's tests",
@@ -75,7 +75,7 @@ def _version(value: bool) -> None:
 def options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="print the version and stop"),
 ) -> None:
-    """Belvedere keeps views over streams up to date on Apache Spark and serves them by GraphQL."""
+    """Belvedere maintains views over streams on Apache Spark and serves them by GraphQL."""
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -292,10 +292,10 @@ class _Reader:
         wrong = [k for k, v in table.items() if k in API_RULES and not API_RULES[k].fits(v)]
         for key in wrong:  # the value may be a secret: it is not shown
             self.report("B9104", f"`{key}` is {API_RULES[key].what}", self.at("api", key))
-        kept = {k: v for k, v in table.items() if k in API_RULES and k not in wrong}
-        if kept.get("limit", 0) > kept.get("max_limit", LARGEST):
+        valid = {k: v for k, v in table.items() if k in API_RULES and k not in wrong}
+        if valid.get("limit", 0) > valid.get("max_limit", LARGEST):
             self.report("B9104", "`limit` is more than `max_limit`", self.at("api", "limit"), "give a smaller `limit`")
-        return kept
+        return valid
 
     # -- values -------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """A script on local Spark, driven step by step with a clock of its own: for notebooks and tests.
 
 In: a script's text and a store URL. Out: the views after each epoch, as the store serves them, and the batch answer beside
-them. The Workbench keeps a log of all accepted input; `batch` recomputes from it alone.
+them. The Workbench holds a log of all accepted input; `batch` recomputes from it alone.
 """
 
 from __future__ import annotations

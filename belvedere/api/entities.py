@@ -144,9 +144,9 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
 def shown_columns(columns: Iterable[Column], events: bool = False) -> dict[str, Column]:
     """Columns by GraphQL name; private ones are left out, except those that every event has."""
     names = Namespace()
-    kept = [c for c in columns if not c.hidden and (events or not c.name.startswith("_"))]
-    exact = {c.name: names.claim(c.name) for c in kept if graphql_name(c.name) == c.name}
-    return {exact.get(c.name) or names.claim(graphql_name(c.name)): c for c in kept}
+    shown = [c for c in columns if not c.hidden and (events or not c.name.startswith("_"))]
+    exact = {c.name: names.claim(c.name) for c in shown if graphql_name(c.name) == c.name}
+    return {exact.get(c.name) or names.claim(graphql_name(c.name)): c for c in shown}
 
 
 def _with_relations(catalog: Catalog, entity: Entity, entities: Mapping[str, Entity], omitted: list[Diagnostic]) -> Entity:

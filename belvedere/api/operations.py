@@ -41,7 +41,7 @@ from belvedere.store.read.statements import ParameterizedSql, print_read
 from belvedere.store.read.values import microseconds
 
 REMEMBERED = 2_000
-"""Operations, and plans of each, that are kept."""
+"""Operations, and plans of each, that are remembered."""
 
 
 @dataclass
@@ -204,11 +204,11 @@ def only_fields(operation: Operation, nodes: list[FieldNode]) -> DocumentNode:
     return DocumentNode(definitions=(definition, *operation.fragments.values()))
 
 
-def _remember(kept: dict[Any, Any], key: Any, value: Any) -> None:
-    """Keep a value; the oldest goes where there are too many."""
-    if len(kept) >= REMEMBERED:
-        kept.pop(next(iter(kept)), None)
-    kept[key] = value
+def _remember(remembered: dict[Any, Any], key: Any, value: Any) -> None:
+    """Remember a value; the oldest is forgotten where there are too many."""
+    if len(remembered) >= REMEMBERED:
+        remembered.pop(next(iter(remembered)), None)
+    remembered[key] = value
 
 
 def _total(cost: Cost, literals: list[Any], variables: Mapping[str, Any]) -> int:

@@ -22,10 +22,10 @@ from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
 
 from belvedere.api.child import Assignment
-from belvedere.api.keeping import Keeper
 from belvedere.api.limits import limits_of
 from belvedere.api.metrics import Restarts, shared_file
 from belvedere.api.server import LOCAL_HOSTS, ServerSettings
+from belvedere.api.supervisor import Supervisor
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.wire import DeskServer
@@ -40,13 +40,13 @@ class Serving:
     url: str
     host: str
     port: int
-    keepers: tuple[Keeper, ...]
+    supervisors: tuple[Supervisor, ...]
     descriptors: ExitStack = field(default_factory=ExitStack)
     """What a process that is started again inherits: the listening socket and the counts."""
 
     def alive(self) -> bool:
         """Whether all processes run now."""
-        return all(k.alive() for k in self.keepers)
+        return all(k.alive() for k in self.supervisors)
 
     def wait_until_listening(self, seconds: float = 30.0) -> None:
         """Return when the API answers; raises B8011 where it does not within `seconds`."""
@@ -62,10 +62,10 @@ class Serving:
 
     def close(self) -> None:
         """End the processes."""
-        for keeper in self.keepers:
-            keeper.close()
-        for keeper in self.keepers:
-            keeper.wait()
+        for supervisor in self.supervisors:
+            supervisor.close()
+        for supervisor in self.supervisors:
+            supervisor.wait()
         self.descriptors.close()
 
     def __enter__(self) -> Serving:
@@ -105,12 +105,12 @@ def start_api(
             tell(f"a process of the API ended ({how}) and was started again")
 
         assignments = [Assignment(catalog, store_url, made, listener.fileno(), counts, i, count) for i in range(count)]
-        keepers = []
+        supervisors = []
         for assignment in assignments:
-            keepers.append(Keeper(partial(_start, assignment, desk), again))
-            held.callback(keepers[-1].close)
+            supervisors.append(Supervisor(partial(_start, assignment, desk), again))
+            held.callback(supervisors[-1].close)
         shown, bound = f"[{host}]" if ":" in host else host, listener.getsockname()[1]
-        return Serving(f"http://{shown}:{bound}", host, bound, tuple(keepers), held.pop_all())
+        return Serving(f"http://{shown}:{bound}", host, bound, tuple(supervisors), held.pop_all())
 
 
 def server_settings(host: str, settings: Mapping[str, Any]) -> ServerSettings:

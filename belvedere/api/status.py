@@ -1,4 +1,4 @@
-"""`GET /status`: where every stream stands, and who holds it back.
+"""`GET /status`: the status of every stream, and the producers that hold it back.
 
 In: the catalog and the last epoch's row. Out: a JSON object with, per input, the count of its rows and, per event-time column, the
 bound, the producers and those among them that hold it back. What waits for an epoch is not in it.

@@ -211,7 +211,7 @@ def _roots(build: _Builder, entity: Entity) -> dict[str, GraphQLField]:
 
 
 def _as_of(entity: Entity) -> dict[str, GraphQLArgument]:
-    """The argument of root fields whose former states are kept; related rows are read of the same state."""
+    """The argument of root fields whose former states are retained; related rows are read of the same state."""
     return {"asOf": GraphQLArgument(AS_OF)} if entity.history else {}
 
 

@@ -1,4 +1,4 @@
-"""`belvedere explain`: the long text of a diagnostic's code, or how a script's views are kept.
+"""`belvedere explain`: the long text of a diagnostic's code, or how a script's views are maintained.
 
 In: a code (`B1003`) or a script. Out: text. Scripts are explained by `belvedere.commands.explain_script`.
 """
@@ -23,7 +23,7 @@ def command(
     state: Annotated[str | None, typer.Option("--state", help="measure the state in this store", metavar="STORE")] = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
-    """Explain a diagnostic's code, or how a script's views are kept."""
+    """Explain a diagnostic's code, or how a script's views are maintained."""
     if re.fullmatch(r"[Bb]\d{4}", subject):
         return explain_code(subject.upper(), json=json)
     from belvedere.commands.explain_script import explain_script

@@ -1,4 +1,4 @@
-"""`belvedere explain SCRIPT`: how each view is kept, its state, its plan, or its standard SQL.
+"""`belvedere explain SCRIPT`: how each view is maintained, its state, its plan, or its standard SQL.
 
 In: a script. Out: text or JSON; no Spark. `--state` adds the rows and bytes that the state takes in a store now.
 """
@@ -22,7 +22,7 @@ Sizes = Mapping[str, tuple[int, int]]
 
 
 def explain_script(path: Path, *, view: str | None, sql: str | None, json: bool, state: str | None = None) -> int:
-    """Print how the views of a script are kept; `sql` names a view to print as standard SQL, `state` a store to measure."""
+    """Print how the views of a script are maintained; `sql` names a view to print as standard SQL, `state` a store to measure."""
     from belvedere.commands.stores import with_columns_at_hand
     from belvedere.compiler import compile_script
     from belvedere.settings import load_project

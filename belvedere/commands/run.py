@@ -1,4 +1,4 @@
-"""`belvedere run`: keep a script's views up to date and serve them.
+"""`belvedere run`: maintain a script's views and serve them.
 
 In: a script, a store, a port. Out: the API's address as the first line, then a line or a live table per epoch; exit code 0 when it was
 stopped or `--once` is done, 1 where script, data or store are wrong. The API runs in processes of its own; this one runs Spark.
@@ -23,7 +23,7 @@ from belvedere.spark.stop_flag import StopFlag, stop_on_signals
 def command(
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
     store: Annotated[
-        str | None, typer.Option("--store", help="where views are kept: sqlite:///file.db, postgresql://...")
+        str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
     ] = None,
     port: Annotated[int | None, typer.Option("--port", help="the API's port; 0 takes a free one", min=0, max=65535)] = None,
     host: Annotated[str | None, typer.Option("--host", help="the API's address; a public one needs a token")] = None,
@@ -34,7 +34,7 @@ def command(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="print a JSON object per line")] = False,
 ) -> int:
-    """Keep a script's views up to date and serve them."""
+    """Maintain a script's views and serve them."""
     text = read_script(script)
     project = load_project(script.parent)
     from belvedere.commands.stores import store_url

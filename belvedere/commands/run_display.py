@@ -14,7 +14,7 @@ from typing import IO, Any, Protocol
 
 from belvedere.spark.run_loop import Progress
 from belvedere.time.event_time import time_text
-from belvedere.time.standing import Standing
+from belvedere.time.stream_status import StreamStatus
 
 SHOWN_VIEWS = 20
 
@@ -172,7 +172,7 @@ class LiveTable:
         return Group(Text(summary), table, *([_streams_table(self.last.streams)] if self.last.streams else []))
 
 
-def _streams_table(streams: Sequence[Standing]) -> Any:
+def _streams_table(streams: Sequence[StreamStatus]) -> Any:
     from rich.table import Table
 
     table = Table()
@@ -185,11 +185,11 @@ def _streams_table(streams: Sequence[Standing]) -> Any:
     return table
 
 
-def _names(stream: Standing) -> str:
+def _names(stream: StreamStatus) -> str:
     return ", ".join("the default producer" if p is None else p for p in stream.held_back_by)
 
 
-def _stream(stream: Standing) -> dict[str, Any]:
+def _stream(stream: StreamStatus) -> dict[str, Any]:
     return {
         "name": stream.stream,
         "column": stream.column,

@@ -22,7 +22,7 @@ from belvedere.settings import load_project
 def command(
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
     store: Annotated[
-        str | None, typer.Option("--store", help="where views are kept: sqlite:///file.db, postgresql://...")
+        str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
     ] = None,
     port: Annotated[int | None, typer.Option("--port", help="the port; 0 takes a free one", min=0, max=65535)] = None,
     host: Annotated[str | None, typer.Option("--host", help="the address; a public one needs a token")] = None,

@@ -117,7 +117,7 @@ def write(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> No
         raise fail(
             "B6132",
             f'sink "{sink.name}" cannot write {folder / name}: {error.strerror or error}',
-            hint="make room or give rights; what is not delivered is kept in the store and delivered at the next start",
+            hint="make room or give rights; what is not delivered stays in the store and delivered at the next start",
         ) from error
 
 

@@ -51,7 +51,7 @@ REJECTED = StoredTable(
 
 RECORDS = (FILES, REJECTED)
 LONGEST_TEXT = 10_000
-"""So many characters of a rejected row, and of the reason, are kept."""
+"""So many characters of a rejected row, and of the reason, are stored."""
 
 
 @dataclass(frozen=True, slots=True)

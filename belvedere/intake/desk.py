@@ -214,7 +214,7 @@ class Desk:
                 entry, answer = self._act(table, request.content, now)
         except BelvedereError as error:
             return Reply.of_error(409 if error.diagnostics[0].code == "B5022" else 422, error.diagnostics[0]), None
-        self.intake.keep(entry)
+        self.intake.hold(entry)
         self._bytes += entry.nbytes
         if request.key is not None:
             self._keys.add(request.table, request.key, now, request.digest, answer)
@@ -299,7 +299,7 @@ class Desk:
             )
             raise fail("B6144", message, hint=hint)
         self._last_now = max(self._last_now, entry.now)
-        self.intake.keep(entry)
+        self.intake.hold(entry)
 
 
 BUSY = Reply(503, problem(503, "B8032", "the epochs do not keep up with what is pushed", "send it again a little later"))

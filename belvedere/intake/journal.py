@@ -52,7 +52,7 @@ class Journal:
     """An open journal; one process has it at a time. Not thread-safe."""
 
     def __init__(self, directory: Path, committed: Position, snapshot: Callable[[], Mapping[str, Any]] = dict):
-        """Open or make the journal in `directory`, for a store that has `committed`. `snapshot` is what a new segment's header keeps.
+        """Open or make the journal in `directory`, for a store that has `committed`. `snapshot` is what a new segment's header holds.
 
         Raises B6141 (it belongs to another store, or lacks records that the store wants), B6142 (damaged), B6143 (in use), B6140
         (it cannot be written).
@@ -88,7 +88,7 @@ class Journal:
                     yield number, payload
 
     def append(self, payloads: Sequence[bytes]) -> None:
-        """Write records and return when they are on the disk. Raises OSError where that fails; then none of them is kept."""
+        """Write records and return when they are on the disk. Raises OSError where that fails; then none of them is in the journal."""
         if self._broken:
             raise OSError(errno.EIO, "an earlier write failed and could not be taken back")
         segment = self._writable()

@@ -71,34 +71,37 @@ def read_rows(table: Input, rows: Sequence[Any]) -> Pushed:
     columns = given_columns(table)
     key = [c for c in columns if c.name in table.primary_key]
     names, key_names = names_of(columns), names_of(key)
-    kept: list[tuple[int, int, dict[str, Any]]] = []
+    fitting: list[tuple[int, int, dict[str, Any]]] = []
     refused: list[tuple[Malformed, str]] = []
     for place, row in enumerate(rows):
         try:
             going = _is_deletion(table, place, row)
             if going:
                 found_key = {k: v for k, v in row.items() if k.casefold() in key_names}
-                kept.append((place, -1, converted_row(table.name, place, found_key, key, key_names)))
+                fitting.append((place, -1, converted_row(table.name, place, found_key, key, key_names)))
             else:
-                kept.append((place, 1, converted_row(table.name, place, _without_mark(row, names), columns, names)))
+                fitting.append((place, 1, converted_row(table.name, place, _without_mark(row, names), columns, names)))
         except BelvedereError as error:
             refused.append(_refused(place, row, error))
     try:
-        found = arrow_of([r for _, _, r in kept], columns)
+        found = arrow_of([r for _, _, r in fitting], columns)
     except ARROW_ERRORS:
-        kept = [k for k in kept if _fits(k, rows, columns, refused)]
-        found = arrow_of([r for _, _, r in kept], columns)
-    weights = pa.array([w for _, w, _ in kept], pa.int64())
+        fitting = [k for k in fitting if _fits(k, rows, columns, refused)]
+        found = arrow_of([r for _, _, r in fitting], columns)
+    weights = pa.array([w for _, w, _ in fitting], pa.int64())
     refused.sort(key=lambda r: r[0].index)
-    places = tuple(p for p, _, _ in kept)
+    places = tuple(p for p, _, _ in fitting)
     return Pushed(found.append_column(WEIGHT, weights), places, tuple(m for m, _ in refused), tuple(c for _, c in refused))
 
 
 def _fits(
-    kept: tuple[int, int, dict[str, Any]], rows: Sequence[Any], columns: Sequence[Column], refused: list[tuple[Malformed, str]]
+    row: tuple[int, int, dict[str, Any]],
+    rows: Sequence[Any],
+    columns: Sequence[Column],
+    refused: list[tuple[Malformed, str]],
 ) -> bool:
     """Whether Arrow takes a row; else it goes to `refused`."""
-    place, _, converted = kept
+    place, _, converted = row
     try:
         arrow_of([converted], columns)
     except ARROW_ERRORS as error:

@@ -1,4 +1,4 @@
-"""How views are kept: one file is one rule. `RULES` is the order of choice."""
+"""How views are maintained: one file is one rule. `RULES` is the order of choice."""
 
 from belvedere.rules.maintain import RULES, maintain, plain, without
 from belvedere.rules.options import Options

@@ -106,7 +106,7 @@ class Builder:
         return plan if isinstance(node, Scan) else None
 
     def maintain(self, plan: Node, part: StageOwner) -> Relation:
-        """Make the stages that keep `plan` as the relation of `part`."""
+        """Make the stages that maintain `plan` as the relation of `part`."""
         return self.choose(self, inline(plan, self.definition), part)
 
     def shared(self, plan: Node, owner: str) -> Relation:
@@ -116,12 +116,12 @@ class Builder:
             self.own[plan] = self.maintain(plan, StageOwner(self.fresh(owner), owner, None))
         return self.own[plan]
 
-    def settle(self, plan: Node, owner: str) -> Node:
+    def with_relations(self, plan: Node, owner: str) -> Node:
         """A linear tree in which nonlinear parts (below a union) have become relations of their own."""
         if isinstance(plan, Scan):
             return plan
         if is_linear(plan):
-            return plan.with_inputs(tuple(self.settle(i, owner) for i in plan.inputs))
+            return plan.with_inputs(tuple(self.with_relations(i, owner) for i in plan.inputs))
         part = self.shared(plan, owner)
         return Scan(part.name, part.schema)
 

@@ -1,8 +1,8 @@
 """Clock: filters on now(): rows enter and leave as time passes.
 
-Every row has its time to enter and to leave beside it, and these are indexed; an epoch handles the times between the last clock and
-its own. Rows whose time to enter has not come are kept apart. What cannot be turned round (`now()` under a month interval, OR, functions
-of the clock) is not split: other rules keep it.
+Every row has two indexed columns, its time to enter and its time to leave. An epoch handles the times between the last clock and its own.
+Rows whose time to enter has not come are in a relation of their own. A condition that cannot be solved for `now()` (a month interval, OR,
+functions of the clock) is not split: other rules maintain it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Expr, Filter, Item, Project
 from belvedere.plan.rewrite import carry
 from belvedere.rules.builder import Draft
-from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import KEY
 
 ENTER = "_enter"
@@ -202,12 +202,12 @@ def _is_fixed(interval: Expr) -> bool:
     return unit is not None and unit.name.upper().rstrip("S") in FIXED_UNITS
 
 
-def _applies(site: Site) -> Keep | None:
+def _applies(site: Site) -> Maintain | None:
     split = split_clock_filter(site.top.condition) if isinstance(site.top, Filter) else None
-    return None if split is None else partial(_keep, site, split)
+    return None if split is None else partial(_maintain, site, split)
 
 
-def _keep(site: Site, split: ClockFilter) -> Relation:
+def _maintain(site: Site, split: ClockFilter) -> Relation:
     builder, part = site.builder, site.part
     source = site.top.inputs[0]
     plain = conjunction(split.plain)
@@ -222,14 +222,14 @@ def _keep(site: Site, split: ClockFilter) -> Relation:
     )
     source = Project(Filter(source, conjunction(valid) or exp.true()), items + times)
     timed, _ = carry(site.over(source), source, tuple(Item(t.name, column(t.name), t.type) for t in times))
-    rendered, slots = builder.delta_slots(builder.settle(timed, part.owner))
+    rendered, slots = builder.delta_slots(builder.with_relations(timed, part.owner))
     waiting = f"{part.name}{WAITING}" if split.enters else None
     reason = "rows enter and leave as now() passes" if split.enters else "rows leave as now() passes"
     stage = site.stage(ClockStage, rendered, slots, reason, waiting=waiting)
     relation = builder.emit(stage, part, ranges=tuple(t.name for t in times))
     if waiting is not None:
-        kept = Relation(waiting, relation.schema, stored=True, ranges=(ENTER,))
-        builder.drafts[waiting] = Draft(kept, builder.drafts[part.name].paths)
+        held_back = Relation(waiting, relation.schema, stored=True, ranges=(ENTER,))
+        builder.drafts[waiting] = Draft(held_back, builder.drafts[part.name].paths)
     return relation
 
 

@@ -1,4 +1,4 @@
-"""DISTINCT becomes an aggregate without aggregates: it is kept by counting rows."""
+"""DISTINCT becomes an aggregate without aggregates: it is maintained by counting rows."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from functools import partial
 
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Aggregate, Distinct
-from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.rule import Maintain, Rule, Site
 
 
-def _applies(site: Site) -> Keep | None:
+def _applies(site: Site) -> Maintain | None:
     top = site.top
     if not isinstance(top, Distinct):
         return None

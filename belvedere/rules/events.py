@@ -73,7 +73,7 @@ class EventsStage(Stage):
         return "changes leave once they are delivered" if relation.name.endswith(CHANGES) else None
 
 
-def keep_events(builder: Builder, subscription: Subscription) -> None:
+def maintain_events(builder: Builder, subscription: Subscription) -> None:
     """The events of a subscription."""
     observed = builder.relation_of(subscription.view)
     reason = f"one event for each row of the observed query that is {SAID[subscription.on]}"
@@ -83,8 +83,8 @@ def keep_events(builder: Builder, subscription: Subscription) -> None:
     builder.emit(stage, part, subscription.schema, append_only=True, ranges=(SEQUENCE,))
 
 
-def keep_changes(builder: Builder, id_: str) -> None:
-    """The changes of an exported relation, kept until they are delivered."""
+def maintain_changes(builder: Builder, id_: str) -> None:
+    """The changes of an exported relation, retained until they are delivered."""
     relation = builder.drafts[builder.relation_of(id_)].relation
     schema = Schema((*(c for c in relation.schema if not c.hidden), *EVENT_COLUMNS), (SEQUENCE,))
     part = StageOwner(id_ + CHANGES, id_, None)

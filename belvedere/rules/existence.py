@@ -25,7 +25,7 @@ from belvedere.plan.nodes import Join, JoinKind, Node, Project
 from belvedere.plan.rewrite import passes_key, with_column
 from belvedere.rules.bounds_below import operator_of
 from belvedere.rules.keyed import counted_slots
-from belvedere.rules.rule import Keep, Refusal, Rule, Site
+from belvedere.rules.rule import Maintain, Refusal, Rule, Site
 from belvedere.rules.whole import replace_all
 from belvedere.schema import KEY
 
@@ -76,7 +76,7 @@ class ExistenceStage(Stage):
         return counted_slots(self)
 
 
-def _applies(site: Site) -> Keep | Refusal | None:
+def _applies(site: Site) -> Maintain | Refusal | None:
     top, builder = site.top, site.builder
     if not isinstance(top, Join) or top.kind not in (JoinKind.SEMI, JoinKind.ANTI) or equalities(top) or needs_clock(top):
         return None
@@ -87,10 +87,10 @@ def _applies(site: Site) -> Keep | Refusal | None:
     rendered = site.over(operator)
     if not passes_key(rendered, operator, operator.inputs[0], own):
         return Refusal("its rows are not told apart by the key of the left side")
-    return partial(_keep, site, rendered, slots)
+    return partial(_maintain, site, rendered, slots)
 
 
-def _keep(site: Site, rendered: Node, slots: object) -> Relation:
+def _maintain(site: Site, rendered: Node, slots: object) -> Relation:
     reason = "changed rows, and rows that match changed rows of the other side, joined with all of its rows: no equality to look up by"
     return site.builder.emit(site.stage(ExistenceStage, rendered, slots, reason), site.part)
 

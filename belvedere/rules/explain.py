@@ -1,4 +1,4 @@
-"""Say how each view is kept: key, stages with their reasons, state, what is read at query time.
+"""Say how each view is maintained: key, stages with their reasons, state, what is read at query time.
 
 In: a catalog and its pipeline. Out: plain data that the command line prints as JSON, or as lines for people. Sizes come from the store
 and are added by the caller.
@@ -42,7 +42,7 @@ class StateExplanation:
 
 @dataclass(frozen=True)
 class ViewExplanation:
-    """How one view is kept."""
+    """How one view is maintained."""
 
     name: str
     key: tuple[str, ...]
@@ -102,7 +102,7 @@ def _event_times(name: str, catalog: Catalog, pipeline: Pipeline) -> list[str]:
     return sorted(f"{t.name}.{w.column}" for t in inputs for w in t.watermarks)
 
 
-def _why_kept(name: str, catalog: Catalog, pipeline: Pipeline) -> str:
+def _why_retained(name: str, catalog: Catalog, pipeline: Pipeline) -> str:
     """Why no bound frees a relation of an operator's own; nothing where there is no event time behind it."""
     known = bounds_by_input(catalog, Clocks()).__getitem__
     timed = _timed_inputs(name, catalog, pipeline)
@@ -135,7 +135,7 @@ def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipelin
     else:
         bound = stage.frees(relation) or _rows(relation, stage, pipeline)
         if not pipeline.is_served(relation.name) and relation.name == stage.output and "nothing bounds" in bound:
-            bound += _why_kept(relation.name, catalog, pipeline)
+            bound += _why_retained(relation.name, catalog, pipeline)
     return StateExplanation(relation.name, relation.schema.names, paths, bound)
 
 

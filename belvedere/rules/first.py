@@ -28,13 +28,13 @@ from belvedere.plan.nodes import Project, Scan, TopK, Union
 from belvedere.plan.rewrite import with_column
 from belvedere.plan.ties import tie_order
 from belvedere.rules.builder import StageOwner
-from belvedere.rules.rule import Keep, Rule, Site
-from belvedere.rules.top import OWN, keep_top, keeps_top
-from belvedere.rules.whole import has_bounded_rows, keep_whole, rows_of_operator
+from belvedere.rules.rule import Maintain, Rule, Site
+from belvedere.rules.top import OWN, maintain_top, needs_only_top
+from belvedere.rules.whole import has_bounded_rows, maintain_whole, rows_of_operator
 from belvedere.schema import KEY, WEIGHT
 
 MORE = 1_000
-"""So many rows are kept beyond those that a view of first rows shows, at least."""
+"""So many rows are stored beyond those that a view of first rows shows, at least."""
 MANY = 10_000
 """Views that show more first rows than these are recomputed whole where rows go: the driver puts them in order by itself."""
 COMPLETE = "$complete"
@@ -130,36 +130,36 @@ class FirstStage(Stage):
         return has_bounded_rows(self.plan)
 
 
-def _applies(site: Site) -> Keep | None:
+def _applies(site: Site) -> Maintain | None:
     top = site.top
     if not isinstance(top, TopK) or top.limit is None or top.partition or needs_clock(top):
         return None
-    return partial(_keep, site, top)
+    return partial(_maintain, site, top)
 
 
-def _keep(site: Site, top: TopK) -> Relation:
+def _maintain(site: Site, top: TopK) -> Relation:
     builder, owner = site.builder, site.part.owner
     shown = top.offset + (top.limit or 0)
     whole = replace(top, limit=shown, offset=0)
-    if keeps_top(builder, whole):
+    if needs_only_top(builder, whole):
         if not top.offset:
-            return keep_top(site, top, Partition(((),), (), ()))
+            return maintain_top(site, top, Partition(((),), (), ()))
         first = builder.shared(whole, owner)
     elif shown > MANY:
-        return keep_whole(site)
+        return maintain_whole(site)
     else:
-        first = _keep_more(site, top, shown, StageOwner(builder.fresh(owner), owner, None))
+        first = _maintain_more(site, top, shown, StageOwner(builder.fresh(owner), owner, None))
     few = replace(top, input=Scan(first.name, first.schema))
-    return keep_whole(replace(site, plan=site.over(few), top=few))
+    return maintain_whole(replace(site, plan=site.over(few), top=few))
 
 
-def _keep_more(site: Site, top: TopK, shown: int, part: StageOwner) -> Relation:
+def _maintain_more(site: Site, top: TopK, shown: int, part: StageOwner) -> Relation:
     """At least the rows that are shown, and at most as many more. No other view has this relation: how many there are is its own."""
     slots, operator = site.builder.slots(top, None, part.owner)
     more = max(shown, MORE)
-    kept = replace(top, input=operator.inputs[0], limit=shown + more, offset=0)
+    longer = replace(top, input=operator.inputs[0], limit=shown + more, offset=0)
     reason = f"the first {shown} and up to {more} that follow: all rows are read when fewer than {shown} are left"
-    return site.builder.emit(FirstStage(part.name, kept, slots, part.owner, reason, shown), part)
+    return site.builder.emit(FirstStage(part.name, longer, slots, part.owner, reason, shown), part)
 
 
 FIRST = Rule("first", _applies)

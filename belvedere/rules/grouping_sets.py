@@ -1,4 +1,4 @@
-"""GROUPING SETS, ROLLUP and CUBE as plain aggregates, which are kept group by group.
+"""GROUPING SETS, ROLLUP and CUBE as plain aggregates, which are maintained group by group.
 
 In: an aggregate with sets. Out: equivalent plans without. Where accumulators serve, every row counts once for each set, so that one
 aggregate holds all of them; else each set is an aggregate of its own over the same input. No set is there twice (the language refuses it).
@@ -18,7 +18,7 @@ from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Aggregate, Expr, Item, Node, Project, Union, Unnest
 from belvedere.rules.merge.accumulate import accumulate
 from belvedere.rules.merge.rule import MERGE
-from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import Column
 
 
@@ -82,7 +82,7 @@ def _new(name: str, taken: set[str]) -> str:
     return fresh
 
 
-def _applies(site: Site) -> Keep | None:
+def _applies(site: Site) -> Maintain | None:
     top = site.top
     if not isinstance(top, Aggregate) or not top.grouping_id or needs_clock(top):
         return None

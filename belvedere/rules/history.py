@@ -35,9 +35,9 @@ VERSION_COLUMNS = (
 
 @dataclass(frozen=True)
 class HistoryStage(Stage):
-    """`keep`: microseconds for which versions stay that are over; None = always."""
+    """`retention`: microseconds for which versions that are over are retained; None = always."""
 
-    keep: int | None
+    retention: int | None
 
     rule = "history"
     is_result = True
@@ -53,22 +53,22 @@ class HistoryStage(Stage):
         (delta,) = work.deltas
         if delta is not None:
             _add_versions(delta, self.output, work)
-        if self.keep is not None:
-            _forget(self.output, self.keep, work)
+        if self.retention is not None:
+            _forget(self.output, self.retention, work)
         return None
 
     def frees(self, relation: Relation) -> str | None:
-        known = self.keep is not None
+        known = self.retention is not None
         return "versions leave some time after they are over" if known else "nothing bounds it: every version stays"
 
 
-def keep_history(builder: Builder, id_: str, keep: int | None) -> None:
+def maintain_history(builder: Builder, id_: str, retention: int | None) -> None:
     """All versions of a relation's rows, beside it."""
     relation = builder.drafts[builder.relation_of(id_)].relation
     part = StageOwner(id_ + HISTORY, id_, None)
     schema = Schema((*relation.schema.columns, *VERSION_COLUMNS), (*(relation.schema.key or ()), SINCE_EPOCH))
-    reason = "every version of every row" + (f", for {keep}us after it is over" if keep is not None else "")
-    stage = HistoryStage(part.name, Scan("s0", relation.schema), (Slot("s0", relation.name),), id_, reason, keep)
+    reason = "every version of every row" + (f", for {retention}us after it is over" if retention is not None else "")
+    stage = HistoryStage(part.name, Scan("s0", relation.schema), (Slot("s0", relation.name),), id_, reason, retention)
     builder.emit(stage, part, schema, ranges=(UNTIL_TIME,))
 
 
@@ -98,9 +98,9 @@ def _dated(rows: pa.Table, when: tuple[object, object], epoch: str, time: str) -
     return rows
 
 
-def _forget(name: str, keep: int, work: Work) -> None:
+def _forget(name: str, retention: int, work: Work) -> None:
     """Drop versions that are over for long enough; what was before the end of the last of them can be told no more."""
-    last = work.clock - timedelta(microseconds=keep)
+    last = work.clock - timedelta(microseconds=retention)
     old = work.transaction.lookup_range(name, UNTIL_TIME, None, last)
     ends = [(pc.max(b.column(UNTIL_EPOCH)).as_py(), pc.max(b.column(UNTIL_TIME)).as_py()) for b in old if b.num_rows]
     if not ends:

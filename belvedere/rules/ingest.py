@@ -34,10 +34,10 @@ class IngestStage(Stage):
         return "rows leave when their time to be served is over" if relation.keep is not None else None
 
 
-def keep_input(builder: Builder, table: Input) -> None:
+def maintain_input(builder: Builder, table: Input) -> None:
     """The relation of an input; not stored where it only grows and nobody needs its old rows."""
     stored = table.id in builder.stored_ids or not table.append_only
-    keep = table.keep if table.append_only else None
+    retention = table.keep if table.append_only else None
     part = StageOwner(table.id, table.id, table.id)
     if not table.append_only and not table.primary_key:
         visible = tuple(c for c in table.schema if not c.hidden)
@@ -46,5 +46,5 @@ def keep_input(builder: Builder, table: Input) -> None:
     if not stored:
         reason += "; private and not needed as state: not stored"
     stage = IngestStage(table.id, Scan(table.id, table.schema), (), table.id, reason)
-    ranges = (INGEST_TIME,) if keep is not None else ()
-    builder.emit(stage, part, stored=stored, ranges=ranges, append_only=table.append_only, keep=keep)
+    ranges = (INGEST_TIME,) if retention is not None else ()
+    builder.emit(stage, part, stored=stored, ranges=ranges, append_only=table.append_only, keep=retention)

@@ -23,7 +23,7 @@ from belvedere.plan.facts import Partition, equalities, needs_clock
 from belvedere.plan.nodes import Join, JoinKind
 from belvedere.plan.rewrite import with_column
 from belvedere.rules.bounds_below import operator_of, side_of, through
-from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import KEY, WEIGHT
 
 NEW = "_new"
@@ -97,14 +97,14 @@ def _only_grows(delta: Rows | None) -> bool:
     return all(pc.min(b.column(0)).as_py() > 0 for b in delta.batches([WEIGHT]) if b.num_rows)
 
 
-def _applies(site: Site) -> Keep | None:
+def _applies(site: Site) -> Maintain | None:
     top = site.top
     if not isinstance(top, Join) or top.kind is not JoinKind.INNER or needs_clock(top):
         return None
-    return partial(_keep, site, top)
+    return partial(_maintain, site, top)
 
 
-def _keep(site: Site, top: Join) -> Relation:
+def _maintain(site: Site, top: Join) -> Relation:
     pairs = equalities(top)
     partition = None
     reason = "changed rows joined with all rows of the other side: no equality to look up by"

@@ -24,7 +24,7 @@ from belvedere.plan.rewrite import carry
 from belvedere.plan.window_by import WindowBlock
 from belvedere.rules.bounds_below import by_key, of_keys, operator_of, side_of, through
 from belvedere.rules.outer_expiry import beside_final_results, final_results, join_of, needed, times_to_carry
-from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.whole import has_bounded_rows, replace_all, rows_of_operator
 
 
@@ -104,12 +104,12 @@ def counted_slots(stage: Stage) -> tuple[str, ...]:
     return tuple(s.relation for s in stage.slots if s.name in names)
 
 
-def _applies(site: Site) -> Keep | None:
+def _applies(site: Site) -> Maintain | None:
     partition = partition_of(site.top)
-    return None if partition is None else partial(_keep, site, partition)
+    return None if partition is None else partial(_maintain, site, partition)
 
 
-def _keep(site: Site, partition: Partition) -> Relation:
+def _maintain(site: Site, partition: Partition) -> Relation:
     builder, part = site.builder, site.part
     slots, operator = builder.slots(site.top, partition, part.owner)
     whole = site.over(operator)

@@ -16,7 +16,7 @@ from belvedere.engine.texts import Texts
 from belvedere.engine.work import WEIGHT_FIELD, Work
 from belvedere.plan.facts import is_linear
 from belvedere.plan.nodes import Scan, Values
-from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import WEIGHT
 
 
@@ -49,15 +49,15 @@ class ConstantStage(Stage):
         return "its rows never change"
 
 
-def _applies(site: Site) -> Keep | None:
+def _applies(site: Site) -> Maintain | None:
     plain = isinstance(site.top, (Scan, Values)) or is_linear(site.top)
-    return partial(_keep, site) if plain else None
+    return partial(_maintain, site) if plain else None
 
 
-def _keep(site: Site) -> Relation:
+def _maintain(site: Site) -> Relation:
     builder, plan = site.builder, site.plan
     if any(isinstance(n, Scan) or not is_linear(n) for n in plan.walk() if n.inputs or isinstance(n, Scan)):
-        plan = builder.settle(plan, site.part.owner)
+        plan = builder.with_relations(plan, site.part.owner)
     plan, slots = builder.delta_slots(plan)
     type_, reason = (LinearStage, "each changed row by itself") if slots else (ConstantStage, "does not depend on any input")
     return builder.emit(site.stage(type_, plan, slots, reason), site.part, append_only=builder.only_grow(slots))

@@ -1,4 +1,4 @@
-"""Choose how every view is kept: catalog -> pipeline.
+"""Choose how every view is maintained: catalog -> pipeline.
 
 In: a catalog whose views' plans carry their keys. Out: relations and stages. Views that are private and linear are inlined;
 every nonlinear operator becomes a stage whose output is stored, with the linear operators above it in the same stage. An
@@ -21,13 +21,13 @@ from belvedere.rules.clock import CLOCK
 from belvedere.rules.distinct import DISTINCT
 from belvedere.rules.emit.emit import EMIT
 from belvedere.rules.emit.in_order import IN_ORDER
-from belvedere.rules.events import keep_changes, keep_events
+from belvedere.rules.events import maintain_changes, maintain_events
 from belvedere.rules.existence import EXISTENCE
 from belvedere.rules.first import FIRST
 from belvedere.rules.frames.rule import FRAMES, RUNNING
 from belvedere.rules.grouping_sets import GROUPING_SETS
-from belvedere.rules.history import keep_history
-from belvedere.rules.ingest import keep_input
+from belvedere.rules.history import maintain_history
+from belvedere.rules.ingest import maintain_input
 from belvedere.rules.join import JOIN
 from belvedere.rules.keyed import KEYED
 from belvedere.rules.linear import LINEAR
@@ -66,7 +66,7 @@ RULES: tuple[Rule, ...] = (
     KEYED,
     WHOLE,
 )
-"""In the order of choice: the first that applies keeps the operator."""
+"""In the order of choice: the first that applies maintains the operator."""
 
 
 def without(*names: str, **options: bool) -> Options:
@@ -83,7 +83,7 @@ def plain(**options: bool) -> Options:
 
 
 def maintain(catalog: Catalog, options: Options | None = None) -> Pipeline:
-    """Decide how each public view, and what it builds on, is kept."""
+    """Decide how each public view, and what it builds on, is maintained."""
     options = options or Options()
     if options.share:
         plans = share_joins({i: v.plan for i, v in catalog.views.items()})
@@ -93,9 +93,9 @@ def maintain(catalog: Catalog, options: Options | None = None) -> Pipeline:
     for id_ in stored:
         builder.relation_of(id_)
     for id_ in dict.fromkeys(e.relation for e in catalog.exports if e.relation not in catalog.subscriptions):
-        keep_changes(builder, id_)
-    for id_, keep in catalog.histories.items():
-        keep_history(builder, id_, keep)
+        maintain_changes(builder, id_)
+    for id_, retention in catalog.histories.items():
+        maintain_history(builder, id_, retention)
     return builder.pipeline()
 
 
@@ -119,15 +119,15 @@ def _make(builder: Builder, id_: str) -> None:
     """The stages behind an id."""
     catalog = builder.catalog
     if id_ in catalog.inputs:
-        keep_input(builder, catalog.inputs[id_])
+        maintain_input(builder, catalog.inputs[id_])
     elif id_ in catalog.subscriptions:
-        keep_events(builder, catalog.subscriptions[id_])
+        maintain_events(builder, catalog.subscriptions[id_])
     else:
         builder.maintain(catalog.views[id_].plan, StageOwner(id_, id_, id_))
 
 
 def _choose(builder: Builder, plan: Node, part: StageOwner) -> Relation:
-    """Keep the first operator below the linear ones on top of `plan` by the first rule that applies."""
+    """Maintain the first operator below the linear ones on top of `plan` by the first rule that applies."""
     site = Site(builder, plan, operator_of(plan), part)
     for rule in RULES:
         if rule.is_optional and rule.name in builder.options.off:
@@ -137,4 +137,4 @@ def _choose(builder: Builder, plan: Node, part: StageOwner) -> Relation:
             site.refused.append(found.reason)
         elif found is not None:
             return found()
-    raise AssertionError(f"no rule keeps {type(site.top).__name__}")
+    raise AssertionError(f"no rule maintains {type(site.top).__name__}")

@@ -15,8 +15,8 @@ from belvedere.plan.facts import needs_clock
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Join, JoinKind, Node, Project, TopK
 from belvedere.rules.first import MANY
-from belvedere.rules.rule import Keep, Rule, Site
-from belvedere.rules.top import keeps_top
+from belvedere.rules.rule import Maintain, Rule, Site
+from belvedere.rules.top import needs_only_top
 from belvedere.schema import has_map
 
 GONE = "_gone."
@@ -24,11 +24,11 @@ GONE = "_gone."
 
 
 def _without_first(site: Site, top: TopK) -> Node | None:
-    """None where the rows are kept together with those before them, or these are too many."""
+    """None where the rows are maintained together with those before them, or these are too many."""
     schema, limit = top.input.schema, top.limit
     if top.partition or needs_clock(top) or not 0 < top.offset <= MANY:
         return None
-    if limit is not None and (not limit <= MANY < limit + top.offset or keeps_top(site.builder, replace(top, offset=0))):
+    if limit is not None and (not limit <= MANY < limit + top.offset or needs_only_top(site.builder, replace(top, offset=0))):
         return None
     if not schema.key or any(has_map(schema[n].type) for n in schema.key):
         return None
@@ -41,7 +41,7 @@ def _without_first(site: Site, top: TopK) -> Node | None:
     return rest if limit is None else replace(top, input=rest, offset=0)
 
 
-def _applies(site: Site) -> Keep | None:
+def _applies(site: Site) -> Maintain | None:
     plain = _without_first(site, site.top) if isinstance(site.top, TopK) else None
     return None if plain is None else partial(site.maintain, plain)
 

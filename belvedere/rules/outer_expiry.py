@@ -1,9 +1,9 @@
-"""What bounds make final around a join that keeps rows without a match, or that only asks whether there is one.
+"""What bounds make final around a join that preserves rows without a match, or that only asks whether there is one.
 
 Such a join is computed anew for a whole key, so its old rows may leave only together: a result that may still change needs all rows of
 either side that it is made of. In: the join's plan, and the bounds of its result (no later change concerns a row below them). Out: the
-times below which rows of a side are not needed any more; and which results stand: computing their key anew must leave them as they are.
-For that results carry the times of the rows that they are of, hidden where the script does not show them.
+times below which rows of a side are not needed any more, and the final results: a computation of their key must leave them as they are.
+Therefore results carry the times of the rows that they are made of, in hidden columns where the script does not show them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from belvedere.plan.monotone import FOREVER
 from belvedere.plan.nodes import Item, Join, JoinKind, Node, Project
 from belvedere.schema import TIMESTAMP
 
-KEPT: Mapping[JoinKind, tuple[int, ...]] = {
+PRESERVED: Mapping[JoinKind, tuple[int, ...]] = {
     JoinKind.LEFT: (0,),
     JoinKind.RIGHT: (1,),
     JoinKind.FULL: (0, 1),
@@ -37,27 +37,27 @@ def join_of(plan: Node) -> Join | None:
     """The join that is computed key by key, where these rules are for its kind."""
     while _passes(plan):
         plan = plan.inputs[0]
-    return plan if isinstance(plan, Join) and plan.kind in KEPT else None
+    return plan if isinstance(plan, Join) and plan.kind in PRESERVED else None
 
 
 def times_to_carry(plan: Node, join: Join, bounds: Bounds) -> tuple[Item, ...]:
-    """The times that results of `plan` need besides their own: one of each kept side that has a bound in the join's result.
+    """The times that results of `plan` need besides their own: one of each preserved side that has a bound in the join's result.
 
-    `bounds` are those of the join. Empty where a side has none: then no result is known to stand.
+    `bounds` are those of the join. Empty where a side has none: then no result is known to be final.
     """
     found, shown = [], {_origin(plan, n) for n in plan.schema.names}
-    for side in KEPT.get(join.kind, ()):
+    for side in PRESERVED.get(join.kind, ()):
         columns = [c for c in join.inputs[side].schema if c.name in bounds and c.type == TIMESTAMP]
         if not columns:
             return ()
         if not any(c.name in shown for c in columns):
             first = columns[0]
-            found.append(Item(f"_time{side}", column(first.name), first.type, first.nullable or len(KEPT[join.kind]) > 1))
+            found.append(Item(f"_time{side}", column(first.name), first.type, first.nullable or len(PRESERVED[join.kind]) > 1))
     return tuple(found)
 
 
 def final_results(plan: Node, own: Bounds) -> dict[str, int]:
-    """Columns of the result with the bounds below which results stand; `own` are the bounds of the result. None of an inner join's."""
+    """Columns of the result with the bounds below which results are final; `own` are the bounds of the result. None of an inner join's."""
     return {output: bound for output, _, bound in _limits(plan, own).values()}
 
 
@@ -67,27 +67,27 @@ def needed(plan: Node, own: Bounds, side: int) -> dict[str, int]:
     if join is None:
         return {}
     columns = join.inputs[side].schema.names
-    for kept, (_, time, bound) in _limits(plan, own).items():
-        implied = {time: bound} if kept == side else implied_bounds({time: bound}, join.condition)
+    for preserved, (_, time, bound) in _limits(plan, own).items():
+        implied = {time: bound} if preserved == side else implied_bounds({time: bound}, join.condition)
         need = {n: b for n, b in implied.items() if n in columns}
         found = need if found is None else {n: min(found[n], b) for n, b in need.items() if n in found}
     return found or {}
 
 
 def _limits(plan: Node, own: Bounds) -> dict[int, tuple[str, str, int]]:
-    """Per kept side a column of the result, the column of that side that it is, and its bound; nothing where a side has none."""
+    """Per preserved side a column of the result, the column of that side that it is, and its bound; nothing where a side has none."""
     join = join_of(plan)
     if join is None:
         return {}
     found = {}
-    for side in KEPT[join.kind]:
+    for side in PRESERVED[join.kind]:
         columns = join.inputs[side].schema.names
         for name, bound in own.items():
             time = _origin(plan, name)
             if time in columns and bound != FOREVER and plan.schema[name].type == TIMESTAMP:
                 found[side] = (name, time, bound)
                 break
-    return found if len(found) == len(KEPT[join.kind]) else {}
+    return found if len(found) == len(PRESERVED[join.kind]) else {}
 
 
 def _origin(node: Node, name: str) -> str:
@@ -111,9 +111,9 @@ def _passes(node: Node) -> bool:
 
 
 def beside_final_results(computed: Rows, stored: Rows, limits: Mapping[str, int]) -> pa.RecordBatchReader:
-    """The computed rows that may still change, then the stored ones that stand; bounds in microseconds."""
+    """The computed rows that may still change, then the stored ones that are final; bounds in microseconds."""
 
-    def stands(batch: pa.RecordBatch) -> pa.Array:
+    def is_final(batch: pa.RecordBatch) -> pa.Array:
         found = pa.array([False] * batch.num_rows, pa.bool_())
         for name, limit in limits.items():
             below = pc.less(batch.column(name).cast(pa.int64()), pa.scalar(limit, pa.int64()))
@@ -121,5 +121,5 @@ def beside_final_results(computed: Rows, stored: Rows, limits: Mapping[str, int]
         return found
 
     schema = stored.schema
-    moving = computed.where(lambda b: pc.invert(stands(b)), schema.names)
-    return pa.RecordBatchReader.from_batches(schema, (b.cast(schema) for b in chain(moving, stored.where(stands))))
+    moving = computed.where(lambda b: pc.invert(is_final(b)), schema.names)
+    return pa.RecordBatchReader.from_batches(schema, (b.cast(schema) for b in chain(moving, stored.where(is_final))))

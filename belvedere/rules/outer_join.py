@@ -17,7 +17,7 @@ from belvedere.plan.facts import equalities, needs_clock
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Aggregate, Distinct, Expr, Filter, Item, Join, JoinKind, Node, Project, Scan, Union
 from belvedere.rules.builder import Builder
-from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import TIMESTAMP, Column
 
 OUTER = (JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
@@ -46,7 +46,7 @@ def _has_one_row(builder: Builder, node: Node) -> bool:
 
 
 def _can_split(join: Join) -> bool:
-    """Whether the join's pairs are better kept: nothing equal to look up by, and rows that are known by a key."""
+    """Whether the join's pairs are better maintained: nothing equal to look up by, and rows that are known by a key."""
     keyed = all(i.schema.key for i in join.inputs)
     return join.kind in OUTER and keyed and not equalities(join) and not needs_clock(join)
 
@@ -80,8 +80,8 @@ def _is_constant(node: Node, name: str) -> bool:
 
 def _split_existence(builder: Builder, join: Join, owner: str) -> Node:
     """The rows with a pair, or those without: a row has one at most."""
-    kept = builder.shared(replace(join, kind=JoinKind.INNER, there=None), owner)
-    pairs = Scan(kept.name, kept.schema)
+    inner = builder.shared(replace(join, kind=JoinKind.INNER, there=None), owner)
+    pairs = Scan(inner.name, inner.schema)
     if join.kind is JoinKind.ANTI:
         return _alone(join, join.left, pairs, frozenset())
     return Union((Project(pairs, tuple(item_of(c) for c in join.schema)),), key=join.schema.key)
@@ -89,9 +89,9 @@ def _split_existence(builder: Builder, join: Join, owner: str) -> Node:
 
 def _split_outer(builder: Builder, join: Join, owner: str) -> Node:
     """The pairs as a relation of their own, and beside them the rows of a side that are in none."""
-    kept = builder.shared(replace(join, kind=JoinKind.INNER, there=None), owner)
-    pairs = Scan(kept.name, kept.schema)
-    times = frozenset(n for n in builder.bounds().get(kept.name, {}) if kept.schema[n].type == TIMESTAMP)
+    inner = builder.shared(replace(join, kind=JoinKind.INNER, there=None), owner)
+    pairs = Scan(inner.name, inner.schema)
+    times = frozenset(n for n in builder.bounds().get(inner.name, {}) if inner.schema[n].type == TIMESTAMP)
     branches: list[Node] = [Project(pairs, _items(join, set(pairs.schema.names), True))]
     if join.kind in (JoinKind.LEFT, JoinKind.FULL):
         branches.append(_alone(join, join.left, pairs, times))
@@ -128,7 +128,7 @@ def _items(join: Join, own: set[str], there: bool) -> tuple[Item, ...]:
     return tuple(replace(item_of(c), expr=value(c)) for c in join.schema)
 
 
-def _applies(site: Site) -> Keep | None:
+def _applies(site: Site) -> Maintain | None:
     top, builder = site.top, site.builder
     if not isinstance(top, Join):
         return None

@@ -1,6 +1,6 @@
-"""What a rule is: it looks at an operator, and keeps it or says why not.
+"""What a rule is: it looks at an operator, and maintains it or says why not.
 
-In: the operator with the linear ones above it. Out: a way to keep it, or a refusal. One file of this package is one rule: whether it
+In: the operator with the linear ones above it. Out: a way to maintain it, or a refusal. One file of this package is one rule: whether it
 applies, its stage with its SQL, how that runs, what expires, and what `explain` says.
 """
 
@@ -18,7 +18,7 @@ from belvedere.rules.builder import Builder, StageOwner
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a rule does not keep an operator that it is made for; `explain` says it with the rule that does."""
+    """Why a rule does not maintain an operator that it is made for; `explain` says it with the rule that does."""
 
     reason: str
 
@@ -39,11 +39,11 @@ class Site:
         return replace_node(self.plan, self.top, operator)
 
     def maintain(self, operator: Node) -> Relation:
-        """Keep the plan with another operator of the same meaning: its own rule is chosen."""
+        """Maintain the plan with another operator of the same meaning: its own rule is chosen."""
         return self.builder.maintain(self.over(operator), self.part)
 
     def apart(self) -> Relation:
-        """Keep the operator as a relation of its own, and the linear ones over it."""
+        """Maintain the operator as a relation of its own, and the linear ones over it."""
         first = self.builder.shared(self.top, self.part.owner)
         return self.maintain(Scan(first.name, first.schema))
 
@@ -52,14 +52,14 @@ class Site:
         return type_(self.part.name, plan, slots, self.part.owner, reason, **fields)
 
 
-Keep = Callable[[], Relation]
+Maintain = Callable[[], Relation]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """`applies` gives a way to keep an operator, a refusal with its reason, or None for operators that the rule is not made for."""
+    """`applies` gives a way to maintain an operator, a refusal with its reason, or None for operators that the rule is not made for."""
 
     name: str
-    applies: Callable[[Site], Keep | Refusal | None]
+    applies: Callable[[Site], Maintain | Refusal | None]
     is_optional: bool = True
     """Whether `Options` may switch it off: the rules behind it give the same answer."""

@@ -1,7 +1,7 @@
 """Sessions: session windows over what bounds complete: the open sessions are all the state there is.
 
-A session whose end is at or below the bound has all its rows and keeps them, as a later row is a gap away at least: its rows leave, and
-what is computed for others does not miss them. Where no bound is possible the plain rule keeps all rows of a key.
+A session whose end is at or below the bound is final: a later row is a gap away at least. Its rows leave, and
+the computation of other sessions does not need them. Where no bound is possible the plain rule stores all rows of a key.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Filter, Join, JoinKind, Node, Project, Scan, Union
 from belvedere.plan.rewrite import with_column
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
-from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.top import OWN, OwnRowsStage
 from belvedere.schema import WEIGHT
 
@@ -51,19 +51,19 @@ class SessionsStage(OwnRowsStage):
         return self.plan.with_inputs((Union((Project(come, items), Project(own, items))),))
 
 
-def _applies(site: Site) -> Keep | None:
+def _applies(site: Site) -> Maintain | None:
     """Sessions that bounds make final."""
     top = site.top
     if not isinstance(top, TimeWindow) or top.kind is not TimeWindowKind.SESSION or top.schema.key is None:
         return None
-    return None if site.builder.final_source(top.input, top.time) is None else partial(_keep, site, top)
+    return None if site.builder.final_source(top.input, top.time) is None else partial(_maintain, site, top)
 
 
-def _keep(site: Site, top: TimeWindow) -> Relation:
+def _maintain(site: Site, top: TimeWindow) -> Relation:
     if site.plan is not top or site.part.view is not None:
         return site.apart()
     builder, part = site.builder, site.part
-    source, slots = builder.delta_slots(builder.settle(top.input, part.owner))
+    source, slots = builder.delta_slots(builder.with_relations(top.input, part.owner))
     partition = partition_of(top) or Partition(((),), (), ())
     slots = builder.hash_changes(top.input, slots, partition)
     path = builder.path_of(part, partition.output, partition.types)

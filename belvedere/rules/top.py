@@ -21,7 +21,7 @@ from belvedere.plan.ties import tie_order
 from belvedere.rules.bounds_below import of_keys
 from belvedere.rules.builder import Builder
 from belvedere.rules.merge.rule import keys_of_changes
-from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.whole import has_bounded_rows, rows_of_operator
 
 OWN = "own"
@@ -81,20 +81,20 @@ class TopStage(OwnRowsStage):
         return has_bounded_rows(self.plan)
 
 
-def keeps_top(builder: Builder, top: TopK) -> bool:
-    """Whether the first rows of what only grows can be kept by themselves: no row below them will ever be needed."""
+def needs_only_top(builder: Builder, top: TopK) -> bool:
+    """Whether the first rows of an input that only grows are enough: no row below them will ever be needed."""
     chosen = TOP.name not in builder.options.off and top.limit is not None and not top.offset
     return chosen and base_scan(top.input) is not None and builder.grows(top.input)
 
 
-def _applies(site: Site) -> Keep | None:
+def _applies(site: Site) -> Maintain | None:
     top, partition = site.top, partition_of(site.top)
-    if not isinstance(top, TopK) or partition is None or not keeps_top(site.builder, top):
+    if not isinstance(top, TopK) or partition is None or not needs_only_top(site.builder, top):
         return None
-    return partial(keep_top, site, top, partition)
+    return partial(maintain_top, site, top, partition)
 
 
-def keep_top(site: Site, top: TopK, partition: Partition) -> Relation:
+def maintain_top(site: Site, top: TopK, partition: Partition) -> Relation:
     """The first rows as a relation of their own, which has the input's key."""
     if site.plan is not top:
         return site.apart()
@@ -106,7 +106,7 @@ def keep_top(site: Site, top: TopK, partition: Partition) -> Relation:
     path = builder.path_of(part, partition.output, partition.types)
     by = f" by {', '.join(top.partition)}" if top.partition else ""
     reason = f"the first {top.limit}{by}: rows only arrive, so no other is ever needed"
-    # new and kept rows are apart: the key stays
+    # new and stored rows are apart: the key stays
     return builder.emit(site.stage(TopStage, both, slots, reason, path=path), part, schema=top.schema)
 
 

@@ -19,7 +19,7 @@ from belvedere.plan.facts import needs_clock
 from belvedere.plan.nodes import Aggregate, Join, Node, TopK, Window
 from belvedere.plan.window_by import WindowBlock
 from belvedere.rules.bounds_below import operator_of
-from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.rule import Maintain, Rule, Site
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ def has_bounded_rows(plan: Node) -> bool:
     return isinstance(operator, TopK) and operator.limit is not None and not operator.partition
 
 
-def _applies(site: Site) -> Keep:
-    return partial(keep_whole, site)
+def _applies(site: Site) -> Maintain:
+    return partial(maintain_whole, site)
 
 
-def keep_whole(site: Site) -> Relation:
+def maintain_whole(site: Site) -> Relation:
     """All rows, whatever the operator is."""
     slots, operator = site.builder.slots(site.top, None, site.part.owner)
     clocked = needs_clock(site.top)

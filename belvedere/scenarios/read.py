@@ -95,7 +95,7 @@ def read_scenarios(text: str, file: str) -> tuple[list[Scenario], list[Diagnosti
 
 
 class _Reader:
-    """Reads the cases of one file and keeps what is wrong."""
+    """Reads the cases of one file and collects what is wrong."""
 
     def __init__(self, text: str, file: str):
         self.lines, self.file, self.found = text.split("\n"), file, list[Diagnostic]()

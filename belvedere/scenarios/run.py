@@ -195,9 +195,9 @@ def _against_batch(bench: Workbench) -> list[str]:
     catalog, wrong = bench.catalog, []
     for id_, view in catalog.views.items():
         if id_ in bench.engine.tables and id_ not in bench.engine.fresh:
-            kept, computed = bench.rows(id_), bench.batch(id_)
-            if not same_rows(computed, kept, view.schema.visible, ordered=False):
-                wrong.append(f'view "{view.name}" has {len(kept)} rows that are not its batch answer of {len(computed)} rows')
+            stored, computed = bench.rows(id_), bench.batch(id_)
+            if not same_rows(computed, stored, view.schema.visible, ordered=False):
+                wrong.append(f'view "{view.name}" has {len(stored)} rows that are not its batch answer of {len(computed)} rows')
     return wrong
 
 

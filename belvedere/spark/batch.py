@@ -118,7 +118,7 @@ class BatchAnswers:
             return self._rows(node, self.log.epochs[epoch].clock, epoch, tables)
 
         history = History(self.catalog, tuple(self.log.epochs), after)
-        plan = history.settle(plan)
+        plan = history.with_scans(plan)
         if not self.log.epochs:
             return plan.schema.arrow.empty_table()
         return _in_order(after(plan, len(self.log.epochs) - 1, history.at(-1)), plan)

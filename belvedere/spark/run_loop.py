@@ -24,7 +24,7 @@ from belvedere.store.protocol import EpochRow, Store
 from belvedere.time.event_time import Clocks
 from belvedere.time.machine_clock import NAME as CLOCK
 from belvedere.time.machine_clock import MachineClock
-from belvedere.time.standing import Standing, standings
+from belvedere.time.stream_status import StreamStatus, stream_statuses
 
 LEASE_SECONDS = 600.0
 """Longer than any epoch: the lease is renewed between epochs, and a store knows by itself when a runner's process has ended."""
@@ -66,8 +66,8 @@ class Progress:
     examples: tuple[RejectedRow, ...]
     seconds: float
     views: Mapping[str, float] = field(default_factory=dict)
-    streams: tuple[Standing, ...] = ()
-    """Where the streams stand after it."""
+    streams: tuple[StreamStatus, ...] = ()
+    """The status of the streams after it."""
     notices: tuple[str, ...] = ()
     """What people should know about what came."""
 
@@ -201,7 +201,7 @@ def _progress(report: Any, batch: EpochInput, catalog: Catalog, clocks: Clocks, 
         tuple(batch.rejected[:3]),
         seconds,
         report.seconds,
-        standings(catalog, clocks),
+        stream_statuses(catalog, clocks),
         batch.notices,
     )
 

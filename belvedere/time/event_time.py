@@ -170,7 +170,7 @@ def pass_time(clocks: Clocks, catalog: Catalog, now: int) -> Clocks:
     for table in catalog.inputs.values():
         for mark in table.watermarks:
             if mark.idle_after is not None and mark.column in clocks.streams.get(table.id, {}):
-                moved = producers.settled(clocks.clock(table.id, mark.column), mark.idle_after, now)
+                moved = producers.advanced(clocks.clock(table.id, mark.column), mark.idle_after, now)
                 clocks = clocks.with_clock(table.id, mark.column, moved)
     return clocks
 

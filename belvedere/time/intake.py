@@ -1,4 +1,4 @@
-"""The intake: rows, bounds, opens and closes as they are pushed, judged at once, kept for the next epoch.
+"""The intake: rows, bounds, opens and closes as they are pushed, judged at once, held for the next epoch.
 
 In: Arrow rows and times. Out: per epoch what waits for it: the arrivals by input id (late ones under `LATE(T)`) and the clocks after
 them. What an epoch did not take is applied again on the clocks that it has committed. Nothing is written here.
@@ -70,7 +70,7 @@ class Intake:
         for entry in self.entries:
             self.clocks = entry.moved(self.clocks, self.catalog)
 
-    def keep(self, entry: Entry) -> None:
+    def hold(self, entry: Entry) -> None:
         """Take in what was decided."""
         self.clocks = entry.moved(self.clocks, self.catalog)
         self.entries.append(entry)
@@ -78,7 +78,7 @@ class Intake:
     def judge(
         self, table: Input, rows: pa.Table, now: int, producer: str | None = None, malformed: Sequence[Malformed] = ()
     ) -> tuple[TakenRows, Admission]:
-        """Decide which rows are late, by the clocks as they are. Nothing is kept yet."""
+        """Decide which rows are late, by the clocks as they are. Nothing is held yet."""
         if producer is not None:
             self.event_time_column(table, None)
         rows = event_time.with_rowtime(table, rows, now)
@@ -93,25 +93,25 @@ class Intake:
     def insert(self, table: Input, rows: pa.Table, now: int, producer: str | None = None) -> None:
         """Take rows in. Late rows go to `LATE(T)`; raises B5024 naming them where the stream rejects them."""
         taken, admission = self.judge(table, rows, now, producer)
-        self.keep(taken)
+        self.hold(taken)
         if admission.late and table.late is LatePolicy.REJECT:
             raise BelvedereError([refused(table, r) for r in admission.late[:TOLD_AT_ONCE]])
 
     def delete(self, table: Input, rows: pa.Table) -> None:
         """Take retractions in; their times do not count."""
-        self.keep(TakenRows(table.id, 0, None, rows))
+        self.hold(TakenRows(table.id, 0, None, rows))
 
     def bound(self, table: Input, time: int, now: int, *, column: str | None, producer: str | None, strict: bool) -> None:
         """A bound of a producer on an event-time column (None: the first)."""
-        self.keep(self.decide(ProducerAct(Act.BOUND, table.id, now, producer, time, column, strict)))
+        self.hold(self.decide(ProducerAct(Act.BOUND, table.id, now, producer, time, column, strict)))
 
     def open(self, table: Input, producer: str | None, bound: int | None, now: int) -> None:
         """A producer comes."""
-        self.keep(self.decide(ProducerAct(Act.OPEN, table.id, now, producer, bound)))
+        self.hold(self.decide(ProducerAct(Act.OPEN, table.id, now, producer, bound)))
 
     def close(self, table: Input, producer: str | None, now: int) -> None:
         """A producer goes; raises B5022 where it is not there."""
-        self.keep(self.decide(ProducerAct(Act.CLOSE, table.id, now, producer)))
+        self.hold(self.decide(ProducerAct(Act.CLOSE, table.id, now, producer)))
 
     def decide(self, act: ProducerAct) -> ProducerAct:
         """The act on the event-time column that it means; raises B5021 or B5022 where it cannot be."""

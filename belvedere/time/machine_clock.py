@@ -1,7 +1,7 @@
 """The machine's clock, believed as far as it agrees with the time that has passed.
 
 In: what the last epoch noted, the machine's clock, a counter of seconds that nobody sets and that runs on while the machine sleeps.
-Out: `now()`. A clock that jumps ahead by more than an hour would expire at once what is kept for a while, and epochs never go back. So a
+Out: `now()`. A clock that jumps ahead by more than an hour would at once expire all rows with a retention, and epochs never go back. So a
 jump is told and waits, and time goes on from before it: until the clock agrees again, a database on another machine says the same, or the
 user accepts it.
 """

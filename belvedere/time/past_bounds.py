@@ -1,7 +1,7 @@
 """The inputs' bounds as they were some time ago: what a delay has yet to emit was changed since then.
 
-In: the bounds after every committed epoch, with its clock. Out: the bounds of the last epoch that is at least so long ago. Nothing is kept
-across a restart: until enough time has passed again no bound is known, and state stays a little longer.
+In: the bounds after every committed epoch, with its clock. Out: the bounds of the last epoch that is at least so long ago. Nothing is
+stored across a restart: until enough time has passed again no bound is known, and state stays a little longer.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Producer:
 class StreamClock:
     """The bound of one event-time column, and who may still send rows.
 
-    `reached` is the highest bound that rows imply: where the stream stands once every producer has gone. `started` is False until the
+    `reached` is the highest bound that rows imply: the bound once every producer has gone. `started` is False until the
     first row or explicit bound: a bound that a producer names as it opens binds that producer alone. `assumed` marks a bound for
     which silent producers were passed over (IDLE AFTER).
     """
@@ -75,18 +75,18 @@ def highest(*bounds: int | None) -> int | None:
 def opened(clock: StreamClock, producer: str | None, bound: int | None, now: int) -> StreamClock:
     """A producer attaches; without a bound it has no clock of its own and holds the stream where it is."""
     known = clock.producers.get(producer, Producer())
-    return settled(_with(clock, producer, Producer(highest(known.bound, bound), now)), None, now)
+    return advanced(_with(clock, producer, Producer(highest(known.bound, bound), now)), None, now)
 
 
 def bounded(clock: StreamClock, producer: str | None, bound: int, now: int) -> StreamClock:
     """A producer says that none of its later rows is below `bound`; a bound lower than its present one changes nothing."""
-    return settled(replace(_raised(clock, producer, bound, now), started=True), None, now)
+    return advanced(replace(_raised(clock, producer, bound, now), started=True), None, now)
 
 
 def rows_seen(clock: StreamClock, producer: str | None, implied: int | None, now: int) -> StreamClock:
     """A producer has sent rows whose greatest implied bound is `implied` (None: its rows imply none)."""
     moved = replace(_raised(clock, producer, implied, now), started=True, reached=highest(clock.reached, implied))
-    return settled(moved, None, now)
+    return advanced(moved, None, now)
 
 
 def closed(clock: StreamClock, producer: str | None, now: int) -> StreamClock:
@@ -94,18 +94,18 @@ def closed(clock: StreamClock, producer: str | None, now: int) -> StreamClock:
     left = {name: p for name, p in clock.producers.items() if name != producer}
     if clock.producers and not left:
         return replace(clock, producers=left, bound=highest(clock.bound, clock.reached))
-    return settled(replace(clock, producers=left), None, now)
+    return advanced(replace(clock, producers=left), None, now)
 
 
-def settled(clock: StreamClock, idle_after: int | None, now: int) -> StreamClock:
+def advanced(clock: StreamClock, idle_after: int | None, now: int) -> StreamClock:
     """The clock with the bound that its producers allow; those silent for `idle_after` microseconds are passed over."""
     if not clock.started or not clock.producers:
         return clock
     promised = _least(clock.producers)
     passed = _least_of_active(clock.producers, idle_after, now) if idle_after is not None else None
-    kept = highest(clock.bound, promised)
-    bound = highest(kept, passed)
-    assumed = bound != kept or (clock.assumed and (promised is None or bound != promised))
+    known = highest(clock.bound, promised)
+    bound = highest(known, passed)
+    assumed = bound != known or (clock.assumed and (promised is None or bound != promised))
     return replace(clock, bound=bound, assumed=assumed)
 
 

@@ -18,8 +18,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 import api_example as example
 import pytest
 
-from belvedere.api.keeping import Keeper
 from belvedere.api.processes import Serving, is_loopback, server_settings, start_api
+from belvedere.api.supervisor import Supervisor
 from belvedere.errors import BelvedereError
 
 CATALOG = example.catalog()
@@ -32,7 +32,7 @@ import api_example
 from belvedere.api.processes import start_api
 serving = start_api(api_example.catalog(), {url!r}, processes=2)
 serving.wait_until_listening()
-print(serving.port, *(k.child.pid for k in serving.keepers), flush=True)
+print(serving.port, *(k.child.pid for k in serving.supervisors), flush=True)
 time.sleep(600)
 """
 
@@ -125,19 +125,19 @@ def test_a_public_address_needs_a_token() -> None:
 
 
 def test_processes_that_do_not_start() -> None:
-    keeper = Keeper(lambda: subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE), lambda how: None)
+    supervisor = Supervisor(lambda: subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE), lambda how: None)
     with pytest.raises(BelvedereError, match="B8011"):
-        Serving("http://127.0.0.1:1", "127.0.0.1", 1, (keeper,)).wait_until_listening(1.0)
-    keeper.close()
-    keeper.wait()
-    assert not keeper.alive()
+        Serving("http://127.0.0.1:1", "127.0.0.1", 1, (supervisor,)).wait_until_listening(1.0)
+    supervisor.close()
+    supervisor.wait()
+    assert not supervisor.alive()
 
 
 def test_processes_that_die_are_started_again(sqlite_file: str) -> None:
     told: list[str] = []
     with start_api(CATALOG, sqlite_file, processes=2, tell=told.append) as serving:
         serving.wait_until_listening()
-        before = [k.child for k in serving.keepers]
+        before = [k.child for k in serving.supervisors]
         assert ask(serving.url, "{ things(limit: 1) { id } }")["data"] == {"things": [{"id": 1}]}
         for child in before:
             child.kill()
@@ -153,13 +153,13 @@ def test_processes_that_die_are_started_again(sqlite_file: str) -> None:
         assert "\nbelvedere_api_restarts_total 2\n" in text
         assert 'belvedere_requests_total{outcome="ok"} 2' in text
         assert told == ["a process of the API ended (SIGKILL) and was started again"] * 2
-    assert not any(k.alive() for k in serving.keepers)
+    assert not any(k.alive() for k in serving.supervisors)
     assert all(c.poll() is not None for c in before)
 
 
 def test_a_process_that_ends_at_once_is_started_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    keeper: list[Keeper] = []
+    supervisor: list[Supervisor] = []
 
     class Closing(threading.Event):
         """Notes the pauses instead of waiting for them."""
@@ -168,9 +168,9 @@ def test_a_process_that_ends_at_once_is_started_less_and_less_often(monkeypatch:
             pauses.append(timeout or 0.0)
             return len(pauses) > 12
 
-    monkeypatch.setattr("belvedere.api.keeping.Event", Closing)
-    keeper.append(Keeper(lambda: subprocess.Popen(["false"], stdin=subprocess.PIPE), lambda how: None))
-    keeper[0].wait()
+    monkeypatch.setattr("belvedere.api.supervisor.Event", Closing)
+    supervisor.append(Supervisor(lambda: subprocess.Popen(["false"], stdin=subprocess.PIPE), lambda how: None))
+    supervisor[0].wait()
     assert pauses[:4] == [0.1, 0.2, 0.4, 0.8]
     assert pauses[-3:] == [30.0, 30.0, 30.0]
 

@@ -23,7 +23,7 @@ from belvedere.time.event_time import (
     pass_time,
     send_bound,
 )
-from belvedere.time.producers import StreamClock, bounded, closed, holding_back, opened, settled
+from belvedere.time.producers import StreamClock, advanced, bounded, closed, holding_back, opened
 from tests.event_time.cases import at, rowtime_cases
 
 MINUTE = 60_000_000
@@ -229,7 +229,7 @@ def test_who_holds_a_stream_back() -> None:
     assert holding_back(clock) == ("p1",)
     clock = bounded(clock, "p1", 20, 100)
     assert (clock.bound, holding_back(clock)) == (20, ("p1",))
-    silent = settled(bounded(clock, "p2", 60, 1_000), 500, 1_000)  # p1 was silent for too long
+    silent = advanced(bounded(clock, "p2", 60, 1_000), 500, 1_000)  # p1 was silent for too long
     assert (silent.bound, silent.assumed, holding_back(silent)) == (60, True, ())
     assert holding_back(bounded(clock, "p1", 50, 0)) == ()
     assert holding_back(closed(clock, "p1", 0)) == ()

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from belvedere.commands.run_display import JsonLines, LiveTable, PlainLines, display_for, epoch_line
 from belvedere.connectors.records import RejectedRow
 from belvedere.spark.run_loop import Progress
-from belvedere.time.standing import Standing
+from belvedere.time.stream_status import StreamStatus
 
 PROGRESS = Progress(
     7,
@@ -22,7 +22,10 @@ PROGRESS = Progress(
         RejectedRow("Orders", "/data/2.parquet", None, None, "is not a whole Parquet file: cut"),
     ),
     0.456,
-    streams=(Standing("Orders", "at", 1_577_865_600_000_000, True, ("p1", None), 2), Standing("Bid", "t", None, False, (), 0)),
+    streams=(
+        StreamStatus("Orders", "at", 1_577_865_600_000_000, True, ("p1", None), 2),
+        StreamStatus("Bid", "t", None, False, (), 0),
+    ),
 )
 
 

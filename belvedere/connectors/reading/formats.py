@@ -42,8 +42,8 @@ class PlacedMark:
 
 CHUNK_BYTES = 32 << 20
 """So many bytes of rows are read in the driver at once."""
-KEPT_REJECTED = 10_000
-"""So many rejected rows are kept with their text; all are counted."""
+MOST_REJECTED = 10_000
+"""So many rejected rows are stored with their text; all are counted."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Reading:
     def refuse(self, *rows: RejectedRow, more: int = 0) -> None:
         """Rows, and so many more, are refused."""
         self.refused += len(rows) + more
-        self.rejected += rows[: max(0, KEPT_REJECTED - len(self.rejected))]
+        self.rejected += rows[: max(0, MOST_REJECTED - len(self.rejected))]
 
 
 def by_format(files: Iterable[SourceFile], options: Mapping[str, Any]) -> Iterable[tuple[str, list[SourceFile]]]:

@@ -77,8 +77,8 @@ def _in_driver(reading: Reading, pieces: Iterable[Piece], rows: FrameReader) -> 
     for piece in pieces:
         for batch in _known_whole(reading, piece):
             size += batch.nbytes
-            if kept := without_marks(reading, batch) if piece.format == "json" else batch:
-                held.append(kept)
+            if unmarked := without_marks(reading, batch) if piece.format == "json" else batch:
+                held.append(unmarked)
             if size > reading.chunk:
                 yield _frame(reading, held, rows)
                 held, size = [], 0

@@ -55,9 +55,9 @@ def without_marks(reading: Reading, batch: pa.RecordBatch) -> pa.RecordBatch | N
     taken = [n for n in places if _take_mark(reading, *(batch.column(c)[n].as_py() for c in (FILE, LINE, TEXT)))]
     if not taken:
         return batch
-    kept = np.ones(batch.num_rows, dtype=bool)
-    kept[taken] = False
-    return batch.filter(pa.array(kept)) if kept.any() else None
+    others = np.ones(batch.num_rows, dtype=bool)
+    others[taken] = False
+    return batch.filter(pa.array(others)) if others.any() else None
 
 
 def _take_mark(reading: Reading, file: str, line: int, text: str) -> bool:

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.catalog import Input
 from belvedere.connectors.reading.columns import unknown_columns
-from belvedere.connectors.reading.formats import CHUNK_BYTES, KEPT_REJECTED, PlacedMark, Reading, by_format, first_line
+from belvedere.connectors.reading.formats import CHUNK_BYTES, MOST_REJECTED, PlacedMark, Reading, by_format, first_line
 from belvedere.connectors.reading.frames import frames_of
 from belvedere.connectors.reading.marks import MarkScratch, has_marks
 from belvedere.connectors.reading.reasons import explain_json
@@ -146,7 +146,7 @@ def _together(parts: Sequence[pa.Table | Rows], wanted: pa.Schema) -> tuple[pa.T
 def _spool(frame: DataFrame, reading: Reading, wanted: pa.Schema) -> Taken:
     """Run the data frame once; its rows stay in scratch files."""
     try:
-        found = spool(frame, reading, wanted, KEPT_REJECTED)
+        found = spool(frame, reading, wanted, MOST_REJECTED)
     except PySparkException as error:
         raise _unreadable(reading, error) from error
     reading.refuse(*(_refused(r, reading) for r in found.refused.to_pylist()), more=found.refused_rows - found.refused.num_rows)
@@ -171,8 +171,8 @@ def _collect(frame: DataFrame, reading: Reading, wanted: pa.Schema) -> Taken:
     found = without(reject_faults(reading, found.select([FILE, LINE, REASON]).to_batches()), found)
     fits = pc.is_null(found[REASON])
     bad = found.filter(pc.invert(fits)).select([FILE, LINE, TEXT, REASON])
-    kept = bad.slice(0, max(0, KEPT_REJECTED - len(reading.rejected)))
-    reading.refuse(*(_refused(row, reading) for row in kept.to_pylist()), more=bad.num_rows - kept.num_rows)
+    first = bad.slice(0, max(0, MOST_REJECTED - len(reading.rejected)))
+    reading.refuse(*(_refused(row, reading) for row in first.to_pylist()), more=bad.num_rows - first.num_rows)
     good = found.filter(fits)
     marks = _placed(good, reading, reading.marks)
     reading.marks.clear()

@@ -47,16 +47,16 @@ def spool(frame: DataFrame, reading: Reading, wanted: pa.Schema, most_refused: i
     found = written_rows(folder / "read", schema)
     faults = reject_faults(reading, found.batches([FILE, LINE, REASON]))
     refused: list[pa.RecordBatch] = []
-    counts = {"kept": 0, "all": 0}
+    counts = {"refused": 0, "all": 0}
 
     def fitting() -> Iterator[pa.RecordBatch]:
         for batch in (without(faults, b) for b in found.batches()):
             fits = pc.is_null(batch.column(REASON))
             bad = batch.filter(pc.invert(fits)).select(PLACES.names)
             counts["all"] += bad.num_rows
-            if bad.num_rows and counts["kept"] < most_refused:
-                refused.append(bad.slice(0, most_refused - counts["kept"]))
-                counts["kept"] += refused[-1].num_rows
+            if bad.num_rows and counts["refused"] < most_refused:
+                refused.append(bad.slice(0, most_refused - counts["refused"]))
+                counts["refused"] += refused[-1].num_rows
             yield from pa.Table.from_batches([batch.filter(fits)]).select(wanted.names).cast(wanted).to_batches()
 
     rows = scratch_rows(pa.RecordBatchReader.from_batches(wanted, fitting()))

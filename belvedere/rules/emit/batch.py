@@ -47,11 +47,11 @@ class History:
         """The tables of all nodes with history after an epoch."""
         return {n: t[epoch] for n, t in self.tables.items()}
 
-    def settle(self, node: Node) -> Node:
+    def with_scans(self, node: Node) -> Node:
         """The plan with a scan in place of each node that depends on history."""
         if not isinstance(node, (Emit, InOrder)):
-            return node.with_inputs(tuple(self.settle(i) for i in node.inputs))
-        below = self.settle(node.input)
+            return node.with_inputs(tuple(self.with_scans(i) for i in node.inputs))
+        below = self.with_scans(node.input)
         name = f"$history{len(self.tables)}"
         fold = self._emitted(node, below) if isinstance(node, Emit) else self._ordered(node, below)
         schema = node.schema.arrow

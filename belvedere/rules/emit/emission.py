@@ -1,4 +1,4 @@
-"""What an EMIT or SELECT STREAM needs to know before it runs: by what rows are grouped, which columns complete them, what it keeps.
+"""What an EMIT or SELECT STREAM needs to know before it runs: by what rows are grouped, which columns complete them, what it stores.
 
 In: an `Emit` or `InOrder` node and its input's plan down to the catalog's inputs. Out: an `Emission`, as data. A *group* is what the paper
 calls an event-time grouping: the rows of equal windows or event-time keys, else each row by itself. Versions and delays count per group.
@@ -40,7 +40,7 @@ class Emission:
     group: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
     never_final: frozenset[str] = frozenset()
-    """Inputs whose rows may change below their bounds: updated tables, streams that keep late rows."""
+    """Inputs whose rows may change below their bounds: updated tables, streams that use late rows."""
 
     @property
     def delay(self) -> int | None:
@@ -59,7 +59,7 @@ class Emission:
 
     @property
     def at_once(self) -> bool:
-        """Whether every change is emitted in its epoch: then nothing is kept but versions."""
+        """Whether every change is emitted in its epoch: then nothing is stored but versions."""
         return self.delay is None and not self.watermark
 
     @property
@@ -74,7 +74,7 @@ class Emission:
         )
         return Schema((*columns, *waits), ("group",))
 
-    def settles(self, catalog: Catalog) -> bool:
+    def is_final(self, catalog: Catalog) -> bool:
         """Whether the rows of an ordered input stay as they are once its bound has passed their time."""
         if not isinstance(self.node, InOrder) or self.node.within is not None:
             return False

@@ -42,7 +42,7 @@ from belvedere.rules.emit.emission import (
 )
 from belvedere.rules.emit.parts import EmitPart, emit_parts
 from belvedere.rules.emit.rows import AT, GROUP, before_epoch, emission_order, net_change, timed
-from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT
 from belvedere.store.protocol import StoredTable
 
@@ -76,8 +76,8 @@ class EmitStage(Stage):
 
     @property
     def states(self) -> tuple[str, ...]:
-        keeps = self.emission.stream and not self.emission.at_once
-        return (self.output + GROUPS, *((self.output + EMITTED,) if keeps else ()))
+        waits = self.emission.stream and not self.emission.at_once
+        return (self.output + GROUPS, *((self.output + EMITTED,) if waits else ()))
 
     @property
     def meaning(self) -> tuple[str, ...]:
@@ -112,11 +112,11 @@ class EmitStage(Stage):
         return "groups leave once a bound makes them final" if forgets else "nothing bounds it: no bound makes a group final"
 
 
-def _applies(site: Site) -> Keep | None:
-    return partial(_keep, site, site.top) if isinstance(site.top, Emit) else None
+def _applies(site: Site) -> Maintain | None:
+    return partial(_maintain, site, site.top) if isinstance(site.top, Emit) else None
 
 
-def _keep(site: Site, top: Emit) -> Relation:
+def _maintain(site: Site, top: Emit) -> Relation:
     """The input is a relation of its own, beside it the state of its groups."""
     if site.plan is not top:
         return site.apart()
@@ -237,7 +237,7 @@ class _Emitting:
                     self.groups[key].waits = tuple(t[index] for t in times)
 
     def _save(self, final: set[int]) -> None:
-        """Keep the groups of this part, but for those that will never change again: nothing is kept of them."""
+        """Store the groups of this part, except those that are final: nothing of them is stored."""
         if not self.groups:
             return
         name = self.output.name + GROUPS

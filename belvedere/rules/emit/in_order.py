@@ -30,7 +30,7 @@ from belvedere.plan.text import plan_text
 from belvedere.plan.time_nodes import SEQUENCE, InOrder
 from belvedere.rules.clock import WAITING
 from belvedere.rules.emit.emission import Emission, emission_of, explain_emission
-from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import KEY, TIMESTAMP, UID, WEIGHT, Column, Schema
 
 AT, ARRIVED = "_at", "_arrived"
@@ -82,11 +82,11 @@ class InOrderStage(Stage):
         return "rows leave once their time is reached" if relation.name in self.states else None
 
 
-def _applies(site: Site) -> Keep | None:
-    return partial(_keep, site, site.top) if isinstance(site.top, InOrder) else None
+def _applies(site: Site) -> Maintain | None:
+    return partial(_maintain, site, site.top) if isinstance(site.top, InOrder) else None
 
 
-def _keep(site: Site, top: InOrder) -> Relation:
+def _maintain(site: Site, top: InOrder) -> Relation:
     """The input is a relation of its own, beside it the rows that wait."""
     if site.plan is not top:
         return site.apart()
@@ -94,7 +94,7 @@ def _keep(site: Site, top: InOrder) -> Relation:
     emission = emission_of(builder, top)
     known = builder.drafts[builder.relation_of_scan(top.input)].relation if isinstance(top.input, Scan) else None
     known = known or builder.shared(carry_keys(top.input), part.owner)
-    if not known.append_only and not emission.settles(builder.catalog):
+    if not known.append_only and not emission.is_final(builder.catalog):
         hint = "write SELECT ... EMIT STREAM: it shows rows that are taken back too"
         message = f'"{part.owner}" streams rows that change: SELECT STREAM needs rows that only arrive'
         view = builder.catalog.views.get(part.owner)

@@ -26,7 +26,7 @@ from belvedere.rules.frames.around import Following, frames_around
 from belvedere.rules.frames.frames import Frames, frames_of
 from belvedere.rules.frames.growing import Growth, growth_of
 from belvedere.rules.reached import ReachedStage
-from belvedere.rules.rule import Keep, Refusal, Rule, Site
+from belvedere.rules.rule import Maintain, Refusal, Rule, Site
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class RunningStage(FramesStage):
         return frames_around(work, delta, self.frames, self.path, self.following)
 
 
-def _applies_frames(site: Site) -> Keep | Refusal | None:
+def _applies_frames(site: Site) -> Maintain | Refusal | None:
     if not isinstance(site.top, Window):
         return None
     frames = frames_of(site.top, RUNNING.name not in site.builder.options.off)
@@ -66,10 +66,10 @@ def _applies_frames(site: Site) -> Keep | Refusal | None:
     if frames.grows:
         return None
     found = _stored(site, frames)
-    return found if isinstance(found, Refusal) else partial(_keep, found, frames, None)
+    return found if isinstance(found, Refusal) else partial(_maintain, found, frames, None)
 
 
-def _applies_running(site: Site) -> Keep | Refusal | None:
+def _applies_running(site: Site) -> Maintain | Refusal | None:
     if not isinstance(site.top, Window):
         return None
     frames = frames_of(site.top)
@@ -85,7 +85,7 @@ def _applies_running(site: Site) -> Keep | Refusal | None:
     growth = growth_of(found.top)
     if isinstance(growth, str):
         return Refusal(growth)
-    return found.apart if filtered else partial(_keep, found, frames, growth)  # the row before a change might not pass
+    return found.apart if filtered else partial(_maintain, found, frames, growth)  # the row before a change might not pass
 
 
 FRAMES = Rule("frames", _applies_frames)
@@ -101,7 +101,7 @@ def _stored(site: Site, frames: Frames) -> Site | Refusal:
         state = site.builder.shared(carry_keys(below), site.part.owner)
         top = site.top.with_inputs((keep_columns(Scan(state.name, state.schema), below.schema.names),))
         site = replace(site, plan=site.over(top), top=top)
-    if not _keeps_rows(site, frames):
+    if not _preserves_rows(site, frames):
         return Refusal("its rows are not told apart by the key of the rows below")
     return site
 
@@ -116,15 +116,15 @@ def _above(site: Site) -> list[Node]:
     return found
 
 
-def _keep(site: Site, frames: Frames, growth: Growth | None) -> Relation:
+def _maintain(site: Site, frames: Frames, growth: Growth | None) -> Relation:
     builder, part, top = site.builder, site.part, site.top
     below = top.inputs[0]
     exprs = tuple(column(n) for n in frames.partition)
     partition = Partition((exprs,), exprs, tuple(below.schema[n].type for n in frames.partition))
     slots, operator = builder.slots(top if growth is None else growth.window, partition, part.owner)
     known = () if growth is None else (frames.order, *growth.known)
-    kept: tuple[Item, ...] = tuple(item_of(operator.schema[n]) for n in known)
-    whole, names = carry(site.over(operator), operator, (*partition.items, *kept))
+    continued: tuple[Item, ...] = tuple(item_of(operator.schema[n]) for n in known)
+    whole, names = carry(site.over(operator), operator, (*partition.items, *continued))
     own, behind = names[: len(exprs)], names[len(exprs) :]
     order, *stored = (e.name for e in push_down(below, (column(frames.order), *exprs)))
     path = builder.path_of(part, tuple(column(n) for n in own), partition.types)
@@ -155,7 +155,7 @@ def _counts_as_stored(builder: Builder, below: Node, frames: Frames) -> bool:
     return not (by_rows and any(isinstance(n, Filter) for n in below.walk()))
 
 
-def _keeps_rows(site: Site, frames: Frames) -> bool:
+def _preserves_rows(site: Site, frames: Frames) -> bool:
     """Whether rows of the output have the `_key` of the stored rows that they come from, and these their place and partition."""
     source, builder = site.top.inputs[0], site.builder
     base = base_scan(source)

@@ -2,7 +2,7 @@
 
 In: an aggregate, and whether its input only grows. Out: an `Accumulator`, or None where the aggregate must be recomputed by
 key. Sums of integers and decimals and counts follow retractions (rows carry `_weight`); sums of doubles, extremes, variances
-and packed values are kept only while rows are never taken back.
+and packed values are stored only while rows are never taken back.
 
 Sources: mergeable variance after Chan, Golub and LeVeque, 'Updating formulae and a pairwise algorithm', 1979.
 """
@@ -39,7 +39,7 @@ GUARD = 6
 
 @dataclass(frozen=True)
 class Accumulator:
-    """One aggregate kept as columns: what an epoch adds, how two states become one, and the result.
+    """One aggregate stored as columns: what an epoch adds, how two states become one, and the result.
 
     `partials` are aggregates over the rows of a delta (they may read `_weight`); `merge` gives, per state column, an
     expression over `old.<column>` and `new.<column>`; `result` is the aggregate's value over the state columns.
@@ -70,12 +70,12 @@ def state_of(node: Aggregate, accumulators: tuple[Accumulator, ...]) -> State:
     partials = [Item(ROWS, template("coalesce(sum(_weight), 0)"), BIGINT, nullable=False, hidden=True)]
     merge = [template(f"coalesce(old.{ROWS}, 0) + coalesce(new.{ROWS}, 0)")]
     results = [Item(i.name, column(i.name), i.type, i.nullable, i.hidden, i.doc) for i in node.keys]
-    for n, (item, kept) in enumerate(zip(node.aggregates, accumulators, strict=True)):
-        own = {name: f"_a{n}_{name}" for name, _ in kept.columns}
-        for (name, type_), partial, together in zip(kept.columns, kept.partials, kept.merge, strict=True):
+    for n, (item, accumulator) in enumerate(zip(node.aggregates, accumulators, strict=True)):
+        own = {name: f"_a{n}_{name}" for name, _ in accumulator.columns}
+        for (name, type_), partial, together in zip(accumulator.columns, accumulator.partials, accumulator.merge, strict=True):
             partials.append(Item(own[name], partial, type_, hidden=True))
             merge.append(_renamed(together, own))
-        results.append(replace(item, expr=_renamed(kept.result, own)))
+        results.append(replace(item, expr=_renamed(accumulator.result, own)))
     columns = tuple(i.column for i in node.keys) + tuple(p.column for p in partials)
     return State(Schema(columns, tuple(i.name for i in node.keys)), tuple(partials), tuple(merge), tuple(results))
 
@@ -92,7 +92,7 @@ def _renamed(expr: Expr, names: Mapping[str, str]) -> Expr:
 
 
 def accumulate(item: Item, source: Schema, append_only: bool) -> Accumulator | None:
-    """How one aggregate is kept as columns; None where it cannot be."""
+    """How one aggregate is stored as columns; None where it cannot be."""
     call, condition = _unfiltered(item.expr)
     if condition is not None and not isinstance(call, exp.Count | exp.Sum | exp.Avg | exp.Min | exp.Max):
         return None
@@ -204,7 +204,7 @@ def _average(value: Expr, result: pa.DataType, source: Schema, append_only: bool
 
 
 def adds_exactly(type_: pa.DataType) -> bool:
-    """Whether `+` keeps all digits of two numbers of this type: Spark takes those beyond 38 from the end, down to six after the point."""
+    """Whether `+` preserves all digits of two numbers of this type: Spark drops those beyond 38 from the end, down to six decimals."""
     return not (pa.types.is_decimal(type_) and type_.precision == 38 and type_.scale > 6)
 
 

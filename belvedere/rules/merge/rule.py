@@ -1,4 +1,4 @@
-"""Merge: an aggregate kept as accumulators: what the changes bring is added to the stored state of their groups.
+"""Merge: an aggregate maintained by accumulators: what the changes bring is added to the stored state of their groups.
 
 Only one row of state per changed group is read and written, whatever the size of the group. Where the changes carry the hash of their
 group and are few, one query does it all; else a first one finds the groups.
@@ -27,7 +27,7 @@ from belvedere.plan.rewrite import carry
 from belvedere.rules.bounds_below import of_keys
 from belvedere.rules.merge.accumulate import Accumulator, State, accumulate, state_of
 from belvedere.rules.merge.texts import STATE_PREFIX, merge_texts
-from belvedere.rules.rule import Keep, Refusal, Rule, Site
+from belvedere.rules.rule import Maintain, Refusal, Rule, Site
 from belvedere.schema import has_map
 
 SUFFIX = "$state"
@@ -117,35 +117,35 @@ def keys_of_changes(work: Work, path: str) -> Keys:
 
 def _both(work: Work, state: Relation, keys: Keys) -> pa.RecordBatchReader:
     """One query for the new accumulators, which are written at once, and the output's rows, which are returned."""
-    kept, shown = stored_schema(state), stored_schema(work.output)
-    prefixed = [pa.field(STATE_PREFIX + f.name, f.type, f.nullable) for f in kept]
+    stored, shown = stored_schema(state), stored_schema(work.output)
+    prefixed = [pa.field(STATE_PREFIX + f.name, f.type, f.nullable) for f in stored]
     rows = work.compute.compute(work.sql["both"], pa.schema([*shown, *prefixed]))
-    work.overwrite(state.name, state.paths[0].name, keys, rows.reader([f.name for f in prefixed], kept.names))
+    work.overwrite(state.name, state.paths[0].name, keys, rows.reader([f.name for f in prefixed], stored.names))
     return rows.reader(shown.names)
 
 
-def _applies(site: Site) -> Keep | Refusal | None:
-    """Not where some aggregate or key cannot be kept so."""
+def _applies(site: Site) -> Maintain | Refusal | None:
+    """Not where some aggregate or key cannot be maintained so."""
     top, partition = site.top, partition_of(site.top)
     if not isinstance(top, Aggregate) or partition is None:
         return None
     if any(has_map(k.type) for k in top.keys):
         return None  # Spark groups by maps, and does not compare them: old and new groups could not meet
     grows = site.builder.grows(top.input)
-    kept: list[Accumulator] = []
+    accumulators: list[Accumulator] = []
     for item in top.aggregates:
         found = accumulate(item, top.input.schema, grows)
         if found is None:
             return None
-        kept.append(found)
-    return partial(_keep, site, top, partition, state_of(top, tuple(kept)), grows)
+        accumulators.append(found)
+    return partial(_maintain, site, top, partition, state_of(top, tuple(accumulators)), grows)
 
 
-def _keep(site: Site, top: Aggregate, partition: Partition, state: State, grows: bool) -> Relation:
+def _maintain(site: Site, top: Aggregate, partition: Partition, state: State, grows: bool) -> Relation:
     builder, part = site.builder, site.part
-    settled = builder.settle(top.input, part.owner)
-    source, slots = builder.delta_slots(settled)
-    slots = builder.hash_changes(settled, slots, partition)
+    source_plan = builder.with_relations(top.input, part.owner)
+    source, slots = builder.delta_slots(source_plan)
+    slots = builder.hash_changes(source_plan, slots, partition)
     draft = builder.state_of(part, SUFFIX, state.schema)
     draft.path(tuple(column(i.name) for i in top.keys), partition.types)
     results = Project(Scan("state", state.schema), state.results)

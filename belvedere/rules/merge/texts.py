@@ -1,4 +1,4 @@
-"""The Spark SQL of an aggregate kept as accumulators.
+"""The Spark SQL of an aggregate maintained by accumulators.
 
 In: the stage's plan and its state relation. Out: the texts `MergeStage.run` chooses from. Common table expressions carry the names of the
 temporary views that they stand for, so one text serves with and without them.
@@ -35,12 +35,12 @@ def merge_texts(texts: Texts, plan: Node, partial: Aggregate, merge: tuple[Expr,
     groups = f"SELECT DISTINCT {path_hash(path.exprs, path.types)} AS {quote(path.name)} FROM ({by}) AS g"
     added = f"WITH {new} AS ({texts.query(replace(partial, input=texts.weighted(partial.input)), DELTA)})"
     merged = _together(partial, merge, state, new, old)
-    if _keeps_rows(plan):
+    if _preserves_rows(plan):
         return {"groups": groups, "both": f"{added}, {together} AS ({merged}) {_final_with_state(texts, plan, state)}"}
     return {"groups": groups, "state": f"{added} {merged}", "rows": texts.rows(plan, ROWS)}
 
 
-def _keeps_rows(plan: Node) -> bool:
+def _preserves_rows(plan: Node) -> bool:
     while isinstance(plan, Project):
         plan = plan.input
     return isinstance(plan, Scan)
@@ -55,10 +55,10 @@ def _together(partial: Aggregate, merge: tuple[Expr, ...], state: Relation, new:
         for m, p in zip(merge, partial.aggregates, strict=True)
     ]
     on = " AND ".join(f"new.{k} <=> old.{k}" for k in keys) or "TRUE"
-    kept = f" WHERE `{COUNT}` > 0" if keys else ""
+    filled = f" WHERE `{COUNT}` > 0" if keys else ""
     columns = ", ".join(quote(n) for n in state.schema.names)
     both = f"SELECT {', '.join(items)} FROM {new} AS new FULL JOIN {old} AS old ON {on}"
-    return f"SELECT {columns}, {identity_columns(state)} FROM ({both}) AS m{kept}"
+    return f"SELECT {columns}, {identity_columns(state)} FROM ({both}) AS m{filled}"
 
 
 def _final_with_state(texts: Texts, plan: Node, state: Relation) -> str:
@@ -71,5 +71,5 @@ def _final_with_state(texts: Texts, plan: Node, state: Relation) -> str:
     scan = Scan("state", schema)
     items = tuple(Item(f"{STATE_PREFIX}{c.name}", column(c.name), c.type, c.nullable, hidden=True) for c in schema)
     carried, names = carry(replace_scans(plan, lambda _: scan), scan, items)
-    kept = ", ".join(f"{quote(n)} AS {quote(STATE_PREFIX + c.name)}" for n, c in zip(names, schema, strict=True))
-    return texts.rows(carried, ROWS, f", {kept}")
+    stored = ", ".join(f"{quote(n)} AS {quote(STATE_PREFIX + c.name)}" for n, c in zip(names, schema, strict=True))
+    return texts.rows(carried, ROWS, f", {stored}")

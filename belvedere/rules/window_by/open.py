@@ -25,7 +25,7 @@ from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import WindowBlock
 from belvedere.rules.builder import Builder, StageOwner
-from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.window_by.settle import SETTLED, forget_settled, open_rows
 from belvedere.rules.window_by.settling import ROW, SINCE, Settling
 from belvedere.schema import KEY, Column, Schema
@@ -92,7 +92,7 @@ def settling_of(builder: Builder, block: WindowBlock) -> Settling | None:
     return None if source is None else Settling(block, block.resume, source)
 
 
-def _applies(site: Site) -> Keep | None:
+def _applies(site: Site) -> Maintain | None:
     if not isinstance(site.top, WindowBlock):
         return None
     settling = settling_of(site.builder, site.top)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from belvedere.plan.window_by import WindowBlock
-from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.rule import Maintain, Rule, Site
 
 
-def _applies(site: Site) -> Keep | None:
+def _applies(site: Site) -> Maintain | None:
     top = site.top
     if not isinstance(top, WindowBlock) or not top.over:
         return None
-    settled = top.with_inputs(tuple(site.builder.settle(i, site.part.owner) for i in top.inputs))
+    settled = top.with_inputs(tuple(site.builder.with_relations(i, site.part.owner) for i in top.inputs))
     return None if settled == top else partial(site.maintain, settled)
 
 

@@ -20,7 +20,7 @@ from belvedere.plan.nodes import Item, Scan
 from belvedere.plan.rewrite import carry, push_down
 from belvedere.plan.window_by import Ranges, WindowBlock
 from belvedere.rules.reached import ReachedStage
-from belvedere.rules.rule import Keep, Rule, Site
+from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.window_by.around import Reach, windows_around
 
 
@@ -36,7 +36,7 @@ class WindowsStage(ReachedStage):
         return windows_around(work, delta, self.reach, self.path)
 
 
-def _applies(site: Site) -> Keep | None:
+def _applies(site: Site) -> Maintain | None:
     top = site.top
     if not isinstance(top, WindowBlock) or top.ranges is None or top.identity is None:
         return None

@@ -1,7 +1,7 @@
-"""Keep a child process running: when it ends before it is told to, it is started again.
+"""Supervise a child process: if it ends before it is told to, it is started again.
 
-In: a function that starts the process, its input a pipe that ends it. Out: a `Keeper`, to be closed. The pauses before a start double up to
-half a minute and are short again once a process ran for a while. It knows nothing of what the process does.
+In: a function that starts the process, its input a pipe that ends it. Out: a `Supervisor`, to be closed. The pauses before a start
+double up to half a minute and are short again once a process ran for a while. It knows nothing of what the process does.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ END_SECONDS = 5.0
 Process = subprocess.Popen[bytes]
 
 
-class Keeper:
-    """One process that is kept running. `again` hears, in a thread of its own, how a process ended that is started again."""
+class Supervisor:
+    """One supervised process. `again` is called, in a thread of its own, with how a process ended before it is started again."""
 
     def __init__(self, start: Callable[[], Process], again: Callable[[str], None]):
         self._start, self._again = start, again
         self._lock = Lock()
         self._closed = Event()
         self.child = start()
-        self._thread = Thread(target=self._keep, name="keeper", daemon=True)
+        self._thread = Thread(target=self._supervise, name="supervisor", daemon=True)
         self._thread.start()
 
     def alive(self) -> bool:
@@ -50,7 +50,7 @@ class Keeper:
             self.child.kill()
             self.child.wait()
 
-    def _keep(self) -> None:
+    def _supervise(self) -> None:
         pause = FIRST_PAUSE
         while True:
             started = time.monotonic()

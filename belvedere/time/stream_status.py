@@ -1,6 +1,6 @@
-"""Where each stream stands: its bounds, and the producers that hold them back.
+"""The status of each stream: its bounds, and the producers that hold them back.
 
-In: the catalog and the clocks after an epoch. Out: one `Standing` per event-time column, for people (`/status` also names all producers).
+In: the catalog and the clocks after an epoch. Out: one `StreamStatus` per event-time column, for people.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from belvedere.time.producers import holding_back
 
 
 @dataclass(frozen=True)
-class Standing:
+class StreamStatus:
     """An event-time column's bound (microseconds since 1970; None: there is none yet), whether it passes over silent producers, who
     holds it back, and the count of the stream's late rows.
     """
@@ -26,12 +26,12 @@ class Standing:
     late: int
 
 
-def standings(catalog: Catalog, clocks: Clocks) -> tuple[Standing, ...]:
-    """The standings of all streams, in the order of the script."""
+def stream_statuses(catalog: Catalog, clocks: Clocks) -> tuple[StreamStatus, ...]:
+    """The status of all streams, in the order of the script."""
     found = []
     for table in catalog.inputs.values():
         late = clocks.counts.get(table.id, Counts()).late
         for mark in table.watermarks:
             clock = clocks.clock(table.id, mark.column)
-            found.append(Standing(table.name, mark.column, clock.bound, clock.assumed, holding_back(clock), late))
+            found.append(StreamStatus(table.name, mark.column, clock.bound, clock.assumed, holding_back(clock), late))
     return tuple(found)
