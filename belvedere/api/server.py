@@ -18,6 +18,7 @@ from urllib.parse import parse_qs
 
 from graphql import print_schema
 from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
@@ -57,8 +58,8 @@ LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """How to serve. `hosts`, where given, are the only names in `Host` that are answered: on a loopback address it keeps
-    foreign web pages out (DNS rebinding). `token`, where given, must come as `Authorization: Bearer`.
+    """How to serve. `hosts`, where given, are the only names in `Host` that are answered: on a loopback address this
+    refuses foreign web pages (DNS rebinding). `token`, where given, must come as `Authorization: Bearer`.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -66,6 +67,11 @@ class ServerSettings:
     origins: tuple[str, ...] = ()
     hosts: frozenset[str] | None = None
     threads: int = 8
+
+    @property
+    def pushing(self) -> tuple[str, ...]:
+        """The origins whose pages may push: only those that the project file names."""
+        return tuple(o for o in self.origins if o != "*")
 
 
 class Application:
@@ -87,15 +93,25 @@ class Application:
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="read")
         self._authorization = f"Bearer {self.settings.token}".encode() if self.settings.token else None
         self._others = _routes(self, catalog)
+        self._reading, self._pushing = self._cross_origin(self.settings.origins), self._cross_origin(self.settings.pushing)
+
+    def _cross_origin(self, origins: tuple[str, ...]) -> CORSMiddleware:
+        named = ("authorization", "content-type", "idempotency-key")
+        return CORSMiddleware(self._respond, origins, ("GET", "POST"), named, expose_headers=("retry-after",))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._others(scope, receive, send)
-            return
+        elif scope["path"].startswith("/streams"):
+            await self._pushing(scope, receive, send)
+        else:
+            await self._reading(scope, receive, send)
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         refused = self._refusal(scope, headers)
         if refused is not None:
-            await _send(send, refused.status, *_refused(scope["path"], refused), self._cross_origin(headers))
+            await _send(send, refused.status, *_refused(scope["path"], refused))
         elif scope["path"] == "/graphql":
             await self._graphql(scope, headers, receive, send)
         else:
@@ -106,15 +122,16 @@ class Application:
         if settings.hosts is not None and _host(headers.get(b"host", b"")) not in settings.hosts:
             hint = "use localhost or 127.0.0.1 in the URL"
             return RequestError(NOT_ALLOWED, "this server answers to its own names only", hint, status=421)
-        if scope["path"].startswith(GUARDED) and scope["method"] != "OPTIONS":
-            # any page may read where the project file says so, only pages that it names may push
-            allowed = [o for o in settings.origins if o != "*"] if scope["path"] != "/graphql" else settings.origins
+        if scope["method"] == "OPTIONS":
+            return None
+        if scope["path"].startswith(GUARDED):
+            allowed = settings.origins if scope["path"] == "/graphql" else settings.pushing
             if "*" not in allowed and is_foreign(scope["method"], headers, allowed):
                 hint = "name the page's origin in `cors_origins` under `[api]`"
                 return RequestError(NOT_ALLOWED, "this request comes from a foreign web page", hint, status=403)
         if self._authorization is not None and scope["path"].startswith(PROTECTED):
             given = headers.get(b"authorization", b"")
-            if scope["method"] != "OPTIONS" and not hmac.compare_digest(given, self._authorization):
+            if not hmac.compare_digest(given, self._authorization):
                 hint = "send the header `Authorization: Bearer TOKEN`"
                 return RequestError(NOT_ALLOWED, "this request carries no valid token", hint, status=401)
         return None
@@ -126,7 +143,7 @@ class Application:
         media = GRAPHQL if GRAPHQL in headers.get(b"accept", b"") else JSON
         method = scope["method"]
         if method == "OPTIONS":
-            await _send(send, 204, b"", b"", self._cross_origin(headers))
+            await _send(send, 204, b"", b"")
             return
         if method == "GET" and not scope["query_string"] and b"text/html" in headers.get(b"accept", b""):
             await self._others({**scope, "path": "/", "raw_path": b"/"}, receive, send)
@@ -144,7 +161,7 @@ class Application:
             outcome = 3 if error.code == NOT_READY else 2 if error.status >= 500 else 1
         except Exception:
             body, status, outcome = _errors(RequestError(INTERNAL, "the request failed inside the server")), 500, 2
-        await _send(send, status, media, body, self._cross_origin(headers))
+        await _send(send, status, media, body)
         self.metrics.count(outcome, time.perf_counter() - started)
 
     async def _asked(
@@ -176,19 +193,6 @@ class Application:
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-
-    def _cross_origin(self, headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-        origin = headers.get(b"origin")
-        if origin is None or not self.settings.origins:
-            return []
-        if origin.decode("latin-1") not in self.settings.origins and "*" not in self.settings.origins:
-            return []
-        return [
-            (b"access-control-allow-origin", origin),
-            (b"access-control-allow-headers", b"content-type, authorization"),
-            (b"access-control-allow-methods", b"GET, POST"),
-            (b"vary", b"origin"),
-        ]
 
     async def last_epoch(self) -> EpochRow | None:
         """The last committed epoch, or None while there is none; raises `RequestError` where the store is away."""
@@ -255,8 +259,8 @@ async def _body(receive: Receive, size: int) -> bytes:
             return body
 
 
-async def _send(send: Send, status: int, media: bytes, body: bytes, more: list[tuple[bytes, bytes]]) -> None:
-    headers = [(b"content-type", media), (b"content-length", b"%d" % len(body)), *more]
+async def _send(send: Send, status: int, media: bytes, body: bytes) -> None:
+    headers = [(b"content-type", media), (b"content-length", b"%d" % len(body))]
     headers += [(b"retry-after", AGAIN.encode())] if status == 503 else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
