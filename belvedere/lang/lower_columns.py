@@ -16,7 +16,7 @@ from belvedere.functions.table import is_aggregate
 from belvedere.lang.definitions import OWNER, NamedRelation
 from belvedere.lang.lower_inputs import PARENT
 from belvedere.lang.names import did_you_mean
-from belvedere.lang.relationships import relationship_column
+from belvedere.lang.relationships import relationship_column, target_column
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.select.frame import Frame, StatementContext, named_source, scan
 from belvedere.lang.select.grouping import contains_aggregate
@@ -25,7 +25,6 @@ from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, column_parts
 from belvedere.lang.select.subqueries import attach_all
 from belvedere.lang.statements.tree import DefineColumn, DottedName
-from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Expr, Item, Project
 
@@ -65,11 +64,9 @@ def add_column(
     frame.scope.sources.append(replace(source, alias=owner.name.rpartition(".")[2], bare=False))
     if contains_aggregate(expression):
         raise _pathless_aggregate(expression, owner, context)
-    resolver = Resolver(frame)
-    expr = resolver.resolve(expression)
-    if not resolver.pending:
-        frame.inference().typed(expr)
-    frame.plan, expr = attach_all(frame.plan, expr, resolver.pending)
+    expr = Resolver(frame).resolve(expression)
+    frame.inference().typed(expr)
+    expr = attach_all(frame, expr)
     _refuse_windows(expr, expression, context)
     name = path.last.text
     if owner.relationship(name) is not None and owner.schema.find(name) is None:
@@ -82,13 +79,8 @@ def add_column(
     parent = None
     if owner.parent is not None and view is not None:
         parent = (script.definitions.get(owner.parent), owner.parent_key)
-    before = (
-        view.doc
-        if view is not None
-        else script.definitions.inputs[owner.id].doc
-        if owner.id in script.definitions.inputs
-        else None
-    )
+    defined = view or script.definitions.inputs.get(owner.id)
+    before = defined.doc if defined is not None else None
     script.add_view(owner.name, plan, span, before, like=owner, parent=parent)
 
 
@@ -119,9 +111,7 @@ def _with_column(script: ScriptLowering, frame: Frame, source: FromItem, owner: 
     elif replaced.name in _needed(script, owner):
         taken = {i.name for i in items}
         hidden = unused_name(replaced.name, taken)
-        internal = source.find(replaced.name)
-        assert internal is not None
-        items.append(Item(hidden, column(internal.internal), replaced.type, replaced.nullable, hidden=True))
+        items.append(item_of(frame.plan.schema[target_column(source, replaced.name)], hidden, hidden=True))
         _rename_in_relationships(script, owner, replaced.name, hidden)
     return items
 

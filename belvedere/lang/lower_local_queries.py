@@ -19,8 +19,7 @@ from belvedere.lang.select.grouping import contains_aggregate
 from belvedere.lang.select.items import output_name
 from belvedere.lang.select.path_aggregates import is_scalar
 from belvedere.lang.select.queries import lower_nested
-from belvedere.lang.select.resolve import unwrap_query
-from belvedere.lang.statements.tree import DefineLocalQuery, WindowByBlock
+from belvedere.lang.statements.tree import DefineLocalQuery, WindowByBlock, unwrap_query
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import unused_name
 from belvedere.plan.nodes import Item

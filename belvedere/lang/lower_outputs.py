@@ -13,8 +13,7 @@ from belvedere.lang.names import did_you_mean
 from belvedere.lang.parameters import default_of, infer_parameters
 from belvedere.lang.script_lowering import ScriptLowering, finish_plan
 from belvedere.lang.select.queries import lower_query
-from belvedere.lang.select.resolve import unwrap_query
-from belvedere.lang.statements.tree import DefineTemplate, ExportStatement, WindowByBlock
+from belvedere.lang.statements.tree import DefineTemplate, ExportStatement, WindowByBlock, unwrap_query
 
 
 def define_export(script: ScriptLowering, statement: ExportStatement) -> None:

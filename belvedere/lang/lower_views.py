@@ -17,9 +17,9 @@ from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.select.frame import Frame, StatementContext, named_source, scan
 from belvedere.lang.select.items import make_order
 from belvedere.lang.select.queries import lower_query
-from belvedere.lang.select.resolve import Resolver, unwrap_query
+from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
-from belvedere.lang.statements.tree import CreateSubscription, DefineView, DistinctOn
+from belvedere.lang.statements.tree import CreateSubscription, DefineView, DistinctOn, unwrap_query
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Node, Order, Project, TopK

@@ -44,6 +44,16 @@ def replace_columns(expr: Expr, replacement: Mapping[str, Expr] | Callable[[str]
     return result
 
 
+def map_operands(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The node itself with each of its operands changed; its names and types stay."""
+    for key, value in list(node.args.items()):
+        if isinstance(value, list):
+            node.set(key, [change(v) if isinstance(v, exp.Expr) else v for v in value])
+        elif isinstance(value, exp.Expr) and not isinstance(value, (exp.Identifier, exp.DataType)):
+            node.set(key, change(value))
+    return node
+
+
 def conjuncts(condition: Expr | None) -> tuple[Expr, ...]:
     """The parts of a conjunction; none for None."""
     if condition is None:

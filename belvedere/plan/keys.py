@@ -64,7 +64,7 @@ def _part_names(node: Join) -> Join:
     for c in node.right.schema:
         name = unused_name(c.name, taken) if c.name in left else c.name
         taken.add(name)
-        items.append(Item(name, column(c.name), c.type, c.nullable, c.hidden, c.doc))
+        items.append(item_of(c, name))
     if all(i.name == c.name for i, c in zip(items, node.right.schema, strict=True)):
         return node
     return replace(node, right=Project(node.right, tuple(items)))
@@ -86,10 +86,9 @@ def _carry_through_project(node: Project) -> Project:
     for name in key:
         if name in present:
             continue
-        source = node.input.schema[name]
         fresh = unused_name(name, taken)
         taken.add(fresh)
-        extra.append(Item(fresh, column(name), source.type, source.nullable, hidden=True))
+        extra.append(item_of(node.input.schema[name], fresh, hidden=True))
     return replace(node, items=node.items + tuple(extra)) if extra else node
 
 
@@ -130,9 +129,9 @@ def _number_branches(node: Union, width: int) -> Union:
     return Union(tuple(padded), branch=unused_name(BRANCH, taken))
 
 
-def item_of(c: Column) -> Item:
-    """The column as it is, as an item of a projection."""
-    return Item(c.name, column(c.name), c.type, c.nullable, c.hidden, c.doc)
+def item_of(c: Column, name: str | None = None, *, hidden: bool | None = None) -> Item:
+    """The column as it is, as an item of a projection; perhaps under another name, hidden or shown."""
+    return Item(name or c.name, column(c.name), c.type, c.nullable, c.hidden if hidden is None else hidden, c.doc)
 
 
 def _number_rows(node: Values) -> Values:

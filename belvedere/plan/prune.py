@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.plan.expressions import column, columns_of, replace_columns
+from belvedere.plan.expressions import columns_of, replace_columns
+from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import (
     Aggregate,
     Distinct,
     Expr,
     Filter,
-    Item,
     Join,
     JoinKind,
     Node,
@@ -82,7 +82,7 @@ def _exactly(node: Node) -> Node:
     pruned = _prune(node, frozenset(node.schema.names))
     if pruned.schema.names == node.schema.names:
         return pruned
-    return Project(pruned, tuple(Item(c.name, column(c.name), c.type, c.nullable, c.hidden, c.doc) for c in node.schema))
+    return Project(pruned, tuple(map(item_of, node.schema)))
 
 
 def _project(node: Project, wanted: frozenset[str]) -> Node:

@@ -31,7 +31,7 @@ def _as_scanned(plan: Node, scan: Scan) -> Node:
     """A view's plan in place of a scan of it: the same names in the same order."""
     if plan.schema.names == scan.schema.names:
         return plan
-    return Project(plan, tuple(Item(c.name, column(c.name), c.type, c.nullable, c.hidden) for c in scan.schema))
+    return Project(plan, tuple(map(item_of, scan.schema)))
 
 
 def replace_scans(node: Node, change: Callable[[Scan], Node]) -> Node:
@@ -52,12 +52,7 @@ def carry(node: Node, source: Node, extra: tuple[Item, ...]) -> tuple[Node, tupl
     rebuilt = node.with_inputs((below,))
     if not isinstance(rebuilt, Project):
         return rebuilt, names
-    return _extend_items(rebuilt, tuple(_pass(below, n) for n in names))
-
-
-def _pass(node: Node, name: str) -> Item:
-    c = node.schema[name]
-    return Item(name, column(name), c.type, c.nullable, hidden=True)
+    return _extend_items(rebuilt, tuple(item_of(below.schema[n], hidden=True) for n in names))
 
 
 def _extend(node: Node, extra: tuple[Item, ...]) -> tuple[Node, tuple[str, ...]]:
@@ -87,8 +82,7 @@ def with_column(node: Node, added: Column, scans: frozenset[str]) -> Node:
         return replace(node, relation_schema=replace(node.relation_schema, columns=(*node.relation_schema.columns, added)))
     rebuilt = node.with_inputs(tuple(with_column(i, added, scans) for i in node.inputs))
     if isinstance(rebuilt, Project) and added.name in rebuilt.input.schema.names:
-        own = Item(added.name, column(added.name), added.type, added.nullable, hidden=True)
-        return replace(rebuilt, items=(*rebuilt.items, own))
+        return replace(rebuilt, items=(*rebuilt.items, item_of(added, hidden=True)))
     return rebuilt
 
 

@@ -16,6 +16,7 @@ from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.subqueries import attach_all
+from belvedere.lang.types.infer import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts, reads_clock
 from belvedere.plan.keys import carry_keys, item_of, unused_name
 from belvedere.plan.nodes import Expr, Filter, Item, Join, JoinKind, Node, Order, Project, Scan, TopK, equated
@@ -50,17 +51,17 @@ def join_as_of(frame: Frame, item: exp.Table, relation: NamedRelation, kind: Joi
     shown = set(relation.schema.names)
     frame.scope.sources.append(replace(source, columns=tuple(c for c in source.columns if c.name in shown)))
     order = tuple(replace(o, expr=column(internal[o.expr.name])) for o in found.order)
-    links, rest, rest_resolver = _conditions(frame, item, on, left, right, found, internal)
+    links, rest = _conditions(frame, item, on, left, right, found, internal)
     before = exp.LTE(this=order[0].expr.copy(), expression=time)
     joined = Join(left, right, kind, conjunction([*links, before]))
     frame.plan = TopK(joined, order, 1, partition=left.schema.key or ())
     if rest is None:
         return
     if kind is JoinKind.INNER:
-        frame.plan, rest = attach_all(frame.plan, rest, rest_resolver.pending)
+        rest = attach_all(frame, rest)
         frame.plan = Filter(frame.plan, rest)
         return
-    if rest_resolver.pending:
+    if rest.find(SubqueryValue) is not None:
         raise context.fail("B3022", "a subquery in the ON of an outer join is not supported", item, "join it before")
     own = set(right.schema.names)
     frame.plan = Project(frame.plan, tuple(_only_if(rest, i) if i.name in own else i for i in map(item_of, frame.plan.schema)))
@@ -79,9 +80,8 @@ def _time(frame: Frame, item: exp.Table) -> Expr:
     if frame.empty:
         hint = "name the events first: `FROM Events e JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`"
         raise context.fail("B5032", "FOR SYSTEM_TIME AS OF needs a row with a time before it", item, hint)
-    resolver = Resolver(frame)
-    time = resolver.resolve(version.expression)
-    if resolver.pending:
+    time = Resolver(frame).resolve(version.expression)
+    if time.find(SubqueryValue) is not None:
         raise context.fail(
             "B5032", "the time of FOR SYSTEM_TIME AS OF cannot be a subquery", version.expression, "join it before"
         )
@@ -100,12 +100,11 @@ def _time(frame: Frame, item: exp.Table) -> Expr:
 
 def _conditions(
     frame: Frame, item: exp.Table, on: exp.Expr | None, left: Node, right: Node, found: Versions, internal: dict[str, str]
-) -> tuple[list[Expr], Expr | None, Resolver]:
-    """(the equalities that say whose versions, what else is asked of the version found, its resolver)."""
+) -> tuple[list[Expr], Expr | None]:
+    """(the equalities that say whose versions, what else is asked of the version found)."""
     context = frame.context
-    resolver = Resolver(frame)
     frame.plan = Join(left, right, JoinKind.INNER, None)
-    condition = resolver.resolve(on) if on is not None else None
+    condition = Resolver(frame).resolve(on) if on is not None else None
     if condition is not None:
         frame.inference().typed(condition)
         if frame.is_outer(condition):
@@ -128,7 +127,7 @@ def _conditions(
         alias = item.alias or item.name
         hint = f"write ON {' AND '.join(f'{alias}.{n} = ...' for n in names or ['k'])}, with a value of the same type"
         raise context.fail("B5031", f"ON must give {what}", on if on is not None else item, hint)
-    return links, conjunction(rest), resolver
+    return links, conjunction(rest)
 
 
 def _linked_column(frame: Frame, part: Expr, left: Node, right: Node) -> str | None:
@@ -203,8 +202,7 @@ def _projected(below: Versions, node: Project) -> Versions:
     for name in (*(o.expr.name for o in below.order), *(below.key or ())):
         if name not in kept:
             fresh = unused_name(name, taken)
-            source = below.plan.schema[name]
-            items.append(Item(fresh, column(name), source.type, source.nullable, hidden=True))
+            items.append(item_of(below.plan.schema[name], fresh, hidden=True))
             taken.add(fresh)
             kept[name] = fresh
     order = tuple(replace(o, expr=column(kept[o.expr.name])) for o in below.order)
@@ -220,6 +218,3 @@ def _hint(definitions: Definitions, relation: NamedRelation) -> str:
     if input_ is not None:
         return f"let the changes be a stream U, write `V := DISTINCT U ON {key} ORDER BY c DESC`, and join V"
     return "write `V := DISTINCT U ON k ORDER BY c DESC` over the changes U, and join V"
-
-
-__all__ = ["Versions", "join_as_of", "versions_of"]

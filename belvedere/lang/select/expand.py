@@ -14,7 +14,6 @@ from belvedere.catalog import Catalog, View
 from belvedere.lang.definitions import OWNER
 from belvedere.lang.select.expand_paths import PathExpansion, base_name, fresh, requalify
 from belvedere.lang.select.path_aggregates import expand_path_aggregates, is_scalar
-from belvedere.lang.select.resolve import unwrap_query
 from belvedere.lang.statements.dialect import Sqrl
 from belvedere.lang.statements.parse import parse_script
 from belvedere.lang.statements.tree import (
@@ -27,6 +26,7 @@ from belvedere.lang.statements.tree import (
     Statement,
     WindowByBlock,
     WindowCall,
+    unwrap_query,
 )
 from belvedere.plan.nodes import Scan
 

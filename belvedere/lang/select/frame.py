@@ -19,7 +19,7 @@ from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.select.scope import FromItem, InternalAliases, Scope, SourceColumn
 from belvedere.lang.statements.tree import span_of
 from belvedere.lang.types.infer import Inference
-from belvedere.plan.expressions import column
+from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Filter, Item, Join, JoinKind, Node, Project, Scan
 from belvedere.schema import has_map
 
@@ -108,6 +108,14 @@ class Frame:
             hint = "order by one of its values, or by to_json(...)"
             raise self.context.fail("B3002", f"{t.a_type(type_)} has no order", written, hint)
 
+    def fail(self, code: str, message: str, node: exp.Expr, hint: str | None = None) -> BelvedereError:
+        """An error at a node of the script."""
+        return self.context.fail(code, message, node, hint)
+
+    def subquery(self, query: exp.Expr, domain: Node | None = None) -> Any:
+        """A query that sees the FROM items of this one, lowered; over `domain` where that is the rows that it sees."""
+        return self.context.lower_select(query, self.context, self.scope, domain=domain)
+
     def filter(self, condition: exp.Expr) -> None:
         """Keep the rows whose condition is TRUE."""
         self.inference().typed(condition)
@@ -132,7 +140,7 @@ def named_source(
     columns = []
     for c in node.schema:
         internal = f"{prefix}.{c.name}"
-        items.append(Item(internal, column(c.name), c.type, c.nullable, c.hidden, c.doc))
+        items.append(item_of(c, internal))
         columns.append(SourceColumn(c.name, internal, Typed(c.type, c.nullable), c.hidden, c.doc))
     return Project(node, tuple(items)), FromItem(alias, tuple(columns), relation, addressable)
 

@@ -21,6 +21,7 @@ from belvedere.lang.select.scope import FromItem
 from belvedere.lang.select.subqueries import attach_all
 from belvedere.lang.select.unnesting import add_lateral, is_generator, start_empty
 from belvedere.lang.statements.tree import WindowCall, path_of
+from belvedere.lang.types.infer import SubqueryValue
 from belvedere.plan.expressions import conjunction, conjuncts
 from belvedere.plan.nodes import Expr, Filter, Join, JoinKind, Node
 
@@ -44,14 +45,14 @@ def add_join(frame: Frame, join: exp.Join) -> list[Expr]:
     side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
     method = (join.args.get("method") or "").upper()
     if method == "ASOF":
-        raise frame.context.fail(
+        raise frame.fail(
             "B3021", "ASOF JOIN is not supported", join, "write `JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`"
         )
     if kind in ("SEMI", "ANTI"):
         if method or side not in ("", "LEFT") or join.args.get("using"):
             shown = " ".join(w for w in (method, side, kind, "JOIN", "USING" if join.args.get("using") else "") if w)
             hint = f"write LEFT {kind} JOIN ... ON, which keeps rows of the left side"
-            raise frame.context.fail("B3026", f"{shown} is not supported", join, hint)
+            raise frame.fail("B3026", f"{shown} is not supported", join, hint)
         return _semi_join(frame, join, JoinKind(kind.lower()))
     join_kind = JoinKind(side.lower()) if side in ("LEFT", "RIGHT", "FULL") else JoinKind.INNER
     if method == "NATURAL" or join.args.get("using"):
@@ -92,12 +93,10 @@ def _add_version(frame: Frame, item: exp.Table, kind: JoinKind, on: exp.Expr | N
     path = path_of(item)
     if not path or _path_start(frame, path) is not None or path[0].name.casefold() in frame.context.tables:
         hint = "define it as a view: `V := DISTINCT U ON k ORDER BY c DESC`, and join V"
-        raise frame.context.fail("B5032", "FOR SYSTEM_TIME AS OF needs the name of a table or view", item, hint)
+        raise frame.fail("B5032", "FOR SYSTEM_TIME AS OF needs the name of a table or view", item, hint)
     relation = find_relation(frame, path)
     if frame.scope.aliased(item.alias or relation.name) is not None:
-        raise frame.context.fail(
-            "B2005", f"alias `{item.alias or relation.name}` is given twice", item, "give one another alias"
-        )
+        raise frame.fail("B2005", f"alias `{item.alias or relation.name}` is given twice", item, "give one another alias")
     join_as_of(frame, item, relation, kind, on)
     _rename(frame, item)
     return []
@@ -127,27 +126,24 @@ def _combine(frame: Frame, right: Node, sources: Sequence[FromItem], kind: JoinK
         return []
     left = frame.plan
     frame.plan = Join(left, right, JoinKind.INNER, None)
-    resolver = Resolver(frame)
-    condition = resolver.resolve(on)
+    condition = Resolver(frame).resolve(on)
     frame.inference().typed(condition)
     own = [c for c in conjuncts(condition) if not frame.is_outer(c)]
     outer = [c for c in conjuncts(condition) if frame.is_outer(c)]
-    if resolver.pending:
+    if condition.find(SubqueryValue) is not None:
         frame.plan = left
-        return _join_with_subqueries(frame, right, kind, condition, resolver)
+        return _join_with_subqueries(frame, right, kind, condition)
     if outer and kind is not JoinKind.INNER:
-        raise frame.context.fail(
-            "B3011", "an outer join cannot be linked to the query around", on, "move the condition to WHERE"
-        )
+        raise frame.fail("B3011", "an outer join cannot be linked to the query around", on, "move the condition to WHERE")
     frame.plan = Join(left, right, kind, conjunction(own))
     return outer
 
 
-def _join_with_subqueries(frame: Frame, right: Node, kind: JoinKind, condition: Expr, resolver: Resolver) -> list[Expr]:
+def _join_with_subqueries(frame: Frame, right: Node, kind: JoinKind, condition: Expr) -> list[Expr]:
     if kind is not JoinKind.INNER:
-        raise frame.context.fail("B3022", "a subquery in the ON of an outer join is not supported", condition, "join it before")
+        raise frame.fail("B3022", "a subquery in the ON of an outer join is not supported", condition, "join it before")
     frame.join(right, JoinKind.INNER, None)
-    frame.plan, condition = attach_all(frame.plan, condition, resolver.pending)
+    condition = attach_all(frame, condition)
     frame.plan = Filter(frame.plan, condition)
     return []
 
@@ -156,17 +152,16 @@ def _apply_on(frame: Frame, on: exp.Expr | None, kind: JoinKind) -> list[Expr]:
     """An ON beside a path or an unnesting: a further condition of the join that was just made."""
     if on is None or (isinstance(on, exp.Boolean) and on.this):
         return []
-    resolver = Resolver(frame)
-    condition = resolver.resolve(on)
+    condition = Resolver(frame).resolve(on)
     frame.inference().typed(condition)
     top = frame.plan
-    if kind is not JoinKind.INNER and isinstance(top, Join) and not resolver.pending:
+    if kind is not JoinKind.INNER and isinstance(top, Join) and condition.find(SubqueryValue) is None:
         frame.plan = replace(top, condition=conjunction([*conjuncts(top.condition), *conjuncts(condition)]))
         return []
     if kind is not JoinKind.INNER:
         hint = "write ON TRUE, and the condition inside the subquery or in an outer query"
-        raise frame.context.fail("B3022", "a condition on what an outer join unnests or aggregates is not supported", on, hint)
-    frame.plan, condition = attach_all(frame.plan, condition, resolver.pending)
+        raise frame.fail("B3022", "a condition on what an outer join unnests or aggregates is not supported", on, hint)
+    condition = attach_all(frame, condition)
     outer = [c for c in conjuncts(condition) if frame.is_outer(c)]
     own = conjunction([c for c in conjuncts(condition) if not frame.is_outer(c)])
     if own is not None:
@@ -226,7 +221,7 @@ def _path_start(frame: Frame, path: Sequence[exp.Identifier]) -> tuple[FromItem,
 
 def _check_alias(frame: Frame, source: FromItem, node: exp.Expr) -> None:
     if source.addressable and frame.scope.aliased(source.alias) is not None:
-        raise frame.context.fail("B2005", f"alias `{source.alias}` is given twice", node, "give one of them another alias")
+        raise frame.fail("B2005", f"alias `{source.alias}` is given twice", node, "give one of them another alias")
 
 
 def _rename(frame: Frame, item: exp.Expr) -> None:

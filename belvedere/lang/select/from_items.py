@@ -18,9 +18,9 @@ from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.durations import microseconds
 from belvedere.lang.names import did_you_mean, misfit
 from belvedere.lang.select.frame import Frame, named_source, scan
-from belvedere.lang.select.resolve import Resolver, is_modified
+from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, SourceColumn
-from belvedere.lang.statements.tree import WindowCall, path_of
+from belvedere.lang.statements.tree import WindowCall, is_modified, path_of
 from belvedere.plan.nodes import Expr, Node, Values
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import TIMESTAMP, Column
@@ -46,7 +46,7 @@ def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[FromItem]]:
         elif isinstance(item.this, (exp.Func, exp.Anonymous)):
             name = item.this.name or item.this.sql()
             hint = "explode, posexplode, inline, Tumble, Hop, Cumulate and Session of something can stand in FROM"
-            raise frame.context.fail("B3023", f"table function `{name}` is not known", item, hint)
+            raise frame.fail("B3023", f"table function `{name}` is not known", item, hint)
         else:
             refuse_options(frame, item)
             node, source = _table(frame, item)
@@ -55,14 +55,14 @@ def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[FromItem]]:
         return _values(frame, item)
     if isinstance(item, exp.Query):
         return _derived(frame, item)
-    raise frame.context.fail("B3023", f"`{item.sql('spark')}` cannot stand in FROM", item)
+    raise frame.fail("B3023", f"`{item.sql('spark')}` cannot stand in FROM", item)
 
 
 def _derived(frame: Frame, item: exp.Query) -> tuple[Node, list[FromItem]]:
     query = item.this if isinstance(item, exp.Subquery) and not is_modified(item) else item
     refuse_options(frame, item)
     if isinstance(query, exp.Table):
-        raise frame.context.fail("B3023", "write the table without parentheses", item)
+        raise frame.fail("B3023", "write the table without parentheses", item)
     node = frame.context.lower_query(query, frame.context, None)
     node, source = named_source(node, item.alias or "subquery", frame.context.names)
     return node, [renamed(frame, source, item)]
@@ -76,7 +76,7 @@ def _values(frame: Frame, item: exp.Values) -> tuple[Node, list[FromItem]]:
         parts = row.expressions if isinstance(row, exp.Tuple) else [row]
         rows.append(tuple(lower.resolve(p) for p in parts))
     if len({len(r) for r in rows}) != 1:
-        raise frame.context.fail("B3024", "the rows of VALUES have different numbers of columns", item)
+        raise frame.fail("B3024", "the rows of VALUES have different numbers of columns", item)
     alias = item.args.get("alias")
     names = (
         [c.name for c in alias.columns] if alias is not None and alias.columns else [f"col{n + 1}" for n in range(len(rows[0]))]
@@ -89,7 +89,7 @@ def _values(frame: Frame, item: exp.Values) -> tuple[Node, list[FromItem]]:
         for other in typed[1:]:
             common = t.common_type(type_, other.type)
             if common is None:
-                raise frame.context.fail("B3002", f"column `{name}` of VALUES has no common type", item, "CAST the values")
+                raise frame.fail("B3002", f"column `{name}` of VALUES has no common type", item, "CAST the values")
             type_ = common
         columns.append(Column(name, type_, any(x.nullable for x in typed)))
     node, source = named_source(Values(tuple(columns), tuple(rows)), item.alias or "values", frame.context.names)
@@ -163,7 +163,7 @@ def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:
 def _length(frame: Frame, call: Any, name: str) -> int:
     length = microseconds(call.args[name])
     if length is None or (length <= 0 and name != "offset"):
-        raise frame.context.fail(
+        raise frame.fail(
             "B5002", f"`{name}` must be a positive interval of fixed length", call.args[name], "write INTERVAL '10' MINUTES"
         )
     return length
@@ -172,9 +172,7 @@ def _length(frame: Frame, call: Any, name: str) -> int:
 def _column_of(frame: Frame, source: FromItem, written: exp.Expr) -> SourceColumn:
     found = source.find(written.name)
     if found is None:
-        raise frame.context.fail(
-            "B2002", f"column `{written.name}` is not defined", written, did_you_mean(written.name, source.names)
-        )
+        raise frame.fail("B2002", f"column `{written.name}` is not defined", written, did_you_mean(written.name, source.names))
     return found
 
 
@@ -182,7 +180,7 @@ def refuse_options(frame: Frame, item: exp.Expr) -> None:
     """PIVOT and other clauses of a table that would silently mean nothing."""
     for key, word in UNSUPPORTED.items():
         if item.args.get(key):
-            raise frame.context.fail("B3027", f"{word} is not supported here", item, HINTS.get(key))
+            raise frame.fail("B3027", f"{word} is not supported here", item, HINTS.get(key))
 
 
 def renamed(frame: Frame, source: FromItem, item: exp.Expr) -> FromItem:
@@ -193,6 +191,6 @@ def renamed(frame: Frame, source: FromItem, item: exp.Expr) -> FromItem:
         return source
     visible = [c for c in source.columns if not c.hidden]
     if len(names) != len(visible):
-        raise frame.context.fail("B3025", misfit(source.alias, visible, names), item)
+        raise frame.fail("B3025", misfit(source.alias, visible, names), item)
     renamed = {c.internal: n for c, n in zip(visible, names, strict=True)}
     return replace(source, columns=tuple(replace(c, name=renamed.get(c.internal, c.name)) for c in source.columns))

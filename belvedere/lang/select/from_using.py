@@ -54,4 +54,4 @@ def _single(frame: Frame, sources: Sequence[FromItem], name: str, node: exp.Expr
         return found[0]
     names = [n for s in sources for n in s.names]
     problem = "is not on both sides" if not found else "is there more than once"
-    raise frame.context.fail("B2002", f"column `{name}` of USING {problem}", node, did_you_mean(name, names))
+    raise frame.fail("B2002", f"column `{name}` of USING {problem}", node, did_you_mean(name, names))

@@ -5,7 +5,7 @@ In: resolved expressions over the FROM and the GROUP BY clause. Out: one `Aggreg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -13,12 +13,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.functions import types as t
-from belvedere.functions.table import WRAPPERS, function_of, is_aggregate, unwrap_aggregate
+from belvedere.functions.table import function_of, is_aggregate, unwrap_aggregate
 from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.scope import SourceColumn
 from belvedere.lang.select.window_bounds import tells, window_end
 from belvedere.lang.types.infer import SubqueryValue
-from belvedere.plan.expressions import column
+from belvedere.plan.expressions import column, map_operands, replace_columns
 from belvedere.plan.nodes import Aggregate, Expr, Item, Node
 
 
@@ -36,7 +36,7 @@ def contains_aggregate(expr: exp.Expr) -> bool:
     return any(contains_aggregate(c) for c in expr.iter_expressions())
 
 
-def grouping_sets(group: exp.Group, position: Callable[[exp.Expr], int]) -> tuple[list[exp.Expr], list[tuple[int, ...]] | None]:
+def grouping_sets(group: exp.Group) -> tuple[list[exp.Expr], list[tuple[int, ...]] | None]:
     """The expressions grouped by, and the sets as positions among them (None for a plain GROUP BY)."""
     plain = [e for e in group.expressions if not isinstance(e, (exp.Rollup, exp.Cube, exp.GroupingSets))]
     constructs = [e for e in group.expressions if e not in plain]
@@ -62,7 +62,6 @@ def grouping_sets(group: exp.Group, position: Callable[[exp.Expr], int]) -> tupl
     for combination in product(*parts):
         merged = dict.fromkeys((*fixed, *(i for s in combination for i in s)))
         result.append(tuple(merged))
-    _ = position
     return keys, result
 
 
@@ -98,7 +97,7 @@ class Grouping:
     def lift(self, expr: Expr, written: exp.Expr) -> Expr:
         """The expression over the keys and aggregates."""
         for item in self.keys:
-            if _plain(expr) == _plain(item.expr):
+            if expr.unnest() == item.expr.unnest():
                 return column(item.name)
         if isinstance(expr, exp.Paren):
             return exp.paren(self.lift(expr.this, written), copy=False)
@@ -113,24 +112,14 @@ class Grouping:
         return self._children(expr, written)
 
     def _children(self, expr: Expr, written: exp.Expr) -> Expr:
-        copied = expr.copy()
-        for key, value in list(copied.args.items()):
-            if isinstance(value, exp.Expr) and not isinstance(value, (exp.Identifier, exp.DataType)):
-                copied.set(key, self.lift(value.copy(), written))
-            elif isinstance(value, list):
-                copied.set(key, [self.lift(v.copy(), written) if isinstance(v, exp.Expr) else v for v in value])
-        return copied
+        return map_operands(expr.copy(), lambda e: self.lift(e, written))
 
     def _aggregate(self, expr: Expr, written: exp.Expr) -> Expr:
         call = unwrap_aggregate(expr)
         if any(contains_aggregate(c) for c in call.iter_expressions()):
-            raise self.frame.context.fail(
-                "B3032", "an aggregate inside an aggregate", written, "aggregate in a view of its own first"
-            )
+            raise self.frame.fail("B3032", "an aggregate inside an aggregate", written, "aggregate in a view of its own first")
         if call.find(SubqueryValue) is not None:
-            raise self.frame.context.fail(
-                "B3033", "a subquery inside an aggregate", written, "select it in a subquery of FROM first"
-            )
+            raise self.frame.fail("B3033", "a subquery inside an aggregate", written, "select it in a subquery of FROM first")
         for item in self.aggregates:
             if item.expr == expr:
                 return column(item.name)
@@ -157,19 +146,17 @@ class Grouping:
 
     def _grouping_function(self, expr: Expr, written: exp.Expr) -> Expr:
         if self.sets is None:
-            raise self.frame.context.fail("B3034", "grouping() needs GROUPING SETS, ROLLUP or CUBE", written)
+            raise self.frame.fail("B3034", "grouping() needs GROUPING SETS, ROLLUP or CUBE", written)
         name = self.id_column()
-        keys = [_plain(k.expr) for k in self.keys]
+        keys = [k.expr.unnest() for k in self.keys]
         if isinstance(expr, exp.GroupingId):
-            if expr.expressions and [_plain(e) for e in expr.expressions] != keys[self.fixed :]:
+            if expr.expressions and [e.unnest() for e in expr.expressions] != keys[self.fixed :]:
                 hint = "write grouping_id() without arguments"
-                raise self.frame.context.fail(
-                    "B3034", "grouping_id() takes all columns of GROUP BY in their order", written, hint
-                )
+                raise self.frame.fail("B3034", "grouping_id() takes all columns of GROUP BY in their order", written, hint)
             return column(name)
-        argument = _plain(expr.expressions[0])
+        argument = expr.expressions[0].unnest()
         if argument not in keys:
-            raise self.frame.context.fail("B3034", "grouping() takes a column of GROUP BY", written)
+            raise self.frame.fail("B3034", "grouping() takes a column of GROUP BY", written)
         shift = len(keys) - 1 - keys.index(argument)
         moved = exp.BitwiseRightShift(this=column(name), expression=exp.Literal.number(shift))
         bit = exp.BitwiseAnd(this=moved, expression=exp.Literal.number(1))
@@ -193,9 +180,7 @@ class Grouping:
         if outer is not None and expr.name not in self.frame.plan.schema.names:
             return expr
         hint = f"add it to GROUP BY, or aggregate it: `max({shown})`"
-        raise self.frame.context.fail(
-            "B3030", f"`{shown}` is neither grouped by nor aggregated", expr if expr.meta else written, hint
-        )
+        raise self.frame.fail("B3030", f"`{shown}` is neither grouped by nor aggregated", expr if expr.meta else written, hint)
 
     def _is_told_by_window(self, name: str, grouped: set[str]) -> bool:
         plan, definitions = self.frame.plan, self.frame.context.definitions
@@ -238,31 +223,10 @@ class Grouping:
 
 def over_nothing(expr: Expr, aggregates: Sequence[Item]) -> Expr:
     """An expression over aggregate columns that is right also where there is no row: counts are 0, lists empty."""
-    kinds: dict[str, Expr] = {}
+    values: dict[str, Expr] = {}
     for item in aggregates:
         row = function_of(unwrap_aggregate(item.expr))
-        if row is not None and row.over_nothing == "0":
-            kinds[item.name] = exp.Literal.number(0)
-        elif row is not None and row.over_nothing == "[]":
-            kinds[item.name] = exp.Array(expressions=[])
-
-    def change(node: Expr) -> Expr:
-        if isinstance(node, exp.Column) and node.name in kinds:
-            default = kinds[node.name]
-            if isinstance(default, exp.Array):
-                item = next(i for i in aggregates if i.name == node.name)
-                return exp.Coalesce(this=node.copy(), expressions=[t.cast(default.copy(), item.type)])
-            return exp.Coalesce(this=node.copy(), expressions=[default.copy()])
-        return node
-
-    result: Expr = expr.copy().transform(change)
-    return result
-
-
-def _plain(expr: Expr) -> Expr:
-    while isinstance(expr, exp.Paren):
-        expr = expr.this
-    return expr
-
-
-__all__ = ["WRAPPERS", "Grouping", "contains_aggregate", "grouping_sets", "over_nothing"]
+        if row is not None and row.over_nothing != "NULL":
+            default = exp.Literal.number(0) if row.over_nothing == "0" else t.cast(exp.Array(expressions=[]), item.type)
+            values[item.name] = exp.Coalesce(this=column(item.name), expressions=[default])
+    return replace_columns(expr, values)

@@ -16,32 +16,41 @@ from belvedere.lang.names import counted, did_you_mean
 from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
-from belvedere.lang.select.subqueries import Pending
 from belvedere.lang.select.unnesting import generator_call, unnest
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr, Order, Unnest
 
 
 @dataclass
-class Output:
+class Clause:
+    """An expression on its way from what is written to one over the plan's columns: a sort key, a condition."""
+
+    expr: Expr
+    written: exp.Expr
+
+    @property
+    def order(self) -> Order:
+        """A sort key in the direction that was written."""
+        return make_order(self.written, self.expr)
+
+
+@dataclass
+class Output(Clause):
     """One select item on its way."""
 
     name: str
-    expr: Expr
-    written: exp.Expr
     doc: str | None = None
 
 
 class SelectItems:
-    """The outputs and orders of one SELECT; `pending` are the subqueries met in them."""
+    """The outputs and orders of one SELECT."""
 
     def __init__(self, select: exp.Select, frame: Frame):
         self.select = select
         self.frame = frame
         self.context = frame.context
-        self.pending: list[Pending] = []
         self.outputs: list[Output] = []
-        self.orders: list[tuple[Order, exp.Expr]] = []
+        self.orders: list[Clause] = []
 
     def read(self) -> None:
         """The select list, then ORDER BY, which may name its outputs."""
@@ -53,15 +62,12 @@ class SelectItems:
             elif generator_call(written.this if isinstance(written, (exp.Alias, exp.Aliases)) else written) is not None:
                 self._generator(written)
             else:
-                resolver = Resolver(self.frame, self.earlier_alias)
-                resolver.pending = self.pending
-                resolved = resolver.resolve(bare)
+                resolved = Resolver(self.frame, self.earlier_alias).resolve(bare)
                 name = output_name(written)
-                self.outputs.append(Output(name if bare is not written else as_defined(name, resolved), resolved, written))
-
+                self.outputs.append(Output(resolved, written, name if bare is not written else as_defined(name, resolved)))
         order = self.select.args.get("order")
         for ordered in order.expressions if order is not None else ():
-            self.orders.append((self._order(ordered), ordered))
+            self.orders.append(Clause(self._order(ordered), ordered))
 
     def earlier_alias(self, node: exp.Column) -> Expr | None:
         """What an alias of the select list says, where a later clause names it."""
@@ -84,12 +90,10 @@ class SelectItems:
         excluded = {e.name.casefold() for e in options.args.get("except_") or ()}
         self._check_excluded(excluded, sources, options)
         merged = self.frame.scope.merged if not isinstance(star, exp.Column) else {}
-        for c in merged.values():
+        others = (c for s in sources for c in s.columns if not c.hidden and c.name.casefold() not in merged)
+        for c in (*merged.values(), *others):
             if c.name.casefold() not in excluded:
-                self.outputs.append(Output(c.name, column(c.internal), star, c.doc))
-        for c in (c for s in sources for c in s.columns):
-            if not c.hidden and c.name.casefold() not in excluded and c.name.casefold() not in merged:
-                self.outputs.append(Output(c.name, column(c.internal), star, c.doc))
+                self.outputs.append(Output(column(c.internal), star, c.name, c.doc))
 
     def _check_excluded(self, excluded: set[str], sources: Sequence[FromItem], star: exp.Expr) -> None:
         names = [n for s in sources for n in s.names]
@@ -103,26 +107,21 @@ class SelectItems:
         if any(isinstance(n, Unnest) and n not in self._unnested for n in self.frame.plan.walk()):
             raise self.context.fail("B3047", "one SELECT unnests once", written, "use LATERAL VIEW for the others")
         name, argument, outer = found
-        resolver = Resolver(self.frame)
-        expr = resolver.resolve(argument)
+        expr = Resolver(self.frame).resolve(argument)
         names = [written.alias] if isinstance(written, exp.Alias) else []
         if isinstance(written, exp.Aliases):
             names = [i.name for i in written.expressions]
         source = unnest(self.frame, name, expr, name, names, outer=outer, node=written)
         for c in source.columns:
             if not c.hidden:
-                self.outputs.append(Output(c.name, column(c.internal), written))
+                self.outputs.append(Output(column(c.internal), written, c.name))
 
-    def _order(self, ordered: exp.Expr) -> Order:
+    def _order(self, ordered: exp.Expr) -> Expr:
         written = ordered.this if isinstance(ordered, exp.Ordered) else ordered
         position = ordinal(written)
         if position is not None:
-            expr = self.at(position, written).expr
-        else:
-            resolver = Resolver(self.frame, first=self._output_first)
-            resolver.pending = self.pending
-            expr = resolver.resolve(written)
-        return make_order(ordered, expr)
+            return self.at(position, written).expr
+        return Resolver(self.frame, first=self._output_first).resolve(written)
 
     def _output_first(self, node: exp.Column) -> Expr | None:
         if len(node.parts) > 1:

@@ -17,7 +17,7 @@ from belvedere.lang.relationships import present_target
 from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.path_aggregates import path_table
 from belvedere.lang.select.scope import FromItem, Scope, dotted
-from belvedere.lang.select.subqueries import Inner, Pending, join_single, value_of
+from belvedere.lang.select.subqueries import Pending, join_single
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr
 
@@ -74,43 +74,36 @@ def _walk(context: StatementContext, source: FromItem, parts: Sequence[exp.Ident
     return Navigation(source, tuple(parts[:taken]), tuple(parts[taken:]), relation)
 
 
-def navigate(frame: Frame, found: Navigation, pending: list[Pending], written: exp.Expr) -> Expr:
+def navigate(frame: Frame, found: Navigation, written: exp.Expr) -> Expr:
     """The value at the end; NULL where there is no related row."""
-    context = frame.context
     last = found.target.schema.find(found.rest[0].name)
     if last is None:
         shown = f"{found.source.alias}.{dotted(found.steps)}"
         names = [c.name for c in found.target.schema.visible]
         hint = did_you_mean(found.rest[0].name, names)
-        raise context.fail("B2002", f"`{shown}` has no column `{found.rest[0].name}`", found.rest[0], hint)
+        raise frame.fail("B2002", f"`{shown}` has no column `{found.rest[0].name}`", found.rest[0], hint)
     if not frame.settled or last.hidden:
-        query = found.query(found.rest[0].copy())
-        inner = context.lower_select(query, context, frame.scope)
-        _check_single(found, inner, written, context)
-        return _fields(value_of(pending, Pending("scalar", query, inner, context, frame.scope, written=written), []), found)
+        return _fields(_pending(frame, found, found.rest[0].copy(), written).value(), found)
     if found.path not in frame.navigated:
-        query = found.query(exp.Star())
-        inner = context.lower_select(query, context, frame.scope)
-        _check_single(found, inner, written, context)
-        entry = Pending("scalar", query, inner, context, frame.scope, written=written)
-        frame.plan, outputs = join_single(frame.plan, entry)
+        outputs = join_single(frame, _pending(frame, found, exp.Star(), written))
         names = [c.name.casefold() for c in found.target.schema.visible]
         frame.navigated[found.path] = dict(zip(names, (o.name for o in outputs), strict=True))
     return _fields(column(frame.navigated[found.path][last.name.casefold()]), found)
 
 
-def _check_single(found: Navigation, inner: Inner, written: exp.Expr, context: StatementContext) -> None:
-    if inner.single:
-        return
-    rows, last = dotted(found.steps), found.rest[0].name
-    hint = f"aggregate, as in `max({rows}.{last})` in a column's definition, or join it: `JOIN {found.source.alias}.{rows} x`"
-    raise context.fail("B4032", f"`{rows}` may lead to more than one row", written, hint)
+def _pending(frame: Frame, found: Navigation, column: exp.Expr, written: exp.Expr) -> Pending:
+    query = found.query(column)
+    inner = frame.subquery(query)
+    if not inner.single:
+        rows, last = dotted(found.steps), found.rest[0].name
+        hint = (
+            f"aggregate, as in `max({rows}.{last})` in a column's definition, or join it: `JOIN {found.source.alias}.{rows} x`"
+        )
+        raise frame.fail("B4032", f"`{rows}` may lead to more than one row", written, hint)
+    return Pending("scalar", query, inner, written)
 
 
 def _fields(value: Expr, found: Navigation) -> Expr:
     for field in found.rest[1:]:
         value = exp.Dot(this=value, expression=exp.to_identifier(field.name, quoted=True))
     return value
-
-
-__all__ = ["Navigation", "navigate", "navigation"]

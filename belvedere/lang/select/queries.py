@@ -19,15 +19,13 @@ from belvedere.lang.lower_stream import emitted, lower_stream
 from belvedere.lang.names import counted, did_you_mean, misfit
 from belvedere.lang.select.frame import Frame, StatementContext, scan
 from belvedere.lang.select.items import limits, make_order, ordinal
-from belvedere.lang.select.resolve import unwrap_query
 from belvedere.lang.select.scope import FromItem, Scope
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.subqueries import Inner
-from belvedere.lang.statements.tree import WindowByBlock, emit_of, is_stream, span_of
+from belvedere.lang.statements.tree import WindowByBlock, emit_of, is_stream, span_of, unwrap_query
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import carry_keys, item_of
 from belvedere.plan.nodes import (
-    Aggregate,
     Distinct,
     Expr,
     Item,
@@ -115,10 +113,10 @@ def lower_subquery(query: exp.Query, context: StatementContext, outer: Scope | N
         return SelectLowering(query, context, outer, domain=domain).lower(named=False)
     plan = lower_query(query, context)
     prefix = context.names.fresh("value") + "."
-    items = tuple(Item(prefix + c.name, column(c.name), c.type, c.nullable) for c in plan.schema.visible)
+    items = tuple(item_of(c, prefix + c.name) for c in plan.schema.visible)
     node = Project(plan, items)
     single = node.schema.key == () or carry_keys(node).schema.key == ()
-    outputs = tuple(Item(i.name, column(i.name), i.type, i.nullable) for i in items)
+    outputs = tuple(item_of(i.column) for i in items)
     return Inner(node, outputs, (), (), {}, single, grouped=True)
 
 
@@ -153,7 +151,7 @@ def with_tables(query: exp.Query, context: StatementContext) -> StatementContext
 
 def _renamed(plan: Node, names: Sequence[str]) -> Node:
     visible = plan.schema.visible
-    return Project(plan, tuple(Item(n, column(c.name), c.type, c.nullable) for n, c in zip(names, visible, strict=True)))
+    return Project(plan, tuple(item_of(c, n) for n, c in zip(names, visible, strict=True)))
 
 
 # -- set operations ---------------------------------------------------------------------------------------------------
@@ -193,7 +191,7 @@ def _by_name(left: Node, right: Node, query: exp.Expr, context: StatementContext
         found = next((r for r in right.schema.visible if r.name.casefold() == c.name.casefold()), None)
         if found is None:
             raise context.fail("B2002", f"column `{c.name}` is missing on the right", query, did_you_mean(c.name, names))
-        items.append(Item(found.name, column(found.name), found.type, found.nullable))
+        items.append(item_of(found))
     return Project(right, tuple(items))
 
 
@@ -284,6 +282,3 @@ def _output_order(node: Node, ordered: exp.Expr, context: StatementContext) -> O
         return column(found.name)
 
     return make_order(ordered, written.copy().transform(change))
-
-
-__all__ = ["Aggregate", "lower_nested", "lower_query", "lower_subquery", "new_context"]

@@ -15,21 +15,20 @@ from belvedere.errors import BelvedereError
 from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.navigation import navigate, navigation
 from belvedere.lang.select.scope import column_parts
-from belvedere.lang.select.subqueries import Inner, Pending, value_of
+from belvedere.lang.select.subqueries import Inner, Pending, more_than_one_row
 from belvedere.lang.statements.tree import span_of
 from belvedere.lang.types.names import parameter_name
-from belvedere.plan.expressions import column
+from belvedere.plan.expressions import column, map_operands
 from belvedere.plan.nodes import Expr
 
 Fallback = Callable[[exp.Column], Expr | None]
 
 
 class Resolver:
-    """Resolves expressions over one frame; collects the subqueries that it meets in `pending`."""
+    """Resolves expressions over one frame."""
 
     def __init__(self, frame: Frame, fallback: Fallback | None = None, first: Fallback | None = None):
         self.frame = frame
-        self.pending: list[Pending] = []
         self.fallback = fallback
         """Asked for names that no FROM item has (aliases of the select list)."""
         self.first = first
@@ -56,28 +55,19 @@ class Resolver:
         if isinstance(node, exp.Subquery) or (isinstance(node, exp.Query) and not isinstance(node, exp.Table)):
             return self._subquery("scalar", node, node)
         if isinstance(node, (exp.Any, exp.All)):
-            raise self.frame.context.fail("B3012", "ANY and ALL are not supported", node, "write IN, EXISTS, min or max")
+            raise self.frame.fail("B3012", "ANY and ALL are not supported", node, "write IN, EXISTS, min or max")
         if isinstance(node, exp.WithinGroup):
             return self._walk(within_group(self.frame, node))
         if isinstance(node, exp.GroupConcat) and node.find(exp.Order) is not None:
             hint = "write array_join(array_sort(collect_list(x)), ',')"
-            raise self.frame.context.fail("B3015", "an ordered string_agg is not supported", node, hint)
+            raise self.frame.fail("B3015", "an ordered string_agg is not supported", node, hint)
         if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
-            raise self.frame.context.fail("B3013", "`*` cannot stand here", node, "name the columns")
+            raise self.frame.fail("B3013", "`*` cannot stand here", node, "name the columns")
         if isinstance(node, exp.Lambda):
             return self._lambda(node)
         if isinstance(node, (exp.Placeholder, exp.Parameter)):
             return exp.Placeholder(this=parameter_name(node))
-        return self._children(node)
-
-    def _children(self, node: Expr) -> Expr:
-        for key, value in list(node.args.items()):
-            if isinstance(value, exp.Expr):
-                if not isinstance(value, (exp.Identifier, exp.DataType)):
-                    node.set(key, self._walk(value))
-            elif isinstance(value, list):
-                node.set(key, [self._walk(v) if isinstance(v, exp.Expr) else v for v in value])
-        return node
+        return map_operands(node, self._walk)
 
     def _lambda(self, node: exp.Lambda) -> Expr:
         before = len(self._variables)
@@ -90,7 +80,7 @@ class Resolver:
 
     def _column(self, node: exp.Column) -> Expr:
         if isinstance(node.this, exp.Star):
-            raise self.frame.context.fail("B3013", "`*` cannot stand here", node, "name the columns")
+            raise self.frame.fail("B3013", "`*` cannot stand here", node, "name the columns")
         parts = column_parts(node)
         if parts[0].name.casefold() in self._variables:
             return _fields(parts[0].copy(), parts[1:])
@@ -109,11 +99,11 @@ class Resolver:
             way = None if any(d.code == "B2003" for d in error.diagnostics) else navigation(context, self.frame.scope, parts)
             if way is None:
                 raise
-            return navigate(self.frame, way, self.pending, node)
+            return navigate(self.frame, way, node)
         if rest and not _has_fields(found.typed.type):  # a column with the name of a table: no field can be meant
             way = navigation(context, self.frame.scope, parts)
             if way is not None:
-                return navigate(self.frame, way, self.pending, node)
+                return navigate(self.frame, way, node)
         result = column(found.internal)
         result.meta.update(node.meta)
         return _fields(result, rest)
@@ -142,40 +132,29 @@ class Resolver:
         return _fields(self._walk(base), parts)
 
     def _subquery(self, kind: str, query: exp.Expr, written: exp.Expr) -> Expr:
-        inner_query = unwrap_query(query)
-        inner = self.frame.context.lower_select(inner_query, self.frame.context, self.frame.scope)
+        inner = self.frame.subquery(query)
         if kind == "scalar" and len(inner.outputs) != 1:
-            raise self.frame.context.fail("B3014", "a subquery used as a value must have one column", written)
+            raise self.frame.fail("B3014", "a subquery used as a value must have one column", written)
         if kind == "scalar" and not inner.single and not inner.residual:
-            raise self.frame.context.fail(
-                "B3010",
-                "this subquery could give more than one row",
-                written,
-                "aggregate it, add LIMIT 1, or group by what links it to the outer row",
-            )
+            raise more_than_one_row(self.frame, written)
         self._refuse_conditional(kind, inner, written)
-        entry = Pending(kind, inner_query, inner, self.frame.context, self.frame.scope, written=written)
-        return value_of(self.pending, entry, [])
+        return Pending(kind, query, inner, written).value()
 
     def _refuse_conditional(self, kind: str, inner: Inner, written: exp.Expr) -> None:
-        if kind != "scalar" and inner.totals is not None and inner.conditional:
+        if kind != "scalar" and inner.conditional:
             hint = "compare the aggregate as a value: `(SELECT count(*) FROM ...) > 1`"
-            raise self.frame.context.fail(
-                "B3014", "an aggregate with HAVING cannot be linked to the outer row here", written, hint
-            )
+            raise self.frame.fail("B3014", "an aggregate with HAVING cannot be linked to the outer row here", written, hint)
 
     def _in(self, node: exp.In) -> Expr:
         operand = self._walk(node.this)
-        query = unwrap_query(node.args["query"])
-        inner = self.frame.context.lower_select(query, self.frame.context, self.frame.scope)
+        query = node.args["query"]
+        inner = self.frame.subquery(query)
         if len(inner.outputs) != 1 or isinstance(operand, exp.Tuple):
-            raise self.frame.context.fail("B3014", "IN compares one value with a subquery of one column", node, "write EXISTS")
+            raise self.frame.fail("B3014", "IN compares one value with a subquery of one column", node, "write EXISTS")
         self._refuse_conditional("in", inner, node)
         if inner.total is not None:
-            entry = Pending("scalar", query, inner, self.frame.context, self.frame.scope, written=node)
-            return exp.EQ(this=operand, expression=value_of(self.pending, entry, []))
-        entry = Pending("in", query, inner, self.frame.context, self.frame.scope, written=node)
-        return value_of(self.pending, entry, [operand])
+            return exp.EQ(this=operand, expression=Pending("scalar", query, inner, node).value())
+        return Pending("in", query, inner, node).value(operand)
 
 
 def _has_fields(type_: pa.DataType) -> bool:
@@ -193,23 +172,6 @@ def _fields(base: Expr, names: object) -> Expr:
     return result
 
 
-def is_modified(query: exp.Expr) -> bool:
-    """Whether clauses stand after, or before, the parentheses around a query."""
-    return isinstance(query, exp.Subquery) and any(query.args.get(k) for k in ("with_", "order", "limit", "offset", "emit"))
-
-
-def unwrap_query(query: exp.Expr) -> exp.Query:
-    """The query inside parentheses."""
-    while isinstance(query, (exp.Subquery, exp.Paren)) and isinstance(query.this, (exp.Query, exp.Paren, exp.Values)):
-        if is_modified(query):
-            break
-        query = query.this
-    if isinstance(query, exp.Values):
-        return exp.Select(expressions=[exp.Star()], from_=exp.From(this=query))
-    assert isinstance(query, exp.Query)
-    return query
-
-
 def within_group(frame: Frame, node: exp.WithinGroup) -> Expr:
     """`percentile_cont(p) WITHIN GROUP (ORDER BY x)` is the exact `percentile(x, p)`."""
     call, order = node.this, node.expression
@@ -222,4 +184,4 @@ def within_group(frame: Frame, node: exp.WithinGroup) -> Expr:
         result.meta.update(node.meta)
         return result
     name = call.sql("spark").partition("(")[0].lower()
-    raise frame.context.fail("B3015", f"`{name}` WITHIN GROUP is not supported", node, "write percentile_cont")
+    raise frame.fail("B3015", f"`{name}` WITHIN GROUP is not supported", node, "write percentile_cont")

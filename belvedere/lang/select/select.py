@@ -6,14 +6,15 @@ outer row. The order of work is SQL's: FROM, WHERE, GROUP BY, HAVING, window fun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
 from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.from_clause import lower_from
 from belvedere.lang.select.grouping import Grouping, contains_aggregate, grouping_sets, over_nothing
-from belvedere.lang.select.items import SelectItems, limits, ordinal
+from belvedere.lang.select.items import Clause, SelectItems, limits, ordinal
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, Scope
 from belvedere.lang.select.subqueries import Inner, Totals, attach_all, reads_outer
@@ -48,15 +49,14 @@ class SelectLowering:
             self.frame.plan = domain
         self.implied = list(implied)
         self.items = SelectItems(select, self.frame)
-        self.pending = self.items.pending
         self.outputs = self.items.outputs
         self.correlated: list[Expr] = []
         self.pairs: list[tuple[Expr, str, bool]] = []
         self.residual: list[Expr] = []
-        self.orders: list[tuple[Order, exp.Expr]] = []
+        self.orders = self.items.orders
         self.grouping: Grouping | None = None
-        self.havings: list[tuple[Expr, exp.Expr]] = []
-        self.qualifies: list[tuple[Expr, exp.Expr]] = []
+        self.havings: list[Clause] = []
+        self.qualifies: list[Clause] = []
 
     def lower(self, *, named: bool) -> Inner:
         """The whole select. `named`: outputs keep their names; else they get names that no other query has."""
@@ -67,7 +67,6 @@ class SelectLowering:
         self.frame.plan = push_conditions(self.frame.plan)
         self._link()
         self.items.read()
-        self.orders = self.items.orders
         self._group()
         self._attach()
         self._windows()
@@ -100,7 +99,7 @@ class SelectLowering:
         assert self.domain is not None
         for c in self.domain.schema:
             name = self.context.names.fresh("link")
-            self.implied.append(Item(name, column(c.name), c.type, c.nullable))
+            self.implied.append(item_of(c, name, hidden=False))
             self.pairs.append((column(c.name), name, True))
 
     def _pair(self, part: Expr) -> tuple[Expr, Expr] | None:
@@ -118,36 +117,26 @@ class SelectLowering:
     # -- GROUP BY and HAVING ------------------------------------------------------------------------------------------
 
     def _group(self) -> None:
-        group, having = self.select.args.get("group"), self.select.args.get("having")
-        qualify = self.select.args.get("qualify")
-        self.qualifies = [(self._late(p), p) for p in conjuncts(qualify.this if qualify is not None else None)]
-        exprs = [o.expr for o in self.outputs] + [o.expr for o, _ in self.orders] + [q for q, _ in self.qualifies]
-        if group is None and having is None and not any(contains_aggregate(e) for e in exprs):
+        group = self.select.args.get("group")
+        self.qualifies = self._late("qualify")
+        clauses = (*self.outputs, *self.orders, *self.qualifies)
+        if group is None and not self.select.args.get("having") and not any(contains_aggregate(c.expr) for c in clauses):
             return
         keys, sets = self._keys(group)
         whole = not keys and sets is None
         self.grouping = Grouping(self.frame, [*self.implied, *keys], sets, whole=whole, fixed=len(self.implied))
-        self.havings = [(self._late(p), p) for p in conjuncts(having.this if having is not None else None)]
-        self._rewrite_all()
+        self.havings = self._late("having")
+        _rewrite((*self.outputs, *self.orders, *self.havings, *self.qualifies), self.grouping.lift)
         for item in (*self.grouping.keys, *self.grouping.aggregates):
             self.frame.inference().typed(item.expr)
         self.frame.plan = self.grouping.node()
-        self.implied = [Item(i.name, column(i.name), i.type, i.nullable) for i in self.implied]
+        self.implied = [item_of(i.column) for i in self.implied]
 
-    def _late(self, part: exp.Expr) -> Expr:
-        """HAVING and QUALIFY may name aliases of the select list."""
-        resolver = Resolver(self.frame, self.items.earlier_alias)
-        resolver.pending = self.pending
-        return resolver.resolve(part)
-
-    def _rewrite_all(self) -> None:
-        assert self.grouping is not None
-        lift = self.grouping.lift
-        for output in self.outputs:
-            output.expr = lift(output.expr, output.written)
-        self.orders = [(Order(lift(o.expr, w), o.descending, o.nulls_first), w) for o, w in self.orders]
-        self.havings = [(lift(e, w), w) for e, w in self.havings]
-        self.qualifies = [(lift(e, w), w) for e, w in self.qualifies]
+    def _late(self, key: str) -> list[Clause]:
+        """The conditions of HAVING or QUALIFY, which may name aliases of the select list."""
+        clause = self.select.args.get(key)
+        parts = conjuncts(clause.this if clause is not None else None)
+        return [Clause(Resolver(self.frame, self.items.earlier_alias).resolve(p), p) for p in parts]
 
     def _keys(self, group: exp.Group | None) -> tuple[list[Item], list[tuple[int, ...]] | None]:
         if group is None:
@@ -157,7 +146,7 @@ class SelectLowering:
         if group.args.get("all"):
             exprs = [o.expr for o in self.outputs if not contains_aggregate(o.expr)]
             return [self._key(e, group) for e in dict.fromkeys(exprs)], None
-        written, sets = grouping_sets(group, lambda _: 0)
+        written, sets = grouping_sets(group)
         if sets is not None and len({frozenset(s) for s in sets}) < len(sets):
             hint = "leave one out, or write UNION ALL"
             raise self.context.fail("B3037", "a grouping set stands twice", group, hint)
@@ -178,42 +167,31 @@ class SelectLowering:
         name = expr.name if isinstance(expr, exp.Column) else self.context.names.fresh("group")
         if any(i.name == name for i in self.implied):
             name = self.context.names.fresh("group")
-        self.pending_free(expr, written)
-        return self.frame.item(name, expr)
-
-    def pending_free(self, expr: Expr, written: exp.Expr) -> None:
-        """Grouping by a subquery's value needs a query of its own."""
         if expr.find(SubqueryValue) is not None:
             raise self.context.fail(
                 "B3033", "a subquery cannot be grouped by", written, "select it in a subquery of FROM first"
             )
+        return self.frame.item(name, expr)
 
     # -- subqueries, windows ------------------------------------------------------------------------------------------
 
     def _attach(self) -> None:
-        for output in self.outputs:
-            output.expr = self._joined(output.expr)
-        self.havings = [(self._joined(e), w) for e, w in self.havings]
-        self.unfiltered = self.frame.plan
-        for condition, _ in self.havings:
-            self.frame.filter(condition)
-        self.qualifies = [(self._joined(e), w) for e, w in self.qualifies]
-        self.orders = [(Order(self._joined(o.expr), o.descending, o.nulls_first), w) for o, w in self.orders]
+        def joined(expr: Expr, _: exp.Expr) -> Expr:
+            return attach_all(self.frame, expr)
 
-    def _joined(self, expr: Expr) -> Expr:
-        self.frame.plan, result = attach_all(self.frame.plan, expr, self.pending)
-        return result
+        _rewrite((*self.outputs, *self.havings), joined)
+        self.unfiltered = self.frame.plan
+        for having in self.havings:
+            self.frame.filter(having.expr)
+        _rewrite((*self.qualifies, *self.orders), joined)
 
     def _windows(self) -> None:
         windows = WindowFunctions(self.select, self.frame, self.implied)
-        for output in self.outputs:
-            output.expr = windows.lift(output.expr, output.written)
-        self.orders = [(Order(windows.lift(o.expr, w), o.descending, o.nulls_first), w) for o, w in self.orders]
-        self.qualifies = [(windows.lift(e, w), w) for e, w in self.qualifies]
+        _rewrite((*self.outputs, *self.orders, *self.qualifies), windows.lift)
         if windows.items:
             self.frame.plan = Window(self.frame.plan, tuple(windows.items))
-        for condition, _ in self.qualifies:
-            self.frame.filter(condition)
+        for qualify in self.qualifies:
+            self.frame.filter(qualify.expr)
 
     # -- the top ------------------------------------------------------------------------------------------------------
 
@@ -221,31 +199,28 @@ class SelectLowering:
         prefix = "" if named else self.context.names.fresh("value") + "."
         items = self._items(prefix)
         totals = self._totals(items)
-        total = totals.only if totals is not None else None
         limit, offset = limits(self.select, self.context)
-        for order, written in self.orders:
-            self.frame.check_order(order.expr, written)
+        for key in self.orders:
+            self.frame.check_order(key.expr, key.written)
         distinct = self.select.args.get("distinct") is not None
         partition = tuple(i.name for i in self.implied)
-        below = not distinct
-        links = tuple(Item(i.name, i.expr, i.type, i.nullable, hidden=True) for i in self.implied)
-        if below and self._is_top(limit, offset, named=named):
+        links = tuple(replace(i, hidden=True, doc=None) for i in self.implied)
+        if not distinct and self._is_top(limit, offset, named=named):
             if links:
                 self.frame.plan = _extended(self.frame.plan, links)
-                links = tuple(Item(i.name, column(i.name), i.type, i.nullable, hidden=True) for i in links)
-            self.frame.plan = TopK(self.frame.plan, tuple(o for o, _ in self.orders), limit, offset, partition)
+                links = tuple(item_of(i.column) for i in links)
+            self.frame.plan = TopK(self.frame.plan, tuple(o.order for o in self.orders), limit, offset, partition)
         plan: Node = Project(self.frame.plan, (*items, *links, *self._residual_items(items)))
         if distinct:
             plan = Distinct(plan)
             if self._is_top(limit, offset, named=named):
                 plan = TopK(plan, self._orders_over(items), limit, offset, partition)
-        outputs = tuple(Item(i.name, column(i.name), i.type, i.nullable, doc=i.doc) for i in items)
+        outputs = tuple(item_of(i.column) for i in items)
         single = self.frame.open or totals is not None or limit == 1 or _at_most_one(plan, partition)
         used = dict(self.frame.scope.used)
         grouped = self.grouping is not None or distinct or limit is not None or bool(offset) or self._has_windows()
         beyond = self.frame.open or reads_outer(plan, used) or (totals is not None and reads_outer(totals.plan, used))
-        linked = tuple(self.pairs), tuple(self.residual)
-        return Inner(plan, outputs, *linked, used, single, total, bool(self.havings), grouped, beyond, totals)
+        return Inner(plan, outputs, tuple(self.pairs), tuple(self.residual), used, single, grouped, beyond, totals)
 
     def _has_windows(self) -> bool:
         return any(isinstance(n, Window) for n in self.frame.plan.walk())
@@ -276,7 +251,7 @@ class SelectLowering:
         if limit == 0 or offset or self.select.args.get("distinct") is not None or self._has_windows():
             return None
         values = (over_nothing(i.expr, grouping.aggregates) if self.pairs else i.expr for i in items)
-        having = conjunction([over_nothing(c, grouping.aggregates) for c, _ in self.havings])
+        having = conjunction([over_nothing(h.expr, grouping.aggregates) for h in self.havings])
         return Totals(self.unfiltered, tuple(values), having)
 
     def _residual_items(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
@@ -285,17 +260,23 @@ class SelectLowering:
             return ()
         own = self.frame.plan.schema
         needed = sorted({n for r in self.residual for n in columns_of(r) if n in own.names} - {i.name for i in items})
-        return tuple(Item(n, column(n), own[n].type, own[n].nullable, hidden=True) for n in needed)
+        return tuple(item_of(own[n], hidden=True) for n in needed)
 
     def _orders_over(self, items: tuple[Item, ...]) -> tuple[Order, ...]:
         """With DISTINCT the order is over output columns."""
         orders = []
-        for order, written in self.orders:
-            found = next((i for i in items if i.expr == order.expr), None)
+        for key in self.orders:
+            found = next((i for i in items if i.expr == key.expr), None)
             if found is None:
-                raise self.context.fail("B3045", "with DISTINCT, ORDER BY takes output columns only", written, "select it too")
-            orders.append(Order(column(found.name), order.descending, order.nulls_first))
+                message = "with DISTINCT, ORDER BY takes output columns only"
+                raise self.context.fail("B3045", message, key.written, "select it too")
+            orders.append(replace(key.order, expr=column(found.name)))
         return tuple(orders)
+
+
+def _rewrite(clauses: Iterable[Clause], change: Callable[[Expr, exp.Expr], Expr]) -> None:
+    for clause in clauses:
+        clause.expr = change(clause.expr, clause.written)
 
 
 def _extended(plan: Node, items: Sequence[Item]) -> Node:

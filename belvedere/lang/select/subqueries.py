@@ -9,18 +9,20 @@ the outer columns that it reads (its `domain`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.errors import BelvedereError
 from belvedere.functions.types import Typed
-from belvedere.lang.select.frame import Frame, StatementContext
-from belvedere.lang.select.scope import Scope, SourceColumn
-from belvedere.lang.types.infer import Inference, SubqueryValue
+from belvedere.lang.select.frame import Frame
+from belvedere.lang.select.scope import SourceColumn
+from belvedere.lang.types.infer import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, replace_columns
-from belvedere.plan.nodes import Aggregate, Distinct, Expr, Filter, Item, Join, JoinKind, Node, Project
+from belvedere.plan.keys import item_of
+from belvedere.plan.nodes import Aggregate, Distinct, Expr, Filter, Item, JoinKind, Node, Project
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,6 @@ class Totals:
     plan: Node
     values: tuple[Expr, ...]
     having: Expr | None
-
-    @property
-    def only(self) -> tuple[Node, Expr] | None:
-        """The plan and the value, NULL where HAVING does not hold, if there is one output."""
-        if len(self.values) != 1:
-            return None
-        return self.plan, self.where_it_is(self.values[0])
 
     def where_it_is(self, value: Expr) -> Expr:
         """The value, NULL where HAVING does not hold."""
@@ -56,85 +51,82 @@ class Inner:
     used: Mapping[str, SourceColumn]
     single: bool
     """Whether there is at most one row per link."""
-    total: tuple[Node, Expr] | None = None
-    """For an aggregate without GROUP BY: its plan and the output as an expression over it, right also where no row links."""
-    conditional: bool = False
-    """Whether `total` has a HAVING: then there may be no row at all where nothing links."""
     grouped: bool = False
     """Whether it aggregates: then its rows depend on the whole of what links."""
     open: bool = False
     """Whether its outputs, orders or groups read outer columns, so that it cannot stand without them."""
     totals: Totals | None = None
-    """As `total`, for any number of outputs."""
+    """For an aggregate without GROUP BY: its one row, also where nothing links."""
+
+    @property
+    def total(self) -> tuple[Node, Expr] | None:
+        """The plan and the value of `totals`, NULL where HAVING does not hold, if there is one output."""
+        if self.totals is None or len(self.totals.values) != 1:
+            return None
+        return self.totals.plan, self.totals.where_it_is(self.totals.values[0])
+
+    @property
+    def conditional(self) -> bool:
+        """Whether an aggregate without GROUP BY has a HAVING: then there may be no row at all."""
+        return self.totals is not None and self.totals.having is not None
+
+    @property
+    def needs_domain(self) -> bool:
+        """Whether an aggregate's rows hang on conditions that are not equalities, or any rows on outer columns themselves."""
+        return self.open or (bool(self.residual) and self.grouped)
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Pending:
-    """A subquery inside an expression, waiting for the plan that it will be joined to."""
+    """A subquery inside an expression (scalar, exists or in), waiting for the plan that it will be joined to."""
 
     kind: str
-    query: exp.Query
+    query: exp.Expr
     inner: Inner
-    context: StatementContext
-    scope: Scope
-    operands: int = 0
-    written: exp.Expr = field(default_factory=exp.Null)
+    written: exp.Expr
+
+    def value(self, *operands: Expr) -> SubqueryValue:
+        """A placeholder for the subquery's value; it carries the outer columns so that later rewrites reach them."""
+        scalar = self.kind == "scalar"
+        typed = Typed(self.inner.outputs[0].type, True) if scalar else Typed(pa.bool_(), self.kind == "in")
+        outer = [column(name) for name in self.inner.used]
+        return SubqueryValue(entry=self, typed=typed, expressions=[*operands, *outer])
 
 
-def value_of(pending: list[Pending], entry: Pending, operands: list[Expr]) -> SubqueryValue:
-    """A placeholder for the subquery's value; it carries the outer columns so that later rewrites reach them."""
-    outer = [column(name) for name in entry.inner.used]
-    node = SubqueryValue(index=len(pending), expressions=[*operands, *outer])
-    if entry.kind == "scalar":
-        node.meta["typed"] = Typed(entry.inner.outputs[0].type, True)
-    else:
-        node.meta["typed"] = Typed(pa.bool_(), entry.kind == "in")
-    entry.operands = len(operands)
-    pending.append(entry)
-    return node
-
-
-def attach_all(plan: Node, expr: Expr, pending: list[Pending]) -> tuple[Node, Expr]:
-    """Join in every subquery that an expression waits for."""
-    result = expr.copy()
-    if isinstance(result, SubqueryValue):
-        return _attach(plan, result, pending)
+def attach_all(frame: Frame, expr: Expr) -> Expr:
+    """Join in every subquery that an expression waits for; gives the expression over what is joined then."""
+    result: Expr = exp.paren(expr, copy=True)
     for value in list(result.find_all(SubqueryValue)):
-        plan, replacement = _attach(plan, value, pending)
-        value.replace(replacement)
-    return plan, result
+        value.replace(_attach(frame, value))
+    found: Expr = result.this.pop()
+    return found
 
 
-def _attach(plan: Node, value: SubqueryValue, pending: list[Pending]) -> tuple[Node, Expr]:
-    entry = pending[value.args["index"]]
-    operands = [e.copy() for e in value.expressions[: entry.operands]]
-    outer = dict(zip(entry.inner.used, value.expressions[entry.operands :], strict=True))
-    inner = _linked(plan, entry, outer)
+def _attach(frame: Frame, value: SubqueryValue) -> Expr:
+    entry: Pending = value.args["entry"]
+    count = len(value.expressions) - len(entry.inner.used)
+    operands = [e.copy() for e in value.expressions[:count]]
+    outer = dict(zip(entry.inner.used, value.expressions[count:], strict=True))
+    inner = _linked(frame, entry, outer)
     match entry.kind:
         case "scalar":
-            return _attach_scalar(plan, entry, inner, outer)
+            return _attach_scalar(frame, entry, inner, outer)
         case "exists":
-            return _attach_exists(plan, entry, inner, outer)
+            return _attach_exists(frame, inner, outer)
         case _:
-            return _attach_in(plan, entry, inner, outer, operands)
+            return _attach_in(frame, inner, outer, operands[0])
 
 
-def _linked(plan: Node, entry: Pending, outer: Mapping[str, Expr]) -> Inner:
+def _linked(frame: Frame, entry: Pending, outer: Mapping[str, Expr]) -> Inner:
     """The subquery, lowered again over the domain of its outer values where equalities are not enough."""
-    if not entry.inner.residual and not entry.inner.open:
-        return entry.inner
-    return over_domain(plan, entry.query, entry.context, entry.scope, outer)
+    again = entry.inner.residual or entry.inner.open
+    return over_domain(frame, entry.query, outer) if again else entry.inner
 
 
-def over_domain(plan: Node, query: exp.Query, context: StatementContext, scope: Scope, outer: Mapping[str, Expr]) -> Inner:
-    """The subquery over the distinct outer values (by the names under which it reads them) that `plan` has."""
-    inference = Inference({c.name: Typed(c.type, c.nullable) for c in plan.schema}, file=context.file)
-    items = []
-    for name, expr in outer.items():
-        typed = inference.typed(expr)
-        items.append(Item(name, expr, typed.type, typed.nullable))
-    domain = Distinct(Project(plan, tuple(items)))
-    found: Inner = context.lower_select(query, context, scope, domain=domain)
+def over_domain(frame: Frame, query: exp.Expr, outer: Mapping[str, Expr]) -> Inner:
+    """The subquery over the distinct outer values (by the names under which it reads them) that the frame's plan has."""
+    domain = Distinct(Project(frame.plan, tuple(frame.item(name, expr) for name, expr in outer.items())))
+    found: Inner = frame.subquery(query, domain)
     return found
 
 
@@ -166,40 +158,30 @@ def _condition(inner: Inner, outer: Mapping[str, Expr]) -> Expr | None:
     return conjunction(parts)
 
 
-def _attach_scalar(plan: Node, entry: Pending, inner: Inner, outer: Mapping[str, Expr]) -> tuple[Node, Expr]:
+def _attach_scalar(frame: Frame, entry: Pending, inner: Inner, outer: Mapping[str, Expr]) -> Expr:
     if not inner.single:
-        raise entry.context.fail(
-            "B3010",
-            "this subquery could give more than one row",
-            entry.written,
-            "aggregate it, add LIMIT 1, or group by what links it to the outer row",
-        )
-    condition = _condition(inner, outer)
-    if inner.total is not None:
-        right, value = inner.total
-        return Join(plan, right, JoinKind.LEFT, condition), exp.paren(value.copy(), copy=False)
-    return Join(plan, inner.plan, JoinKind.LEFT, condition), column(inner.outputs[0].name)
+        raise more_than_one_row(frame, entry.written)
+    right, value = inner.total or (inner.plan, column(inner.outputs[0].name))
+    frame.join(right, JoinKind.LEFT, _condition(inner, outer))
+    return value if inner.total is None else exp.paren(value.copy(), copy=False)
 
 
-def join_single(plan: Node, entry: Pending) -> tuple[Node, tuple[Item, ...]]:
-    """A LEFT JOIN of a subquery that has at most one row per outer row, and its outputs."""
+def more_than_one_row(frame: Frame, written: exp.Expr) -> BelvedereError:
+    """The error at a subquery that is used as a value."""
+    hint = "aggregate it, add LIMIT 1, or group by what links it to the outer row"
+    return frame.fail("B3010", "this subquery could give more than one row", written, hint)
+
+
+def join_single(frame: Frame, entry: Pending) -> tuple[Item, ...]:
+    """A LEFT JOIN of a subquery that has at most one row per outer row; gives its outputs."""
     outer = {name: column(name) for name in entry.inner.used}
-    inner = _linked(plan, entry, outer)
-    return Join(plan, inner.plan, JoinKind.LEFT, _condition(inner, outer)), inner.outputs
-
-
-def _grouped(inner: Inner, items: tuple[Item, ...], keys: tuple[Item, ...] = ()) -> Node:
-    links = tuple(_item(inner.plan, name) for _, name, _ in inner.pairs)
-    return Aggregate(inner.plan, links + keys, items)
-
-
-def _item(plan: Node, name: str) -> Item:
-    c = plan.schema[name]
-    return Item(name, column(name), c.type, c.nullable)
+    inner = _linked(frame, entry, outer)
+    frame.join(inner.plan, JoinKind.LEFT, _condition(inner, outer))
+    return inner.outputs
 
 
 def _counts(name: str, argument: Expr | None = None) -> Item:
-    count = exp.Count(this=argument.copy() if argument is not None else exp.Star(), big_int=True)
+    count = exp.Count(this=argument if argument is not None else exp.Star(), big_int=True)
     return Item(name, count, pa.int64(), False)
 
 
@@ -208,39 +190,35 @@ def _positive(name: str) -> Expr:
     return exp.GT(this=exp.Coalesce(this=column(name), expressions=[zero.copy()]), expression=zero)
 
 
-def _attach_exists(plan: Node, entry: Pending, inner: Inner, outer: Mapping[str, Expr]) -> tuple[Node, Expr]:
+def _links(inner: Inner) -> tuple[Item, ...]:
+    return tuple(item_of(inner.plan.schema[name], hidden=False) for _, name, _ in inner.pairs)
+
+
+def _attach_exists(frame: Frame, inner: Inner, outer: Mapping[str, Expr]) -> Expr:
     if inner.totals is not None:
-        return plan, exp.true()
-    name = entry.context.names.fresh("exists")
-    joined = Join(plan, _grouped(inner, (_counts(name),)), JoinKind.LEFT, _condition(inner, outer))
-    return joined, exp.paren(_positive(name), copy=False)
+        return exp.true()
+    name = frame.context.names.fresh("exists")
+    frame.join(Aggregate(inner.plan, _links(inner), (_counts(name),)), JoinKind.LEFT, _condition(inner, outer))
+    return exp.paren(_positive(name), copy=False)
 
 
-def _attach_in(plan: Node, entry: Pending, inner: Inner, outer: Mapping[str, Expr], operands: list[Expr]) -> tuple[Node, Expr]:
+def _attach_in(frame: Frame, inner: Inner, outer: Mapping[str, Expr], operand: Expr) -> Expr:
     """TRUE where the value is there; NULL where it is not but x or an element is NULL (and there is any); else FALSE."""
-    operand, element = operands[0], inner.outputs[0]
-    names = entry.context.names
-    rows, known, found, link = names.fresh("rows"), names.fresh("known"), names.fresh("found"), names.fresh("element")
-    statistics = _grouped(inner, (_counts(rows), _counts(known, column(element.name))))
-    renamed = {name: names.fresh("link") for _, name, _ in inner.pairs}
-    keys = tuple(
-        Item(renamed[name], column(name), inner.plan.schema[name].type, inner.plan.schema[name].nullable)
-        for _, name, _ in inner.pairs
-    )
-    elements = Aggregate(
-        inner.plan, (*keys, Item(link, column(element.name), element.type, element.nullable)), (_counts(found),)
-    )
+    fresh, element = frame.context.names.fresh, inner.outputs[0]
+    rows, known, found, link = fresh("rows"), fresh("known"), fresh("found"), fresh("element")
+    statistics = Aggregate(inner.plan, _links(inner), (_counts(rows), _counts(known, column(element.name))))
+    keys = tuple(replace(i, name=fresh("link")) for i in _links(inner))
+    elements = Aggregate(inner.plan, (*keys, replace(element, name=link)), (_counts(found),))
     condition = _condition(inner, outer)
-    joined = Join(plan, statistics, JoinKind.LEFT, condition)
+    frame.join(statistics, JoinKind.LEFT, condition)
+    linked = () if condition is None else (replace_columns(condition, {k.expr.name: column(k.name) for k in keys}),)
     same = exp.EQ(this=column(link), expression=operand.copy())
-    linked = replace_columns(condition, {a: column(b) for a, b in renamed.items()}) if condition is not None else None
-    joined = Join(joined, elements, JoinKind.LEFT, conjunction([p for p in (linked, same) if p is not None]))
-    some = _positive(rows)
+    frame.join(elements, JoinKind.LEFT, conjunction([*linked, same]))
     null_inside = exp.LT(this=column(known), expression=column(rows))
     null_outside = exp.Is(this=exp.paren(operand), expression=exp.Null())
-    unknown = exp.And(this=some, expression=exp.paren(exp.Or(this=null_inside, expression=null_outside), copy=False))
+    unknown = exp.And(this=_positive(rows), expression=exp.paren(exp.Or(this=null_inside, expression=null_outside), copy=False))
     ifs = [exp.If(this=_positive(found), true=exp.true()), exp.If(this=unknown, true=exp.Null())]
-    return joined, exp.Case(ifs=ifs, default=exp.false())
+    return exp.Case(ifs=ifs, default=exp.false())
 
 
 # -- alone in WHERE: semi and anti joins ------------------------------------------------------------------------------
@@ -268,48 +246,18 @@ def _links_only(inner: Inner) -> Node:
     return Distinct(Project(inner.plan, (Item("one", exp.Literal.number(1), pa.int32(), False),)))
 
 
-def keep_where_in(frame: Frame, inner: Inner, operand: Expr) -> None:
-    """`x IN (...)` as a condition of its own."""
-    same = exp.EQ(this=operand.copy(), expression=column(inner.outputs[0].name))
-    frame.join(inner.plan, JoinKind.SEMI, _full_condition(inner, same))
+def keep_where_in(frame: Frame, inner: Inner, operands: Sequence[Expr], *, negated: bool) -> None:
+    """`x IN (...)`, `(x, y) IN (...)` as a condition of its own; NOT IN of one operand alone.
 
-
-def keep_where_in_all(frame: Frame, inner: Inner, operands: list[Expr]) -> None:
-    """`(x, y) IN (...)` as a condition of its own."""
+    `x NOT IN (...)`: no element equal, no element NULL, and x not NULL unless there is no element at all.
+    """
+    nullable = frame.inference().typed(operands[0]).nullable
     pairs = zip(operands, inner.outputs, strict=True)
     same = [exp.EQ(this=operand.copy(), expression=column(output.name)) for operand, output in pairs]
-    frame.join(inner.plan, JoinKind.SEMI, _full_condition(inner, *same))
-
-
-def keep_where_not_in(frame: Frame, inner: Inner, operand: Expr) -> None:
-    """`x NOT IN (...)`: no element equal, no element NULL, and x not NULL unless there is no element at all."""
-    element = inner.outputs[0]
-    nullable = frame.inference().typed(operand).nullable
-    same = exp.EQ(this=operand.copy(), expression=column(element.name))
-    frame.join(inner.plan, JoinKind.ANTI, _full_condition(inner, same))
-    if element.nullable:
-        nulls = Filter(inner.plan, exp.Is(this=column(element.name), expression=exp.Null()))
-        frame.join(_links_only(_over(inner, nulls)), JoinKind.ANTI, _full_condition(inner))
-    if nullable:
-        missing = exp.Is(this=exp.paren(operand), expression=exp.Null())
+    frame.join(inner.plan, JoinKind.ANTI if negated else JoinKind.SEMI, _full_condition(inner, *same))
+    if negated and inner.outputs[0].nullable:
+        nulls = Filter(inner.plan, exp.Is(this=column(inner.outputs[0].name), expression=exp.Null()))
+        frame.join(_links_only(replace(inner, plan=nulls)), JoinKind.ANTI, _full_condition(inner))
+    if negated and nullable:
+        missing = exp.Is(this=exp.paren(operands[0]), expression=exp.Null())
         frame.join(_links_only(inner), JoinKind.ANTI, _full_condition(inner, missing))
-
-
-def _over(inner: Inner, plan: Node) -> Inner:
-    return Inner(
-        plan,
-        inner.outputs,
-        inner.pairs,
-        inner.residual,
-        inner.used,
-        inner.single,
-        inner.total,
-        grouped=inner.grouped,
-        open=inner.open,
-        totals=inner.totals,
-    )
-
-
-def needs_domain(inner: Inner) -> bool:
-    """Whether an aggregate's rows hang on conditions that are not equalities, or any rows on outer columns themselves."""
-    return inner.open or (bool(inner.residual) and inner.grouped)

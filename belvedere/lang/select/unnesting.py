@@ -14,9 +14,9 @@ from belvedere.functions import types as t
 from belvedere.functions.types import Typed
 from belvedere.lang.names import misfit
 from belvedere.lang.select.frame import Frame
-from belvedere.lang.select.resolve import Resolver, unwrap_query
+from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, SourceColumn
-from belvedere.lang.select.subqueries import needs_domain, over_domain
+from belvedere.lang.select.subqueries import over_domain
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Expr, Filter, JoinKind, Project, Unnest, Values
@@ -63,9 +63,7 @@ def add_lateral(frame: Frame, item: exp.Expr, kind: JoinKind) -> None:
         return
     found = generator_call(call)
     if found is None:
-        raise frame.context.fail(
-            "B3023", f"`{call.sql('spark')}` cannot stand in FROM", item, "explode, posexplode and inline can"
-        )
+        raise frame.fail("B3023", f"`{call.sql('spark')}` cannot stand in FROM", item, "explode, posexplode and inline can")
     start_empty(frame)
     name, argument, outer = found
     alias = item.args.get("alias")
@@ -100,7 +98,7 @@ def unnest(
     elif t.is_array(type_) and not inline:
         shapes = [("col", type_.value_type)]
     else:
-        raise frame.context.fail("B3002", f"{function} takes an array or a map, not {t.a_type(type_)}", node)
+        raise frame.fail("B3002", f"{function} takes an array or a map, not {t.a_type(type_)}", node)
     columns = tuple(Column(f"{prefix}.{n}", x) for n, x in shapes)
     shown = function == "posexplode" or ordinality
     position = Column(f"{prefix}.pos", pa.int32(), outer, hidden=not shown)
@@ -110,7 +108,7 @@ def unnest(
         names = [*names, "pos"] if ordinality else ["pos", *names]
     if written and len(written) != len(names):
         hint = "its columns are " + ", ".join(f"`{n}`" for n in names)
-        raise frame.context.fail("B3025", misfit(alias, names, written), node, hint)
+        raise frame.fail("B3025", misfit(alias, names, written), node, hint)
     internals = {**{n: c for (n, _), c in zip(shapes, columns, strict=True)}, "pos": position}
     found = [
         SourceColumn(w, internals[n].name, Typed(internals[n].type, True)) for n, w in zip(names, written or names, strict=True)
@@ -122,9 +120,9 @@ def unnest(
 
 def _lateral_query(frame: Frame, item: exp.Lateral, query: exp.Expr, kind: JoinKind) -> None:
     """A subquery that sees the FROM items before it: joined by what links it."""
-    inner = frame.context.lower_select(unwrap_query(query), frame.context, frame.scope)
-    if needs_domain(inner):
-        inner = over_domain(frame.plan, unwrap_query(query), frame.context, frame.scope, {n: column(n) for n in inner.used})
+    inner = frame.subquery(query)
+    if inner.needs_domain:
+        inner = over_domain(frame, query, {n: column(n) for n in inner.used})
     pairs = [(exp.NullSafeEQ if nulls else exp.EQ)(this=column(n), expression=e) for e, n, nulls in inner.pairs]
     condition = conjunction([*pairs, *inner.residual])
     alias = item.alias or "lateral"
@@ -141,7 +139,7 @@ def _lateral_query(frame: Frame, item: exp.Lateral, query: exp.Expr, kind: JoinK
     written = [c.name for c in item.args["alias"].columns] if item.args.get("alias") else []
     names = written or [i.name.rpartition(".")[2] for i in inner.outputs]
     if len(names) != len(internals):
-        raise frame.context.fail("B3025", misfit(alias, internals, names), item)
+        raise frame.fail("B3025", misfit(alias, internals, names), item)
     types = [frame.plan.schema[i] for i in internals]
     columns = tuple(SourceColumn(n, c.name, Typed(c.type, c.nullable)) for n, c in zip(names, types, strict=True))
     frame.scope.sources.append(FromItem(alias, columns))

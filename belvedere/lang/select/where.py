@@ -14,16 +14,8 @@ from sqlglot import exp
 from belvedere.functions import types as t
 from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.grouping import contains_aggregate
-from belvedere.lang.select.resolve import Resolver, unwrap_query
-from belvedere.lang.select.subqueries import (
-    Inner,
-    attach_all,
-    keep_where_exists,
-    keep_where_in,
-    keep_where_in_all,
-    keep_where_not_in,
-    needs_domain,
-)
+from belvedere.lang.select.resolve import Resolver
+from belvedere.lang.select.subqueries import Inner, attach_all, keep_where_exists, keep_where_in
 from belvedere.plan.expressions import columns_of, conjuncts
 from belvedere.plan.nodes import Expr, Filter
 
@@ -34,19 +26,18 @@ def apply_where(frame: Frame, select: exp.Select) -> list[Expr]:
     where = select.args.get("where")
     for part in conjuncts(where.this if where is not None else None):
         if contains_aggregate(part):
-            raise frame.context.fail("B3031", "an aggregate cannot stand in WHERE", part, "write HAVING")
+            raise frame.fail("B3031", "an aggregate cannot stand in WHERE", part, "write HAVING")
         if not _subquery_condition(frame, part):
             correlated += _condition(frame, select, part)
     return correlated
 
 
 def _condition(frame: Frame, select: exp.Select, part: exp.Expr) -> list[Expr]:
-    resolver = Resolver(frame, partial(_alias_before_items, frame, select))
-    condition = resolver.resolve(part)
+    condition = Resolver(frame, partial(_alias_before_items, frame, select)).resolve(part)
     typed = frame.inference().typed(condition)
     if typed.type not in (pa.bool_(), pa.null()):
-        raise frame.context.fail("B3002", f"a condition is needed here, not {t.a_type(typed.type)}", part)
-    frame.plan, condition = attach_all(frame.plan, condition, resolver.pending)
+        raise frame.fail("B3002", f"a condition is needed here, not {t.a_type(typed.type)}", part)
+    condition = attach_all(frame, condition)
     if frame.is_outer(condition):
         return [condition]
     frame.plan = Filter(frame.plan, condition)
@@ -65,52 +56,48 @@ def _subquery_condition(frame: Frame, part: exp.Expr) -> bool:
     """EXISTS and IN that stand alone become semi and anti joins."""
     negated = isinstance(part, exp.Not)
     inner_part = part.this.unnest() if negated else part
-    lower = frame.context.lower_select
     if isinstance(inner_part, exp.Exists) and isinstance(inner_part.this, exp.Query):
-        inner = lower(unwrap_query(inner_part.this), frame.context, frame.scope)
-        if needs_domain(inner) or _links_out(frame, inner) or (inner.totals is not None and inner.conditional):
+        inner = frame.subquery(inner_part.this)
+        if not _stands_alone(frame, inner) or inner.conditional:
             return False
         keep_where_exists(frame, inner, negated=negated)
         return True
     if isinstance(inner_part, exp.In) and inner_part.args.get("query") is not None:
-        if isinstance(inner_part.this.unnest(), exp.Tuple) or isinstance(inner_part.this, exp.Tuple):
-            return _tuple_in(frame, inner_part, negated=negated)
-        inner = lower(unwrap_query(inner_part.args["query"]), frame.context, frame.scope)
-        operand = Resolver(frame).resolve(inner_part.this)
-        if len(inner.outputs) != 1 or inner.total is not None or needs_domain(inner) or _links_out(frame, inner):
-            return False
-        if frame.is_outer(operand) or not columns_of(operand) <= set(frame.plan.schema.names):
-            return False
-        frame.inference().typed(operand)
-        _comparable(frame, operand, inner, inner_part)
-        (keep_where_not_in if negated else keep_where_in)(frame, inner, operand)
-        return True
+        return _in(frame, inner_part, negated=negated)
     return False
 
 
-def _tuple_in(frame: Frame, part: exp.In, *, negated: bool) -> bool:
-    """`(a, b) IN (SELECT ...)`: a semi join on all of them."""
-    operands = [Resolver(frame).resolve(e) for e in part.this.expressions]
-    inner = frame.context.lower_select(unwrap_query(part.args["query"]), frame.context, frame.scope)
-    if negated or len(operands) != len(inner.outputs) or needs_domain(inner) or _links_out(frame, inner):
-        raise frame.context.fail(
-            "B3014", "this comparison with a subquery is not supported", part, "write EXISTS or NOT EXISTS"
-        )
-    for operand, output in zip(operands, inner.outputs, strict=True):
-        frame.inference().typed(exp.EQ(this=operand, expression=operand.copy()))
-        if not t.same_kind(frame.inference().type(operand), output.type):
-            raise frame.context.fail("B3002", "the types of this comparison do not fit", part, "CAST one side")
-    keep_where_in_all(frame, inner, operands)
-    return True
-
-
-def _comparable(frame: Frame, operand: Expr, inner: Inner, written: exp.Expr) -> None:
+def _in(frame: Frame, part: exp.In, *, negated: bool) -> bool:
+    """`a IN (SELECT ...)`, `(a, b) IN (SELECT ...)`: a semi join on all of them."""
+    if isinstance(part.this.unnest(), exp.Tuple):
+        return _tuple_in(frame, part, negated=negated)
+    inner = frame.subquery(part.args["query"])
+    operand = Resolver(frame).resolve(part.this)
+    if len(inner.outputs) != 1 or inner.total is not None or not _stands_alone(frame, inner):
+        return False
+    if frame.is_outer(operand) or not columns_of(operand) <= set(frame.plan.schema.names):
+        return False
     left, right = frame.inference().type(operand), inner.outputs[0].type
     if not t.same_kind(left, right):
         message = f"{t.a_type(left)} cannot be compared with {t.a_type(right)}"
-        raise frame.context.fail("B3002", message, written, "CAST one side to the type of the other")
+        raise frame.fail("B3002", message, part, "CAST one side to the type of the other")
+    keep_where_in(frame, inner, [operand], negated=negated)
+    return True
 
 
-def _links_out(frame: Frame, inner: Inner) -> bool:
-    """Whether the subquery reads columns that are not of this frame's plan."""
-    return not set(inner.used) <= set(frame.plan.schema.names)
+def _tuple_in(frame: Frame, part: exp.In, *, negated: bool) -> bool:
+    operands = [Resolver(frame).resolve(e) for e in part.this.expressions]
+    inner = frame.subquery(part.args["query"])
+    if negated or len(operands) != len(inner.outputs) or not _stands_alone(frame, inner):
+        raise frame.fail("B3014", "this comparison with a subquery is not supported", part, "write EXISTS or NOT EXISTS")
+    for operand, output in zip(operands, inner.outputs, strict=True):
+        frame.inference().typed(exp.EQ(this=operand, expression=operand.copy()))
+        if not t.same_kind(frame.inference().type(operand), output.type):
+            raise frame.fail("B3002", "the types of this comparison do not fit", part, "CAST one side")
+    keep_where_in(frame, inner, operands, negated=False)
+    return True
+
+
+def _stands_alone(frame: Frame, inner: Inner) -> bool:
+    """Whether the subquery can be joined as it is: it reads no columns but those of this frame's plan."""
+    return not inner.needs_domain and set(inner.used) <= set(frame.plan.schema.names)

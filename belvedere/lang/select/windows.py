@@ -12,7 +12,7 @@ from sqlglot import exp
 from belvedere.functions.table import is_window_function, unwrap_aggregate
 from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.resolve import Resolver
-from belvedere.plan.expressions import column
+from belvedere.plan.expressions import column, map_operands
 from belvedere.plan.nodes import Expr, Item
 
 
@@ -30,17 +30,10 @@ class WindowFunctions:
         if isinstance(expr, exp.Window):
             return self._window(expr, written)
         if is_window_function(unwrap_aggregate(expr)):
-            raise self.frame.context.fail(
+            raise self.frame.fail(
                 "B3036", "a window function needs OVER", written, "write `OVER (PARTITION BY ... ORDER BY ...)`"
             )
-        copied = expr.copy()
-        for key, value in list(copied.args.items()):
-            if isinstance(value, exp.Expr) and not isinstance(value, (exp.Identifier, exp.DataType)):
-                copied.set(key, self.lift(value.copy(), written))
-            elif isinstance(value, list):
-                parts = [self.lift(v.copy(), written) if isinstance(v, exp.Expr) else v for v in value]
-                copied.set(key, parts)
-        return copied
+        return map_operands(expr.copy(), lambda e: self.lift(e, written))
 
     def _window(self, expr: exp.Window, written: exp.Expr) -> Expr:
         window = self._named_window(expr, written)
@@ -62,9 +55,9 @@ class WindowFunctions:
             found.args.get("alias") or any(window.args.get(k) for k in ("partition_by", "order", "spec"))
         ):
             hint = "write what it says in OVER (...), without the name"
-            raise self.frame.context.fail("B3040", f"a window over window `{name.name}` is not supported", written, hint)
+            raise self.frame.fail("B3040", f"a window over window `{name.name}` is not supported", written, hint)
         if found is None:
-            raise self.frame.context.fail("B2006", f"window `{name.name}` is not defined", written)
+            raise self.frame.fail("B2006", f"window `{name.name}` is not defined", written)
         for key in ("partition_by", "order", "spec"):
             value = found.args.get(key)
             if isinstance(value, list):

@@ -329,6 +329,23 @@ def is_stream(query: exp.Expr) -> bool:
     return bool(query.args.get("stream"))
 
 
+def is_modified(query: exp.Expr) -> bool:
+    """Whether clauses stand after, or before, the parentheses around a query."""
+    return isinstance(query, exp.Subquery) and any(query.args.get(k) for k in ("with_", "order", "limit", "offset", "emit"))
+
+
+def unwrap_query(query: exp.Expr) -> exp.Query:
+    """The query inside parentheses."""
+    while isinstance(query, (exp.Subquery, exp.Paren)) and isinstance(query.this, (exp.Query, exp.Paren, exp.Values)):
+        if is_modified(query):
+            break
+        query = query.this
+    if isinstance(query, exp.Values):
+        return exp.Select(expressions=[exp.Star()], from_=exp.From(this=query))
+    assert isinstance(query, exp.Query)
+    return query
+
+
 def path_of(table: exp.Table) -> tuple[exp.Identifier, ...]:
     """The names of a table reference in the order in which they are written; empty for a function call."""
     return tuple(part for part in table.parts if isinstance(part, exp.Identifier))

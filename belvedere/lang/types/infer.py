@@ -20,13 +20,13 @@ from belvedere.lang.types.scope import TypeRule, TypeScope
 
 
 class SubqueryValue(exp.Expression):
-    """The value of a subquery that lowering has yet to join in: `meta["typed"]` is its type, `expressions` are the outer values."""
+    """The value of a subquery that lowering has yet to join in: `typed` is its type, `expressions` are the outer values."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"index": True, "expressions": False}
+    arg_types: ClassVar[dict[str, bool]] = {"entry": True, "typed": True, "expressions": False}
 
 
 RULES: dict[type[exp.Expr], TypeRule] = {
-    SubqueryValue: lambda scope, e: e.meta["typed"],
+    SubqueryValue: lambda scope, e: e.args["typed"],
     **type_names.RULES,
     **type_operators.RULES,
     **type_forms.RULES,
