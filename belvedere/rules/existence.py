@@ -86,7 +86,7 @@ def _applies(site: Site) -> Maintain | Refusal | None:
     own = builder.drafts[slots[0].relation].relation.schema
     rendered = site.over(operator)
     if not passes_key(rendered, operator, operator.inputs[0], own):
-        return Refusal("its rows are not told apart by the key of the left side")
+        return Refusal("the key of the left side does not identify its rows")
     return partial(_maintain, site, rendered, slots)
 
 

@@ -134,7 +134,7 @@ def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipelin
         bound = f"{relation.leaves}, which follows {behind}"
     else:
         bound = stage.frees(relation) or _rows(relation, stage, pipeline)
-        if not pipeline.is_served(relation.name) and relation.name == stage.output and "nothing bounds" in bound:
+        if not pipeline.is_served(relation.name) and relation.name == stage.output and "unbounded" in bound:
             bound += _why_retained(relation.name, catalog, pipeline)
     return StateExplanation(relation.name, relation.schema.names, paths, bound)
 
@@ -142,10 +142,10 @@ def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipelin
 def _rows(relation: Relation, stage: Stage, pipeline: Pipeline) -> str:
     """How many rows there are, by those of the inputs."""
     if relation.append_only:
-        return "nothing bounds it: rows only arrive"
+        return "unbounded: it is append-only"
     held = stage.holds(relation)
     growing = _growing_inputs(stage, pipeline)
-    return f"{held}, which nothing bounds: rows of {', '.join(growing)} only arrive" if growing else held
+    return f"{held}, unbounded: from append-only {', '.join(growing)}" if growing else held
 
 
 def _growing_inputs(stage: Stage, pipeline: Pipeline) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ class HistoryStage(Stage):
 
     def frees(self, relation: Relation) -> str | None:
         known = self.retention is not None
-        return "versions leave some time after they are over" if known else "nothing bounds it: every version stays"
+        return "versions leave some time after they are over" if known else "unbounded: every version is retained"
 
 
 def maintain_history(builder: Builder, id_: str, retention: int | None) -> None:

@@ -42,7 +42,7 @@ def maintain_input(builder: Builder, table: Input) -> None:
     if not table.append_only and not table.primary_key:
         visible = tuple(c for c in table.schema if not c.hidden)
         builder.path_of(part, tuple(column(c.name) for c in visible), tuple(c.type for c in visible))
-    reason = "rows only arrive" if table.append_only else "rows are upserted by key and may be deleted"
+    reason = "append-only" if table.append_only else "rows are upserted by key and may be deleted"
     if not stored:
         reason += "; private and not needed as state: not stored"
     stage = IngestStage(table.id, Scan(table.id, table.schema), (), table.id, reason)

@@ -105,7 +105,7 @@ def maintain_top(site: Site, top: TopK, partition: Partition) -> Relation:
     both = replace(top, input=Union((source, Scan(OWN, top.schema))), order=ordered)
     path = builder.path_of(part, partition.output, partition.types)
     by = f" by {', '.join(top.partition)}" if top.partition else ""
-    reason = f"the first {top.limit}{by}: rows only arrive, so no other is ever needed"
+    reason = f"the first {top.limit}{by}: its input is append-only, so no other row can be needed"
     # new and stored rows are apart: the key stays
     return builder.emit(site.stage(TopStage, both, slots, reason, path=path), part, schema=top.schema)
 

@@ -70,9 +70,9 @@ def test_every_stored_relation_is_read_or_served(pipeline: Pipeline) -> None:
 def test_explain_says_what_bounds_each_state() -> None:
     catalog = compile_script(SCRIPT).catalog
     bounds = {e.relation: e.bound for x in explain(catalog, maintain(catalog)) for e in x.state}
-    grows = "which nothing bounds: rows of {} only arrive"
+    grows = "unbounded: from append-only {}"
     clicks = grows.format("_Clicks")
-    assert bounds["Orders"] == "nothing bounds it: rows only arrive"
+    assert bounds["Orders"] == "unbounded: it is append-only"
     assert bounds["People"] == "the view's own rows"
     assert bounds["ByWho$state"] == f"a row for each group by _Clicks.who, {clicks}"
     assert bounds["ByWho"] == bounds["Pages"] == bounds["Latest"] == bounds["Rare"] == f"the view's own rows, {clicks}"
@@ -83,12 +83,12 @@ def test_explain_says_what_bounds_each_state() -> None:
     assert bounds["Common$1"] == "at most 1002 rows"
     assert bounds["Due"] == f"the view's own rows, {clicks}"
     assert bounds["Due$waiting"] == "rows leave once their time is reached"
-    assert bounds["Buyers$history"] == "nothing bounds it: every version stays"
+    assert bounds["Buyers$history"] == "unbounded: every version is retained"
     assert bounds["Common$history"] == "versions leave some time after they are over"
     assert bounds["All$state"] == "one row"
     assert bounds["All"] == "the view's own rows"
     assert bounds["Names$state"] == "a row for each group by People.name"
-    assert bounds["Rare$1"] == "nothing bounds it: rows only arrive; no bound frees it: Rare needs all rows, however old"
+    assert bounds["Rare$1"] == "unbounded: it is append-only; no bound frees it: Rare needs all rows, however old"
     assert bounds["Recent"] == "rows leave as now() passes"
 
 
@@ -105,7 +105,7 @@ def test_explain_measures_the_state_in_a_store(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     state = [line for line in result.output.splitlines() if line.startswith("  state  ByWho$state:")]
     assert len(state) == 1
-    assert "nothing bounds" in state[0]
+    assert "unbounded" in state[0]
     assert "0 rows," in state[0]
     assert "bytes now" in state[0]
 
@@ -148,5 +148,5 @@ def test_explain_counts_the_rows_of_each_operator(
     assert (rows["ByWho"], rows["ByWho$state"]) == (4, 4)
     assert (rows["Best"], rows["Best$1"], rows["People"]) == (2, 5, 5)
     assert found["Best$1"]["bound"] == "at most 1003 rows"
-    assert "nothing bounds" in found["Pairs"]["bound"]
-    assert "nothing bounds" in found["ByWho$state"]["bound"]
+    assert "unbounded" in found["Pairs"]["bound"]
+    assert "unbounded" in found["ByWho$state"]["bound"]

@@ -79,20 +79,20 @@ def frames_of(node: Window, growing: bool = True) -> Frames | str:
 
 def _frame(window: Expr, node: Window, growing: bool) -> Frames | str:
     if not isinstance(window, exp.Window):
-        return "a function is made of several"
+        return "a function is composed of several"
     order, partition = window.args.get("order"), window.args.get("partition_by") or []
     name = name_of(unwrapped(window.this)[0])
     first = order.expressions[0] if order is not None else None
     if not isinstance(first, exp.Ordered):
         return f"{name} has no ORDER BY"
     if not all(isinstance(e, exp.Column) for e in (first.this, *partition)):
-        return "PARTITION BY or ORDER BY are no columns"
+        return "PARTITION BY or ORDER BY are not columns"
     by = node.input.schema[first.this.name]
     descends = bool(first.args.get("desc"))
     if not _is_placed(by.type):
         return "the order is not by a whole number, a date or a time"
     if by.nullable and bool(first.args.get("nulls_first")) == descends:
-        return "NULLs stand where the greatest values stand"
+        return "NULLs are sorted beside the greatest values"
     end = end_of_growth(window) if growing else None
     reach = (
         (_span([end]), (0, 0)) if end is not None else _reach(window, by, len(order.expressions) if order is not None else 0)

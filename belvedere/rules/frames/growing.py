@@ -3,7 +3,7 @@
 In: a `Window` node, some of whose frames grow. Out: a `Growth`: the node with hidden columns from which the next row goes on (the
 accumulators), and the same functions over rows that follow a known one, whose accumulators stand beside each of them. A sum goes on from
 its old value in the order of the rows: so a sum of doubles has the digits that it has in batch, where rows come in the same order. Where
-that is not settled, among peers of a RANGE frame, there is no `Growth`.
+that is not fixed, among peers of a RANGE frame, there is no `Growth`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LAST, PART, SEED = "_last.", "_part.", "_seed."
 """Prefixes of columns: an accumulator at the row before, a function over the rows that follow alone, a value that brings the former in."""
 RUNNING = "_running"
 PEERS = (
-    "rows of equal ORDER BY are added to a DOUBLE in no settled order (write ROWS UNBOUNDED PRECEDING, or the key at the end of ORDER BY, "
+    "rows of equal ORDER BY are added to a DOUBLE in no fixed order (write ROWS UNBOUNDED PRECEDING, or the key at the end of ORDER BY, "
     "and it goes on from the row before a change)"
 )
 FILTERED = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max)
@@ -95,7 +95,7 @@ class _Growing:
         if any(o.expressions != self.order.expressions[: len(o.expressions)] for o in orders):
             raise _CannotGoOn("its functions differ in ORDER BY")
         if not self._tells_rows_apart(self.order):
-            raise _CannotGoOn("the order of rows that tie is not settled")
+            raise _CannotGoOn("the order of rows that tie is not fixed")
         self.items.extend(self.node.items)
         number = exp.Window(this=exp.RowNumber(), partition_by=self.partition, order=self.order, over="OVER")
         self.number = self._item(number, pa.int32())
@@ -169,7 +169,7 @@ class _Growing:
         if not (type_ in (BIGINT, DOUBLE) or (pa.types.is_decimal(type_) and adds_exactly(type_))):
             raise _CannotGoOn(f"a sum that is a {type_} is found by all rows of its frame")
         if type_ == DOUBLE:
-            self._require_settled(window, value)
+            self._require_fixed_order(window, value)
         last, value = self._last(item), value if isinstance(value, exp.Cast) and type_ == DOUBLE else _cast(value, type_)
         following = template("l + coalesce(x, z)", l=last, x=value, z=_cast(exp.Literal.number(0), type_))
         seed = template(
@@ -193,7 +193,7 @@ class _Growing:
         s = self._sum(summed, _cast(value, DOUBLE), Item("", summed, DOUBLE))
         return template("CASE WHEN c > 0 THEN s / CAST(c AS DOUBLE) END", c=c, s=s)
 
-    def _require_settled(self, window: exp.Window, value: Expr) -> None:
+    def _require_fixed_order(self, window: exp.Window, value: Expr) -> None:
         """Rows must be added in one order only, where it matters to the last digit."""
         if is_small_integer(value.this if isinstance(value, exp.Cast) else value, self.node.input.schema):
             return

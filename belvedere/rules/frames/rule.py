@@ -102,7 +102,7 @@ def _stored(site: Site, frames: Frames) -> Site | Refusal:
         top = site.top.with_inputs((keep_columns(Scan(state.name, state.schema), below.schema.names),))
         site = replace(site, plan=site.over(top), top=top)
     if not _preserves_rows(site, frames):
-        return Refusal("its rows are not told apart by the key of the rows below")
+        return Refusal("the key of its input does not identify its rows")
     return site
 
 

@@ -152,7 +152,7 @@ def _maintain(site: Site, top: Aggregate, partition: Partition, state: State, gr
     whole, names = carry(site.over(results), results, partition.items)
     path = builder.path_of(part, tuple(column(n) for n in names), partition.types)
     by = ", ".join(i.name for i in top.keys) or "one group"
-    reason = f"accumulators by {by}" + (", as rows only arrive" if grows else "")
+    reason = f"accumulators by {by}" + (", as the input is append-only" if grows else "")
     partials = Aggregate(source, top.keys, state.partials)
     fields = {"state": draft.relation.name, "partial": partials, "merge": state.merge, "path": path}
     return builder.emit(site.stage(MergeStage, whole, slots, reason, **fields), part)
