@@ -9,14 +9,16 @@ written; look-ups ignore case.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from belvedere.errors import Span
+from belvedere.plan.expressions import map_columns
 from belvedere.plan.nodes import Expr, Node, Order
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, Column, Schema
 
@@ -54,6 +56,12 @@ class SourceTable:
     """The columns where rows told them: they hold for as long as the store does."""
 
 
+ARRIVAL_COLUMNS = (
+    Column(UID, pa.int64(), nullable=False, hidden=True),
+    Column(INGEST_TIME, TIMESTAMP, nullable=False, hidden=True),
+)
+
+
 @dataclass(frozen=True)
 class Input:
     """A table that rows arrive in. Its schema ends with the hidden `_uid` BIGINT and `_ingest_time` TIMESTAMP.
@@ -88,8 +96,7 @@ def late_input(table: Input) -> Input:
     taken = {c.name.casefold() for c in columns}
     for name, type_ in ((LATE_REASON, pa.string()), (LATE_BOUND, TIMESTAMP)):
         columns.append(Column(name if name not in taken else f"late_{name}", type_))
-    hidden = (Column(UID, pa.int64(), nullable=False, hidden=True), Column(INGEST_TIME, TIMESTAMP, nullable=False, hidden=True))
-    schema = Schema((*columns, *hidden), (UID,))
+    schema = Schema((*columns, *ARRIVAL_COLUMNS), (UID,))
     return Input(f"LATE({table.id})", f"LATE({table.name})", InputKind.STREAM, schema, span=table.span, late_of=table.id)
 
 
@@ -113,6 +120,14 @@ class View:
     parent: str | None = None
     parent_key: tuple[tuple[str, str], ...] = ()
     sql: str = ""
+
+
+OWNER, TARGET = "_", "target"
+
+
+def relationship_column(side: str, name: str) -> exp.Column:
+    """`_.name` or `target.name`, as relationships have them."""
+    return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(side))
 
 
 @dataclass(frozen=True)
@@ -142,6 +157,16 @@ class Relationship:
     @property
     def to_one(self) -> bool:
         return self.limit == 1
+
+    def columns_of(self, side: str) -> set[str]:
+        """The columns of one side, OWNER or TARGET, that the condition beside `pairs` and the order read."""
+        exprs = [*([] if self.residual is None else [self.residual]), *(o.expr for o in self.order)]
+        return {c.name for e in exprs for c in e.find_all(exp.Column) if c.table == side}
+
+    def over(self, change: Callable[[exp.Column], Expr]) -> Relationship:
+        """The same with other columns in its condition beside `pairs` and its order."""
+        residual = None if self.residual is None else map_columns(self.residual, change)
+        return replace(self, residual=residual, order=tuple(replace(o, expr=map_columns(o.expr, change)) for o in self.order))
 
 
 @dataclass(frozen=True)

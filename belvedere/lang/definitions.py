@@ -6,35 +6,14 @@ definition of a name has the name itself as id, earlier ones `Name~1`, `Name~2`)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sqlglot import exp
-
-from belvedere.catalog import Input, Subscription, View
+from belvedere.catalog import TARGET, Input, Relationship, Subscription, View
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.lang.names import did_you_mean
-from belvedere.plan.nodes import Expr, Order
 from belvedere.schema import Schema
-
-OWNER = "_"
-TARGET = "target"
-
-
-@dataclass(frozen=True)
-class RelationshipDefinition:
-    """A named join. Conditions and order name columns `_.column` (the owner's) and `target.column`."""
-
-    name: str
-    target: str
-    pairs: tuple[tuple[str, str], ...]
-    residual: tuple[Expr, ...] = ()
-    order: tuple[Order, ...] = ()
-    limit: int | None = None
-    span: Span | None = None
-    doc: str | None = None
-    alias: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,15 +23,13 @@ class NamedRelation:
     id: str
     name: str
     schema: Schema
-    relationships: dict[str, RelationshipDefinition] = field(default_factory=dict)
+    relationships: dict[str, Relationship] = field(default_factory=dict)
     parent: str | None = None
     """The name of the table under which this one is nested."""
     parent_key: tuple[tuple[str, str], ...] = ()
-    query: exp.Expr | None = None
-    """Its definition in standard SQL, for `explain --sql`; None for inputs."""
     span: Span | None = None
 
-    def relationship(self, name: str) -> RelationshipDefinition | None:
+    def relationship(self, name: str) -> Relationship | None:
         """The relationship of that name, whatever its case."""
         return self.relationships.get(name.casefold())
 
@@ -87,16 +64,49 @@ class Definitions:
         """The id of the next version of a name."""
         return f"{name}~{len(self.versions.get(name.casefold(), ())) + 1}"
 
-    def add(self, relation: NamedRelation) -> None:
-        """Make this version the current one."""
-        self.relations[relation.id] = relation
-        self.versions.setdefault(relation.name.casefold(), []).append(relation.id)
-        self.broken.discard(relation.name.casefold())
+    def define(
+        self, made: Input | View | Subscription, relationships: Mapping[str, Relationship] | None = None
+    ) -> NamedRelation:
+        """A new version of a name: an input, a view or a subscription."""
+        parent: str | None = None
+        pairs: tuple[tuple[str, str], ...] = ()
+        if isinstance(made, Input):
+            self.inputs[made.id] = made
+        elif isinstance(made, Subscription):
+            self.subscriptions[made.id] = made
+        else:
+            self.views[made.id] = made
+            parent = self.relations[made.parent].name if made.parent is not None else None
+            pairs = made.parent_key
+        relation = NamedRelation(made.id, made.name, made.schema, dict(relationships or {}), parent, pairs, made.span)
+        self.relations[made.id] = relation
+        self.versions.setdefault(made.name.casefold(), []).append(made.id)
+        self.broken.discard(made.name.casefold())
+        return relation
 
-    def relate(self, owner: NamedRelation, relationship: RelationshipDefinition) -> None:
-        """Add a relationship to the current version of a relation."""
+    def relate(self, relationship: Relationship) -> None:
+        """Add a relationship to its owner."""
+        owner = self.relations[relationship.owner]
         relations = {**owner.relationships, relationship.name.casefold(): relationship}
         self.relations[owner.id] = replace(owner, relationships=relations)
+
+    def target_of(self, relationship: Relationship) -> NamedRelation:
+        """Where a relationship leads: what the target's name means now, so long as the columns of the join are still there."""
+        then = self.relations[relationship.target]
+        now = self.latest(then)
+        used = relationship.columns_of(TARGET) | {t for _, t in relationship.pairs}
+        return now if all(now.schema.find(name) is not None for name in used) else then
+
+    def steps(self, relation: NamedRelation, names: Iterable[str]) -> list[NamedRelation]:
+        """The relations to which names lead, from a relation along relationships, as far as they do."""
+        found: list[NamedRelation] = []
+        for name in names:
+            step = self.relations[relation.id].relationship(name)
+            if step is None:
+                break
+            relation = self.target_of(step)
+            found.append(relation)
+        return found
 
     def find(self, name: str) -> NamedRelation | None:
         """The current version of a name (nested tables have dotted names), whatever its case."""

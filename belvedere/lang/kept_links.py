@@ -12,13 +12,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, Relationship, View
+from belvedere.catalog import OWNER, TARGET, Catalog, Relationship, View, relationship_column
 from belvedere.functions.types import Typed
-from belvedere.lang.definitions import OWNER, TARGET
 from belvedere.lang.script_lowering import finish_plan
 from belvedere.lang.types.infer import Inference
 from belvedere.plan.expressions import column, conjunction
-from belvedere.plan.keys import unused_name
+from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Expr, Item, Join, JoinKind, Node, Order, Project, Scan, TopK
 from belvedere.schema import Column, Schema
 
@@ -59,33 +58,24 @@ def keep_link(catalog: Catalog, relationship: Relationship) -> Catalog:
     )
 
 
-def _related(relationship: Relationship, owner: Schema, target: Schema) -> tuple[Node, list[Order]]:
+def _related(relationship: Relationship, owner: Schema, target: Schema) -> tuple[Node, tuple[Order, ...]]:
     """The rows of the owner beside their related rows, as `_.column` and `target.column`; and the order of these."""
     left, right = _side(relationship.owner, owner, OWNER), _side(relationship.target, target, TARGET)
 
-    def over(expr: Expr) -> Expr:
-        def change(node: Expr) -> Expr:
-            if not isinstance(node, exp.Column):
-                return node
-            return column(f"{OWNER}.{owner[node.name].name}" if node.table == OWNER else f"{TARGET}.{target[node.name].name}")
+    def own(side: str, name: str) -> exp.Column:
+        return column(f"{side}.{(owner if side == OWNER else target)[name].name}")
 
-        return expr.copy().transform(change)
-
-    equal = [
-        exp.EQ(this=column(f"{TARGET}.{target[theirs].name}"), expression=column(f"{OWNER}.{owner[own].name}"))
-        for own, theirs in relationship.pairs
-    ]
-    rest = [] if relationship.residual is None else [over(relationship.residual)]
-    orders = [replace(o, expr=over(o.expr)) for o in relationship.order]
+    bound = relationship.over(lambda c: own(c.table, c.name))
+    equal = [exp.EQ(this=own(TARGET, theirs), expression=own(OWNER, ours)) for ours, theirs in bound.pairs]
+    rest = [] if bound.residual is None else [bound.residual]
     joined: Node = Join(left, right, JoinKind.INNER, conjunction([*equal, *rest]))
-    if relationship.limit is not None:
-        joined = TopK(joined, tuple(orders), relationship.limit, partition=left.schema.key or ())
-    return joined, orders
+    if bound.limit is not None:
+        joined = TopK(joined, bound.order, bound.limit, partition=left.schema.key or ())
+    return joined, bound.order
 
 
 def _side(relation: str, schema: Schema, prefix: str) -> Node:
-    items = (Item(f"{prefix}.{c.name}", column(c.name), c.type, c.nullable, c.hidden, c.doc) for c in schema)
-    return Project(Scan(relation, schema), tuple(items))
+    return Project(Scan(relation, schema), tuple(item_of(c, f"{prefix}.{c.name}") for c in schema))
 
 
 def _items(joined: Schema, owner: Schema, target: Schema) -> tuple[list[Item], tuple[tuple[str, str], ...], dict[str, str]]:
@@ -127,20 +117,8 @@ def _onward(catalog: Catalog, target: str) -> Iterator[Relationship]:
 
 def _moved(relationship: Relationship, owner: str, names: Mapping[str, str]) -> Relationship | None:
     """The relationship from the rows of another owner, whose columns are called as `names` say; None where one is not there."""
-    exprs = [e for e in (relationship.residual, *(o.expr for o in relationship.order)) if e is not None]
-    read = {c.name for e in exprs for c in e.find_all(exp.Column) if c.table == OWNER} | {own for own, _ in relationship.pairs}
+    read = relationship.columns_of(OWNER) | {own for own, _ in relationship.pairs}
     if relationship.kept is not None or not read <= names.keys():
         return None
-
-    def renamed(node: Expr) -> Expr:
-        if not isinstance(node, exp.Column) or node.table != OWNER:
-            return node
-        return exp.Column(this=exp.to_identifier(names[node.name], quoted=True), table=exp.to_identifier(OWNER))
-
-    residual = None if relationship.residual is None else relationship.residual.copy().transform(renamed)
-    order = tuple(replace(o, expr=o.expr.copy().transform(renamed)) for o in relationship.order)
-    pairs = tuple((names[own], theirs) for own, theirs in relationship.pairs)
-    return replace(relationship, owner=owner, pairs=pairs, residual=residual, order=order)
-
-
-__all__ = ["keep_link"]
+    moved = relationship.over(lambda c: relationship_column(OWNER, names[c.name]) if c.table == OWNER else c)
+    return replace(moved, owner=owner, pairs=tuple((names[own], theirs) for own, theirs in relationship.pairs))

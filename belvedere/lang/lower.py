@@ -6,7 +6,7 @@ name it stay silent about it. Imports of other scripts compile these first, once
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from belvedere.lang.lower_local_queries import define_local_query
 from belvedere.lang.lower_outputs import define_export, define_template
 from belvedere.lang.lower_relationships import define_relationship
 from belvedere.lang.lower_views import define_distinct, define_subscription, define_view
-from belvedere.lang.relationships import present_target
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.statements.tree import (
     CreateInput,
@@ -39,7 +38,8 @@ from belvedere.lang.statements.tree import (
     Script,
     Statement,
 )
-from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.nodes import Node
+from belvedere.plan.rewrite import replace_scans
 from belvedere.settings import ProjectSettings
 
 
@@ -138,34 +138,18 @@ def _present(parent: str | None, definitions: Definitions, ids: dict[str, str]) 
     return ids[definitions.latest(definitions.relations[parent]).id]
 
 
-def rename_scans(node: Node, ids: dict[str, str]) -> Node:
+def rename_scans(node: Node, ids: Mapping[str, str]) -> Node:
     """The same plan over the relations' final ids."""
-    if isinstance(node, Scan):
-        return replace(node, relation=ids.get(node.relation, node.relation))
-    return node.with_inputs(tuple(rename_scans(i, ids) for i in node.inputs))
+    return replace_scans(node, lambda scan: replace(scan, relation=ids.get(scan.relation, scan.relation)))
 
 
 def relationships(definitions: Definitions, ids: dict[str, str]) -> tuple[Relationship, ...]:
     """The relationships of the current versions."""
-    found = []
-    for relation in definitions:
-        for r in relation.relationships.values():
-            target = present_target(definitions, r)
-            residual = None
-            for condition in r.residual:
-                residual = condition if residual is None else _and(residual, condition)
-            found.append(
-                Relationship(
-                    ids[relation.id], r.name, ids[target.id], r.pairs, residual, r.order, r.limit, r.span, r.doc, r.alias
-                )
-            )
-    return tuple(found)
-
-
-def _and(left: Any, right: Any) -> Any:
-    from sqlglot import exp
-
-    return exp.And(this=exp.paren(left), expression=exp.paren(right))
+    return tuple(
+        replace(r, owner=ids[relation.id], target=ids[definitions.target_of(r).id])
+        for relation in definitions
+        for r in relation.relationships.values()
+    )
 
 
 def _public(definitions: Definitions, ids: dict[str, str]) -> frozenset[str]:

@@ -6,21 +6,21 @@ relationship rests on stays under a hidden name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
+from belvedere.catalog import OWNER, relationship_column
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.table import is_aggregate
-from belvedere.lang.definitions import OWNER, NamedRelation
+from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.lower_inputs import PARENT
 from belvedere.lang.names import did_you_mean
-from belvedere.lang.relationships import relationship_column, target_column
+from belvedere.lang.relationships import target_column
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.select.frame import Frame, StatementContext, named_source, scan
 from belvedere.lang.select.grouping import contains_aggregate
-from belvedere.lang.select.path_aggregates import Steps, expand_path_aggregates
+from belvedere.lang.select.path_aggregates import expand_path_aggregates
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, column_parts
 from belvedere.lang.select.subqueries import attach_all
@@ -32,23 +32,8 @@ from belvedere.plan.nodes import Expr, Item, Project
 def define_column(script: ScriptLowering, statement: DefineColumn) -> None:
     """`T.c := expression`, also with aggregates over paths."""
     owner = script.owner(statement.path.owner, statement.path.span)
-    expression = expand_path_aggregates(statement.expression, _path_steps(script, owner))
+    expression = expand_path_aggregates(statement.expression, lambda names: len(script.definitions.steps(owner, names)))
     add_column(script, owner, statement.path, expression, statement.span, statement.doc)
-
-
-def _path_steps(script: ScriptLowering, owner: NamedRelation) -> Steps:
-    """Whether names lead from a table through relationships: how many of them do."""
-
-    def steps(names: Sequence[str]) -> int:
-        relation = owner
-        for n, name in enumerate(names):
-            step = script.definitions.relations[relation.id].relationship(name)
-            if step is None:
-                return n
-            relation = script.definitions.latest(script.definitions.relations[step.target])
-        return len(names)
-
-    return steps
 
 
 def add_column(
@@ -119,26 +104,18 @@ def _with_column(script: ScriptLowering, frame: Frame, source: FromItem, owner: 
 def _needed(script: ScriptLowering, owner: NamedRelation) -> set[str]:
     """Columns that the key and the relationships of a table rest on."""
     current = script.definitions.relations[owner.id]
-    names = set(owner.schema.key or ())
-    for r in current.relationships.values():
-        names |= {o for o, _ in r.pairs}
-        names |= {c.name for e in r.residual for c in e.find_all(exp.Column) if c.table == OWNER}
-    return names
+    read = (r.columns_of(OWNER) | {own for own, _ in r.pairs} for r in current.relationships.values())
+    return set(owner.schema.key or ()).union(*read)
 
 
 def _rename_in_relationships(script: ScriptLowering, owner: NamedRelation, old: str, new: str) -> None:
     """Later versions find the old value under its hidden name."""
-    current = script.definitions.relations[owner.id]
 
-    def change(node: Expr) -> Expr:
-        if isinstance(node, exp.Column) and node.table == OWNER and node.name == old:
-            return relationship_column(OWNER, new)
-        return node
+    def change(c: exp.Column) -> Expr:
+        return relationship_column(OWNER, new) if c.table == OWNER and c.name == old else c
 
-    for folded, r in list(current.relationships.items()):
-        pairs = tuple((new if o == old else o, x) for o, x in r.pairs)
-        residual = tuple(e.copy().transform(change) for e in r.residual)
-        owner.relationships[folded] = replace(r, pairs=pairs, residual=residual)
+    for folded, r in script.definitions.relations[owner.id].relationships.items():
+        owner.relationships[folded] = replace(r.over(change), pairs=tuple((new if o == old else o, x) for o, x in r.pairs))
     for nested in [r for r in script.definitions if r.parent is not None and r.parent.casefold() == owner.name.casefold()]:
         _rename_parent_key(script, nested, old, new)
 

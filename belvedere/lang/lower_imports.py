@@ -11,15 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from belvedere.catalog import SourceTable
+from belvedere.catalog import Input, SourceTable, Subscription, View
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.lower_inputs import define_imported
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.source_tables import source_table, table_names
 from belvedere.lang.statements.parse import parse_script
-from belvedere.lang.statements.tree import ImportAll, ImportTable, InputClauses
-from belvedere.plan.nodes import Node, Scan
+from belvedere.lang.statements.tree import ImportAll, ImportTable
+from belvedere.plan.nodes import Scan
+from belvedere.plan.rewrite import replace_scans
 from belvedere.settings import ProjectSettings, Source, TableFinder
 
 SUFFIX = ".sqrl"
@@ -50,17 +51,11 @@ class Importer:
 
     def import_table(self, statement: ImportTable) -> None:
         """`IMPORT origin.Table [AS Name]`."""
-        source = self._source(statement.origin.text)
+        source = self._source(statement)
         if source is not None:
-            self._from_source(
-                source, statement.table.text, statement.name.text, statement.clauses, statement.span, statement.doc
-            )
+            self._from_source(source, statement.table.text, statement.name.text, statement)
             return
-        script = self._script(statement.origin.text)
-        if script is None:
-            raise self._no_origin(statement.origin.text, statement.origin.span)
-        self._refuse_clauses(statement.clauses, statement.span)
-        found = self._compiled(script, statement.origin.span)
+        script, found = self._other_script(statement)
         relation = found.find(statement.table.text)
         if relation is None or relation.name.startswith("_"):
             names = [r.name for r in found if not r.name.startswith(("_", "LATE(")) and "~" not in r.name]
@@ -72,7 +67,7 @@ class Importer:
 
     def import_all(self, statement: ImportAll) -> None:
         """`IMPORT origin.*`."""
-        source = self._source(statement.origin.text)
+        source = self._source(statement)
         if source is not None:
             names = table_names(source, self._finder)
             if not names:
@@ -80,13 +75,9 @@ class Importer:
                     Diagnostic("B6106", f"source `{source.name}` has no tables", Severity.WARNING, statement.span)
                 )
             for name in names:
-                self._from_source(source, name, name, statement.clauses, statement.span, statement.doc)
+                self._from_source(source, name, name, statement)
             return
-        script = self._script(statement.origin.text)
-        if script is None:
-            raise self._no_origin(statement.origin.text, statement.origin.span)
-        self._refuse_clauses(statement.clauses, statement.span)
-        found = self._compiled(script, statement.origin.span)
+        script, found = self._other_script(statement)
         public = [r for r in found if not r.name.startswith("_") and "~" not in r.name and r.parent is None]
         self._take(found, [r for r in public if r.name.casefold() not in found.foreign], script, {})
 
@@ -98,17 +89,15 @@ class Importer:
             raise AssertionError("a project with sources that nobody finds tables in")
         return self.project.finder
 
-    def _source(self, name: str) -> Source | None:
-        return self.project.source(name) if self.project is not None else None
+    def _source(self, statement: ImportTable | ImportAll) -> Source | None:
+        return self.project.source(statement.origin.text) if self.project is not None else None
 
-    def _from_source(self, source: Source, table: str, name: str, clauses: InputClauses, span: Span, doc: str | None) -> None:
-        found = source_table(source, table, self._finder, span=span)
+    def _from_source(self, source: Source, table: str, name: str, statement: ImportTable | ImportAll) -> None:
+        found = source_table(source, table, self._finder, span=statement.span)
         columns = found.schema if found.is_found else None
         origin = SourceTable(source.name, found.name, source.connector, dict(source.options), columns)
-        define_imported(
-            self.definitions, name if name.casefold() != found.name.casefold() else found.name, found.schema, found.primary_key,
-            origin, clauses, self.file, span, doc,
-        )  # fmt: skip
+        shown = name if name.casefold() != found.name.casefold() else found.name
+        define_imported(self.definitions, shown, found, origin, statement, self.file)
 
     def _no_origin(self, name: str, span: Span) -> BelvedereError:
         sources = list(self.project.sources) if self.project is not None else []
@@ -118,18 +107,22 @@ class Importer:
             hint = f"add [sources.{name}] to belvedere.toml, or put {name}{SUFFIX} beside this script"
         return fail("B6100", f"`{name}` is neither a configured source nor a script", span=span, hint=hint)
 
-    @staticmethod
-    def _refuse_clauses(clauses: InputClauses, span: Span) -> None:
-        if clauses.watermarks or clauses.late is not None or clauses.keep is not None:
-            raise fail(
-                "B6107", "WATERMARK, LATE and KEEP belong to the import of a source's table", span=span, hint="write them there"
-            )
-
     # -- other scripts ------------------------------------------------------------------------------------------------
 
     def _directories(self) -> list[Path]:
         found = [self.path.parent] if self.path is not None else [self.project.directory] if self.project is not None else []
         return [*found, *(self.project.script_path if self.project is not None else ())]
+
+    def _other_script(self, statement: ImportTable | ImportAll) -> tuple[Path, Definitions]:
+        """The script that an import names, and what it defines."""
+        script = self._script(statement.origin.text)
+        if script is None:
+            raise self._no_origin(statement.origin.text, statement.origin.span)
+        clauses = statement.clauses
+        if clauses.watermarks or clauses.late is not None or clauses.keep is not None:
+            message = "WATERMARK, LATE and KEEP belong to the import of a source's table"
+            raise fail("B6107", message, span=statement.span, hint="write them there")
+        return script, self._compiled(script, statement.origin.span)
 
     def _script(self, name: str) -> Path | None:
         relative = Path(*name.split(".")).with_suffix(SUFFIX) if name else Path()
@@ -148,12 +141,8 @@ class Importer:
         chain = (*self.chain, self.path) if self.path is not None else self.chain
         if script in chain:
             circle = " -> ".join(p.name for p in (*chain[chain.index(script) :], script))
-            raise fail(
-                "B2010",
-                f"the scripts import each other in a circle: {circle}",
-                span=span,
-                hint="move what both need to a third",
-            )
+            message = f"the scripts import each other in a circle: {circle}"
+            raise fail("B2010", message, span=span, hint="move what both need to a third")
         text = script.read_text(encoding="utf-8")
         parsed = parse_script(text, str(script))
         lowering, found = self.lower(parsed, script, self.project, chain, self.scripts)
@@ -192,29 +181,20 @@ class Importer:
                     del relation.relationships[folded]
 
     def _copy(self, other: Definitions, relation: NamedRelation, new_id: str, name: str, renamed: dict[str, str]) -> None:
-        mine = self.definitions
-        parent = None
-        if relation.parent is not None:
-            parent = name.rpartition(".")[0]
+        made: Input | View | Subscription
         if relation.id in other.inputs:
             found = other.inputs[relation.id]
-            mine.inputs[new_id] = replace(found, id=new_id, name=name, late_of=renamed.get(found.late_of or ""))
+            made = replace(found, id=new_id, name=name, late_of=renamed.get(found.late_of or ""))
         elif relation.id in other.views:
             view = other.views[relation.id]
-            owner = renamed.get(view.parent) if view.parent is not None else None
-            mine.views[new_id] = replace(view, id=new_id, name=name, plan=_moved(view.plan, renamed), parent=owner)
+            plan = replace_scans(view.plan, lambda scan: replace(scan, relation=renamed[scan.relation]))
+            made = replace(view, id=new_id, name=name, plan=plan, parent=renamed.get(view.parent or ""))
         else:
             subscription = other.subscriptions[relation.id]
-            mine.subscriptions[new_id] = replace(subscription, id=new_id, name=name, view=renamed[subscription.view])
+            made = replace(subscription, id=new_id, name=name, view=renamed[subscription.view])
         if relation.id in other.histories and not name.endswith("~imported"):
-            mine.histories[new_id] = other.histories[relation.id]
-        mine.add(replace(relation, id=new_id, name=name, parent=parent, relationships=dict(relation.relationships)))
-
-
-def _moved(node: Node, renamed: dict[str, str]) -> Node:
-    if isinstance(node, Scan):
-        return replace(node, relation=renamed[node.relation])
-    return node.with_inputs(tuple(_moved(i, renamed) for i in node.inputs))
+            self.definitions.histories[new_id] = other.histories[relation.id]
+        self.definitions.define(made, relation.relationships)
 
 
 def _needed(other: Definitions, wanted: list[str]) -> list[str]:
@@ -236,6 +216,3 @@ def _needed(other: Definitions, wanted: list[str]) -> list[str]:
         relation = other.relations[id_]
         todo += [r.target for r in relation.relationships.values()]
     return [id_ for id_ in other.relations if id_ in seen]
-
-
-__all__ = ["Importer"]

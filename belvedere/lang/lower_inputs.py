@@ -12,15 +12,26 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog import Input, InputKind, LatePolicy, SourceTable, View, Watermark, late_input
-from belvedere.errors import BelvedereError, Span, fail
+from belvedere.catalog import (
+    ARRIVAL_COLUMNS,
+    Input,
+    InputKind,
+    LatePolicy,
+    Relationship,
+    SourceTable,
+    View,
+    Watermark,
+    late_input,
+)
+from belvedere.errors import Span, fail
 from belvedere.functions import types as t
-from belvedere.lang.definitions import Definitions, NamedRelation, RelationshipDefinition
+from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.durations import microseconds
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
-from belvedere.lang.statements.tree import CreateInput, InputClauses, span_of
+from belvedere.lang.source_tables import TableSchema
+from belvedere.lang.statements.tree import CreateInput, ImportAll, ImportTable, InputClauses, span_of
 from belvedere.plan.expressions import column
-from belvedere.plan.keys import unused_name
+from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Item, Project, Scan, Unnest
 from belvedere.schema import INGEST_TIME, ROWTIME, TIMESTAMP, UID, Column, Schema
 
@@ -45,38 +56,22 @@ def define_created(statement: CreateInput, definitions: Definitions, file: str) 
     if statement.kind is InputKind.STREAM and not watermarks and not any(c.name.casefold() == ROWTIME for c in columns):
         columns.append(Column(ROWTIME, TIMESTAMP, nullable=False, hidden=True))
         watermarks = (Watermark(ROWTIME, 0),)
-    late = statement.clauses.late or (LatePolicy.REJECT if statement.kind is InputKind.STREAM else LatePolicy.KEEP)
-    _define(
-        definitions,
-        statement.name.text,
-        statement.kind,
-        columns,
-        key,
-        watermarks,
-        late,
-        statement.clauses,
-        statement.span,
-        statement.doc,
-    )
+    late = LatePolicy.REJECT if statement.kind is InputKind.STREAM else LatePolicy.KEEP
+    schema = Schema(tuple(columns), key)
+    made = Input("", statement.name.text, statement.kind, schema, key, None, watermarks, late, doc=statement.doc)
+    _define(definitions, made, statement.clauses, statement.span)
 
 
 def define_imported(
-    definitions: Definitions,
-    name: str,
-    schema: pa.Schema,
-    primary_key: Sequence[str],
-    source: SourceTable,
-    clauses: InputClauses,
-    file: str,
-    span: Span,
-    doc: str | None,
+    definitions: Definitions, name: str, table: TableSchema, source: SourceTable, statement: ImportTable | ImportAll, file: str
 ) -> None:
     """One table of a source."""
-    columns = [Column(f.name, _utc(f.type), f.nullable) for f in schema]
-    key = tuple(_column(columns, k, span) for k in primary_key)
-    watermarks = read_watermarks(columns, clauses, file)
-    late = clauses.late or LatePolicy.KEEP
-    _define(definitions, name, InputKind.IMPORT, columns, key, watermarks, late, clauses, span, doc, source)
+    columns = [Column(f.name, _utc(f.type), f.nullable) for f in table.schema]
+    key = tuple(_column(columns, k, statement.span) for k in table.primary_key)
+    watermarks = read_watermarks(columns, statement.clauses, file)
+    schema = Schema(tuple(columns), key)
+    made = Input("", name, InputKind.IMPORT, schema, key, source, watermarks, doc=statement.doc)
+    _define(definitions, made, statement.clauses, statement.span)
 
 
 def _utc(type_: pa.DataType) -> pa.DataType:
@@ -86,54 +81,32 @@ def _utc(type_: pa.DataType) -> pa.DataType:
     return t.STRING if type_ == pa.large_string() else type_
 
 
-def _define(
-    definitions: Definitions,
-    name: str,
-    kind: InputKind,
-    columns: list[Column],
-    key: tuple[str, ...],
-    watermarks: tuple[Watermark, ...],
-    late: LatePolicy,
-    clauses: InputClauses,
-    span: Span,
-    doc: str | None,
-    source: SourceTable | None = None,
-) -> None:
-    refuse_engine_columns((c.name for c in columns), span, (UID, INGEST_TIME))
-    shown = [_nested_hidden(c) for c in columns]
-    keyed = [Column(c.name, c.type, False, c.hidden, c.doc) if c.name in key else c for c in shown]
-    schema = Schema(
-        (*keyed, Column(UID, pa.int64(), False, hidden=True), Column(INGEST_TIME, TIMESTAMP, False, hidden=True)), key or (UID,)
-    )
+def _define(definitions: Definitions, table: Input, clauses: InputClauses, span: Span) -> None:
+    """The input with what its clauses say and the columns that each has, its late rows, and the tables nested in it."""
+    refuse_engine_columns(table.schema.names, span, (UID, INGEST_TIME))
+    shown = (_nested_hidden(c) for c in table.schema)
+    keyed = (replace(c, nullable=False) if c.name in table.primary_key else c for c in shown)
+    schema = Schema((*keyed, *ARRIVAL_COLUMNS), table.primary_key or (UID,))
     if clauses.history and clauses.keep is not None:
-        message = f"`{name}` keeps its history and drops its rows after a while"
+        message = f"`{table.name}` keeps its history and drops its rows after a while"
         raise fail("B4031", message, span=clauses.history_span or span, hint="leave KEEP or WITH HISTORY out")
-    keep = None
-    if clauses.keep is not None:
-        keep = microseconds(clauses.keep)
-        if keep is None:
-            raise fail("B5002", "KEEP takes an interval of days or less", span=span, hint="write KEEP 7 DAYS")
-    id_ = definitions.new_id(name)
-    relation = NamedRelation(id_, name, schema, span=span)
-    made = Input(id_, name, kind, schema, key, source, watermarks, late, keep, span, doc)
-    definitions.inputs[id_] = made
-    definitions.add(relation)
+    keep = microseconds(clauses.keep) if clauses.keep is not None else None
+    if clauses.keep is not None and keep is None:
+        raise fail("B5002", "KEEP takes an interval of days or less", span=span, hint="write KEEP 7 DAYS")
+    id_ = definitions.new_id(table.name)
+    made = replace(table, id=id_, schema=schema, late=clauses.late or table.late, keep=keep, span=span)
+    relation = definitions.define(made)
     if clauses.history:
         definitions.histories[id_] = None
-    if watermarks:
-        _define_late(definitions, late_input(made))
+    if made.watermarks:
+        late = late_input(made)
+        definitions.define(replace(late, id=definitions.new_id(late.name)))
     define_nested_data(definitions, relation, span)
-
-
-def _define_late(definitions: Definitions, table: Input) -> None:
-    id_ = definitions.new_id(table.name)
-    definitions.inputs[id_] = replace(table, id=id_)
-    definitions.add(NamedRelation(id_, table.name, table.schema, span=table.span))
 
 
 def _nested_hidden(c: Column) -> Column:
     """Objects in an array are shown as a nested table, not as a column."""
-    return Column(c.name, c.type, c.nullable, hidden=True, doc=c.doc) if t.is_array_of_struct(c.type) else c
+    return replace(c, hidden=True) if t.is_array_of_struct(c.type) else c
 
 
 def _column(columns: Sequence[Column], name: str, span: Span) -> str:
@@ -202,15 +175,12 @@ def _nested_table(definitions: Definitions, parent: NamedRelation, array: Column
     pairs: list[tuple[str, str]] = []
     for key in parent.schema.key or ():
         own = unused_name(key, taken | {index} | {p[0] for p in pairs})
-        source = parent.schema[key]
-        items.append(Item(own, column(key), source.type, source.nullable, hidden=True))
+        items.append(item_of(parent.schema[key], own, hidden=True))
         pairs.append((own, key))
     items.append(Item(index, column(position.name), position.type, False, hidden=True))
     plan = Project(unnested, tuple(items))
     id_ = definitions.new_id(name)
-    relation = NamedRelation(id_, name, plan.schema, parent=parent.name, parent_key=tuple(pairs), span=span)
-    definitions.views[id_] = View(id_, name, plan, plan.schema, span, array.doc, parent.id, tuple(pairs))
-    definitions.add(relation)
+    relation = definitions.define(View(id_, name, plan, plan.schema, span, array.doc, parent.id, tuple(pairs)))
     link_nested(definitions, parent, relation, array.name)
     define_nested_data(definitions, definitions.relations[id_], span)
 
@@ -220,11 +190,6 @@ def link_nested(
 ) -> None:
     """Relationships both ways between a nested table and its parent."""
     pairs = tuple((p, own) for own, p in nested.parent_key)
-    down = RelationshipDefinition(name, nested.id, pairs, span=nested.span, doc=doc)
-    definitions.relate(definitions.relations[parent.id], down)
+    definitions.relate(Relationship(parent.id, name, nested.id, pairs, span=nested.span, doc=doc))
     if nested.schema.find(PARENT) is None:
-        up = RelationshipDefinition(PARENT, parent.id, nested.parent_key, limit=1, span=nested.span)
-        definitions.relate(definitions.relations[nested.id], up)
-
-
-__all__ = ["BelvedereError", "define_created", "define_imported", "define_nested_data", "link_nested"]
+        definitions.relate(Relationship(nested.id, PARENT, parent.id, nested.parent_key, limit=1, span=nested.span))

@@ -9,10 +9,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from belvedere.catalog import OWNER
 from belvedere.errors import fail
-from belvedere.lang.definitions import OWNER, NamedRelation
+from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.lower_columns import add_column
 from belvedere.lang.lower_inputs import link_nested
+from belvedere.lang.relationships import target_column
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.select.frame import StatementContext, named_source, scan
 from belvedere.lang.select.grouping import contains_aggregate
@@ -20,9 +22,7 @@ from belvedere.lang.select.items import output_name
 from belvedere.lang.select.path_aggregates import is_scalar
 from belvedere.lang.select.queries import lower_nested
 from belvedere.lang.statements.tree import DefineLocalQuery, WindowByBlock, unwrap_query
-from belvedere.plan.expressions import column
-from belvedere.plan.keys import unused_name
-from belvedere.plan.nodes import Item
+from belvedere.plan.keys import item_of, unused_name
 
 
 def define_local_query(script: ScriptLowering, statement: DefineLocalQuery) -> None:
@@ -48,10 +48,8 @@ def define_nested(script: ScriptLowering, owner: NamedRelation, statement: Defin
     query = _implied_group(query, context)
     implied = []
     for key in owner.schema.key or ():
-        internal = source.find(key)
-        assert internal is not None
-        item = owner.schema[key]
-        implied.append(Item(context.names.fresh(unused_name(key, set())), column(internal.internal), item.type, item.nullable))
+        internal = domain.schema[target_column(source, key)]
+        implied.append(item_of(internal, context.names.fresh(unused_name(key, set())), hidden=False))
     inner = lower_nested(query, context, domain, source, implied)
     name = f"{owner.name}.{statement.path.last.text}"
     pairs = tuple((i.name, key) for i, key in zip(implied, owner.schema.key or (), strict=True))
@@ -61,7 +59,7 @@ def define_nested(script: ScriptLowering, owner: NamedRelation, statement: Defin
         raise fail(
             "B3043", f"column `{clash.pop()}` is taken by the parent's key", span=statement.span, hint="use another name"
         )
-    nested = script.add_view(name, inner.plan, statement.span, statement.doc, query=query, parent=(owner, pairs))
+    nested = script.add_view(name, inner.plan, statement.span, statement.doc, parent=(owner, pairs))
     link_nested(script.definitions, owner, nested, statement.path.last.text, statement.doc)
 
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from belvedere.catalog import OWNER, TARGET, Relationship, relationship_column
 from belvedere.errors import fail
-from belvedere.lang.definitions import OWNER, TARGET, NamedRelation, RelationshipDefinition
+from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.lower_local_queries import define_nested
-from belvedere.lang.relationships import relationship_column
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.from_items import find_relation, lower_item
@@ -21,7 +21,7 @@ from belvedere.lang.select.items import make_order
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
 from belvedere.lang.statements.tree import DefineLocalQuery, DefineRelationship, path_of
-from belvedere.plan.expressions import conjuncts
+from belvedere.plan.expressions import conjunction, conjuncts, map_columns
 from belvedere.plan.nodes import Expr, JoinKind, Order
 
 
@@ -61,10 +61,10 @@ def define_relationship(script: ScriptLowering, statement: DefineRelationship) -
     orders = _relationship_order(statement, frame, source, targets[0])
     pairs, residual = _split(conditions)
     alias = join.this.alias
-    definition = RelationshipDefinition(
-        name, target.id, pairs, residual, orders, statement.limit, statement.span, statement.doc, alias
+    definition = Relationship(
+        owner.id, name, target.id, pairs, residual, orders, statement.limit, statement.span, statement.doc, alias
     )
-    script.definitions.relate(owner, definition)
+    script.definitions.relate(definition)
 
 
 def _plain_target(join: exp.Join) -> bool:
@@ -84,7 +84,7 @@ def _relationship_order(statement: DefineRelationship, frame: Frame, source: Fro
 def _named(expr: Expr, source: FromItem, target: FromItem) -> Expr:
     """Internal columns as `_.name` and `target.name`."""
     names = {c.internal: (OWNER, c.name) for c in source.columns} | {c.internal: (TARGET, c.name) for c in target.columns}
-    return expr.copy().transform(lambda n: relationship_column(*names[n.name]) if isinstance(n, exp.Column) else n)
+    return map_columns(expr, lambda c: relationship_column(*names[c.name]))
 
 
 def _define_through(script: ScriptLowering, owner: NamedRelation, statement: DefineRelationship) -> None:
@@ -108,10 +108,10 @@ def _define_through(script: ScriptLowering, owner: NamedRelation, statement: Def
     current = script.definitions.relations[owner.id]
     relationship = current.relationship(statement.path.last.text)
     if relationship is not None and statement.limit is not None:
-        script.definitions.relate(current, replace(relationship, limit=statement.limit))
+        script.definitions.relate(replace(relationship, limit=statement.limit))
 
 
-def _split(conditions: Sequence[Expr]) -> tuple[tuple[tuple[str, str], ...], tuple[Expr, ...]]:
+def _split(conditions: Sequence[Expr]) -> tuple[tuple[tuple[str, str], ...], Expr | None]:
     """The equalities between a column of the owner and one of the target, and the rest."""
     pairs, residual = [], []
     for condition in conditions:
@@ -122,4 +122,4 @@ def _split(conditions: Sequence[Expr]) -> tuple[tuple[tuple[str, str], ...], tup
             pairs.append((tables[OWNER], tables[TARGET]))
         else:
             residual.append(condition)
-    return tuple(pairs), tuple(residual)
+    return tuple(pairs), conjunction(residual)

@@ -20,7 +20,7 @@ from belvedere.lang.select.frame import StatementContext
 from belvedere.lang.select.scope import FromItem
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.stream_joins import joins_streams, windowed_join
-from belvedere.lang.statements.tree import EmitClause, emit_of, is_stream
+from belvedere.lang.statements.tree import EmitClause, emit_of
 from belvedere.plan.bounds import Bounds, Known, bounds_of, grouping_columns, is_time
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import monotone
@@ -261,6 +261,3 @@ def _united(branches: list[tuple[Node, str]], query: exp.Query, context: Stateme
             items.append(Item(ROWTIME, column(time), TIMESTAMP, False, hidden=True))
         united.append(Project(plan, tuple(items)))
     return Union(tuple(united)), first[place].name if shown else ROWTIME
-
-
-__all__ = ["emitted", "event_time_columns", "is_stream", "lower_stream"]

@@ -12,7 +12,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.catalog import ChangeKind, Subscription
-from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.select.frame import Frame, StatementContext, named_source, scan
 from belvedere.lang.select.items import make_order
@@ -33,7 +32,7 @@ def define_view(script: ScriptLowering, statement: DefineView) -> None:
     context = script.context()
     plan = lower_query(statement.query, context)
     plan = _unordered(plan, statement.query, context)
-    made = script.add_view(statement.path.text, plan, statement.span, statement.doc, query=statement.query)
+    made = script.add_view(statement.path.text, plan, statement.span, statement.doc)
     script.keep_history(made, statement.history)
 
 
@@ -94,7 +93,7 @@ def define_subscription(script: ScriptLowering, statement: CreateSubscription) -
     context = script.context()
     name = statement.path.text
     plan = _unordered(lower_query(statement.query, context), statement.query, context)
-    observed = script.add_view(f"{name}~query", plan, statement.span, None, query=statement.query)
+    observed = script.add_view(f"{name}~query", plan, statement.span, None)
     own = (OPERATION, EVENT_TIME, SEQUENCE, OLD)
     taken = next((c.name for c in observed.schema.visible if c.name in own), None)
     if taken is not None:
@@ -114,7 +113,4 @@ def define_subscription(script: ScriptLowering, statement: CreateSubscription) -
         columns.append(Column(OLD, old, False))
     schema = Schema(tuple(columns), (SEQUENCE,))
     id_ = script.definitions.new_id(name)
-    script.definitions.subscriptions[id_] = Subscription(
-        id_, name, statement.on, observed.id, schema, statement.span, statement.doc
-    )
-    script.definitions.add(NamedRelation(id_, name, schema, span=statement.span))
+    script.definitions.define(Subscription(id_, name, statement.on, observed.id, schema, statement.span, statement.doc))

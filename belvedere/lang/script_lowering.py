@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlglot import exp
-
 from belvedere.catalog import Export, QueryTemplate, View
 from belvedere.errors import BelvedereError, Diagnostic, Span, fail
 from belvedere.functions import types as t
@@ -52,7 +50,6 @@ class ScriptLowering:
         span: Span,
         doc: str | None,
         *,
-        query: exp.Expr | None = None,
         like: NamedRelation | None = None,
         parent: tuple[NamedRelation, tuple[tuple[str, str], ...]] | None = None,
     ) -> NamedRelation:
@@ -60,22 +57,9 @@ class ScriptLowering:
         plan = finish_plan(plan)
         self._refuse_unstorable(plan, span)
         id_ = self.definitions.new_id(name)
-        of, pairs = parent if parent is not None else (None, ())
-        relation = NamedRelation(
-            id_,
-            like.name if like is not None else name,
-            plan.schema,
-            dict(like.relationships) if like is not None else {},
-            of.name if of is not None else None,
-            pairs,
-            query,
-            span,
-        )
-        sql = self.written(span)
-        self.definitions.views[id_] = View(
-            id_, relation.name, plan, plan.schema, span, doc, of.id if of is not None else None, pairs, sql
-        )
-        self.definitions.add(relation)
+        of, pairs = (parent[0].id, parent[1]) if parent is not None else (None, ())
+        view = View(id_, like.name if like is not None else name, plan, plan.schema, span, doc, of, pairs, self.written(span))
+        relation = self.definitions.define(view, like.relationships if like is not None else None)
         if like is not None and like.id in self.definitions.histories:  # the table with one more column is the same table
             self.definitions.histories[id_] = self.definitions.histories.pop(like.id)
         return relation
@@ -110,21 +94,14 @@ class ScriptLowering:
         found = self.definitions.find(".".join(names))
         if found is not None:
             return found
-        first = self.definitions.get(names[0], parts[0].span)
-        relation = first
+        relation = self.definitions.get(names[0], parts[0].span)
         for n, name in enumerate(names[1:], 1):
-            step = self.definitions.relations[relation.id].relationship(name)
-            if step is None:
-                if f"{'.'.join(names[: n + 1])}".casefold() in self.definitions.broken:
+            target = next(iter(self.definitions.steps(relation, [name])), None)
+            if target is None:
+                if ".".join(names[: n + 1]).casefold() in self.definitions.broken:
                     raise BelvedereError(())
-                known = [r.name for r in relation.relationships.values()]
-                raise fail(
-                    "B4001",
-                    f"`{relation.name}` has no nested table `{name}`",
-                    span=parts[n].span,
-                    hint=did_you_mean(name, known),
-                )
-            target = self.definitions.latest(self.definitions.relations[step.target])
+                hint = did_you_mean(name, [r.name for r in relation.relationships.values()])
+                raise fail("B4001", f"`{relation.name}` has no nested table `{name}`", span=parts[n].span, hint=hint)
             if target.parent is None or target.parent.casefold() != relation.name.casefold():
                 hint = f"define it on `{target.name}` itself"
                 raise fail("B4004", f"`{name}` is a relationship to `{target.name}`, not a nested table", span=span, hint=hint)

@@ -44,6 +44,12 @@ def replace_columns(expr: Expr, replacement: Mapping[str, Expr] | Callable[[str]
     return result
 
 
+def map_columns(expr: Expr, change: Callable[[exp.Column], Expr]) -> Expr:
+    """A copy with every column changed."""
+    result: Expr = expr.copy().transform(lambda node: change(node) if isinstance(node, exp.Column) else node)
+    return result
+
+
 def map_operands(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The node itself with each of its operands changed; its names and types stay."""
     for key, value in list(node.args.items()):

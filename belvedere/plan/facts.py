@@ -26,6 +26,7 @@ from belvedere.plan.nodes import (
     TopK,
     Union,
     Unnest,
+    Values,
     Window,
 )
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
@@ -64,6 +65,8 @@ def expressions_of(node: Node) -> tuple[Expr, ...]:
             return tuple(o.expr for o in node.order)
         case Unnest():
             return (node.expr,)
+        case Values():
+            return tuple(expr for row in node.rows for expr in row)
         case _:
             return ()
 

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, View
-from belvedere.lang.definitions import OWNER
+from belvedere.catalog import OWNER, Catalog, View
 from belvedere.lang.select.expand_paths import PathExpansion, base_name, fresh, requalify
 from belvedere.lang.select.path_aggregates import expand_path_aggregates, is_scalar
 from belvedere.lang.statements.dialect import Sqrl

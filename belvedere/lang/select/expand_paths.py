@@ -9,10 +9,9 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, Relationship
-from belvedere.lang.definitions import OWNER, TARGET
+from belvedere.catalog import OWNER, TARGET, Catalog, Relationship
 from belvedere.lang.statements.tree import path_of
-from belvedere.plan.expressions import conjuncts
+from belvedere.plan.expressions import conjuncts, map_columns
 from belvedere.plan.nodes import Expr, Order
 
 
@@ -261,8 +260,7 @@ def _names(node: exp.Expr) -> Sequence[str]:
 
 def _by_row(found: Relationship) -> bool:
     """Whether a condition beside the equalities, or the order, reads the owner's row."""
-    parts = [*conjuncts(found.residual), *(o.expr for o in found.order)]
-    return any(c.table == OWNER for part in parts for c in part.find_all(exp.Column))
+    return bool(found.columns_of(OWNER))
 
 
 def _condition(found: Relationship, owner: str, target: str, *, everything: bool = False) -> exp.Expr:
@@ -276,15 +274,11 @@ def _condition(found: Relationship, owner: str, target: str, *, everything: bool
 
 def _bound(expr: Expr, owner: str, target: str) -> exp.Expr:
     """A relationship's expression over two aliases."""
-
-    def change(node: exp.Expr) -> exp.Expr:
-        return exp.column(node.name, owner if node.table == OWNER else target) if isinstance(node, exp.Column) else node
-
-    return expr.copy().transform(change)
+    return map_columns(expr, lambda c: exp.column(c.name, owner if c.table == OWNER else target))
 
 
 def _bare(expr: Expr) -> exp.Expr:
-    return expr.copy().transform(lambda n: exp.column(n.name) if isinstance(n, exp.Column) else n)
+    return map_columns(expr, lambda c: exp.column(c.name))
 
 
 def _ordered(order: Order, owner: str | None = None, target: str | None = None) -> exp.Ordered:

@@ -13,7 +13,6 @@ from sqlglot import exp
 
 from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.names import did_you_mean
-from belvedere.lang.relationships import present_target
 from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.path_aggregates import path_table
 from belvedere.lang.select.scope import FromItem, Scope, dotted
@@ -61,17 +60,12 @@ def navigation(context: StatementContext, scope: Scope, parts: Sequence[exp.Iden
 
 
 def _walk(context: StatementContext, source: FromItem, parts: Sequence[exp.Identifier]) -> Navigation | None:
-    relation: NamedRelation | None = source.relation
-    taken = 0
-    while relation is not None and taken < len(parts):
-        step = context.definitions.relations[relation.id].relationship(parts[taken].name)
-        if step is None:
-            break
-        relation = present_target(context.definitions, step)
-        taken += 1
-    if relation is None or not 0 < taken < len(parts):
+    if source.relation is None:
         return None
-    return Navigation(source, tuple(parts[:taken]), tuple(parts[taken:]), relation)
+    way = context.definitions.steps(source.relation, (p.name for p in parts))
+    if not 0 < len(way) < len(parts):
+        return None
+    return Navigation(source, tuple(parts[: len(way)]), tuple(parts[len(way) :]), way[-1])
 
 
 def navigate(frame: Frame, found: Navigation, written: exp.Expr) -> Expr:

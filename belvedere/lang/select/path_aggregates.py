@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from belvedere.catalog import OWNER
 from belvedere.functions.table import is_aggregate
-from belvedere.lang.definitions import OWNER
 from belvedere.lang.select.grouping import contains_aggregate
 from belvedere.lang.select.scope import column_parts
 
