@@ -12,14 +12,14 @@ belong to the block of their label; where START counts from the label, that of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from belvedere.kernels.rows import SortedRows, Windows
-from belvedere.kernels.specs import BoundaryPosition, BoundarySpec, CompareSpec, Junction, KernelSpec, Mask
+from belvedere.kernels.specs import BoundaryPosition, BoundarySpec, Ends, KernelSpec, Term
+from belvedere.kernels.terms import holds, leaves
 from belvedere.kernels.windows import Finder
 
 
@@ -37,48 +37,16 @@ class Margin:
     last: bool
 
 
-@dataclass(frozen=True)
-class Ends:
-    """What is known of END: the places of its alternatives that never move back, and the windows' length where all have one."""
-
-    closing: tuple[int, ...]
-    length: int | None = None
-
-
-def can_cut(spec: KernelSpec, ends: Ends) -> bool:
-    """Whether blocks can find their windows alone, given the rows around them."""
-    if spec.label is not None:
-        return bool(ends.closing)
-    if spec.start.unbounded:
-        return False
-    if spec.end is None:
-        return True
-    if spec.end.unbounded or spec.end.search is None or not ends.closing:
-        return False
-    return not spec.tumbling or ends.length is not None or bool(_at_once(spec, ends))
-
-
 def counts_rows(spec: KernelSpec, ends: Ends) -> bool:
     """Whether the rows' positions in the partition matter: for a condition (differences too) or in the output."""
-    boundaries = [b for b in (spec.label, spec.start, spec.end) if b is not None]
-    parts = [p for b in boundaries for c in b.search or () for x in c.compares for p in (*x.searched, *x.known)]
-    masks: list[Mask] = [
-        m for b in boundaries for m in (*b.local, *(m for c in b.search or () for m in (*c.local, *(k for _, k in c.known))))
-    ]
-    while masks:
-        mask = masks.pop()
-        if isinstance(mask, Junction):
-            masks += mask.parts
-        elif isinstance(mask, CompareSpec):
-            parts += (*mask.searched, *mask.known)
+    terms: list[Term] = []
+    for boundary in (spec.label, spec.start, spec.end):
+        if boundary is not None:
+            terms += boundary.local
+            for c in boundary.search or ():
+                terms += (*c.known, *c.local, *(t for x in c.compares for t in (x.searched, x.known)))
     placed = any(isinstance(o, BoundaryPosition) for o in spec.outputs) or spec.ordered or not spec.outputs
-    return placed or ends.length is not None or any(p.role == "position" for p in parts)
-
-
-def _at_once(spec: KernelSpec, ends: Ends) -> Sequence[int]:
-    """The alternatives of END that look at its row and neighbours alone."""
-    assert spec.end is not None
-    return [n for n in ends.closing if not (spec.end.search or ())[n].compares]
+    return placed or ends.length is not None or any(x.role == "position" for t in terms for x in leaves(t))
 
 
 def begin_of(margin: Margin, spec: KernelSpec, ends: Ends) -> int | None:
@@ -98,7 +66,7 @@ def begin_of(margin: Margin, spec: KernelSpec, ends: Ends) -> int | None:
 def is_settled(margin: Margin, rows: SortedRows, spec: KernelSpec, ends: Ends) -> bool:
     """Whether all windows that start before the cut end within the margin."""
     if spec.end is None:
-        following = rows.mask(spec.start.local)[margin.cut : rows.count - 1]
+        following = holds(rows, spec.start.local)[margin.cut : rows.count - 1]
         return bool(following.any())
     alternatives = tuple((spec.end.search or ())[n] for n in ends.closing)
     every = replace(spec, tumbling=False, only=False, start=BoundarySpec(), end=BoundarySpec(search=alternatives))
@@ -123,7 +91,7 @@ def _labelled(margin: Margin, rows: SortedRows, spec: KernelSpec) -> int | None:
 
 def counted_from(boundary: BoundarySpec) -> bool:
     """Whether a boundary is looked for by positions alone."""
-    return all(p.role == "position" for c in boundary.search or () for x in c.compares for p in x.searched)
+    return all(p.role == "position" for c in boundary.search or () for x in c.compares for p in leaves(x.searched))
 
 
 def _resumed(margin: Margin, rows: SortedRows, spec: KernelSpec, ends: Ends) -> int | None:
@@ -133,36 +101,9 @@ def _resumed(margin: Margin, rows: SortedRows, spec: KernelSpec, ends: Ends) -> 
         return begin if begin > 0 or (begin == 0 and margin.first) else None
     assert spec.end is not None
     closes = np.zeros(rows.count, np.bool_)
-    for place in _at_once(spec, ends):
-        closes |= rows.mask((spec.end.search or ())[place].local)
+    for place in ends.at_once:
+        closes |= holds(rows, (spec.end.search or ())[place].local)
     if not margin.first:
         closes[0] = False  # the row before it is not known
     found = np.flatnonzero(closes[: min(margin.cut, rows.count if margin.last else rows.count - 1)])
     return int(found[-1]) + 1 if len(found) else 0 if margin.first else None
-
-
-def window_length(spec: KernelSpec) -> int | None:
-    """The length of all TUMBLING windows, where every tuple is a START and END counts from it."""
-    start = spec.start
-    if not spec.tumbling or start.local or start.search or start.scan or start.unbounded or spec.end is None:
-        return None
-    length = distance(spec.end, "start")
-    return None if length is None else length + 1
-
-
-def distance(end: BoundarySpec, side: str) -> int | None:
-    """How many tuples after `side` END is, where it says just that."""
-    if end.search is None or len(end.search) != 1 or end.search[0].known or end.search[0].local:
-        return None
-    if len(end.search[0].compares) != 1 or end.search[0].compares[0].operator != "=":
-        return None
-    compare = end.search[0].compares[0]
-    given = [p for p in compare.known if p.side]
-    found = [*compare.searched, *given]
-    if len(compare.searched) != 1 or [(p.side, p.role, p.sign) for p in found] != [
-        ("end", "position", 1),
-        (side, "position", 1),
-    ]:
-        return None
-    constants = [p.constant * p.sign for p in compare.known if not p.side and type(p.constant) is int]
-    return sum(constants) if len(constants) == len(compare.known) - 1 and sum(constants) >= 0 else None

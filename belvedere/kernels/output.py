@@ -24,9 +24,7 @@ class WindowWriter:
 
     def place(self, side: str, role: str) -> tuple[Ints, Bools]:
         """The rows of a boundary's tuple or neighbour, and where they are."""
-        found = self.found
-        places = {"label": found.label, "start": found.start, "end": found.end}[side]
-        there = {"label": np.ones(len(found), np.bool_), "start": found.started, "end": found.closed}[side]
+        places, there = self.found.tuples(side)
         moved, inside = self.rows.shifted(places, role)
         return moved, inside & there
 

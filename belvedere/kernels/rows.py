@@ -1,12 +1,12 @@
-"""The sorted rows of partitions as numpy arrays, and conditions on single tuples.
+"""The sorted rows of partitions as numpy arrays.
 
 In: an Arrow table whose rows lie partition by partition. Out: `SortedRows`: where partitions begin and end, columns as numbers with where
-they are valid, the rows for which a condition on a tuple and its neighbours is TRUE; `Windows`: the windows found.
+they are valid; `Windows`: the windows found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,13 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.kernels.ranges import Bools, Ints
-from belvedere.kernels.specs import CompareSpec, Junction, LocalSpec, Mask, PartSpec
 
-LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 SHIFTS = {"item": 0, "previous": -1, "next": 1, "position": 0}
-COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": np.equal, "<>": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
-}  # fmt: skip
 
 
 @dataclass
@@ -37,6 +32,12 @@ class Windows:
 
     def take(self, chosen: Any) -> Windows:
         return Windows(self.label[chosen], self.start[chosen], self.end[chosen], self.started[chosen], self.closed[chosen])
+
+    def tuples(self, side: str) -> tuple[Ints, Bools]:
+        """The rows of a boundary, and where it was found."""
+        places = {"label": self.label, "start": self.start, "end": self.end}[side]
+        there = {"start": self.started, "end": self.closed}.get(side)
+        return places, np.ones(len(self), np.bool_) if there is None else there
 
     def __len__(self) -> int:
         return len(self.label)
@@ -57,6 +58,7 @@ class SortedRows:
         self.last = np.repeat(ends, sizes) if len(begins) else np.zeros(0, np.int64)
         self.origin = self.first - before  # where position 1 is, or would be
         self._cache: dict[str, tuple[Any, Bools]] = {}
+        self._joint: dict[tuple[str, str], tuple[tuple[Ints, Bools], tuple[Ints, Bools]]] = {}
 
     def column(self, name: str) -> pa.Array:
         column = self.table[name]
@@ -89,93 +91,16 @@ class SortedRows:
     def everywhere(self) -> Ints:
         return np.arange(self.count, dtype=np.int64)
 
-    def mask(self, specs: Sequence[Mask]) -> Bools:
-        """The rows for which all conditions are TRUE."""
-        found: Bools = np.ones(self.count, np.bool_)
-        for spec in specs:
-            found &= self.truth(spec)
-        return found
-
-    def truth(self, spec: Mask) -> Bools:
-        """The rows for which the condition is TRUE."""
-        if isinstance(spec, Junction):
-            parts = [self.truth(p) for p in spec.parts]
-            joined: Bools = np.logical_and.reduce(parts) if spec.every else np.logical_or.reduce(parts)
-            return joined
-        if isinstance(spec, CompareSpec):
-            return self.compared(spec)
-        column = self.booleans(spec.column)
-        if SHIFTS[spec.role]:
-            places, inside = self.shifted(self.everywhere, spec.role)
-            column = np.where(inside, column[places], spec.edge)
-        return column
-
-    def compared(self, spec: CompareSpec) -> Bools:
-        """A comparison of a tuple with its neighbours, its position or constants."""
-        if self.is_whole(spec):
-            left, valid_left = self.sum(spec.searched)
-            right, valid_right = self.sum(spec.known)
-        else:
-            (a, b) = (self.column(str(p[0].column)) for p in (spec.searched, spec.known))
-            left, right, valid_left, valid_right = joint_codes(a, b)
-            (left, valid_left), (right, valid_right) = (
-                self.moved(codes, valid, part[0].role)
-                for codes, valid, part in ((left, valid_left, spec.searched), (right, valid_right, spec.known))
-            )
-        found: Bools = COMPARISONS[spec.operator](left, right)
-        return found & valid_left & valid_right
-
-    def moved(self, values: Ints, valid: Bools, role: str) -> tuple[Ints, Bools]:
-        places, inside = self.shifted(self.everywhere, role)
-        return values[places], valid[places] & inside
-
-    def sum(self, parts: Sequence[PartSpec]) -> tuple[Ints, Bools]:
-        """The sum of whole numbers at every row. Raises OverflowError where one does not fit 64 bits."""
-        summands: list[Ints] = []
-        valid = np.ones(self.count, np.bool_)
-        for part in parts:
-            if part.side == "":
-                summands.append(np.full(self.count, part.sign * int(part.constant)))
-            elif part.role == "position":
-                summands.append(part.sign * (self.everywhere - self.origin + 1))
-            else:
-                values, known = self.moved(*self.values(str(part.column)), part.role)
-                summands.append(part.sign * values)
-                valid = valid & known
-        total, fits = bounded_sum(summands, self.count)
-        if not (fits | ~valid).all():
-            raise OverflowError("a sum of whole numbers has more than 64 bits")
-        return total, valid
-
-    def is_whole(self, compare: CompareSpec) -> bool:
-        """Whether all its summands are whole numbers."""
-        parts = compare.searched + compare.known
-        return all(
-            isinstance(p.constant, int) and not isinstance(p.constant, bool)
-            if p.side == ""
-            else p.column is None or pa.types.is_integer(self.table.schema.field(p.column).type)
-            for p in parts
-        )
-
-
-def bounded_sum(summands: Sequence[Ints], size: int) -> tuple[Ints, Bools]:
-    """The sum of each row's summands, or the number of 64 bits that is nearest to it; and whether it is the sum."""
-    total, fits = np.zeros(size, np.int64), np.ones(size, np.bool_)
-    for values in summands:
-        total = total + values
-    if len(summands) > 1 and size and sum(max(int(v.max()), -int(v.min())) for v in summands) >= 1 << 63:
-        exact = np.sum([v.astype(object) for v in summands], axis=0)
-        total = np.array([min(max(x, LEAST), GREATEST) for x in exact], np.int64)
-        fits = np.array(total == exact, np.bool_)
-    return total, fits
-
-
-def nowhere(spec: Mask) -> bool:
-    """The condition's truth where the tuple is MISSING."""
-    if isinstance(spec, Junction):
-        parts = [nowhere(p) for p in spec.parts]
-        return all(parts) if spec.every else any(parts)
-    return isinstance(spec, LocalSpec) and spec.missing
+    def joint(self, left: str, right: str) -> tuple[tuple[Any, Bools], tuple[Any, Bools]] | None:
+        """Two columns as codes in one order, and where they are valid; None where their values have one as they are."""
+        types = [self.table.schema.field(n).type for n in (left, right)]
+        if all(pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_boolean(t) for t in types):
+            return None
+        if left == right:
+            return self.values(left), self.values(left)
+        if (left, right) not in self._joint:
+            self._joint[left, right] = joint_codes(self.column(left), self.column(right))
+        return self._joint[left, right]
 
 
 def group_begins(table: pa.Table, keys: Sequence[str]) -> Ints:
@@ -231,15 +156,9 @@ def ordered_codes(values: Any) -> Ints:
     return np.where(np.isnan(values), np.int64(0x7FF8000000000000), codes)
 
 
-def joint_codes(left: pa.Array, right: pa.Array) -> tuple[Ints, Ints, Bools, Bools]:
-    """Two columns as codes in one order, and where they are valid."""
-    if pa.types.is_floating(left.type) or pa.types.is_floating(right.type):
-        (a, valid_a), (b, valid_b) = (numeric(c.cast(pa.float64())) for c in (left, right))
-        return ordered_codes(a), ordered_codes(b), valid_a, valid_b
-    if left.type != right.type:
-        right = right.cast(left.type)
+def joint_codes(left: pa.Array, right: pa.Array) -> tuple[tuple[Ints, Bools], tuple[Ints, Bools]]:
+    """Two columns of one type as codes in one order, and where they are valid."""
     both = pa.concat_arrays([left, right])
-    codes = ranks(both)
-    valid = np.asarray(pc.is_valid(both).to_numpy(zero_copy_only=False), np.bool_)
+    codes, valid = ranks(both), np.asarray(pc.is_valid(both).to_numpy(zero_copy_only=False), np.bool_)
     cut = len(left)
-    return codes[:cut], codes[cut:], valid[:cut], valid[cut:]
+    return (codes[:cut], valid[:cut]), (codes[cut:], valid[cut:])

@@ -13,69 +13,18 @@ LONGEST_DECIMAL = 28
 
 
 @dataclass(frozen=True)
-class LocalSpec:
-    """A boolean column read at a tuple or its neighbour; `edge` where there is no neighbour, `missing` where no tuple."""
-
-    column: str
-    role: str = "item"
-    edge: bool = False
-    missing: bool = False
-
-
-@dataclass(frozen=True)
-class PartSpec:
-    """A summand: a column at a side's tuple or neighbour, its position (no column), or a constant (no side)."""
-
-    side: str
-    role: str
-    column: str | None
-    constant: Any = None
-    sign: int = 1
-
-
-@dataclass(frozen=True)
-class CompareSpec:
-    """`searched operator known`; `direction` 1 or -1 where the searched value rises or falls within a partition, else 0."""
-
-    searched: tuple[PartSpec, ...]
-    operator: str
-    known: tuple[PartSpec, ...]
-    direction: int = 0
-    nulls_first: bool = True
-
-
-@dataclass(frozen=True)
-class Junction:
-    """AND (`every`) or OR of conditions on one tuple and its neighbours."""
-
-    every: bool
-    parts: tuple[Mask, ...]
-
-
-Mask = LocalSpec | CompareSpec | Junction  # a condition on one tuple and its neighbours
-
-
-@dataclass(frozen=True)
-class ConjunctionSpec:
-    """Conditions that must all be TRUE: on known tuples (with their side), on the searched one, between them."""
-
-    known: tuple[tuple[str, Mask], ...]
-    local: tuple[Mask, ...]
-    compares: tuple[CompareSpec, ...]
-
-
-@dataclass(frozen=True)
 class ColumnTerm:
-    """A column of numbers or booleans at a side's tuple or neighbour; its position without column."""
+    """A column at a side's tuple or neighbour; its position without column. `missing`: the value where there is no such tuple."""
 
     side: str
     role: str
     column: str | None
+    missing: Any = None
 
 
 @dataclass(frozen=True)
 class ConstantTerm:
-    """A number or boolean."""
+    """A number or boolean; None where it is not known."""
 
     value: Any
 
@@ -88,14 +37,34 @@ class OperationTerm:
     parts: tuple[Term, ...]
 
 
-Term = ColumnTerm | ConstantTerm | OperationTerm  # a value for a pair of tuples
+Term = ColumnTerm | ConstantTerm | OperationTerm  # a value for one tuple of each side
+
+
+@dataclass(frozen=True)
+class CompareSpec:
+    """`searched operator known`; `direction` 1 or -1 where the searched value rises or falls within a partition, else 0."""
+
+    searched: Term
+    operator: str
+    known: Term
+    direction: int = 0
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True)
+class ConjunctionSpec:
+    """Conditions that must all be TRUE: on known tuples, on the searched one, between them."""
+
+    known: tuple[Term, ...]
+    local: tuple[Term, ...]
+    compares: tuple[CompareSpec, ...]
 
 
 @dataclass(frozen=True)
 class BoundarySpec:
     """How a boundary is found: at once (`local`), at the partition's edge (`unbounded`), by a search, or by a scan of all pairs."""
 
-    local: tuple[Mask, ...] = ()
+    local: tuple[Term, ...] = ()
     unbounded: bool = False
     search: tuple[ConjunctionSpec, ...] | None = None
     scan: Term | None = None
@@ -184,3 +153,16 @@ class KernelSpec:
     outputs: tuple[ResultColumn, ...]
     position: str
     ordered: bool = True  # whether the output has the keys and the position in the partition
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What is known of END where blocks of rows find their windows alone.
+
+    `closing` are the places of its alternatives that never move back, `at_once` those of them that look at one tuple and its neighbours;
+    `length` is that of all TUMBLING windows, where they have one.
+    """
+
+    closing: tuple[int, ...] = ()
+    at_once: tuple[int, ...] = ()
+    length: int | None = None

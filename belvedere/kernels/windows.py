@@ -8,7 +8,7 @@ copied only where the query asks for arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,10 +17,11 @@ import pyarrow as pa
 
 from belvedere.kernels import search
 from belvedere.kernels.output import WindowWriter
-from belvedere.kernels.pairs import first_pair
 from belvedere.kernels.ranges import Bools, Ints
-from belvedere.kernels.rows import SortedRows, Windows, bounded_sum, joint_codes, nowhere
-from belvedere.kernels.specs import BoundarySpec, CompareSpec, ConjunctionSpec, KernelSpec, Mask, Members, PartSpec
+from belvedere.kernels.rows import SortedRows, Windows
+from belvedere.kernels.specs import BoundarySpec, CompareSpec, ConjunctionSpec, KernelSpec, Members, OperationTerm
+from belvedere.kernels.terms import Evaluation, Places, comparable, first_pair, holds, leaves
+from belvedere.kernels.values import BITS
 
 ARRAY_CHUNK = 2_000_000  # members of arrays that one batch of the output holds at most
 
@@ -42,7 +43,7 @@ class Finder:
             mask = np.zeros(self.rows.count, np.bool_)
             mask[self.rows.begins] = True
             return mask
-        mask = self.rows.mask(self.spec.start.local)
+        mask = holds(self.rows, self.spec.start.local)
         mask[: self.skipped] = False
         return mask
 
@@ -65,7 +66,7 @@ class Finder:
 
     def labelled(self) -> Windows:
         assert self.spec.label is not None
-        labels = np.flatnonzero(self.rows.mask(self.spec.label.local)).astype(np.int64)
+        labels = np.flatnonzero(holds(self.rows, self.spec.label.local)).astype(np.int64)
         yes = np.ones(len(labels), np.bool_)
         first = self.rows.first[labels]
         found = Windows(labels, first, first, yes, yes)
@@ -87,40 +88,31 @@ class Finder:
 
     def found(self, boundary: BoundarySpec, side: str, windows: Windows, begin: Ints) -> Ints:
         """The first row of each window from `begin` on that satisfies the boundary; -1 for none."""
-        if boundary.scan is None:
-            return self.search(boundary.search or (), windows, begin)
+        if boundary.scan is not None:
+            return first_pair(self.rows, boundary.scan, windows.tuples, side, begin)
 
-        def known(wanted: str, chosen: Ints) -> tuple[Ints, Bools]:
-            places = self.places(wanted, windows)[chosen]
-            return places, windows.started[chosen] if wanted == "start" else np.ones(len(chosen), np.bool_)
+        def at(wanted: str) -> tuple[Ints, Bools]:
+            return (self.rows.everywhere, np.ones(self.rows.count, np.bool_)) if wanted == side else windows.tuples(wanted)
 
-        return first_pair(self.rows, boundary.scan, known, side, begin)
-
-    def search(self, alternatives: Sequence[ConjunctionSpec], found: Windows, begin: Ints) -> Ints:
-        """The first row at or after `begin` that satisfies one of the conjunctions; -1 for none."""
-        result = np.full(len(found), search.GREATEST, np.int64)
-        for conjunction in alternatives:
-            place = self.conjunction(conjunction, found, begin)
+        result = np.full(len(windows), search.GREATEST, np.int64)
+        for conjunction in boundary.search or ():
+            place = self.conjunction(conjunction, at, begin)
             result = np.where(place >= 0, np.minimum(result, place), result)
         return np.where(result == search.GREATEST, search.NONE, result)
 
-    def conjunction(self, spec: ConjunctionSpec, found: Windows, begin: Ints) -> Ints:
-        alive = np.ones(len(found), np.bool_)
-        for side, local in spec.known:
-            alive &= self.known_condition(side, local, found)
+    def conjunction(self, spec: ConjunctionSpec, at: Places, begin: Ints) -> Ints:
+        """The first row at or after `begin` that satisfies all of a conjunction; -1 for none."""
+        alive = np.ones(len(begin), np.bool_)
+        for condition in spec.known:
+            alive &= Evaluation(self.rows, condition).truth(at)
         low, high = begin, self.rows.last[begin] if len(begin) else begin
-        mask = self.rows.mask(spec.local)
+        mask = holds(self.rows, spec.local)
         general: tuple[str, Ints, Ints] | None = None
         for compare in spec.compares:
-            monotone = compare.direction != 0 and compare.operator != "<>"
-            if monotone and len(compare.searched) == 1 and compare.searched[0].role == "position":
-                low, high, known = self.position_range(compare, found, begin, low, high)
-                alive &= known
-                continue
-            codes, valid, wanted, known = self.compared(compare, found)
+            codes, valid, wanted, known = self.compared(compare, at)
             alive &= known
             mask = mask & valid
-            if monotone:
+            if compare.direction and compare.operator != "<>":
                 low, high = self.narrowed(compare, codes, valid, wanted, low, high)
             else:
                 general = (compare.operator, codes, wanted)
@@ -128,88 +120,33 @@ class Finder:
             return np.where(alive, first_among(mask, *general, low, high), search.NONE)
         return np.where(alive, search.first_in(mask, np.minimum(low, self.rows.count), high), search.NONE)
 
-    def position_range(
-        self, compare: CompareSpec, found: Windows, begin: Ints, low: Ints, high: Ints
-    ) -> tuple[Ints, Ints, Bools]:
-        """Rows by position: arithmetic."""
-        wanted, known = self.sum_known(compare.known, found)
-        part = compare.searched[0]
-        place = self.rows.origin[begin] + wanted * part.sign - 1
-        operator = compare.operator
-        if operator in ("=", ">=", ">"):
-            low = np.maximum(low, place + (operator == ">"))
-        if operator in ("=", "<=", "<"):
-            high = np.minimum(high, place - (operator == "<"))
-        return low, high, known
+    def compared(self, compare: CompareSpec, at: Places) -> tuple[Ints, Bools, Ints, Bools]:
+        """The searched values of all rows and the wanted value of each window, as codes in one order.
+
+        Raises OverflowError where a searched value does not fit 64 bits.
+        """
+        term = OperationTerm(compare.operator, (compare.searched, compare.known))
+        (values, valid), (wanted, known) = Evaluation(self.rows, term).sides(term, at)
+        if values.dtype == object and not all(-BITS <= x < BITS for x in values[valid]):
+            raise OverflowError("a sum of whole numbers has more than 64 bits")
+        codes = (np.asarray(x, np.int64) for x in comparable(values, wanted))
+        return next(codes), valid, next(codes), known
 
     def narrowed(
         self, compare: CompareSpec, codes: Ints, valid: Bools, wanted: Ints, low: Ints, high: Ints
     ) -> tuple[Ints, Ints]:
         """The range of rows by a value that rises or falls with them."""
-        role = compare.searched[0].role
+        (part,) = leaves(compare.searched)
         operator = compare.operator
         if compare.direction < 0:
             codes, wanted = ~codes, ~wanted
             operator = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(operator, operator)
         filler = search.LEAST if compare.nulls_first else search.GREATEST
-        edge = {"previous": search.LEAST, "next": search.GREATEST}.get(role, filler)
-        inside = self.rows.shifted(self.rows.everywhere, role)[1]
+        edge = {"previous": search.LEAST, "next": search.GREATEST}.get(part.role, filler)
+        inside = self.rows.shifted(self.rows.everywhere, part.role)[1]
         codes = np.where(valid, codes, np.where(inside, filler, edge))
         first, last = search.monotone_range(operator, codes, np.minimum(low, high + 1), high, wanted)
         return np.maximum(low, first), np.minimum(high, last)
-
-    def known_condition(self, side: str, spec: Mask, found: Windows) -> Bools:
-        value = self.rows.truth(spec)[self.places(side, found)]
-        return np.where(found.started, value, nowhere(spec)) if side == "start" else value
-
-    def places(self, side: str, found: Windows) -> Ints:
-        return {"label": found.label, "start": found.start, "end": found.end}[side]
-
-    def compared(self, compare: CompareSpec, found: Windows) -> tuple[Ints, Bools, Ints, Bools]:
-        """The searched values of all rows and the wanted value of each window, as codes in one order."""
-        if len(compare.searched) == 1 and len(compare.known) == 1 and not self.rows.is_whole(compare):
-            return self.single(compare.searched[0], compare.known[0], found)
-        rows, valid = self.rows.sum(compare.searched)
-        wanted, known = self.sum_known(compare.known, found)
-        return rows, valid, wanted, known
-
-    def single(self, searched: PartSpec, known: PartSpec, found: Windows) -> tuple[Ints, Bools, Ints, Bools]:
-        """One value against one value, of any type."""
-        column = self.rows.column(str(searched.column))
-        if known.side == "":
-            other = pa.array([known.constant], None if pa.types.is_floating(column.type) else column.type)
-        else:
-            other = self.rows.column(str(known.column))
-        left, right, valid_left, valid_right = joint_codes(column, other)
-        moved, inside = self.rows.shifted(self.rows.everywhere, searched.role)
-        rows, valid = left[moved], valid_left[moved] & inside
-        if known.side == "":
-            everywhere = np.full(len(found), bool(valid_right[0]))
-            return rows, valid, np.full(len(found), right[0]), everywhere
-        places, there = self.rows.shifted(self.places(known.side, found), known.role)
-        if known.side == "start":
-            there = there & found.started
-        return rows, valid, right[places], valid_right[places] & there
-
-    def sum_known(self, parts: Sequence[PartSpec], found: Windows) -> tuple[Ints, Bools]:
-        """The sums of what is known of each window; one of more than 64 bits is as near to it as 64 bits are."""
-        summands: list[Any] = []
-        valid = np.ones(len(found), np.bool_)
-        for part in parts:
-            if part.side == "":
-                summands.append(np.full(len(found), part.sign * int(part.constant)))
-                continue
-            places = self.places(part.side, found)
-            if part.side == "start":
-                valid = valid & found.started
-            if part.role == "position":
-                summands.append(part.sign * (places - self.rows.origin[places] + 1))
-                continue
-            values, known = self.rows.values(str(part.column))
-            moved, inside = self.rows.shifted(places, part.role)
-            summands.append(part.sign * values[moved])
-            valid = valid & known[moved] & inside
-        return bounded_sum(summands, len(found))[0], valid
 
 
 def first_among(mask: Bools, operator: str, codes: Ints, wanted: Ints, low: Ints, high: Ints) -> Ints:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from belvedere.kernels.margins import Ends, Margin, begin_of, can_cut, counts_rows
+from belvedere.kernels.margins import Margin, begin_of, counts_rows
+from belvedere.kernels.specs import Ends
 from belvedere.kernels.windows import window_tables
 from belvedere.lang.window_by.blocks import BLOCKS
 from belvedere.lang.window_by.explain import explain_window_query
@@ -26,7 +27,6 @@ from tests.window_by.without_spark import TYPES, plan_of, prepared
 
 blocks = pytest.importorskip("belvedere.spark.window_by.blocks")
 cuts = pytest.importorskip("belvedere.spark.window_by.cuts")
-giant = pytest.importorskip("belvedere.spark.window_by.giant")
 Row = dict[str, Any]
 
 
@@ -103,10 +103,6 @@ def labelled(draw: st.DrawFn) -> Framing:
     return Framing(draw(st.integers(0, 9)) == 0, draw(conditions("label", ())), start, end, draw(st.booleans()))
 
 
-def ends_of(plan: WindowPlan, nullable: bool) -> Ends:
-    return Ends(plan.closing(nullable), giant.window_length(plan.spec))
-
-
 def by_blocks(table: pa.Table, plan: WindowPlan, ends: Ends, places: list[int], width: int) -> pa.Table:
     """The windows of a sorted sequence cut at `places`; margins begin with `width` rows."""
     spec, rows = replace(plan.spec, ordered=False), table.num_rows
@@ -144,9 +140,9 @@ def test_blocks_give_the_windows_of_the_whole(rows: list[Row], framing: Framing,
         plan = plan_of(text)
     except Untranslatable:
         return
-    assert can_cut(plan.spec, ends_of(plan, nullable=False)) == (said(text) == BLOCKS)
-    ends = ends_of(plan, nullable=any(r["o"] is None for r in rows))
-    if not can_cut(plan.spec, ends):
+    assert (plan.ends(nullable=False) is not None) == (said(text) == BLOCKS)
+    ends = plan.ends(nullable=any(r["o"] is None for r in rows))
+    if ends is None:
         event("not cut")
         return
     table = prepared(plan, rows)

@@ -154,31 +154,6 @@ def classify(window: WindowBy, side: str, item: ItemFacts) -> Search | None:
     return Search(side, tuple(alternatives), classes)
 
 
-def local_condition(window: WindowBy, side: str, expr: Expr | None) -> Local:
-    """LABEL's or an unlabelled START's predicate: it sees one tuple only."""
-    sides = window.variables
-    return Local(side, _by_role(expr if expr is not None else exp.true(), sides))
-
-
-def neighbours_compared(atom: Local, positive: bool, item: Type) -> Compare | None:
-    """A comparison of a tuple with its neighbours or its position; None for other conditions. `item` is its type."""
-    node = atom.expr
-    if type(node) not in OPERATORS:
-        return None
-    operator = OPERATORS[type(node)] if positive else NEGATED[OPERATORS[type(node)]]
-    roles = {f"${r}": (atom.side, r) for r in ("item", "previous", "next", "position")}
-    normal = _Normal(roles, atom.side, ItemFacts(item, None, {}))
-    left, right = normal.whole(node.this), normal.whole(node.expression)
-    if left is not None and right is not None and "position" not in (left.role, right.role) and left.side and right.side:
-        return Compare((left,), operator, (right,))
-    try:
-        summands = normal.summands(node.this, 1) + normal.summands(node.expression, -1)
-    except _NotNormal:
-        return None
-    known = tuple(Summand(p.side, p.role, p.expr, -p.sign) for p in summands if not p.side)
-    return Compare(tuple(p for p in summands if p.side), operator, known)
-
-
 def class_of(conjunction: Conjunction, item: ItemFacts) -> WindowClass:
     """The class of one conjunction."""
     monotone = [c for c in conjunction.compares if is_monotone(c, item) and c.operator != "<>"]

@@ -40,7 +40,7 @@ def frame_closing(
     if [(p.side, p.role) for p in labels] != [("label", searched.role)] or searched.role not in ("item", "position"):
         return ()
     counted = searched.role == "position"
-    back = (_constant(compare) if counted else _key_shift(compare)) * (1 if descending and not counted else -1)
+    back = (constant_of(compare) if counted else _key_shift(compare)) * (1 if descending and not counted else -1)
     if not math.isfinite(back) or back < (compare.operator in ("<", ">")):
         return ()
     exact = window.only and len(end.conjunctions) == 1 and searched.role == "position" and compare.operator == "="
@@ -48,7 +48,7 @@ def frame_closing(
         n
         for n in closing_of(end, window, item, nullable)
         if all(
-            all(p.side in ("", "label") for p in c.known) and (not is_before(c) or (exact and back >= -_constant(c)))
+            all(p.side in ("", "label") for p in c.known) and (not is_before(c) or (exact and back >= -constant_of(c)))
             for c in end.conjunctions[n].compares
         )
     )
@@ -56,7 +56,7 @@ def frame_closing(
 
 def is_before(compare: Compare) -> bool:
     """Whether a tuple is the one at some distance before another, or may be."""
-    return compare.operator == "=" and _constant(compare) < 0
+    return compare.operator == "=" and constant_of(compare) < 0
 
 
 def moves_on(conjunction: Conjunction, item: ItemFacts, nullable: bool, descending: bool) -> bool:
@@ -126,7 +126,7 @@ def _length(expr: Expr) -> float:
     return math.nan if found is None else found
 
 
-def _constant(compare: Compare) -> float:
+def constant_of(compare: Compare) -> float:
     """The sum of the known numbers; far below all others where they are not written down."""
     total = 0
     for part in compare.known:

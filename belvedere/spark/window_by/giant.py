@@ -7,10 +7,11 @@ block by block with a few rows around each; None for one task per partition. Spa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from belvedere.kernels.margins import Ends, begin_of, can_cut, counts_rows, window_length
+from belvedere.kernels.margins import begin_of, counts_rows
 from belvedere.kernels.specs import KernelSpec
 from belvedere.spark.window_by.cuts import (
     BLOCK_ROWS,
@@ -46,17 +47,17 @@ def cut_giant(spark: SparkSession, frame: DataFrame, plan: WindowPlan, spec: Ker
     if blocks is None and not may_be_long(frame):
         return None
     lead = lead_of(plan.sort, arrow_schema(frame))
-    ends = Ends(plan.closing(nullable=False), window_length(spec))
-    if lead is None or not can_cut(spec, ends) or not can_read_again(frame):
+    ends = plan.ends(nullable=False)
+    if lead is None or ends is None or not can_read_again(frame):
         return None
     giant = find_giant(frame, spec.keys, lead, cores) if blocks is None else _longest(frame, spec, lead, blocks)
     if giant is None:
         return None
     own = frame.where(is_in(spec.keys, giant)) if spec.keys else frame
-    nullable = plan.closing(nullable=True)
-    if nullable != ends.closing and own.where(lead.column.isNull()).limit(1).count():
-        ends = Ends(nullable, ends.length)  # tuples without an order key have no end by it
-        if not can_cut(spec, ends):
+    nullable = plan.ends(nullable=True)
+    if nullable != ends and own.where(lead.column.isNull()).limit(1).count():
+        ends = nullable  # tuples without an order key have no end by it
+        if ends is None:
             return None
     count = blocks if blocks is not None else cores * -(-giant.rows // (cores * BLOCK_ROWS))
     cuts = cut(
@@ -65,7 +66,7 @@ def cut_giant(spark: SparkSession, frame: DataFrame, plan: WindowPlan, spec: Ker
         sort_columns(plan.sort),
         giant,
         count,
-        lambda margin: begin_of(margin, spec, ends),
+        partial(begin_of, spec=spec, ends=ends),
         counted=counts_rows(spec, ends),
         free=blocks is not None,
     )

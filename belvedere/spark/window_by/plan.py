@@ -15,8 +15,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.kernels import specs
-from belvedere.lang.window_by.classes import ItemFacts, Search, item_expression
-from belvedere.lang.window_by.closing import closing_of, frame_closing
+from belvedere.lang.window_by.blocks import ends_of
+from belvedere.lang.window_by.classes import ItemFacts, item_expression
 from belvedere.lang.window_by.tree import Block, Expr
 from belvedere.spark.window_by.native import translate
 from belvedere.spark.window_by.plan_boundaries import BoundaryPlanner
@@ -37,19 +37,15 @@ class WindowPlan:
     sort: tuple[str, ...]
     block: Block
     variables: Mapping[str, Value]
-    start: Search | None
-    end: Search | None
     item: ItemFacts
     identity: tuple[str, ...] = ()
     """The output's columns with the identity of each window's label or start."""
 
-    def closing(self, nullable: bool) -> tuple[int, ...]:
-        """The places of END's alternatives that never move back as the start moves on; `nullable` as in `moves_on`."""
-        window = self.block.window
-        assert window is not None
-        if window.label is not None:
-            return frame_closing(window, self.item, self.start, self.end, nullable)
-        return () if self.end is None else closing_of(self.end, window, self.item, nullable)
+    def ends(self, nullable: bool) -> specs.Ends | None:
+        """What blocks of rows must know of END to find their windows alone; None where that is not enough. `nullable` as in `ends_of`."""
+        assert self.block.window is not None
+        found = ends_of(self.block.window, self.item, nullable)
+        return None if isinstance(found, str) else found
 
 
 class BlockPlanner(BoundaryPlanner):
@@ -60,14 +56,10 @@ class BlockPlanner(BoundaryPlanner):
         window = self.window
         order = item_expression(window.order[0].expr, tuple(self.variables))
         item = ItemFacts(self.item.type, order, {n: v.type for n, v in self.environment().items()})
-        label = self.single("label", window.label.when) if window.label is not None else None
-        start, starting = self.start(item)
-        ending = None
-        end: specs.BoundarySpec | None = None
-        if window.end is not None:
-            end = specs.BoundarySpec(unbounded=True)
-            if not window.end.unbounded:
-                end, ending = self.end(window.end, item)
+        label = self.single(window.label.when) if window.label is not None else None
+        alone = window.label is None and not window.start.unbounded
+        start = self.single(window.start.when) if alone else self.searched("start", window.start, item)
+        end = None if window.end is None else self.searched("end", window.end, item)
         block = self.results()
         outputs = tuple(dict.fromkeys(self.resolved(o) for n, o in self.candidates.items() if n in self.used))
         own = self.identified("label" if window.label is not None else "start")
@@ -75,7 +67,7 @@ class BlockPlanner(BoundaryPlanner):
         keys = tuple(self.column(k) for k in self.key_columns())
         spec = specs.KernelSpec(keys, window.tumbling, window.only, label, start, end, outputs, fresh("pos"))
         gathered = tuple(o.output for o in own)
-        return WindowPlan(spec, self.columns, self.types, self.sorting(), block, self.after, starting, ending, item, gathered)
+        return WindowPlan(spec, self.columns, self.types, self.sorting(), block, self.after, item, gathered)
 
     def identified(self, side: str) -> tuple[specs.Gather, ...]:
         """The columns of identity at the label or start of each window."""

@@ -1,33 +1,55 @@
-"""Conditions on pairs of tuples, many pairs at once: the search for boundaries of no known class.
+"""Conditions on tuples, many at once: those on one tuple and its neighbours, and the search for boundaries of no known class.
 
-In: `SortedRows`, a `Term`, and for each window its known tuples and where the search begins. Out: the first tuple for which the term is
-TRUE.
-Costs one evaluation per pair, like a plain scan, but thousands of pairs in one step; a window leaves the search with its first hit.
+In: `SortedRows`, a `Term`, and where the tuples are that it reads. Out: values and where they are known; the rows for which a condition is
+TRUE; for each window the first tuple for which one is. That costs one evaluation per pair, like a plain scan, but thousands of
+pairs in one step; a window leaves the search with its first hit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from belvedere.kernels import search
 from belvedere.kernels.ranges import Bools, Ints
-from belvedere.kernels.rows import COMPARISONS, SortedRows, ordered_codes
+from belvedere.kernels.rows import SortedRows, ordered_codes
 from belvedere.kernels.specs import ColumnTerm, ConstantTerm, OperationTerm, Term
 from belvedere.kernels.values import arithmetic, compare
 
 PAIRS = 1 << 16  # evaluated in one step: small enough for the processor's cache
 Places = Callable[[str], tuple[Ints, Bools]]
+"""The rows of a side's tuples, and whether they are there."""
 Operand = tuple[Any, Bools]
 EXACT = 1 << 53
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": np.equal, "<>": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+}  # fmt: skip
 
 
-def first_pair(rows: SortedRows, term: Term, known: Callable[[str, Ints], tuple[Ints, Bools]], side: str, begin: Ints) -> Ints:
+def holds(rows: SortedRows, terms: Sequence[Term]) -> Bools:
+    """The rows for which all of the conditions on one tuple and its neighbours are TRUE."""
+    everywhere = rows.everywhere, np.ones(rows.count, np.bool_)
+    found = everywhere[1].copy()
+    for term in terms:
+        found &= Evaluation(rows, term).truth(lambda side: everywhere)
+    return found
+
+
+def leaves(term: Term) -> Iterator[ColumnTerm]:
+    """What the term reads."""
+    if isinstance(term, ColumnTerm):
+        yield term
+    elif isinstance(term, OperationTerm):
+        for part in term.parts:
+            yield from leaves(part)
+
+
+def first_pair(rows: SortedRows, term: Term, known: Places, side: str, begin: Ints) -> Ints:
     """For each window the first row from `begin` on, in its partition, for which `term` is TRUE; -1 for none.
 
-    `known` gives the rows of another side for chosen windows, and whether they are there.
+    `known` gives the tuples of the other sides, one for each window.
     """
     found = np.full(len(begin), search.NONE, np.int64)
     evaluation = Evaluation(rows, term)
@@ -41,7 +63,10 @@ def first_pair(rows: SortedRows, term: Term, known: Callable[[str, Ints], tuple[
             flat, windows = np.where(inside, places, high[some, None]).ravel(), np.repeat(some, width)
 
             def at(wanted: str, flat: Ints = flat, windows: Ints = windows) -> tuple[Ints, Bools]:
-                return (flat, np.ones(len(flat), np.bool_)) if wanted == side else known(wanted, windows)
+                if wanted == side:
+                    return flat, np.ones(len(flat), np.bool_)
+                places, there = known(wanted)
+                return places[windows], there[windows]
 
             hits = np.broadcast_to(evaluation.truth(at), flat.shape).reshape(len(some), width) & inside
             some_hit = hits.any(axis=1)
@@ -56,7 +81,7 @@ class Evaluation:
 
     def __init__(self, rows: SortedRows, term: Term):
         self.rows, self.term = rows, term
-        self.safe = self.bound(term) < EXACT
+        self.safe = self.bound(term) < (EXACT if _divides(term) else 1 << 63)
 
     def truth(self, at: Places) -> Bools:
         """Where the condition is TRUE."""
@@ -75,7 +100,7 @@ class Evaluation:
                 return int(self.rows.count - self.rows.origin.min())
             values = self.rows.values(term.column)[0]
             greatest: int = max(abs(int(values.max())), abs(int(values.min()))) if values.dtype == np.int64 else 0
-            return greatest
+            return max(greatest, self.bound(ConstantTerm(term.missing)))
         bounds = [self.bound(p) for p in term.parts]
         if term.operator == "*":
             return bounds[0] * bounds[1]
@@ -84,16 +109,16 @@ class Evaluation:
     def value(self, term: Term, at: Places) -> Operand:
         """Values and where they are neither NULL nor MISSING."""
         if isinstance(term, ConstantTerm):
-            return term.value, np.ones((), np.bool_)
+            return (0 if term.value is None else term.value), np.asarray(term.value is not None)
         if isinstance(term, ColumnTerm):
             return self.read(term, at)
         if term.operator in ("and", "or"):
             return self.joined(term, at)
-        parts = [self.value(p, at) for p in term.parts]
         if term.operator == "not":
-            return np.logical_not(parts[0][0]), parts[0][1]
-        valid = parts[0][1] & parts[1][1]
-        left, right = parts[0][0], parts[1][0]
+            value, valid = self.value(term.parts[0], at)
+            return np.logical_not(value), valid
+        (left, one), (right, other) = self.sides(term, at)
+        valid = one & other
         if not self.safe:
             return self.exactly(term.operator, left, right, valid)
         if term.operator in COMPARISONS:
@@ -104,13 +129,25 @@ class Evaluation:
         with np.errstate(all="ignore"):  # infinities and NaN come out as IEEE 754 says
             return {"+": np.add, "-": np.subtract, "*": np.multiply}[term.operator](left, right), valid
 
-    def read(self, term: ColumnTerm, at: Places) -> Operand:
+    def sides(self, term: OperationTerm, at: Places) -> tuple[Operand, Operand]:
+        """The values of both sides; two columns of no numbers as codes in one order."""
+        left, right = term.parts
+        if isinstance(left, ColumnTerm) and isinstance(right, ColumnTerm) and left.column and right.column:
+            codes = self.rows.joint(left.column, right.column)
+            if codes is not None:
+                return self.read(left, at, codes[0]), self.read(right, at, codes[1])
+        return self.value(left, at), self.value(right, at)
+
+    def read(self, term: ColumnTerm, at: Places, codes: tuple[Any, Bools] | None = None) -> Operand:
         places, there = at(term.side)
         if term.column is None:
             return places - self.rows.origin[places] + 1, there
         moved, inside = self.rows.shifted(places, term.role)
-        values, valid = self.rows.values(term.column)
-        return values[moved], valid[moved] & inside & there
+        values, valid = self.rows.values(term.column) if codes is None else codes
+        inside = inside & there
+        if term.missing is None:
+            return values[moved], valid[moved] & inside
+        return np.where(inside, values[moved], term.missing), valid[moved] | ~inside
 
     def joined(self, term: OperationTerm, at: Places) -> Operand:
         """AND and OR with an unknown side: FALSE or TRUE where the other side decides."""
@@ -133,14 +170,20 @@ class Evaluation:
         return values, known
 
 
+def _divides(term: Term) -> bool:
+    return isinstance(term, OperationTerm) and (term.operator == "/" or any(_divides(p) for p in term.parts))
+
+
 def plain(value: Any) -> Any:
     """A number as Python's."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def comparable(left: Any, right: Any) -> tuple[Any, Any]:
-    """Both as codes in one order: NaN is the greatest, -0.0 is 0.0."""
-    kinds = {np.asarray(x).dtype.kind for x in (left, right)}
-    if "f" not in kinds:
-        return left, right
-    return tuple(ordered_codes(np.asarray(x, np.float64)) for x in (left, right))  # type: ignore[return-value]
+    """Both as codes in one order: NaN is the greatest, -0.0 is 0.0; whole numbers of more than 64 bits by their ranks."""
+    a, b = np.asarray(left), np.asarray(right)
+    kinds = {a.dtype.kind, b.dtype.kind}
+    if "O" in kinds:
+        codes = np.unique(np.append(a.astype(object), b.astype(object)), return_inverse=True)[1]
+        return codes[: a.size].reshape(a.shape), codes[a.size :].reshape(b.shape)
+    return (ordered_codes(a.astype(np.float64)), ordered_codes(b.astype(np.float64))) if "f" in kinds else (left, right)
