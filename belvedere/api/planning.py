@@ -6,19 +6,12 @@ from, and the operation's cost. Everything that a client names is looked up in t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-from graphql import (
-    FieldNode,
-    FragmentDefinitionNode,
-    FragmentSpreadNode,
-    InlineFragmentNode,
-    SelectionSetNode,
-    ValueNode,
-)
+from graphql import FieldNode, FragmentDefinitionNode, FragmentSpreadNode, InlineFragmentNode, SelectionNode, SelectionSetNode
 
 from belvedere.api.conditions import as_list, is_keyed, where
 from belvedere.api.entities import Entity, Model, RelationshipField, Template
@@ -90,7 +83,6 @@ class SelectionPlanner:
     instants: list[tuple[str, int, bool]] = field(default_factory=list)
     as_of: Instant | None = None
     """The former state that the present root field asks for; related rows are those of the same state."""
-    selected: int = 0
 
     def plan(self, selections: SelectionSetNode) -> PlannedRead:
         """The read for an operation's root selections (introspection aside)."""
@@ -107,10 +99,14 @@ class SelectionPlanner:
                 query, cost = by_field[name](nodes)
                 fields.append(Nested(alias, query))
                 costs.append(cost)
-        read = Read(tuple(fields))
-        sources, names, cursors = tuple(self.sources), tuple(self.names), tuple(self.cursors)
         return PlannedRead(
-            read, sources, names, cursors, tuple(costs), tuple(self.bounded), tuple(dict.fromkeys(self.instants))
+            Read(tuple(fields)),
+            tuple(self.sources),
+            tuple(self.names),
+            tuple(self.cursors),
+            tuple(costs),
+            tuple(self.bounded),
+            tuple(dict.fromkeys(self.instants)),
         )
 
     def _root_fields(self) -> dict[str, Any]:
@@ -131,36 +127,26 @@ class SelectionPlanner:
         """The fields of selection sets by response key, fragments spread, @skip and @include obeyed."""
         result: dict[str, list[FieldNode]] = {}
         for selections in sets:
-            if selections is not None:
-                self._collect_into(result, selections, set())
+            seen: set[str] = set()
+            for node in self._spread(selections, seen):
+                result.setdefault((node.alias or node.name).value, []).append(node)
         return result
 
-    def _collect_into(self, result: dict[str, list[FieldNode]], selections: SelectionSetNode, seen: set[str]) -> None:
-        for node in selections.selections:
-            self._count(node)
-            if not self._included(node):
+    def _spread(self, selections: SelectionSetNode | None, seen: set[str]) -> Iterator[FieldNode]:
+        for node in () if selections is None else selections.selections:
+            if not self._is_included(node):
                 continue
             if isinstance(node, FieldNode):
-                key = node.alias.value if node.alias else node.name.value
-                result.setdefault(key, []).append(node)
+                yield node
             elif isinstance(node, InlineFragmentNode):
-                self._collect_into(result, node.selection_set, seen)
+                yield from self._spread(node.selection_set, seen)
             elif isinstance(node, FragmentSpreadNode) and node.name.value not in seen:
                 seen.add(node.name.value)
-                self._collect_into(result, self.fragments[node.name.value].selection_set, seen)
+                yield from self._spread(self.fragments[node.name.value].selection_set, seen)
 
-    def _count(self, node: Any) -> None:
-        self.selected += 1
-        if self.selected > self.limits.fields:
-            hint = "ask for less, or in several requests"
-            raise RequestError(LIMIT_EXCEEDED, f"more than {self.limits.fields} fields in one request", hint, node=node)
-
-    def _included(self, node: Any) -> bool:
-        for directive in node.directives or ():
-            condition = self.values.boolean(directive.arguments[0].value)
-            if condition is (directive.name.value == "skip"):
-                return False
-        return True
+    def _is_included(self, node: SelectionNode) -> bool:
+        said = ((d.name.value, self.values.boolean(a.value)) for d in node.directives or () for a in d.arguments or ())
+        return all(value is not (name == "skip") for name, value in said)
 
     def fields_of(self, entity: Entity, nodes: list[FieldNode], depth: int) -> tuple[tuple[Field, ...], list[Cost]]:
         """The selected fields of an entity's rows."""
@@ -213,9 +199,12 @@ class SelectionPlanner:
         if not relation.to_one:
             return self.list_of(entity, nodes, depth, relation)
         as_of = self.then(entity, nodes[0], {}, relation)
+        return self._one(entity, nodes, depth, link=relation.link, as_of=as_of)
+
+    def _one(self, entity: Entity, nodes: list[FieldNode], depth: int, **query: Any) -> tuple[StoreQuery, Cost]:
         fields, costs = self.fields_of(entity, nodes, depth)
-        query = StoreQuery(entity.id, entity.schema, fields, Shape.ONE, limit=1, link=relation.link, as_of=as_of)
-        return query, Cost(len(fields), 1, tuple(costs))
+        found = StoreQuery(entity.id, entity.schema, fields, Shape.ONE, limit=1, **query)
+        return found, Cost(len(fields), 1, tuple(costs))
 
     def by_key(self, entity: Entity, nodes: list[FieldNode]) -> tuple[StoreQuery, Cost]:
         """The row with a key."""
@@ -225,9 +214,7 @@ class SelectionPlanner:
             for name, column in entity.key.items()
         )
         as_of = self.then(entity, nodes[0], {k: v for k, v in arguments.items() if k not in entity.key})
-        fields, costs = self.fields_of(entity, nodes, 1)
-        query = StoreQuery(entity.id, entity.schema, fields, Shape.ONE, where=Every(conditions), limit=1, as_of=as_of)
-        return query, Cost(len(fields), 1, tuple(costs))
+        return self._one(entity, nodes, 1, where=Every(conditions), as_of=as_of)
 
     def page(self, entity: Entity, nodes: list[FieldNode]) -> tuple[StoreQuery, Cost]:
         """One page of an entity's rows in a total order."""
@@ -246,8 +233,7 @@ class SelectionPlanner:
             page=names,
             as_of=as_of,
         )
-        after = self.after(query, arguments.get("after"))
-        query = StoreQuery(**{**query.__dict__, "after": after})
+        query = replace(query, after=self.after(query, arguments.get("after")))
         return query, Cost(3 + sum(len(f) for _, f in names.nodes), source, tuple(costs))
 
     def page_names(self, entity: Entity, nodes: list[FieldNode]) -> tuple[PageNames, list[Cost]]:
@@ -273,37 +259,29 @@ class SelectionPlanner:
         sorts = ordered(query)
         self.cursors.append((given.source, len(sorts), order_mark(query, sorts)))
         which = len(self.cursors) - 1
-        result = []
-        for i, sort in enumerate(sorts):
-            column = query.schema.find(sort.column)
-            type_ = pa.string() if column is None else column.type
-            result.append(BoundValue(self.register(("cursor", which, i), "after"), type_, Role.CURSOR, nullable=True))
-        return tuple(result)
+        columns = [query.schema.find(s.column) for s in sorts]
+        numbers = [self.register(("cursor", which, n), "after") for n in range(len(sorts))]
+        types = [pa.string() if c is None else c.type for c in columns]
+        return tuple(BoundValue(n, t, Role.CURSOR, nullable=True) for n, t in zip(numbers, types, strict=True))
 
     def template(self, template: Template, nodes: list[FieldNode]) -> tuple[StoreQuery, Cost]:
         """The rows of a query template."""
         arguments = self.arguments(nodes[0])
-        fields: list[Field] = []
-        for alias, found in self.collect(n.selection_set for n in nodes).items():
-            name = found[0].name.value
-            fields.append(
-                ConstantField(alias, template.type_name)
-                if name == "__typename"
-                else ColumnField(alias, template.columns[name].name)
-            )
-        limit, source = self.limit(arguments.get("limit"), "limit")
-        bound = tuple(
-            (
-                p.name,
-                self.parameter(_given_or_default(arguments, name, p), Column(p.name, p.type, p.nullable), Role.ARGUMENT, name),
-            )
-            for name, p in template.parameters.items()
+        names = {a: found[0].name.value for a, found in self.collect(n.selection_set for n in nodes).items()}
+        fields = tuple(
+            ConstantField(a, template.type_name) if n == "__typename" else ColumnField(a, template.columns[n].name)
+            for a, n in names.items()
         )
-        schema = template.template.schema
+        limit, source = self.limit(arguments.get("limit"), "limit")
+        given = {n: _given_or_default(arguments, n, p) for n, p in template.parameters.items()}
+        bound = tuple(
+            (p.name, self.parameter(given[n], Column(p.name, p.type, p.nullable), Role.ARGUMENT, n))
+            for n, p in template.parameters.items()
+        )
         query = StoreQuery(
             template.template.name,
-            schema,
-            tuple(fields),
+            template.template.schema,
+            fields,
             order=plan_order(template.template.plan),
             limit=limit,
             offset=self.offset(arguments.get("offset")),
@@ -321,7 +299,7 @@ class SelectionPlanner:
         if self.as_of is not None:
             if not entity.history:
                 hint = "end its definition in the script by WITH HISTORY, or leave it out of what is asked"
-                raise RequestError(BAD_VALUE, f"`{entity.name}` keeps no history", hint, node=node)
+                raise RequestError(BAD_VALUE, f"`{entity.name}` has no history", hint, node=node)
             self.instants.append((entity.id, self.as_of.value.number, self.as_of.by_time))
         return self.as_of
 
@@ -341,11 +319,8 @@ class SelectionPlanner:
 
     def arguments(self, node: FieldNode) -> dict[str, Given]:
         """A field's arguments that were given."""
-        read = ((a.name.value, self._read(a.value)) for a in node.arguments or ())
+        read = ((a.name.value, self.values.read(a.value)) for a in node.arguments or ())
         return {name: value for name, value in read if value is not None}
-
-    def _read(self, node: ValueNode) -> Given | None:
-        return self.values.read(node)
 
     def register(self, source: ValueSource, name: str) -> int:
         """The number of a value that comes from `source`."""
@@ -380,19 +355,13 @@ class SelectionPlanner:
     def order(self, entity: Entity, given: Given | None) -> tuple[Sort, ...]:
         """`[{a: DESC}, {b: ASC}]`; the first mention of a column counts."""
         result: dict[str, Sort] = {}
-        for part in as_list(given):
-            if not isinstance(part, dict):
-                continue
-            for name, direction in part.items():
-                value = direction.value if isinstance(direction, Fixed) else self._enum(direction)
-                if value is not None:
-                    column = entity.columns[name].name
-                    result.setdefault(column, Sort(column, *SORT_ORDERS[str(value)]))
+        for name, direction in (pair for part in as_list(given) if isinstance(part, dict) for pair in part.items()):
+            # an enum that came in a variable is a string there, and part of the plan's shape
+            value = self.values.scalar(direction) if isinstance(direction, Scalar) else getattr(direction, "value", None)
+            if value is not None:
+                column = entity.columns[name].name
+                result.setdefault(column, Sort(column, *SORT_ORDERS[str(value)]))
         return tuple(result.values())
-
-    def _enum(self, given: Given) -> str | None:
-        """An enum that came in a variable: a string there, and part of the plan's shape."""
-        return str(self.values.scalar(given)) if isinstance(given, Scalar) else None
 
 
 def _given_or_default(arguments: Mapping[str, Given], name: str, parameter: Parameter) -> Given:

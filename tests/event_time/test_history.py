@@ -118,7 +118,7 @@ def check_unknown(wb: Workbench, epochs: int) -> None:
         "{ totals(asOf: {epoch: 0}) { n } }": "does not reach back to epoch 0",
         "{ totals(asOf: {}) { n } }": "takes an epoch or a time",
         '{ totals(asOf: {epoch: 1, time: "2020-01-01T08:00:00Z"}) { n } }': "takes an epoch or a time",
-        "{ items(asOf: {epoch: 1}) { plain { twice } } }": "`Plain` keeps no history",
+        "{ items(asOf: {epoch: 1}) { plain { twice } } }": "`Plain` has no history",
         "{ plain(asOf: {epoch: 1}) { twice } }": "Unknown argument 'asOf'",
     }
     for query, message in wrong.items():
