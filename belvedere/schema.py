@@ -7,8 +7,9 @@ Types are Arrow types, the one vocabulary that Spark, the stores and the API sha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -47,6 +48,23 @@ def has_map(type_: pa.DataType) -> bool:
     return bool(pa.types.is_map(type_))
 
 
+class Named(Protocol):
+    """What has a name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T", bound=Named)
+
+
+def find_named(things: Collection[T], name: str) -> T | None:
+    """The thing of that name: an exact match first, then one that differs in case only."""
+    exact = next((t for t in things if t.name == name), None)
+    folded = name.casefold()
+    return exact if exact is not None else next((t for t in things if t.name.casefold() == folded), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A named, typed column. `hidden` columns can be named in a script but never show in `*`, rows or the API."""
@@ -83,10 +101,7 @@ class Schema:
 
     def find(self, name: str) -> Column | None:
         """The column of that name: an exact match first, then one that differs in case only."""
-        folded = name.casefold()
-        return next((c for c in self.columns if c.name == name), None) or next(
-            (c for c in self.columns if c.name.casefold() == folded), None
-        )
+        return find_named(self.columns, name)
 
     def __getitem__(self, name: str) -> Column:
         column = self.find(name)

@@ -46,6 +46,18 @@ def function_name(call: exp.Expr) -> str:
     return call.name.lower() if isinstance(call, (exp.Anonymous, exp.AnonymousAggFunc)) else type(call).__name__
 
 
+def shown_name(call: exp.Expr) -> str:
+    """The name of a function as people write it."""
+    if isinstance(call, exp.Anonymous):
+        return call.name
+    if isinstance(call, exp.ParseJSON):  # printed as its argument alone
+        return "parse_json"
+    if isinstance(call, exp.RegexpReplace):  # cannot be printed with too few
+        return "regexp_replace"
+    text: str = call.sql("spark")
+    return text.partition("(")[0].lower()
+
+
 def function_of(call: exp.Expr) -> Function | None:
     """The row of a call."""
     return BY_KEY.get(function_name(call))

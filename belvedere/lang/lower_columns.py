@@ -22,7 +22,7 @@ from belvedere.lang.select.frame import Frame, StatementContext, named_source, s
 from belvedere.lang.select.grouping import contains_aggregate
 from belvedere.lang.select.path_aggregates import expand_path_aggregates
 from belvedere.lang.select.resolve import Resolver
-from belvedere.lang.select.scope import FromItem, column_parts
+from belvedere.lang.select.scope import FromItem, name_parts
 from belvedere.lang.select.subqueries import attach_all
 from belvedere.lang.statements.tree import DefineColumn, DottedName
 from belvedere.plan.keys import item_of, unused_name
@@ -71,10 +71,9 @@ def add_column(
 
 def _pathless_aggregate(expression: exp.Expr, owner: NamedRelation, context: StatementContext) -> BelvedereError:
     call = next(n for n in expression.walk() if is_aggregate(n))
-    written = next(iter(call.find_all(exp.Column)), None)
+    written = name_parts(call.find(exp.Column))
     names = [r.name for r in owner.relationships.values()]
-    first = column_parts(written)[0].name if written is not None else ""
-    hint = did_you_mean(first, names, shown=4) if first else None
+    hint = did_you_mean(written[0].name, names, shown=4) if written else None
     example = f"`count({names[0]})`" if names else f"define one first: `{owner.name}.r := JOIN ... ON ...`"
     message = "an aggregate in a column's expression is over a relationship of its table"
     return context.fail("B4021", message, call, hint or f"aggregate over a relationship: {example}")

@@ -26,14 +26,14 @@ from belvedere.catalog import (
 from belvedere.errors import Span, fail
 from belvedere.functions import types as t
 from belvedere.lang.definitions import Definitions, NamedRelation
-from belvedere.lang.durations import microseconds
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
 from belvedere.lang.source_tables import TableSchema
 from belvedere.lang.statements.tree import CreateInput, ImportAll, ImportTable, InputClauses, span_of
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of, unused_name
+from belvedere.plan.monotone import interval_length
 from belvedere.plan.nodes import Item, Project, Scan, Unnest
-from belvedere.schema import INGEST_TIME, ROWTIME, TIMESTAMP, UID, Column, Schema
+from belvedere.schema import INGEST_TIME, ROWTIME, TIMESTAMP, UID, Column, Schema, find_named
 
 INDEX = "_index"
 PARENT = "parent"
@@ -48,12 +48,12 @@ def define_created(statement: CreateInput, definitions: Definitions, file: str) 
             raise fail(
                 "B3003", f"type {written.type.sql('spark')} is not supported", span=written.span, hint="use another type"
             )
-        if any(c.name.casefold() == written.name.text.casefold() for c in columns):
+        if find_named(columns, written.name.text) is not None:
             raise fail("B2007", f"column `{written.name.text}` is declared twice", span=written.name.span)
         columns.append(Column(written.name.text, type_, written.nullable, doc=written.doc))
     key = tuple(_column(columns, k.text, k.span) for k in statement.primary_key)
     watermarks = read_watermarks(columns, statement.clauses, file)
-    if statement.kind is InputKind.STREAM and not watermarks and not any(c.name.casefold() == ROWTIME for c in columns):
+    if statement.kind is InputKind.STREAM and not watermarks and find_named(columns, ROWTIME) is None:
         columns.append(Column(ROWTIME, TIMESTAMP, nullable=False, hidden=True))
         watermarks = (Watermark(ROWTIME, 0),)
     late = LatePolicy.REJECT if statement.kind is InputKind.STREAM else LatePolicy.KEEP
@@ -89,10 +89,8 @@ def _define(definitions: Definitions, table: Input, clauses: InputClauses, span:
     schema = Schema((*keyed, *ARRIVAL_COLUMNS), table.primary_key or (UID,))
     if clauses.history and clauses.keep is not None:
         message = f"`{table.name}` keeps its history and drops its rows after a while"
-        raise fail("B4031", message, span=clauses.history_span or span, hint="leave KEEP or WITH HISTORY out")
-    keep = microseconds(clauses.keep) if clauses.keep is not None else None
-    if clauses.keep is not None and keep is None:
-        raise fail("B5002", "KEEP takes an interval of days or less", span=span, hint="write KEEP 7 DAYS")
+        raise fail("B4031", message, span=clauses.history or span, hint="leave KEEP or WITH HISTORY out")
+    keep = kept_for(clauses.keep, span)
     id_ = definitions.new_id(table.name)
     made = replace(table, id=id_, schema=schema, late=clauses.late or table.late, keep=keep, span=span)
     relation = definitions.define(made)
@@ -104,13 +102,23 @@ def _define(definitions: Definitions, table: Input, clauses: InputClauses, span:
     define_nested_data(definitions, relation, span)
 
 
+def kept_for(clause: exp.Interval | None, span: Span) -> int | None:
+    """The microseconds that a KEEP says; None where there is none."""
+    if clause is None:
+        return None
+    keep = interval_length(clause)
+    if keep is None or keep < 0:
+        raise fail("B5002", "KEEP takes an interval of days or less", span=span, hint="write KEEP 7 DAYS")
+    return keep
+
+
 def _nested_hidden(c: Column) -> Column:
     """Objects in an array are shown as a nested table, not as a column."""
     return replace(c, hidden=True) if t.is_array_of_struct(c.type) else c
 
 
 def _column(columns: Sequence[Column], name: str, span: Span) -> str:
-    found = next((c for c in columns if c.name.casefold() == name.casefold()), None)
+    found = find_named(columns, name)
     if found is None:
         names = [c.name for c in columns if not c.hidden]
         raise fail("B2002", f"column `{name}` is not defined", span=span, hint=did_you_mean(name, names))
@@ -131,7 +139,9 @@ def read_watermarks(columns: Sequence[Column], clauses: InputClauses, file: str)
         if any(w.column == name for w in found):
             raise fail("B1013", f"WATERMARK FOR `{name}` is said twice", span=span, hint="keep one of them")
         idle = clause.idle_after or clauses.idle_after
-        found.append(Watermark(name, _delay(clause.expression, name, file), microseconds(idle) if idle is not None else None))
+        found.append(
+            Watermark(name, _delay(clause.expression, name, file), interval_length(idle) if idle is not None else None)
+        )
     return tuple(found)
 
 
@@ -143,7 +153,7 @@ def _delay(expr: exp.Expr | None, name: str, file: str) -> int | None:
     if isinstance(inner, exp.Column) and inner.name.casefold() == name.casefold():
         return 0
     if isinstance(inner, exp.Sub) and isinstance(inner.this, exp.Column) and inner.this.name.casefold() == name.casefold():
-        delay = microseconds(inner.expression)
+        delay = interval_length(inner.expression)
         if delay is not None and delay >= 0:
             return delay
     hint = f"write `WATERMARK FOR {name} AS {name} - INTERVAL 5 SECONDS`"

@@ -89,16 +89,7 @@ def _named(expr: Expr, source: FromItem, target: FromItem) -> Expr:
 
 def _define_through(script: ScriptLowering, owner: NamedRelation, statement: DefineRelationship) -> None:
     """A join through other tables: its rows are kept as a nested table with the last table's columns."""
-    last = statement.joins[-1]
-    alias = last.this.alias_or_name if isinstance(last.this, exp.Table) else last.this.alias
-    first = statement.joins[0]
-    items: list[exp.Expr] = [exp.Column(this=exp.Star(), table=exp.to_identifier(alias))]
-    query = exp.Select(expressions=items)
-    query.set("from_", exp.From(this=first.this.copy()))
-    query.set("joins", [j.copy() for j in statement.joins[1:]])
-    conditions = [p for p in (first.args.get("on"), statement.where) if p is not None]
-    if conditions:
-        query.set("where", exp.Where(this=exp.and_(*conditions)))
+    query = joined_query(statement)
     if statement.order:
         query.set("order", exp.Order(expressions=[o.copy() for o in statement.order]))
     if statement.limit is not None:
@@ -109,6 +100,18 @@ def _define_through(script: ScriptLowering, owner: NamedRelation, statement: Def
     relationship = current.relationship(statement.path.last.text)
     if relationship is not None and statement.limit is not None:
         script.definitions.relate(replace(relationship, limit=statement.limit))
+
+
+def joined_query(statement: DefineRelationship) -> exp.Select:
+    """The last table's columns over the joins, without ORDER BY and LIMIT."""
+    first, last = statement.joins[0], statement.joins[-1].this
+    query = exp.Select(expressions=[exp.Column(this=exp.Star(), table=exp.to_identifier(last.alias_or_name))])
+    query.set("from_", exp.From(this=first.this.copy()))
+    query.set("joins", [j.copy() for j in statement.joins[1:]])
+    conditions = [p for p in (first.args.get("on"), statement.where) if p is not None]
+    if conditions:
+        query.set("where", exp.Where(this=exp.and_(*conditions)))
+    return query
 
 
 def _split(conditions: Sequence[Expr]) -> tuple[tuple[tuple[str, str], ...], Expr | None]:

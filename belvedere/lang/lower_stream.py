@@ -14,19 +14,20 @@ from sqlglot import exp
 from belvedere.catalog import InputKind
 from belvedere.functions import types as t
 from belvedere.lang.definitions import NamedRelation
-from belvedere.lang.durations import microseconds
 from belvedere.lang.select.emit import complete_rows, grouped_stream, order_windows
 from belvedere.lang.select.frame import StatementContext
+from belvedere.lang.select.items import make_order
 from belvedere.lang.select.scope import FromItem
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.stream_joins import joins_streams, windowed_join
 from belvedere.lang.statements.tree import EmitClause, emit_of
-from belvedere.plan.bounds import Bounds, Known, bounds_of, grouping_columns, is_time
+from belvedere.plan.bounds import Bounds, Known, bounds_of, event_time_columns, grouping_columns
 from belvedere.plan.expressions import column
-from belvedere.plan.monotone import monotone
+from belvedere.plan.keys import item_of
+from belvedere.plan.monotone import interval_length, monotone
 from belvedere.plan.nodes import Item, Node, Project, Union
 from belvedere.plan.time_nodes import PTIME, UNDO, VERSION, Emit, InOrder
-from belvedere.schema import ROWTIME, TIMESTAMP
+from belvedere.schema import ROWTIME, TIMESTAMP, find_named
 
 EMIT_HINT = "write SELECT ... EMIT STREAM AFTER WATERMARK"
 ORDER = "_order"
@@ -53,21 +54,16 @@ def _delay(clause: EmitClause, context: StatementContext) -> int | None:
     written = clause.args.get("delay")
     if written is None:
         return None
-    length = microseconds(written)
+    length = interval_length(written)
     if length is None or length < 0:
         raise context.fail("B5002", "AFTER DELAY takes an interval of days or less", written, "write INTERVAL '6' MINUTES")
     return length
 
 
 def _check_event_time(plan: Node, clause: EmitClause, context: StatementContext) -> None:
-    if not any(is_time(plan.schema[n].type) for n in event_time_columns(plan, context)):
+    if not event_time_columns(plan, known_bounds(context)):
         hint = "group by an event-time column or a window of it, and say WATERMARK FOR where the input is defined"
         raise context.fail("B5013", "EMIT AFTER WATERMARK needs an event-time column in the result", clause, hint)
-
-
-def event_time_columns(plan: Node, context: StatementContext) -> list[str]:
-    """The columns of a plan that may have a bound: those of inputs with event time, as far as they reach."""
-    return list(bounds_of(plan, known_bounds(context)))
 
 
 def known_bounds(context: StatementContext) -> Known:
@@ -121,25 +117,14 @@ def _in_batches(select: exp.Select, context: StatementContext) -> Node:
     own = next(i.expr for i in plan.items if i.name == time)
     leading = next(i for i in plan.items if i.name == f"{ORDER}0")
     rounded, base = monotone(leading.expr), monotone(own)
-    if (
-        keys[0].args.get("desc")
-        or rounded is None
-        or base is None
-        or rounded.column != base.column
-        or leading.type != TIMESTAMP
-    ):
+    rises = rounded is not None and base is not None and rounded.column == base.column
+    if keys[0].args.get("desc") or not rises or leading.type != TIMESTAMP:
         hint = "write ORDER BY rowtime, ..., ORDER BY FLOOR(rowtime TO MINUTE), ..., or ORDER BY ts WITHIN INTERVAL '2' SECOND"
         raise context.fail("B5016", "the first key of a stream's ORDER BY must rise with its rowtime", order, hint)
     items = tuple(replace(i, hidden=i.hidden or i.name.startswith(ORDER)) for i in plan.items)
-    then = tuple((f"{ORDER}{n}", *_direction(key)) for n, key in enumerate(keys))
+    orders = (make_order(key, key.this) for key in keys)
+    then = tuple((f"{ORDER}{n}", o.descending, o.nulls_come_first) for n, o in enumerate(orders))
     return InOrder(replace(plan, items=items), f"{ORDER}0", None, then[1:])
-
-
-def _direction(key: exp.Ordered) -> tuple[bool, bool]:
-    """Descending, and NULLs first: ascending ones come first where nothing is said."""
-    descending = bool(key.args.get("desc"))
-    first = key.args.get("nulls_first")
-    return descending, not descending if first is None else bool(first)
 
 
 def _selects(query: exp.Expr, context: StatementContext) -> list[exp.Select]:
@@ -157,7 +142,7 @@ def _within(query: exp.Query, context: StatementContext) -> int | None:
     if order is None:
         return None
     within = order.args.get("within")
-    length = microseconds(within) if within is not None else None
+    length = interval_length(within) if within is not None else None
     if within is None or length is None:
         raise context.fail(
             "B5016", "a stream is in the order of its rowtime already", order, "write ORDER BY ts WITHIN INTERVAL '2' SECOND"
@@ -165,12 +150,15 @@ def _within(query: exp.Query, context: StatementContext) -> int | None:
     return length
 
 
-def _branch(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
-    """One SELECT of a stream: its plan with the time column, and that column's name."""
+def _refuse_clauses(select: exp.Select, problem: str, context: StatementContext) -> None:
     for key in ("group", "having", "distinct", "limit", "offset", "qualify"):
         if select.args.get(key):
-            hint = "write SELECT ... EMIT STREAM AFTER WATERMARK"
-            raise context.fail("B5011", f"SELECT STREAM with {key.upper()} is not supported yet", select, hint)
+            raise context.fail("B5011", f"SELECT STREAM with {key.upper()} {problem}", select, EMIT_HINT)
+
+
+def _branch(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
+    """One SELECT of a stream: its plan with the time column, and that column's name."""
+    _refuse_clauses(select, "is not supported yet", context)
     ordered: Any = select.args.get("order")
     plain = order_windows(select.copy(), context)
     plain.set("order", None)
@@ -180,7 +168,7 @@ def _branch(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
     if len(sources) != 1 or not isinstance(plan, Project):
         raise context.fail("B5011", "SELECT STREAM over such a FROM is not supported", select, EMIT_HINT)
     own = _source_time(sources[0], context)
-    named = next((i for i in plan.items if i.name.casefold() == ROWTIME), None)
+    named = find_named(plan.items, ROWTIME)
     if named is not None:
         _check_rowtime(named, own, ordered is not None, select, context)
         return plan, named.name
@@ -197,13 +185,11 @@ def _branch(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
 
 def _joined(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
     """Two streams joined within windows: rows come out by the later time, those without a match when their window is over."""
-    for key in ("group", "having", "distinct", "limit", "offset", "qualify"):
-        if select.args.get(key):
-            raise context.fail("B5011", f"SELECT STREAM with {key.upper()} over a join is not supported", select, EMIT_HINT)
+    _refuse_clauses(select, "over a join is not supported", context)
     plain, outer = windowed_join(select, context, lambda relation: _time_of(relation, context))
     plain.set("order", None)
     plan = SelectLowering(plain, context).lower(named=True).plan
-    named = next((i for i in plan.items if i.name.casefold() == ROWTIME), None) if isinstance(plan, Project) else None
+    named = find_named(plan.items, ROWTIME) if isinstance(plan, Project) else None
     if named is None or not isinstance(plan, Project):
         raise context.fail("B5011", "SELECT STREAM over such a join is not supported", select, EMIT_HINT)
     hidden = not any(e.alias_or_name.casefold() == ROWTIME for e in select.expressions)
@@ -221,7 +207,7 @@ def _time_of(relation: NamedRelation, context: StatementContext) -> str | None:
         return watermarks[0].column if watermarks else None
     if relation.id in definitions.views:
         plan = definitions.views[relation.id].plan
-        return plan.time if isinstance(plan, InOrder) else next(iter(event_time_columns(plan, context)), None)
+        return plan.time if isinstance(plan, InOrder) else next(iter(bounds_of(plan, known_bounds(context))), None)
     return None
 
 
@@ -256,7 +242,7 @@ def _united(branches: list[tuple[Node, str]], query: exp.Query, context: Stateme
             raise context.fail(
                 "B3053", "the streams of UNION ALL have different columns", query, "select the same types from each"
             )
-        items = [Item(f.name, column(c.name), c.type, c.nullable) for c, f in zip(columns, first, strict=True)]
+        items = [item_of(c, f.name) for c, f in zip(columns, first, strict=True)]
         if not shown:
             items.append(Item(ROWTIME, column(time), TIMESTAMP, False, hidden=True))
         united.append(Project(plan, tuple(items)))

@@ -13,7 +13,7 @@ from belvedere.errors import BelvedereError, Diagnostic, Span, fail
 from belvedere.functions import types as t
 from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Definitions, NamedRelation
-from belvedere.lang.durations import microseconds
+from belvedere.lang.lower_inputs import kept_for
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
 from belvedere.lang.select.frame import StatementContext
 from belvedere.lang.select.queries import new_context
@@ -66,12 +66,8 @@ class ScriptLowering:
 
     def keep_history(self, made: NamedRelation, clause: HistoryClause | None) -> None:
         """`WITH HISTORY [KEEP d]` of a definition."""
-        if clause is None:
-            return
-        keep = microseconds(clause.keep) if clause.keep is not None else None
-        if clause.keep is not None and (keep is None or keep < 0):
-            raise fail("B5002", "KEEP takes an interval of days or less", span=clause.span, hint="write KEEP 7 DAYS")
-        self.definitions.histories[made.id] = keep
+        if clause is not None:
+            self.definitions.histories[made.id] = kept_for(clause.keep, clause.span)
 
     @staticmethod
     def _refuse_unstorable(plan: Node, span: Span) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sqlglot import exp
 
-from belvedere.plan.nodes import Expr
+Expr = exp.Expr
 
 
 def column(name: str) -> exp.Column:

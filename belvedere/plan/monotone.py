@@ -21,15 +21,18 @@ NEVER = -(2**63)
 """No bound yet: any time may still come."""
 FOREVER = 2**63 - 1
 """Nothing will change any more."""
+SPAN = ("DAY", "HOUR", "MINUTE", "SECOND")
 
 
 @dataclass(frozen=True)
 class Monotone:
-    """`column` and the function that the expression is of it; `exact` where it is the column itself, `shift` where it is moved."""
+    """`column` and the function that the expression is of it; `shift` where it is the column itself or moved by so much."""
 
     column: str
     step: CalendarStep
     shift: int | None = None
+    above: int | None = None
+    """How far above the column the expression can be; None where that is not known."""
     rounds: bool = False
     """Whether it rounds down: then the column is never below the expression."""
 
@@ -41,7 +44,7 @@ def monotone(expr: Expr) -> Monotone | None:
     """An expression as a non-decreasing function of one column; None where it is not known to be one."""
     match expr:
         case exp.Column():
-            return Monotone(expr.name, _same, shift=0)
+            return Monotone(expr.name, _same, shift=0, above=0)
         case exp.Paren() | exp.Alias():
             return monotone(expr.this)
         case exp.Add() | exp.Sub():
@@ -55,38 +58,45 @@ def monotone(expr: Expr) -> Monotone | None:
 
 def reach(expr: Expr) -> tuple[str, int] | None:
     """The one column of an expression of times, and how far above it the expression can be; None where that is not known."""
-    match expr:
-        case exp.Column():
-            return expr.name, 0
-        case exp.Paren() | exp.Alias():
-            return reach(expr.this)
-        case exp.Cast():
-            return reach(expr.this) if monotone(expr) is not None else None
-        case exp.Add() | exp.Sub():
-            inner, length = reach(expr.this), interval_length(expr.expression)
-            if inner is None or length is None:
-                return None
-            return inner[0], inner[1] + (length if isinstance(expr, exp.Add) else -length)
-        case _:
-            known = function_of(expr)
-            return None if known is None or known.step is None else reach(expr.this)
+    found = monotone(expr)
+    return None if found is None or found.above is None else (found.column, found.above)
 
 
 def interval_length(expr: Expr) -> int | None:
-    """The microseconds of an interval literal of weeks or less."""
+    """The microseconds of an interval literal of weeks or less, or of a sum of such; None for any other expression."""
     inner = expr.unnest()
     if isinstance(inner, exp.Neg):
         length = interval_length(inner.this)
         return None if length is None else -length
+    if isinstance(inner, exp.Add):
+        parts = interval_length(inner.this), interval_length(inner.expression)
+        return None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
     if not isinstance(inner, exp.Interval) or not isinstance(inner.this, exp.Literal):
         return None
     unit = inner.args.get("unit")
-    factor = UNITS.get(unit.name.upper().removesuffix("S")) if isinstance(unit, exp.Var) else None
+    if isinstance(unit, exp.IntervalSpan):
+        return _span_length(inner.this.name, unit.this.name.upper(), unit.expression.name.upper())
+    factor = UNITS.get(unit.name.upper().removesuffix("S")) if unit is not None else None
     try:
         exact = Decimal(inner.this.name) * factor if factor is not None else None
     except InvalidOperation:
         return None
     return int(exact) if exact is not None and exact == int(exact) else None
+
+
+def _span_length(text: str, first: str, last: str) -> int | None:
+    """`'1 02:03' DAY TO MINUTE`."""
+    if first not in SPAN or last not in SPAN:
+        return None
+    units = SPAN[SPAN.index(first) : SPAN.index(last) + 1]
+    numbers = text.lstrip("-").replace(" ", ":").split(":")
+    if len(numbers) != len(units):
+        return None
+    try:
+        total = sum(int(Decimal(n) * UNITS[u]) for n, u in zip(numbers, units, strict=True))
+    except InvalidOperation:
+        return None
+    return -total if text.startswith("-") else total
 
 
 def _same(time: int) -> int:
@@ -100,8 +110,8 @@ def _moved(expr: exp.Add | exp.Sub) -> Monotone | None:
         return _moved_by_months(expr, inner)
     moved = length if isinstance(expr, exp.Add) else -length
     step = inner.step
-    shift = None if inner.shift is None else inner.shift + moved
-    return Monotone(inner.column, lambda t: step(t) + moved, shift)
+    shift, above = (None if n is None else n + moved for n in (inner.shift, inner.above))
+    return Monotone(inner.column, lambda t: step(t) + moved, shift, above)
 
 
 def _moved_by_months(expr: exp.Add | exp.Sub, inner: Monotone | None) -> Monotone | None:
@@ -131,7 +141,8 @@ def _after(inner: Monotone | None, step: CalendarStep | None, rounds: bool = Tru
     if inner is None or step is None:
         return None
     first = inner.step
-    return Monotone(inner.column, lambda t: step(first(t)), rounds=rounds and (inner.shift == 0 or inner.rounds))
+    own = rounds and (inner.shift == 0 or inner.rounds)
+    return Monotone(inner.column, lambda t: step(first(t)), above=inner.above if rounds else None, rounds=own)
 
 
 def _add_months(day: datetime, months: int) -> datetime:

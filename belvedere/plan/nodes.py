@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.plan.expressions import conjuncts
 from belvedere.schema import TIMESTAMP, Column, Schema
 
 Expr = exp.Expr
@@ -194,13 +195,8 @@ class Join(Node):
 
 def equated(condition: Expr | None) -> tuple[tuple[str, Expr], ...]:
     """Each column that a conjunction says is equal to something, with that."""
-    if isinstance(condition, exp.Paren):
-        return equated(condition.this)
-    if isinstance(condition, exp.And):
-        return equated(condition.left) + equated(condition.right)
-    if not isinstance(condition, (exp.EQ, exp.NullSafeEQ)):
-        return ()
-    sides = ((condition.left, condition.right), (condition.right, condition.left))
+    equalities = [part for part in conjuncts(condition) if isinstance(part, (exp.EQ, exp.NullSafeEQ))]
+    sides = (side for e in equalities for side in ((e.left, e.right), (e.right, e.left)))
     return tuple((a.name, b) for a, b in sides if isinstance(a, exp.Column))
 
 

@@ -18,6 +18,7 @@ from belvedere.plan.nodes import (
     Distinct,
     Expr,
     Filter,
+    Item,
     Join,
     JoinKind,
     Node,
@@ -90,18 +91,18 @@ def _project(node: Project, wanted: frozenset[str]) -> Node:
     items = tuple(i for i in node.items if i.name in wanted | key)
     if not items:
         items = node.items[:1]
-    below = node.input
-    while isinstance(below, Project) and _simple(below):
+    below, items = _through(node.input, items)
+    return Project(below, items)
+
+
+def _through(below: Node, items: tuple[Item, ...]) -> tuple[Node, tuple[Item, ...]]:
+    """The items over what is below projections that only rename, pruned: putting those into items computes nothing twice."""
+    while isinstance(below, Project) and all(isinstance(i.expr, exp.Column) for i in below.items):
         inner = {i.name: i.expr for i in below.items}
         items = tuple(replace(i, expr=replace_columns(i.expr, inner)) for i in items)
         below = below.input
     read = frozenset(c for i in items for c in columns_of(i.expr))
-    return Project(_prune(below, read | frozenset(below.schema.key or ())), items)
-
-
-def _simple(node: Project) -> bool:
-    """Whether putting its items into the expressions above computes nothing twice."""
-    return all(isinstance(i.expr, exp.Column) for i in node.items)
+    return _prune(below, read | frozenset(below.schema.key or ())), items
 
 
 def _join(node: Join, wanted: frozenset[str]) -> Node:
@@ -118,14 +119,6 @@ def _aggregate(node: Aggregate, wanted: frozenset[str]) -> Node:
     aggregates = tuple(i for i in node.aggregates if i.name in wanted)
     if not aggregates and not node.keys:
         aggregates = node.aggregates[:1]
-    exprs = [i.expr for i in (*node.keys, *aggregates)]
-    below = node.input
-    while isinstance(below, Project) and _simple(below):
-        inner = {i.name: i.expr for i in below.items}
-        exprs = [replace_columns(e, inner) for e in exprs]
-        below = below.input
-    keys = tuple(replace(k, expr=e) for k, e in zip(node.keys, exprs[: len(node.keys)], strict=True))
-    aggregates = tuple(replace(a, expr=e) for a, e in zip(aggregates, exprs[len(node.keys) :], strict=True))
-    read = frozenset(c for e in exprs for c in columns_of(e))
-    pruned = _prune(below, read | frozenset(below.schema.key or ()))
-    return replace(node, input=pruned, keys=keys, aggregates=aggregates)
+    below, items = _through(node.input, (*node.keys, *aggregates))
+    count = len(node.keys)
+    return replace(node, input=below, keys=items[:count], aggregates=items[count:])

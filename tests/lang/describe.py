@@ -27,6 +27,8 @@ def said(thing: Any) -> list[tuple[str, str]]:
         value = getattr(thing, field.name)
         if isinstance(value, InputClauses):
             found += said(value)
+        elif isinstance(value, Span) and field.name == "history":
+            found.append((field.name, "True"))
         elif not isinstance(value, Span) and value not in (None, (), False):
             found.append((field.name, show(value)))
     return found

@@ -17,7 +17,7 @@ from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Aggregate, Expr, Filter, Item, Node, Project
 from belvedere.plan.time_nodes import UNDO, Emit
-from belvedere.schema import ROWTIME, TIMESTAMP
+from belvedere.schema import ROWTIME, TIMESTAMP, find_named
 
 HINT = "group by a rounded time: GROUP BY FLOOR(rowtime TO HOUR), or by the start or end of a window"
 
@@ -31,7 +31,7 @@ def grouped_stream(select: exp.Select, context: StatementContext, known: Known) 
     if not times:
         raise context.fail("B5011", "SELECT STREAM with GROUP BY needs a key that rises with the rowtime", select, HINT)
     end = _end_of_group(plan, times)
-    named = any(c.name.casefold() == ROWTIME for c in plan.schema.visible)
+    named = find_named(plan.schema.visible, ROWTIME) is not None
     if end is not None and not named:
         plan = _with_rowtime(plan, end)
     complete = complete_rows(plan)
@@ -73,15 +73,13 @@ def order_windows(select: exp.Select, context: StatementContext) -> exp.Select:
     table = source.this if source is not None else None
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         return select
-    known = context.definitions.find(table.name)
-    marks = (
-        context.definitions.inputs[known.id].watermarks if known is not None and known.id in context.definitions.inputs else ()
-    )
-    if not marks:
+    relation = context.definitions.find(table.name)
+    known = context.definitions.inputs.get(relation.id) if relation is not None else None
+    if known is None or not known.watermarks:
         return select
     ordered = select.copy()
     for window in ordered.find_all(exp.Window):
         if window.args.get("spec") is not None and window.args.get("order") is None:
-            time = exp.Column(this=exp.to_identifier(marks[0].column, quoted=True))
+            time = exp.Column(this=exp.to_identifier(known.watermarks[0].column, quoted=True))
             window.set("order", exp.Order(expressions=[exp.Ordered(this=time)]))
     return ordered

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from belvedere.catalog import OWNER, Catalog, View
+from belvedere.lang.lower_relationships import joined_query
 from belvedere.lang.select.expand_paths import PathExpansion, base_name, fresh, requalify
 from belvedere.lang.select.path_aggregates import expand_path_aggregates, is_scalar
 from belvedere.lang.statements.dialect import Sqrl
@@ -78,7 +79,7 @@ class _Expansion:
             case DefineLocalQuery():
                 return self._nested(unwrap_query(statement.query), view)
             case DefineRelationship():
-                return self._nested(_through(statement), view)
+                return self._nested(joined_query(statement), view)
             case _:
                 return self._nested_data(view)
 
@@ -134,7 +135,7 @@ class _Expansion:
     def _with_columns(self, view: View) -> exp.Query:
         """The chain of versions that added columns, as one SELECT where no column reads another added one."""
         added: list[tuple[str, Statement]] = []
-        current: View | None = view
+        base, current = view.id, self.catalog.views.get(view.id)
         while current is not None:
             statement = self._statement(current)
             if not isinstance(statement, (DefineColumn, DefineLocalQuery)) or not self._is_column(statement, current):
@@ -142,52 +143,24 @@ class _Expansion:
             if any(statement.path.last.text.casefold() in {c.name.casefold() for c in _columns(s)} for _, s in added):
                 break
             added.insert(0, (statement.path.last.text, statement))
-            before = self._before(current)
-            if before is None:
-                return self._extended(None, self._input_before(current), added, view)
-            current = before
-        return self._extended(current, None, added, view)
+            base = _before(current)
+            current = self.catalog.views.get(base)
+        return self._extended(base, added, view)
 
-    def _before(self, view: View) -> View | None:
-        return next(
-            (
-                self.catalog.views[n.relation]
-                for n in view.plan.walk()
-                if isinstance(n, Scan)
-                and base_name(n.relation).casefold() == view.name.casefold()
-                and n.relation != view.id
-                and n.relation in self.catalog.views
-            ),
-            None,
-        )
-
-    def _input_before(self, view: View) -> str:
-        return next(
-            n.relation
-            for n in view.plan.walk()
-            if isinstance(n, Scan) and base_name(n.relation).casefold() == view.name.casefold()
-        )
-
-    def _extended(
-        self, base: View | None, relation: str | None, added: Sequence[tuple[str, Statement]], view: View
-    ) -> exp.Query:
+    def _extended(self, base: str, added: Sequence[tuple[str, Statement]], view: View) -> exp.Query:
         taken: set[str] = set()
         for _, s in added:
-            taken |= {t.alias_or_name.casefold() for t in _tables(s) if t.alias_or_name}
+            taken |= {t.alias_or_name.casefold() for t in _definition(s).find_all(exp.Table) if t.alias_or_name}
         alias = fresh(view.name.rpartition(".")[2][:1].lower(), taken | self.paths.aliases())
-        schema = base.schema if base is not None else self.catalog.schema_of(relation or "")
         new = {n.casefold(): self._value(s, alias, view) for n, s in added}
         items: list[exp.Expr] = []
-        for c in schema.visible:
+        for c in self.catalog.schema_of(base).visible:
             overriding = new.pop(c.name.casefold(), None)
             items.append(exp.alias_(overriding, c.name) if overriding is not None else exp.column(c.name))
         items += [exp.alias_(new[n.casefold()], n) for n, _ in added if n.casefold() in new]
         query = exp.select(*items)
-        if base is not None:
-            query = query.from_(self.query(base).subquery(alias))
-        else:
-            named = exp.TableAlias(this=exp.to_identifier(alias))
-            query = query.from_(exp.Table(this=exp.to_identifier(relation, quoted=True), alias=named))
+        view_before = self.catalog.views.get(base)
+        query = query.from_(self.query(view_before).subquery(alias) if view_before is not None else _table(base, alias))
         self.paths.navigate(query, {alias: view.name}, {*taken, alias.casefold()})
         return query
 
@@ -211,9 +184,7 @@ class _Expansion:
         keys = [p for _, p in view.parent_key]
         self.paths.expand(select, {OWNER: parent}, (alias,))
         requalify(select, OWNER, alias)
-        own = exp.Table(
-            this=exp.to_identifier(view.parent, quoted="." in parent), alias=exp.TableAlias(this=exp.to_identifier(alias))
-        )
+        own = _table(view.parent or "", alias, quoted="." in parent)
         where = select.args.get("where")
         first = exp.Join(this=select.args["from_"].this, on=where.this if where is not None else exp.true())
         select.set("where", None)
@@ -221,11 +192,8 @@ class _Expansion:
         select.set("joins", [first, *(select.args.get("joins") or ())])
         if select.args.get("group") is not None or is_scalar(select) or any(e.find(exp.AggFunc) for e in select.expressions):
             group = select.args.get("group")
-            written = (
-                list(group.expressions)
-                if group is not None
-                else [e.unalias() for e in select.expressions if not e.find(exp.AggFunc)]
-            )
+            plain = [e.unalias() for e in select.expressions if not e.find(exp.AggFunc)]
+            written = group.expressions if group is not None else plain
             select.set("group", exp.Group(expressions=[*(exp.column(k, alias) for k in keys), *written]))
         select.set("expressions", [*(exp.column(k, alias) for k in keys), *select.expressions])
         self._name_versions(select, view)
@@ -237,34 +205,31 @@ class _Expansion:
         field = view.name.rpartition(".")[2]
         keys = [exp.alias_(exp.column(p, "t"), own) for own, p in view.parent_key]
         items = [exp.column(c.name, "e") for c in view.schema.visible]
-        table = exp.Table(this=exp.to_identifier(view.parent, quoted=True), alias=exp.TableAlias(this=exp.to_identifier("t")))
         lateral = exp.Lateral(
             this=exp.Inline(this=exp.column(field, "t")), view=True, alias=exp.TableAlias(this=exp.to_identifier("e"))
         )
-        return exp.select(*keys, *items).from_(table).lateral(lateral)
+        return exp.select(*keys, *items).from_(_table(view.parent or "", "t")).lateral(lateral)
 
 
-def _through(statement: DefineRelationship) -> exp.Select:
-    last = statement.joins[-1].this
-    first = statement.joins[0]
-    query = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(last.alias_or_name)))
-    query.set("from_", exp.From(this=first.this.copy()))
-    query.set("joins", [j.copy() for j in statement.joins[1:]])
-    conditions = [c.copy() for c in (first.args.get("on"), statement.where) if c is not None]
-    if conditions:
-        query.set("where", exp.Where(this=exp.and_(*conditions)))
-    return query
+def _before(view: View) -> str:
+    """The id of the version to which a view adds a column."""
+    scans = (n.relation for n in view.plan.walk() if isinstance(n, Scan))
+    return next(r for r in scans if base_name(r).casefold() == view.name.casefold())
 
 
-def _tables(statement: Statement) -> list[exp.Table]:
-    expr = statement.expression if isinstance(statement, DefineColumn) else getattr(statement, "query", None)
-    return list(expr.find_all(exp.Table)) if isinstance(expr, exp.Expr) else []
+def _table(id_: str, alias: str, *, quoted: bool = True) -> exp.Table:
+    return exp.Table(this=exp.to_identifier(id_, quoted=quoted), alias=exp.TableAlias(this=exp.to_identifier(alias)))
+
+
+def _definition(statement: Statement) -> exp.Expr:
+    """The expression or query of a statement that adds a column."""
+    if isinstance(statement, DefineColumn):
+        return statement.expression
+    assert isinstance(statement, DefineLocalQuery)
+    return statement.query
 
 
 def _columns(statement: Statement) -> list[exp.Column]:
     """The columns of the table's own row that a definition reads."""
-    expr = statement.expression if isinstance(statement, DefineColumn) else getattr(statement, "query", None)
-    if not isinstance(expr, exp.Expr):
-        return []
     own = isinstance(statement, DefineColumn)
-    return [c for c in expr.find_all(exp.Column) if c.table == OWNER or (own and not c.table)]
+    return [c for c in _definition(statement).find_all(exp.Column) if c.table == OWNER or (own and not c.table)]

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from belvedere.catalog import OWNER, TARGET, Catalog, Relationship
+from belvedere.lang.select.scope import name_parts
 from belvedere.lang.statements.tree import path_of
 from belvedere.plan.expressions import conjuncts, map_columns
 from belvedere.plan.nodes import Expr, Order
+from belvedere.schema import find_named
 
 
 def base_name(id_: str) -> str:
@@ -165,14 +167,8 @@ class PathExpansion:
         )
 
     def _relationship(self, owner: str, name: str) -> Relationship | None:
-        return next(
-            (
-                r
-                for r in self.catalog.relationships
-                if base_name(r.owner).casefold() == base_name(owner).casefold() and r.name.casefold() == name.casefold()
-            ),
-            None,
-        )
+        folded = base_name(owner).casefold()
+        return find_named([r for r in self.catalog.relationships if base_name(r.owner).casefold() == folded], name)
 
     def _target(self, found: Relationship, alias: str, select: exp.Select, linking: Sequence[str]) -> exp.Expr:
         """The table of a relationship; with LIMIT, its first rows per key (the seed's second figure)."""
@@ -210,10 +206,7 @@ class PathExpansion:
         table = exp.Table(this=name, alias=exp.TableAlias(this=exp.to_identifier(inner)))
         query = exp.select("*").from_(table).where(_condition(found, owner, inner, everything=True))
         query.set("order", exp.Order(expressions=[_ordered(o, owner, inner) for o in found.order]))
-        lateral = exp.Lateral(
-            this=query.limit(found.limit or 0).subquery(), alias=exp.TableAlias(this=exp.to_identifier(alias))
-        )
-        return lateral
+        return exp.Lateral(this=query.limit(found.limit or 0).subquery(), alias=exp.TableAlias(this=exp.to_identifier(alias)))
 
     def follow(self, relation: str, names: Sequence[str]) -> int:
         """How many of the names lead from a table through relationships."""
@@ -249,13 +242,7 @@ def requalify(node: exp.Expr, old: str, new: str) -> None:
 
 def _names(node: exp.Expr) -> Sequence[str]:
     """The parts of a dotted name; none for other expressions, and for the inner parts of one."""
-    if isinstance(node.parent, exp.Dot) or not isinstance(node, (exp.Column, exp.Dot)):
-        return ()
-    names: list[str] = []
-    while isinstance(node, exp.Dot):
-        names.insert(0, node.expression.name)
-        node = node.this
-    return [*(p.name for p in node.parts), *names] if isinstance(node, exp.Column) else ()
+    return () if isinstance(node.parent, exp.Dot) else [p.name for p in name_parts(node)]
 
 
 def _by_row(found: Relationship) -> bool:

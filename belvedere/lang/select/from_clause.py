@@ -121,39 +121,41 @@ def _combine(frame: Frame, right: Node, sources: Sequence[FromItem], kind: JoinK
     if frame.empty:
         frame.plan = right
         return _apply_on(frame, on, kind)
-    if on is None:
-        frame.join(right, kind, None)
-        return []
     left = frame.plan
-    frame.plan = Join(left, right, JoinKind.INNER, None)
-    condition = Resolver(frame).resolve(on)
-    frame.inference().typed(condition)
-    own = [c for c in conjuncts(condition) if not frame.is_outer(c)]
-    outer = [c for c in conjuncts(condition) if frame.is_outer(c)]
+    frame.join(right, kind if on is None else JoinKind.INNER, None)
+    if on is None:
+        return []
+    condition = _condition(frame, on)
     if condition.find(SubqueryValue) is not None:
-        frame.plan = left
-        return _join_with_subqueries(frame, right, kind, condition)
+        if kind is not JoinKind.INNER:
+            raise frame.fail("B3022", "a subquery in the ON of an outer join is not supported", condition, "join it before")
+        condition = attach_all(frame, condition)
+        frame.plan = Filter(frame.plan, condition)
+        return []
+    own, outer = _by_reach(frame, condition)
     if outer and kind is not JoinKind.INNER:
         raise frame.fail("B3011", "an outer join cannot be linked to the query around", on, "move the condition to WHERE")
-    frame.plan = Join(left, right, kind, conjunction(own))
+    frame.plan = Join(left, right, kind, own)
     return outer
 
 
-def _join_with_subqueries(frame: Frame, right: Node, kind: JoinKind, condition: Expr) -> list[Expr]:
-    if kind is not JoinKind.INNER:
-        raise frame.fail("B3022", "a subquery in the ON of an outer join is not supported", condition, "join it before")
-    frame.join(right, JoinKind.INNER, None)
-    condition = attach_all(frame, condition)
-    frame.plan = Filter(frame.plan, condition)
-    return []
+def _condition(frame: Frame, on: exp.Expr) -> Expr:
+    condition = Resolver(frame).resolve(on)
+    frame.inference().typed(condition)
+    return condition
+
+
+def _by_reach(frame: Frame, condition: Expr) -> tuple[Expr | None, list[Expr]]:
+    """What of a condition is about this FROM alone, and what links it to the query around."""
+    parts = conjuncts(condition)
+    return conjunction(c for c in parts if not frame.is_outer(c)), [c for c in parts if frame.is_outer(c)]
 
 
 def _apply_on(frame: Frame, on: exp.Expr | None, kind: JoinKind) -> list[Expr]:
     """An ON beside a path or an unnesting: a further condition of the join that was just made."""
     if on is None or (isinstance(on, exp.Boolean) and on.this):
         return []
-    condition = Resolver(frame).resolve(on)
-    frame.inference().typed(condition)
+    condition = _condition(frame, on)
     top = frame.plan
     if kind is not JoinKind.INNER and isinstance(top, Join) and condition.find(SubqueryValue) is None:
         frame.plan = replace(top, condition=conjunction([*conjuncts(top.condition), *conjuncts(condition)]))
@@ -161,9 +163,7 @@ def _apply_on(frame: Frame, on: exp.Expr | None, kind: JoinKind) -> list[Expr]:
     if kind is not JoinKind.INNER:
         hint = "write ON TRUE, and the condition inside the subquery or in an outer query"
         raise frame.fail("B3022", "a condition on what an outer join unnests or aggregates is not supported", on, hint)
-    condition = attach_all(frame, condition)
-    outer = [c for c in conjuncts(condition) if frame.is_outer(c)]
-    own = conjunction([c for c in conjuncts(condition) if not frame.is_outer(c)])
+    own, outer = _by_reach(frame, attach_all(frame, condition))
     if own is not None:
         frame.plan = Filter(frame.plan, own)
     return outer
@@ -174,11 +174,9 @@ def _semi_join(frame: Frame, join: exp.Join, kind: JoinKind) -> list[Expr]:
     left = frame.plan
     count = len(frame.scope.sources)
     frame.scope.sources += sources
-    frame.plan = Join(left, right, JoinKind.INNER, None)
+    frame.join(right, JoinKind.INNER, None)
     on = join.args.get("on")
-    condition = Resolver(frame).resolve(on) if on is not None else None
-    if condition is not None:
-        frame.inference().typed(condition)
+    condition = _condition(frame, on) if on is not None else None
     del frame.scope.sources[count:]
     frame.plan = Join(left, right, kind, condition)
     return []

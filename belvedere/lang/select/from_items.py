@@ -15,12 +15,12 @@ from belvedere.errors import BelvedereError
 from belvedere.functions import types as t
 from belvedere.functions.types import Typed
 from belvedere.lang.definitions import NamedRelation
-from belvedere.lang.durations import microseconds
 from belvedere.lang.names import did_you_mean, misfit
 from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, SourceColumn
 from belvedere.lang.statements.tree import WindowCall, is_modified, path_of
+from belvedere.plan.monotone import interval_length
 from belvedere.plan.nodes import Expr, Node, Values
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import TIMESTAMP, Column
@@ -161,7 +161,7 @@ def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:
 
 
 def _length(frame: Frame, call: Any, name: str) -> int:
-    length = microseconds(call.args[name])
+    length = interval_length(call.args[name])
     if length is None or (length <= 0 and name != "offset"):
         raise frame.fail(
             "B5002", f"`{name}` must be a positive interval of fixed length", call.args[name], "write INTERVAL '10' MINUTES"

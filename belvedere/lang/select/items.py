@@ -19,6 +19,7 @@ from belvedere.lang.select.scope import FromItem
 from belvedere.lang.select.unnesting import generator_call, unnest
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr, Order, Unnest
+from belvedere.schema import find_named
 
 
 @dataclass
@@ -71,7 +72,7 @@ class SelectItems:
 
     def earlier_alias(self, node: exp.Column) -> Expr | None:
         """What an alias of the select list says, where a later clause names it."""
-        found = next((o for o in self.outputs if o.name.casefold() == node.name.casefold()), None)
+        found = find_named(self.outputs, node.name)
         return exp.paren(found.expr.copy(), copy=False) if found is not None and isinstance(found.written, exp.Alias) else None
 
     def _star(self, star: exp.Expr) -> None:
@@ -126,7 +127,7 @@ class SelectItems:
     def _output_first(self, node: exp.Column) -> Expr | None:
         if len(node.parts) > 1:
             return None
-        found = next((o for o in self.outputs if o.name.casefold() == node.name.casefold()), None)
+        found = find_named(self.outputs, node.name)
         return found.expr.copy() if found is not None else None
 
     def at(self, position: int, written: exp.Expr) -> Output:

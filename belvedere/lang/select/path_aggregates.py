@@ -12,7 +12,7 @@ from sqlglot import exp
 from belvedere.catalog import OWNER
 from belvedere.functions.table import is_aggregate
 from belvedere.lang.select.grouping import contains_aggregate
-from belvedere.lang.select.scope import column_parts
+from belvedere.lang.select.scope import name_parts
 
 Steps = Callable[[Sequence[str]], int]
 """How many names from the first are relationships, each starting where the one before ends."""
@@ -38,23 +38,16 @@ def expand_path_aggregates(expression: exp.Expr, steps: Steps) -> exp.Expr:
     return expression.copy().transform(change)
 
 
-def _path_argument(call: exp.Expr) -> list[exp.Identifier]:
+def _path_argument(call: exp.Expr) -> tuple[exp.Identifier, ...]:
     """The argument as a path, without a leading `_`; empty where it is no path."""
     argument = call.args.get("this")
     if isinstance(argument, exp.Distinct) and len(argument.expressions) == 1:
         argument = argument.expressions[0]
-    parts: list[exp.Identifier] = []
-    base = argument
-    while isinstance(base, exp.Dot):
-        parts.insert(0, base.expression)
-        base = base.this
-    if not isinstance(base, exp.Column) or isinstance(base.this, exp.Star):
-        return []
-    parts = [*column_parts(base), *parts]
-    return parts[1:] if parts[0].name == OWNER else parts
+    parts = name_parts(argument)
+    return parts[1:] if parts and parts[0].name == OWNER else parts
 
 
-def _local_select(call: exp.Expr, path: list[exp.Identifier], *, whole: bool) -> exp.Expr:
+def _local_select(call: exp.Expr, path: Sequence[exp.Identifier], *, whole: bool) -> exp.Expr:
     """`whole`: the path ends at a relationship, so its rows are meant, not a column of them."""
     copied = call.copy()
     steps = path if whole else path[:-1]

@@ -23,7 +23,7 @@ from belvedere.lang.select.scope import FromItem, Scope
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.subqueries import Inner
 from belvedere.lang.statements.tree import WindowByBlock, emit_of, is_stream, span_of, unwrap_query
-from belvedere.plan.expressions import column
+from belvedere.plan.expressions import column, map_columns
 from belvedere.plan.keys import carry_keys, item_of
 from belvedere.plan.nodes import (
     Distinct,
@@ -38,7 +38,7 @@ from belvedere.plan.nodes import (
     Union,
     Window,
 )
-from belvedere.schema import has_map
+from belvedere.schema import find_named, has_map
 
 
 def new_context(
@@ -188,7 +188,7 @@ def _by_name(left: Node, right: Node, query: exp.Expr, context: StatementContext
         raise context.fail("B2002", f"column `{extra}` is missing on the left", query, "select the same columns on both sides")
     items = []
     for c in left.schema.visible:
-        found = next((r for r in right.schema.visible if r.name.casefold() == c.name.casefold()), None)
+        found = find_named(right.schema.visible, c.name)
         if found is None:
             raise context.fail("B2002", f"column `{c.name}` is missing on the right", query, did_you_mean(c.name, names))
         items.append(item_of(found))
@@ -271,14 +271,11 @@ def _output_order(node: Node, ordered: exp.Expr, context: StatementContext) -> O
     if position is not None and 1 <= position <= len(visible):
         return make_order(ordered, column(visible[position - 1].name))
 
-    def change(part: Expr) -> Expr:
-        if not isinstance(part, exp.Column):
-            return part
-        found = next((c for c in visible if c.name.casefold() == part.name.casefold()), None)
+    def change(part: exp.Column) -> Expr:
+        found = find_named(visible, part.name)
         if found is None:
-            raise context.fail(
-                "B2002", f"column `{part.name}` is not defined", part, did_you_mean(part.name, [c.name for c in visible])
-            )
+            hint = did_you_mean(part.name, [c.name for c in visible])
+            raise context.fail("B2002", f"column `{part.name}` is not defined", part, hint)
         return column(found.name)
 
-    return make_order(ordered, written.copy().transform(change))
+    return make_order(ordered, map_columns(written, change))

@@ -6,7 +6,7 @@ every subquery a `SubqueryValue` that waits to be joined. Types are checked by `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 from sqlglot import exp
@@ -14,7 +14,7 @@ from sqlglot import exp
 from belvedere.errors import BelvedereError
 from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.navigation import navigate, navigation
-from belvedere.lang.select.scope import column_parts
+from belvedere.lang.select.scope import name_parts
 from belvedere.lang.select.subqueries import Inner, Pending, more_than_one_row
 from belvedere.lang.statements.tree import span_of
 from belvedere.lang.types.names import parameter_name
@@ -81,9 +81,7 @@ class Resolver:
     def _column(self, node: exp.Column) -> Expr:
         if isinstance(node.this, exp.Star):
             raise self.frame.fail("B3013", "`*` cannot stand here", node, "name the columns")
-        parts = column_parts(node)
-        if parts[0].name.casefold() in self._variables:
-            return _fields(parts[0].copy(), parts[1:])
+        parts = name_parts(node)
         for look_up, when in ((self.first, True), (self.fallback, not self._known(node))):
             found = look_up(node) if look_up is not None and when else None
             if found is not None:
@@ -91,7 +89,9 @@ class Resolver:
         return self._named(parts, node)
 
     def _named(self, parts: Sequence[exp.Identifier], node: Expr) -> Expr:
-        """A column with fields of it, or the column of a related row."""
+        """A variable or column with fields of it, or the column of a related row."""
+        if parts[0].name.casefold() in self._variables:
+            return _fields(parts[0].copy(), parts[1:])
         context = self.frame.context
         try:
             found, rest = self.frame.scope.resolve(parts, span_of(node, context.file))
@@ -117,19 +117,11 @@ class Resolver:
         return name.casefold() in scope.merged or any(s.addressable and s.bare and s.find(name) for s in scope.sources)
 
     def _dot(self, node: exp.Dot) -> Expr:
-        parts: list[exp.Expr] = []
-        base: exp.Expr = node
-        while isinstance(base, exp.Dot):
-            parts.insert(0, base.expression)
-            base = base.this
-        if isinstance(base, exp.Column) and all(isinstance(p, exp.Identifier) for p in parts):
-            names = [*column_parts(base), *parts]
-            if names[0].name.casefold() in self._variables:
-                return _fields(names[0].copy(), names[1:])
-            return self._named(names, node)  # type: ignore[arg-type]
-        if isinstance(base, exp.Identifier):
-            return node
-        return _fields(self._walk(base), parts)
+        names = name_parts(node)
+        if names:
+            return self._named(names, node)
+        base, *fields = node.flatten(unnest=False)
+        return node if isinstance(base, exp.Identifier) else _fields(self._walk(base), fields)
 
     def _subquery(self, kind: str, query: exp.Expr, written: exp.Expr) -> Expr:
         inner = self.frame.subquery(query)
@@ -164,9 +156,9 @@ def _has_fields(type_: pa.DataType) -> bool:
     return bool(pa.types.is_struct(type_) or pa.types.is_map(type_))
 
 
-def _fields(base: Expr, names: object) -> Expr:
+def _fields(base: Expr, names: Iterable[Expr]) -> Expr:
     result = base
-    for name in names:  # type: ignore[attr-defined]
+    for name in names:
         result = exp.Dot(this=result, expression=exp.to_identifier(name.name, quoted=True))
         result.meta.update(base.meta)
     return result

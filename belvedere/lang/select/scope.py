@@ -15,6 +15,7 @@ from belvedere.errors import Span, fail
 from belvedere.functions.types import Typed
 from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.names import did_you_mean
+from belvedere.schema import find_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,7 @@ class FromItem:
 
     def find(self, name: str) -> SourceColumn | None:
         """An exact match first, then one that differs in case only."""
-        exact = next((c for c in self.columns if c.name == name), None)
-        if exact is not None:
-            return exact
-        folded = name.casefold()
-        return next((c for c in self.columns if c.name.casefold() == folded), None)
+        return find_named(self.columns, name)
 
     @property
     def names(self) -> list[str]:
@@ -176,6 +173,9 @@ def dotted(parts: Iterable[exp.Identifier]) -> str:
     return ".".join(p.name for p in parts)
 
 
-def column_parts(column: exp.Column) -> tuple[exp.Identifier, ...]:
-    """The identifiers of a column reference, outermost first."""
-    return tuple(p for p in column.parts if isinstance(p, exp.Identifier))
+def name_parts(expr: exp.Expr | None) -> tuple[exp.Identifier, ...]:
+    """The identifiers of a column, with those of fields of it, outermost first; none for any other expression."""
+    base, *fields = expr.flatten(unnest=False) if isinstance(expr, exp.Dot) else (expr,)
+    parts = [*base.parts, *fields] if isinstance(base, exp.Column) else []
+    names = tuple(p for p in parts if isinstance(p, exp.Identifier))
+    return names if len(names) == len(parts) else ()

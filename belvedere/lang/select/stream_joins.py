@@ -14,8 +14,8 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.lang.definitions import NamedRelation
-from belvedere.lang.durations import microseconds
 from belvedere.lang.select.frame import StatementContext
+from belvedere.plan.monotone import interval_length
 from belvedere.plan.nodes import Expr
 from belvedere.schema import ROWTIME
 
@@ -77,7 +77,7 @@ def _side(item: exp.Expr, context: StatementContext, time_of: TimeOf) -> _Side:
     if time is None:
         raise context.fail("B5011", "SELECT STREAM joins streams by name: this has no event time", item, HINT)
     window = item.args.get("over")
-    length = microseconds(window) if window is not None else 0
+    length = interval_length(window) if window is not None else 0
     if length is None or length < 0:
         raise context.fail("B5002", "a window of a stream takes an interval of days or less", item, "write INTERVAL '1' MINUTE")
     item.set("over", None)

@@ -9,8 +9,8 @@ the outer columns that it reads (its `domain`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -21,6 +21,7 @@ from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.scope import SourceColumn
 from belvedere.lang.types.infer import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, replace_columns
+from belvedere.plan.facts import expressions_of
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Aggregate, Distinct, Expr, Filter, Item, JoinKind, Node, Project
 
@@ -135,19 +136,9 @@ def reads_outer(plan: Node, used: Iterable[str]) -> bool:
     outer = frozenset(used)
     for node in plan.walk() if outer else ():
         own = {name for i in node.inputs for name in i.schema.names}
-        if any(columns_of(e) & outer - own for e in _expressions_of(node)):
+        if any(columns_of(e) & outer - own for e in expressions_of(node)):
             return True
     return False
-
-
-def _expressions_of(value: object) -> Iterator[Expr]:
-    """The expressions in a node's fields, its inputs' not."""
-    parts = (getattr(value, f.name) for f in fields(value)) if is_dataclass(value) else ()
-    for part in parts if not isinstance(value, tuple) else value:
-        if isinstance(part, exp.Expr):
-            yield part
-        elif not isinstance(part, Node) and (isinstance(part, tuple) or is_dataclass(part)):
-            yield from _expressions_of(part)
 
 
 def _condition(inner: Inner, outer: Mapping[str, Expr]) -> Expr | None:

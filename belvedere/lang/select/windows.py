@@ -14,6 +14,7 @@ from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.resolve import Resolver
 from belvedere.plan.expressions import column, map_operands
 from belvedere.plan.nodes import Expr, Item
+from belvedere.schema import find_named
 
 
 class WindowFunctions:
@@ -50,7 +51,7 @@ class WindowFunctions:
         name = window.args.get("alias")
         if name is None:
             return window
-        found = next((w for w in self.select.args.get("windows") or () if w.name.casefold() == name.name.casefold()), None)
+        found = find_named(self.select.args.get("windows") or (), name.name)
         if found is not None and (
             found.args.get("alias") or any(window.args.get(k) for k in ("partition_by", "order", "spec"))
         ):

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.functions.table import function_of, is_aggregate, is_window_function, unwrap_aggregate
+from belvedere.functions.table import function_of, is_aggregate, is_window_function, shown_name, unwrap_aggregate
 from belvedere.lang.statements.problems import Problem, place_of
 from belvedere.lang.statements.tree import is_stream
 
@@ -25,14 +25,14 @@ def _distinct(node: exp.Expr) -> Problem | None:
     call = node.parent
     if not isinstance(call, exp.Func) or is_aggregate(call):
         return None
-    return _problem(node, f"DISTINCT is for aggregates, and `{_shown(call)}` is none", "leave out DISTINCT")
+    return _problem(node, f"DISTINCT is for aggregates, and `{shown_name(call)}` is none", "leave out DISTINCT")
 
 
 def _filter(node: exp.Expr) -> Problem | None:
     call = unwrap_aggregate(node)
     if is_aggregate(call):
         return None
-    return _problem(node, f"FILTER is for aggregates, and `{_shown(call)}` is none", "write CASE WHEN ... THEN ... END")
+    return _problem(node, f"FILTER is for aggregates, and `{shown_name(call)}` is none", "write CASE WHEN ... THEN ... END")
 
 
 def _ignore_nulls(node: exp.Expr) -> Problem | None:
@@ -40,7 +40,7 @@ def _ignore_nulls(node: exp.Expr) -> Problem | None:
     row = function_of(call)
     if row is not None and row.skips_nulls:
         return None
-    return _problem(node, f"`{_shown(call)}` takes no IGNORE NULLS", "leave it out: it leaves out NULL by itself")
+    return _problem(node, f"`{shown_name(call)}` takes no IGNORE NULLS", "leave it out: it leaves out NULL by itself")
 
 
 def _window(node: Any) -> Problem | None:
@@ -49,12 +49,12 @@ def _window(node: Any) -> Problem | None:
         return _frame(node)
     if not is_aggregate(call) and not is_window_function(call):
         hint = "OVER is for aggregates and for row_number, rank, lag and their like"
-        return _problem(node, f"`{_shown(call)}` is no window function", hint)
+        return _problem(node, f"`{shown_name(call)}` is no window function", hint)
     if any(isinstance(part, exp.Distinct) for part in call.iter_expressions()):
         hint = "aggregate in a view of its own and join it, or write size(collect_set(...) OVER (...))"
         return _problem(node, "DISTINCT cannot stand in a window function", hint)
     if node.args.get("spec") is not None and is_window_function(call) and not isinstance(call, exp.NthValue):
-        return _problem(node, f"`{_shown(call)}` takes no frame", "leave out ROWS or RANGE")
+        return _problem(node, f"`{shown_name(call)}` takes no frame", "leave out ROWS or RANGE")
     return _frame(node)
 
 
@@ -81,10 +81,6 @@ _CHECKS: dict[type[exp.Expr], Callable[[Any], Problem | None]] = {
     exp.IgnoreNulls: _ignore_nulls,
     exp.Window: _window,
 }
-
-
-def _shown(call: exp.Expr) -> str:
-    return call.name if isinstance(call, exp.Anonymous) else call.sql("spark").partition("(")[0].lower()
 
 
 def _problem(node: exp.Expr, message: str, hint: str) -> Problem:

@@ -5,6 +5,7 @@ In: the parser's tokens. Out: the parts' dataclasses of `belvedere.lang.statemen
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from sqlglot import exp
@@ -65,6 +66,17 @@ class ClauseParser(SqrlParser):
     def _at_words(self, *words: str) -> bool:
         return all((t := self._token(i)) is not None and t.text.upper() == w for i, w in enumerate(words))
 
+    def _matched(self, *words: str) -> bool:
+        """Whether these words stand here; reads over them."""
+        found = self._at_words(*words)
+        if found:
+            self._advance(len(words))
+        return found
+
+    def _since(self, first: Token) -> Span:
+        """From a token to the one just read."""
+        return Span(self.file, first.start, self._prev.end + 1)
+
     def _expression(self) -> exp.Expr:
         node = self._parse_disjunction()
         if node is None:
@@ -81,12 +93,11 @@ class ClauseParser(SqrlParser):
         return token.token_type not in (TokenType.STRING, TokenType.NUMBER) and token.text.isidentifier()
 
     def _part(self, token: Token) -> Part:
-        quoted = token.token_type == TokenType.IDENTIFIER
-        return Part(token.text, Span(self.file, token.start, token.end + 1), quoted)
+        return Part(token.text, Span(self.file, token.start, token.end + 1), token.token_type == TokenType.IDENTIFIER)
 
     def _name(self, what: str) -> Part:
         if not self._is_name(self._curr):
-            self.refuse("B1001", f"expected {what}, found {shown(self._curr)}")
+            self.expected(what)
         self._advance()
         return self._part(self._prev)
 
@@ -133,8 +144,8 @@ class ClauseParser(SqrlParser):
             else:
                 hint = "a column is `name TYPE [NOT NULL] [PRIMARY KEY]`; columns are separated by commas"
                 self.refuse("B1001", f"unexpected {shown(self._curr)} in column `{name.text}`", hint=hint)
-        span = Span(self.file, first.start, self._prev.end + 1)
-        return ColumnDefinition(name=name, type=data_type, nullable=nullable, doc=doc, span=span), is_key
+        made = ColumnDefinition(name=name, type=data_type, nullable=nullable, doc=doc, span=self._since(first))
+        return made, is_key
 
     def _doc_at(self, token: Token) -> str | None:
         """The doc comment before a token of this statement."""
@@ -146,10 +157,8 @@ class ClauseParser(SqrlParser):
     def _primary_key(self) -> list[Part]:
         self._advance()
         if not self._match(TokenType.L_PAREN):
-            self.refuse("B1001", f"expected `(` after PRIMARY KEY, found {shown(self._curr)}")
-        parts = [self._name("the name of a column")]
-        while self._match(TokenType.COMMA):
-            parts.append(self._name("the name of a column"))
+            self.expected("`(` after PRIMARY KEY")
+        parts: list[Part] = self._parse_csv(lambda: self._name("the name of a column"))
         self._match_r_paren()
         return parts
 
@@ -164,8 +173,7 @@ class ClauseParser(SqrlParser):
             self._match(TokenType.COLON)
             data_type = self._type(name.text)
             default = self._expression() if self._match(TokenType.EQ) else None
-            span = Span(self.file, first.start, self._prev.end + 1)
-            parameters.append(TemplateParameter(name=name, type=data_type, default=default, span=span))
+            parameters.append(TemplateParameter(name=name, type=data_type, default=default, span=self._since(first)))
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()
@@ -178,13 +186,8 @@ class ClauseParser(SqrlParser):
         self._advance(2)
         column = self._name("the name of a column")
         expression = self._expression() if self._match(TokenType.ALIAS) else None
-        idle_after = self._idle_after() if self._at_words("IDLE", "AFTER") else None
-        span = Span(self.file, first.start, self._prev.end + 1)
-        return WatermarkClause(column=column, expression=expression, idle_after=idle_after, span=span)
-
-    def _idle_after(self) -> exp.Interval:
-        self._advance(2)
-        return self._interval("IDLE AFTER")
+        idle_after = self._interval("IDLE AFTER") if self._matched("IDLE", "AFTER") else None
+        return WatermarkClause(column=column, expression=expression, idle_after=idle_after, span=self._since(first))
 
     def _interval(self, what: str) -> exp.Interval:
         token = self._curr
@@ -198,51 +201,38 @@ class ClauseParser(SqrlParser):
         """`WITH HISTORY [KEEP interval]`, to the end of the statement."""
         first = self._curr
         self._advance(2)
-        keep = None
-        if self._at_words("KEEP"):
-            self._advance()
-            keep = self._interval("KEEP")
+        keep = self._interval("KEEP") if self._matched("KEEP") else None
         if self._curr:
             self.refuse("B1001", f"unexpected {shown(self._curr)}", hint="WITH HISTORY [KEEP interval] ends a definition")
-        return HistoryClause(keep=keep, span=Span(self.file, first.start, self._prev.end + 1))
+        return HistoryClause(keep=keep, span=self._since(first))
 
-    def _input_clauses(self) -> InputClauses:
-        """WATERMARK, LATE, KEEP, IDLE AFTER, WITH HISTORY in any order."""
-        said: dict[str, Any] = {}
-        watermarks: list[WatermarkClause] = []
+    def _input_clauses(self, before: Sequence[WatermarkClause] = ()) -> InputClauses:
+        """WATERMARK, LATE, KEEP, IDLE AFTER, WITH HISTORY in any order; `before` stand among the columns."""
+        said: dict[str, Any] = {"watermarks": tuple(before)}
         while self._curr:
             first = self._curr
-            key = self._input_clause(said, watermarks)
-            if key is None:
+            if self._at_words("WATERMARK", "FOR"):
+                said["watermarks"] += (self._watermark(),)
+                continue
+            found = self._input_clause()
+            if found is None:
                 break
-            if key in said.get("_seen", ()):
+            if found[0] in said:
                 self.refuse("B1013", f"{first.text.upper()} is said twice", first, hint="keep one of them")
-            said.setdefault("_seen", []).append(key)
-        said.pop("_seen", None)
-        return InputClauses(watermarks=tuple(watermarks), **said)
+            said.update([found])
+        return InputClauses(**said)
 
-    def _input_clause(self, said: dict[str, Any], watermarks: list[WatermarkClause]) -> str | None:
+    def _input_clause(self) -> tuple[str, object] | None:
+        """A clause that is said once, by the name of its field."""
         first = self._curr
-        if self._at_words("WATERMARK", "FOR"):
-            watermarks.append(self._watermark())
-            return f"watermark {len(watermarks)}"
-        if self._at_words("LATE"):
-            self._advance()
-            said["late"] = self._late()
-            said["late_span"] = Span(self.file, first.start, self._prev.end + 1)
-            return "late"
-        if self._at_words("KEEP"):
-            self._advance()
-            said["keep"] = self._interval("KEEP")
-            return "keep"
-        if self._at_words("IDLE", "AFTER"):
-            said["idle_after"] = self._idle_after()
-            return "idle"
-        if self._at_words("WITH", "HISTORY"):
-            self._advance(2)
-            said["history"] = True
-            said["history_span"] = Span(self.file, first.start, self._prev.end + 1)
-            return "history"
+        if self._matched("LATE"):
+            return "late", self._late()
+        if self._matched("KEEP"):
+            return "keep", self._interval("KEEP")
+        if self._matched("IDLE", "AFTER"):
+            return "idle_after", self._interval("IDLE AFTER")
+        if self._matched("WITH", "HISTORY"):
+            return "history", self._since(first)
         return None
 
     def _late(self) -> LatePolicy:

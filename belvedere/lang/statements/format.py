@@ -16,7 +16,7 @@ from belvedere.lang.statements.layout import lay_out
 from belvedere.lang.statements.parse import parse_script
 from belvedere.lang.statements.spacing import CALLED, KEYWORD_TYPES, KEYWORDS
 from belvedere.lang.statements.splitting import Comment, Tokens, boundaries, read_tokens
-from belvedere.lang.statements.tree import DottedName, Part, Script, WindowByBlock
+from belvedere.lang.statements.tree import Part, Script, WindowByBlock
 from belvedere.lang.statements.words import Group, LayoutItem, Mark, Word
 
 
@@ -75,8 +75,6 @@ def _names(script: Script) -> frozenset[int]:
     for value in _values(script.statements):
         if isinstance(value, Part):
             found.add(value.span.start)
-        elif isinstance(value, DottedName):
-            found.update(p.span.start for p in value.parts)
         elif isinstance(value, exp.Identifier | exp.Anonymous) and "start" in value.meta:
             found.add(value.meta["start"])
     return frozenset(found)
@@ -126,14 +124,10 @@ def _blocks(context: _Context) -> Iterator[_Block]:
         for index in range(position, begin + 1):
             yield from _comments_between(context, index)
         items, _ = _items(context, begin, end)
-        yield _Block(lay_out(items) + ";", _blank_before(context.text, _first_offset(context, begin)), statement=True)
+        yield _Block(lay_out(items) + ";", _blank_before(context.text, tokens[begin].start), statement=True)
         position = end
     for index in range(position, len(tokens) + 1):
         yield from _comments_between(context, index)
-
-
-def _first_offset(context: _Context, index: int) -> int:
-    return context.read.tokens[index].start
 
 
 def _comments_between(context: _Context, index: int) -> Iterator[_Block]:
@@ -171,7 +165,7 @@ def _items(context: _Context, begin: int, end: int, closing: TokenType | None = 
             return items, index
         block = next((r for r in context.verbatim if r[0] == token.start), None)
         if block is not None:
-            items.append(Word(_tidy(context.text[block[0] : block[1]]), TokenType.VAR, token.start, verbatim=True))
+            items.append(Word(_tidy(context.text[block[0] : block[1]]), TokenType.VAR))
             while index < end and tokens[index].end < block[1]:
                 index += 1
             continue
@@ -205,4 +199,4 @@ def _word(context: _Context, token: Token) -> Word:
     adjacent = token.start > 0 and not context.text[token.start - 1].isspace()
     if keyword and not typed:
         text = " ".join(text.upper().split())
-    return Word(text, token.token_type, token.start, keyword=keyword, adjacent=adjacent, typed=typed)
+    return Word(text, token.token_type, keyword=keyword, adjacent=adjacent, typed=typed)

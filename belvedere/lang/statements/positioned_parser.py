@@ -15,7 +15,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from belvedere.lang.statements.call_counts import miscount
-from belvedere.lang.statements.problems import Problem, describe
+from belvedere.lang.statements.problems import Problem, describe, shown
 
 WORD_HOLDERS = (exp.TsOrDsAdd, exp.TimestampTrunc, exp.DateTrunc, exp.DateDiff, exp.AtTimeZone, exp.FromTimeZone, exp.Struct)
 """Calls that keep an argument in another form: a unit as a word, a number of days with its sign, a name of a field."""
@@ -23,6 +23,16 @@ WORD_HOLDERS = (exp.TsOrDsAdd, exp.TimestampTrunc, exp.DateTrunc, exp.DateDiff, 
 
 def _is_kept_as_word(call: exp.Expr, argument: exp.Expr) -> bool:
     return isinstance(call, WORD_HOLDERS) or isinstance(argument, exp.Boolean) or argument.is_string
+
+
+def _covering(name: str) -> Any:
+    """A method as in sqlglot whose result knows how far it reaches."""
+
+    def parse(self: PositionedParser, *args: Any, **kwargs: Any) -> Any:
+        first = self._curr
+        return self._covered(getattr(super(PositionedParser, self), name)(*args, **kwargs), first)
+
+    return parse
 
 
 class PositionedParser(SparkParser):
@@ -62,6 +72,10 @@ class PositionedParser(SparkParser):
         end = self._prev.end + 1 if self._prev else 0
         raise Problem(code, message, end, end, hint)
 
+    def expected(self, what: str, hint: str | None = None) -> NoReturn:
+        """Give up on this statement since something else stands here."""
+        self.refuse("B1001", f"expected {what}, found {shown(self._curr)}", hint=hint)
+
     # -- positions ----------------------------------------------------------------------------------------------------
 
     def _covered(self, node: Any, first: Token) -> Any:
@@ -96,30 +110,16 @@ class PositionedParser(SparkParser):
                 raise Problem("B3015", "this argument is not read", start, argument.meta.get("end", self._prev.end) + 1, hint)
         return node
 
-    def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        first = self._curr
-        return self._covered(super()._parse_types(*args, **kwargs), first)  # type: ignore[no-any-return]
-
-    def _parse_primary(self) -> exp.Expr | None:
-        first = self._curr
-        return self._covered(super()._parse_primary(), first)  # type: ignore[no-any-return]
+    _parse_types = _covering("_parse_types")
+    _parse_primary = _covering("_parse_primary")
+    _parse_where = _covering("_parse_where")
+    _parse_group = _covering("_parse_group")
+    _parse_sort = _covering("_parse_sort")
 
     def _parse_atom(self) -> exp.Expr | None:
         first = self._curr
         node = super()._parse_atom()
         return node if node is None or "start" in node.meta else self._covered(node, first)
-
-    def _parse_where(self, *args: Any, **kwargs: Any) -> exp.Where | None:
-        first = self._curr
-        return self._covered(super()._parse_where(*args, **kwargs), first)  # type: ignore[no-any-return]
-
-    def _parse_group(self, *args: Any, **kwargs: Any) -> exp.Group | None:
-        first = self._curr
-        return self._covered(super()._parse_group(*args, **kwargs), first)  # type: ignore[no-any-return]
-
-    def _parse_sort(self, *args: Any, **kwargs: Any) -> Any:
-        first = self._curr
-        return self._covered(super()._parse_sort(*args, **kwargs), first)
 
     def _parse_limit(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         first = self._curr

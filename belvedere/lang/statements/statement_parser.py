@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -37,7 +37,6 @@ from belvedere.lang.statements.tree import (
     ExportStatement,
     ImportAll,
     ImportTable,
-    InputClauses,
     Part,
     QueryTree,
     Statement,
@@ -99,26 +98,19 @@ class StatementParser(ClauseParser):
         return Span(self.file, self.raw.start, self.raw.end)
 
     def _statement(self) -> Statement:
-        word = self._curr.text.upper()
         defined = self._defined_path()
         if defined is not None:
             return self._definition(*defined)
         if self._curr.token_type in QUERY_STARTS or self._curr.token_type == TokenType.L_PAREN:
             return DefineTemplate(span=self._span(), doc=self.raw.doc, path=None, parameters=(), query=self._query())
-        reader = {
-            "IMPORT": self._import,
-            "EXPORT": self._export,
-            "CREATE": self._create,
-        }.get(word)
+        reader = {"IMPORT": self._import, "EXPORT": self._export, "CREATE": self._create}.get(self._curr.text.upper())
         if reader is None:
             self._unknown_statement()
-        assert reader is not None
         self._advance()
         return reader()
 
-    def _unknown_statement(self) -> None:
-        words = ("IMPORT", "EXPORT", "CREATE", "SELECT", "WITH")
-        nearest = nearest_name(self._curr.text, words)
+    def _unknown_statement(self) -> NoReturn:
+        nearest = nearest_name(self._curr.text, ("IMPORT", "EXPORT", "CREATE", "SELECT", "WITH"))
         hint = f"did you mean `{nearest}`?" if nearest else "a statement is IMPORT, EXPORT, CREATE, SELECT, or `name := ...`"
         self.refuse("B1008", f"no statement begins with {shown(self._curr)}", hint=hint)
 
@@ -137,7 +129,7 @@ class StatementParser(ClauseParser):
             if parameters is None and self._curr:
                 self._retreat(index)
                 return None
-            self.refuse("B1001", f"expected `:=`, found {shown(self._curr)}")
+            self.expected("`:=`")
         return path, parameters
 
     def _definition(self, path: DottedName, parameters: tuple[TemplateParameter, ...] | None) -> Statement:
@@ -185,9 +177,7 @@ class StatementParser(ClauseParser):
         if not self._match(TokenType.ON):
             hint = f"write `DISTINCT {table.text} ON key ORDER BY column DESC`"
             self.refuse("B1011", "DISTINCT needs ON and the columns that identify a row", hint=hint)
-        keys = [self._expression()]
-        while self._match(TokenType.COMMA):
-            keys.append(self._expression())
+        keys = self._parse_csv(self._expression)
         order = self._order()
         return DistinctOn(span=self._span(), doc=self.raw.doc, path=path, table=table, keys=tuple(keys), order=order)
 
@@ -208,9 +198,7 @@ class StatementParser(ClauseParser):
 
     def _order(self) -> tuple[exp.Ordered, ...]:
         order = self._parse_order()
-        if order is None:
-            return ()
-        return tuple(self._place(order).expressions)
+        return () if order is None else tuple(self._place(order).expressions)
 
     def _limit(self) -> int | None:
         if not self._match(TokenType.LIMIT):
@@ -294,9 +282,7 @@ class StatementParser(ClauseParser):
     def _export(self) -> ExportStatement:
         relation = self._path("the name of a view or subscription")
         if not self._match_text_seq("TO"):
-            self.refuse(
-                "B1001", f"expected `TO`, found {shown(self._curr)}", hint=f"write `EXPORT {relation.text} TO sink.Name`"
-            )
+            self.expected("`TO`", f"write `EXPORT {relation.text} TO sink.Name`")
         sink = self._path("a sink")
         if len(sink.parts) != 2:
             hint = f"write `EXPORT {relation.text} TO {sink.parts[0].text}.Name`"
@@ -325,9 +311,7 @@ class StatementParser(ClauseParser):
         if self._curr and self._curr.token_type == TokenType.L_PAREN:
             self.refuse("B1001", "a view takes no list of columns", hint="name the columns in its SELECT with AS")
         if not self._match(TokenType.ALIAS):
-            self.refuse(
-                "B1001", f"expected `AS`, found {shown(self._curr)}", hint=f"write `CREATE VIEW {path.text} AS SELECT ...`"
-            )
+            self.expected("`AS`", f"write `CREATE VIEW {path.text} AS SELECT ...`")
         if self._curr and self._at_distinct_on():
             return self._distinct_on(path)
         if self._curr and self._curr.text.upper() == "STREAM" and self._next.text.upper() == "ON":
@@ -350,14 +334,14 @@ class StatementParser(ClauseParser):
             hint = f"write `CREATE SUBSCRIPTION {path.text} ON ADD AS SELECT ...`"
             self.refuse("B1018", f"subscription `{path.text}` does not say on which change", hint=hint)
         if not self._match(TokenType.ALIAS) and required:
-            self.refuse("B1001", f"expected `AS`, found {shown(self._curr)}")
+            self.expected("`AS`")
         return CreateSubscription(span=self._span(), doc=self.raw.doc, path=path, on=on, query=self._query())
 
     def _create_input(self, kind: InputKind) -> CreateInput:
         name = self._name(f"the name of the {kind}")
         if not self._match(TokenType.L_PAREN):
             hint = f"write `CREATE {kind.upper()} {name.text} (column TYPE, ...)`"
-            self.refuse("B1001", f"expected `(` and the columns, found {shown(self._curr)}", hint=hint)
+            self.expected("`(` and the columns", hint)
         columns: list[ColumnDefinition] = []
         key: list[Part] = []
         watermarks = []
@@ -373,12 +357,7 @@ class StatementParser(ClauseParser):
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()
-        after = self._input_clauses()
-        clauses = InputClauses(
-            watermarks=(*watermarks, *after.watermarks), late=after.late, late_span=after.late_span, keep=after.keep,
-            idle_after=after.idle_after, history=after.history, history_span=after.history_span,
-        )  # fmt: skip
         return CreateInput(
             span=self._span(), doc=self.raw.doc, kind=kind, name=name, columns=tuple(columns), primary_key=tuple(key),
-            clauses=clauses,
+            clauses=self._input_clauses(watermarks),
         )  # fmt: skip

@@ -100,11 +100,6 @@ class DottedName:
         return ".".join(part.text for part in self.parts)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names alone."""
-        return tuple(part.text for part in self.parts)
-
-    @property
     def span(self) -> Span:
         """From the first name to the last."""
         first, last = self.parts[0].span, self.parts[-1].span
@@ -144,16 +139,14 @@ class InputClauses:
     """What may follow an import or the columns of an input. None = not said.
 
     `keep` is how long the rows are served; `idle_after` stands after no WATERMARK clause and applies to those that do not say
-    their own; `history` is `WITH HISTORY`.
+    their own; `history` is where `WITH HISTORY` stands.
     """
 
     watermarks: tuple[WatermarkClause, ...] = ()
     late: LatePolicy | None = None
-    late_span: Span | None = None
     keep: exp.Interval | None = None
     idle_after: exp.Interval | None = None
-    history: bool = False
-    history_span: Span | None = None
+    history: Span | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,15 +12,13 @@ from sqlglot.tokenizer_core import TokenType as T
 
 @dataclass(frozen=True)
 class Word:
-    """A token as it is written. `adjacent`: no space stood before it; `typed`: part of a type; `verbatim`: a whole block."""
+    """A token as it is written. `adjacent`: no space stood before it; `typed`: part of a type."""
 
     text: str
     kind: T
-    start: int = 0
     keyword: bool = False
     adjacent: bool = False
     typed: bool = False
-    verbatim: bool = False
 
 
 @dataclass(frozen=True)

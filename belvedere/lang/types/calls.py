@@ -13,7 +13,7 @@ from sqlglot.errors import ErrorLevel, ParseError, UnsupportedError
 from belvedere.errors import BelvedereError
 from belvedere.functions import types as t
 from belvedere.functions.function import Kind
-from belvedere.functions.table import BY_KEY, function_name
+from belvedere.functions.table import BY_KEY, function_name, shown_name
 from belvedere.functions.types import Typed
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.types.operators import tried
@@ -31,7 +31,7 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     arguments = [scope.typed(a) for a in children(expr)]
     if _is_said_otherwise(expr):
         raise scope.fail(
-            "B3015", f"`{_shown(expr)}` with these arguments is not supported", expr, "leave out the last argument"
+            "B3015", f"`{shown_name(expr)}` with these arguments is not supported", expr, "leave out the last argument"
         )
     row = BY_KEY.get(name)
     if row is None or row.type is None:
@@ -40,7 +40,7 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     first = arguments[0].type if arguments else t.NULL
     if found is None or not (row.first is None or first == t.NULL or row.first(first)):
         types = ", ".join(t.type_text(a.type) for a in arguments)
-        raise scope.fail("B3002", f"`{_shown(expr)}` does not take ({types})", expr, "CAST the arguments")
+        raise scope.fail("B3002", f"`{shown_name(expr)}` does not take ({types})", expr, "CAST the arguments")
     if row.kind is Kind.AGGREGATE:
         return Typed(found, row.over_nothing == "NULL")
     if row.kind is Kind.WINDOW:
@@ -61,7 +61,7 @@ def _is_said_otherwise(expr: exp.Expr) -> bool:
 
 
 def _unknown(scope: TypeScope, expr: exp.Expr) -> BelvedereError:
-    shown = _shown(expr)
+    shown = shown_name(expr)
     known = [n for row in BY_KEY.values() for n in row.calls]
     near = did_you_mean(shown, known, shown=0)
     if shown.upper() in TABLE_FUNCTIONS:
@@ -71,17 +71,6 @@ def _unknown(scope: TypeScope, expr: exp.Expr) -> BelvedereError:
     else:
         hint = f"if Spark knows it, say its type: CAST({shown}(...) AS STRING)"
     return scope.fail("B3005", f"function `{shown}` is not known", expr, hint)
-
-
-def _shown(expr: exp.Expr) -> str:
-    if isinstance(expr, exp.Anonymous):
-        return expr.name
-    if isinstance(expr, exp.ParseJSON):  # printed as its argument alone
-        return "parse_json"
-    if isinstance(expr, exp.RegexpReplace):  # cannot be printed with too few
-        return "regexp_replace"
-    text: str = expr.sql("spark")
-    return text.partition("(")[0].lower()
 
 
 def is_unknown(scope: TypeScope, expr: exp.Expr) -> bool:

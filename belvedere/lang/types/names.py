@@ -11,6 +11,7 @@ from belvedere.functions import types as t
 from belvedere.functions.types import Typed
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.types.scope import MONTH_UNITS, TypeRule, TypeScope
+from belvedere.schema import find_named
 
 
 def _column(scope: TypeScope, expr: Any) -> Typed:
@@ -69,11 +70,10 @@ def field_of(scope: TypeScope, owner: Typed, name: str, expr: exp.Expr) -> Typed
         type_, wrap = type_.value_type, True
     if not pa.types.is_struct(type_):
         raise scope.fail("B3002", f"`{name}` is not a field of {t.a_type(owner.type)}", expr)
-    for field in type_:
-        if field.name.casefold() == name.casefold():
-            inner = pa.list_(field.type) if wrap else field.type
-            return Typed(inner, owner.nullable or field.nullable)
-    raise scope.fail("B2002", f"there is no field `{name}`", expr, did_you_mean(name, [f.name for f in type_]))
+    field = find_named(list(type_), name)
+    if field is None:
+        raise scope.fail("B2002", f"there is no field `{name}`", expr, did_you_mean(name, [f.name for f in type_]))
+    return Typed(pa.list_(field.type) if wrap else field.type, owner.nullable or field.nullable)
 
 
 def parameter_name(expr: exp.Expr) -> str:

@@ -89,8 +89,6 @@ def merge(left: SampleKind, right: SampleKind) -> SampleKind:
 
 
 def _merge_types(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    if left == right:
-        return left
     if _is_number(left) and _is_number(right):
         if DOUBLE in (left, right) or pa.types.is_floating(left) or pa.types.is_floating(right):
             return DOUBLE
