@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED
+from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED, RequestError
 from belvedere.catalog import Catalog, Input
 from belvedere.errors import BelvedereError
 from belvedere.intake.desk import Reply, problem
@@ -34,40 +34,28 @@ LINES_TYPES = (
     "application/json-lines",
 )
 LONGEST_NAME = 200
+AGAIN = {"retry-after": "1"}
+"""The header of answers with 503: after how many seconds to ask again."""
 ACT_BYTES = 10_000
 """So many bytes has what a producer says at most: it is read where other requests wait."""
-
-
-class RefusedRequest(Exception):
-    """A request that is answered without the desk."""
-
-    def __init__(self, status: int, code: str, message: str, hint: str | None = None):
-        super().__init__(message)
-        self.answer = Reply(status, problem(status, code, message, hint))
 
 
 def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: int) -> list[Route]:
     """The routes below `/streams`. A body has `most_bytes` and `most_rows` at most."""
 
     async def rows(request: Request) -> Response:
-        async def work() -> Reply:
-            table = _input(catalog, request)
-            body = await _body(request, most_bytes, (*JSON_TYPES, *LINES_TYPES))
-            pushed = await asyncio.to_thread(_read, table, body, _media(request), most_rows)
-            producer = _name(request.query_params.get("producer"), "producer")
-            return await desk.ask(Push(table.id, pushed, producer, _key(request), _digest(request, body)))
-
-        return await _answered(work)
+        table = _input(catalog, request)
+        body = await _body(request, most_bytes, (*JSON_TYPES, *LINES_TYPES))
+        pushed = await asyncio.to_thread(_read, table, body, _media(request), most_rows)
+        producer = _name(request.query_params.get("producer"), "producer")
+        return _answer(await desk.ask(Push(table.id, pushed, producer, _key(request), _digest(request, body))))
 
     def act(kind: Act) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
-            async def work() -> Reply:
-                table = _input(catalog, request)
-                body = await _body(request, min(most_bytes, ACT_BYTES), JSON_TYPES, needed=kind is Act.BOUND)
-                content = _act(kind, table, body, request.query_params.get("producer"))
-                return await desk.ask(Push(table.id, content, content.producer, _key(request), _digest(request, body)))
-
-            return await _answered(work)
+            table = _input(catalog, request)
+            body = await _body(request, min(most_bytes, ACT_BYTES), JSON_TYPES, needed=kind is Act.BOUND)
+            content = _act(kind, table, body, request.query_params.get("producer"))
+            return _answer(await desk.ask(Push(table.id, content, content.producer, _key(request), _digest(request, body))))
 
         return handle
 
@@ -75,43 +63,50 @@ def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: 
     return [Route("/streams/{name}", rows, methods=["POST"]), *acts]
 
 
-async def _answered(work: Callable[[], Awaitable[Reply]]) -> Response:
-    try:
-        answer = await work()
-    except RefusedRequest as refusal:
-        answer = refusal.answer
-    except BelvedereError as error:
-        status = 404 if error.diagnostics[0].code == "B6012" else 422
-        answer = Reply.of_error(status, error.diagnostics[0])
-    media = "application/json" if answer.status < 300 else "application/problem+json"
-    headers = {"retry-after": "1"} if answer.status == 503 else {}
-    body = json.dumps(answer.body, ensure_ascii=False).encode("utf-8", "replace")
-    return Response(body, answer.status, headers, media)
+def problem_answer(error: RequestError | BelvedereError) -> Response:
+    """An error as an answer (RFC 9457)."""
+    if isinstance(error, RequestError):
+        return _answer(Reply(error.status, problem(error.status, error.code, error.message, error.hint)))
+    return _answer(Reply.of_error(404 if error.diagnostics[0].code == "B6012" else 422, error.diagnostics[0]))
+
+
+def _answer(reply: Reply) -> Response:
+    media = "application/json" if reply.status < 300 else "application/problem+json"
+    body = json.dumps(reply.body, ensure_ascii=False).encode("utf-8", "replace")
+    return Response(body, reply.status, AGAIN if reply.status == 503 else None, media)
 
 
 def _input(catalog: Catalog, request: Request) -> Input:
     table = find_input(catalog, request.path_params["name"])
     if table.source is not None:
         hint = f"declare an input for pushes: CREATE STREAM {table.name} (...)"
-        raise RefusedRequest(409, "B8035", f'"{table.name}" reads the source "{table.source.source}": it takes no pushes', hint)
+        message = f'"{table.name}" reads the source "{table.source.source}": it takes no pushes'
+        raise RequestError("B8035", message, hint, status=409)
     return table
 
 
 async def _body(request: Request, most: int, media: tuple[str, ...], needed: bool = True) -> bytes:
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
-        raise RefusedRequest(415, BAD_REQUEST, f"the body is encoded as {encoding}", "send it as it is")
+        raise RequestError(BAD_REQUEST, f"the body is encoded as {encoding}", "send it as it is", status=415)
+    body = await read_body(request, most)
+    if (needed or body) and _media(request) not in media:
+        hint = "send `Content-Type: application/json`, or `application/x-ndjson` for a row a line"
+        raise RequestError(BAD_REQUEST, "the body must be JSON", hint, status=415)
+    return body
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """The body of a request. Raises `RequestError` where it has more bytes, or does not end."""
     body = bytearray()
     try:
         async for part in request.stream():
             body += part
             if len(body) > most:
-                raise RefusedRequest(413, LIMIT_EXCEEDED, f"the body has more than {most} bytes", "send less in one request")
+                message = f"the body has more than {most} bytes"
+                raise RequestError(LIMIT_EXCEEDED, message, "send less in one request", status=413)
     except ClientDisconnect:
-        raise RefusedRequest(400, BAD_REQUEST, "the connection was closed") from None
-    if (needed or body) and _media(request) not in media:
-        hint = "send `Content-Type: application/json`, or `application/x-ndjson` for a row a line"
-        raise RefusedRequest(415, BAD_REQUEST, "the body must be JSON", hint)
+        raise RequestError(BAD_REQUEST, "the connection was closed") from None
     return bytes(body)
 
 
@@ -124,15 +119,13 @@ def _read(table: Input, body: bytes, media: str, most_rows: int) -> Pushed:
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
-        raise RefusedRequest(400, BAD_REQUEST, "the body is not UTF-8") from None
+        raise RequestError(BAD_REQUEST, "the body is not UTF-8") from None
     if media in JSON_TYPES:
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
             if "\n" not in text.strip():
-                raise RefusedRequest(
-                    400, BAD_REQUEST, "the body is not JSON", f"send rows of {table.name}: [{{...}}, ...]"
-                ) from None
+                raise RequestError(BAD_REQUEST, "the body is not JSON", f"send rows of {table.name}: [{{...}}, ...]") from None
         else:
             return read_rows(table, _not_too_many(found if isinstance(found, list) else [found], most_rows))
     lines = _not_too_many([line for line in text.split("\n") if line.strip()], most_rows)
@@ -141,7 +134,9 @@ def _read(table: Input, body: bytes, media: str, most_rows: int) -> Pushed:
 
 def _not_too_many(rows: list[Any], most: int) -> list[Any]:
     if len(rows) > most:
-        raise RefusedRequest(413, LIMIT_EXCEEDED, f"the body has more than {most} rows", "send the rows in several requests")
+        raise RequestError(
+            LIMIT_EXCEEDED, f"the body has more than {most} rows", "send the rows in several requests", status=413
+        )
     return rows
 
 
@@ -156,7 +151,7 @@ def _act(kind: Act, table: Input, body: bytes, producer: str | None) -> Producer
     try:
         given = json.loads(body) if body.strip() else {}
     except (ValueError, RecursionError):
-        raise RefusedRequest(400, BAD_REQUEST, "the body is not JSON", 'send {"at": "2020-01-01T08:05:00Z"}') from None
+        raise RequestError(BAD_REQUEST, "the body is not JSON", 'send {"at": "2020-01-01T08:05:00Z"}') from None
     act = read_act(kind, table, given, producer)
     _name(act.producer, "producer")
     return act
@@ -172,7 +167,8 @@ def _name(value: Any, what: str) -> str | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str) or len(value) > LONGEST_NAME or not value.isprintable():
-        raise RefusedRequest(422, BAD_REQUEST, f"the {what} is a text of at most {LONGEST_NAME} printable characters")
+        message = f"the {what} is a text of at most {LONGEST_NAME} printable characters"
+        raise RequestError(BAD_REQUEST, message, status=422)
     return value
 
 

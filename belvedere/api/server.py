@@ -26,33 +26,30 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 import belvedere.console
-from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, NOT_ALLOWED, NOT_READY, RequestError
+from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_ALLOWED, NOT_READY, RequestError
 from belvedere.api.graphql import Api
 from belvedere.api.lazy_reader import LazyReader
 from belvedere.api.limits import Limits
 from belvedere.api.metrics import Metrics
 from belvedere.api.origins import is_foreign
-from belvedere.api.pushes import push_routes
+from belvedere.api.pushes import AGAIN, problem_answer, push_routes, read_body
 from belvedere.api.status import status_of
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
-from belvedere.intake.desk import problem
 from belvedere.intake.wire import DeskClient
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.protocol import EpochRow, Reader
 
 Result = TypeVar("Result")
 
-JSON = b"application/json"
-GRAPHQL = b"application/graphql-response+json"
+JSON = "application/json"
+GRAPHQL = "application/graphql-response+json"
 PROTECTED = ("/graphql", "/metrics", "/schema.graphql", "/streams", "/status")
 """Paths that need the token, where there is one."""
 GUARDED = ("/graphql", "/streams")
 """Paths that foreign web pages may not ask."""
 QUICK = 0.003
 """Seconds: a plan that last took less runs where the request was read, any other in a thread."""
-AGAIN = "1"
-"""Seconds: when to ask again what is answered with 503."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -111,7 +108,7 @@ class Application:
         headers = dict(scope["headers"])
         refused = self._refusal(scope, headers)
         if refused is not None:
-            await _send(send, refused.status, *_refused(scope["path"], refused))
+            await _refused(scope["path"], refused)(scope, receive, send)
         elif scope["path"] == "/graphql":
             await self._graphql(scope, headers, receive, send)
         else:
@@ -140,12 +137,11 @@ class Application:
 
     async def _graphql(self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        media = GRAPHQL if GRAPHQL in headers.get(b"accept", b"") else JSON
-        method = scope["method"]
-        if method == "OPTIONS":
-            await _send(send, 204, b"", b"")
+        media = GRAPHQL if GRAPHQL.encode() in headers.get(b"accept", b"") else JSON
+        if scope["method"] == "OPTIONS":
+            await Response(status_code=204)(scope, receive, send)
             return
-        if method == "GET" and not scope["query_string"] and b"text/html" in headers.get(b"accept", b""):
+        if scope["method"] == "GET" and not scope["query_string"] and b"text/html" in headers.get(b"accept", b""):
             await self._others({**scope, "path": "/", "raw_path": b"/"}, receive, send)
             return
         outcome = 0
@@ -161,7 +157,7 @@ class Application:
             outcome = 3 if error.code == NOT_READY else 2 if error.status >= 500 else 1
         except Exception:
             body, status, outcome = _errors(RequestError(INTERNAL, "the request failed inside the server")), 500, 2
-        await _send(send, status, media, body)
+        await Response(body, status, AGAIN if status == 503 else None, media)(scope, receive, send)
         self.metrics.count(outcome, time.perf_counter() - started)
 
     async def _asked(
@@ -171,10 +167,10 @@ class Application:
             return _from_query_string(scope["query_string"])
         if scope["method"] != "POST":
             raise RequestError(BAD_REQUEST, f"/graphql does not take {scope['method']}", "use POST or GET", status=405)
-        kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+        kind = headers.get(b"content-type", b"").decode("latin-1").split(";")[0].strip().lower()
         if kind not in (JSON, GRAPHQL):
             raise RequestError(BAD_REQUEST, "the body must be JSON", "send `Content-Type: application/json`", status=415)
-        return _from_body(await _body(receive, self.settings.limits.size))
+        return _checked(_json(await read_body(Request(scope, receive), self.settings.limits.size)))
 
     async def _answer(self, text: str, variables: dict[str, Any], name: str | None) -> bytes:
         api = self.api
@@ -221,10 +217,6 @@ def _from_query_string(text: bytes) -> tuple[str, dict[str, Any], str | None]:
     return _checked(asked)
 
 
-def _from_body(body: bytes) -> tuple[str, dict[str, Any], str | None]:
-    return _checked(_json(body))
-
-
 def _json(text: bytes | str) -> Any:
     try:
         return json.loads(text)
@@ -245,36 +237,13 @@ def _checked(asked: Any) -> tuple[str, dict[str, Any], str | None]:
     return asked["query"], variables or {}, name
 
 
-async def _body(receive: Receive, size: int) -> bytes:
-    body = b""
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise RequestError(BAD_REQUEST, "the connection was closed")
-        part: bytes = message.get("body", b"")
-        body += part
-        if len(body) > size:
-            raise RequestError(LIMIT_EXCEEDED, f"the body has more than {size} bytes", status=413)
-        if not message.get("more_body"):
-            return body
-
-
-async def _send(send: Send, status: int, media: bytes, body: bytes) -> None:
-    headers = [(b"content-type", media), (b"content-length", b"%d" % len(body))]
-    headers += [(b"retry-after", AGAIN.encode())] if status == 503 else []
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
 def _errors(error: RequestError) -> bytes:
     return json.dumps({"errors": error.formatted()}).encode()
 
 
-def _refused(path: str, error: RequestError) -> tuple[bytes, bytes]:
-    """Media type and body of a refusal, in the form of what was asked."""
-    if path.startswith("/streams"):
-        return b"application/problem+json", json.dumps(problem(error.status, error.code, error.message, error.hint)).encode()
-    return JSON, _errors(error)
+def _refused(path: str, error: RequestError) -> Response:
+    """A refusal in the form of what was asked."""
+    return problem_answer(error) if path.startswith("/streams") else Response(_errors(error), error.status, media_type=JSON)
 
 
 def _host(header: bytes) -> str:
@@ -295,7 +264,7 @@ def _routes(application: Application, catalog: Catalog) -> Starlette:
     async def ready(request: Request) -> Response:
         row = await application.last_epoch()
         if row is None:
-            return PlainTextResponse("no epoch was committed yet\n", 503, {"retry-after": AGAIN})
+            return PlainTextResponse("no epoch was committed yet\n", 503, AGAIN)
         return PlainTextResponse(f"epoch {row.epoch}\n")
 
     async def metrics(request: Request) -> Response:
@@ -311,10 +280,9 @@ def _routes(application: Application, catalog: Catalog) -> Starlette:
     async def status(request: Request) -> Response:
         return JSONResponse(status_of(catalog, await application.last_epoch(), application.desk.is_open))
 
-    async def away(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestError)
-        found = problem(error.status, error.code, error.message, error.hint)
-        return JSONResponse(found, error.status, {"retry-after": AGAIN}, "application/problem+json")
+    async def failed(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestError | BelvedereError)
+        return problem_answer(error)
 
     async def schema(request: Request) -> Response:
         if not limits.introspection:
@@ -335,8 +303,5 @@ def _routes(application: Application, catalog: Catalog) -> Starlette:
             *push_routes(catalog, application.desk, limits.push, limits.push_rows),
             Mount("/console", StaticFiles(directory=folder)),
         ],
-        exception_handlers={RequestError: away},
+        exception_handlers={RequestError: failed, BelvedereError: failed},
     )
-
-
-__all__ = ["Application", "ServerSettings"]

@@ -18,7 +18,6 @@ from sqlglot import exp
 from belvedere.engine.relation import Relation
 from belvedere.engine.render import order_text
 from belvedere.engine.rows import Rows, combined
-from belvedere.engine.stage import Stage
 from belvedere.engine.texts import DELTA, ROWS, WEIGHT_COLUMN, WEIGHTED, Texts
 from belvedere.engine.work import WEIGHT_FIELD, Work
 from belvedere.plan.bounds import Bounds
@@ -30,7 +29,7 @@ from belvedere.plan.ties import tie_order
 from belvedere.rules.builder import StageOwner
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.top import OWN, maintain_top, needs_only_top
-from belvedere.rules.whole import has_bounded_rows, maintain_whole, rows_of_operator
+from belvedere.rules.whole import OperatorStage, maintain_whole
 from belvedere.schema import KEY, WEIGHT
 
 MORE = 1_000
@@ -44,7 +43,7 @@ PLACE_FIELD = pa.field(PLACE, pa.int64())
 
 
 @dataclass(frozen=True)
-class FirstStage(Stage):
+class FirstStage(OperatorStage):
     """`plan` is a TopK; of its rows the first `least` are shown, the others are there to follow when some of them go."""
 
     least: int
@@ -122,12 +121,6 @@ class FirstStage(Stage):
 
     def writes_from(self, own: Bounds, output: Relation) -> Bounds:
         return {}
-
-    def holds(self, relation: Relation) -> str:
-        return rows_of_operator(self.plan, relation) or super().holds(relation)
-
-    def is_bounded(self, output: Relation) -> bool:
-        return has_bounded_rows(self.plan)
 
 
 def _applies(site: Site) -> Maintain | None:

@@ -25,11 +25,11 @@ from belvedere.plan.window_by import WindowBlock
 from belvedere.rules.bounds_below import by_key, of_keys, operator_of, side_of, through
 from belvedere.rules.outer_expiry import beside_final_results, final_results, join_of, needed, times_to_carry
 from belvedere.rules.rule import Maintain, Rule, Site
-from belvedere.rules.whole import has_bounded_rows, replace_all, rows_of_operator
+from belvedere.rules.whole import OperatorStage, replace_all
 
 
 @dataclass(frozen=True)
-class KeyedStage(Stage):
+class KeyedStage(OperatorStage):
     """Computes all rows of the changed keys; `path` is the output's access path by these keys."""
 
     path: str
@@ -83,12 +83,6 @@ class KeyedStage(Stage):
         return final_results(self.plan, own)
 
     # --- explaining
-
-    def holds(self, relation: Relation) -> str:
-        return rows_of_operator(self.plan, relation) or super().holds(relation)
-
-    def is_bounded(self, output: Relation) -> bool:
-        return has_bounded_rows(self.plan)
 
     @property
     def counted(self) -> tuple[str, ...]:

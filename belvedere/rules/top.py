@@ -22,7 +22,7 @@ from belvedere.rules.bounds_below import of_keys
 from belvedere.rules.builder import Builder
 from belvedere.rules.merge.rule import keys_of_changes
 from belvedere.rules.rule import Maintain, Rule, Site
-from belvedere.rules.whole import has_bounded_rows, rows_of_operator
+from belvedere.rules.whole import OperatorStage
 
 OWN = "own"
 """The scan by which a stage reads its own rows."""
@@ -59,7 +59,7 @@ class OwnRowsStage(Stage):
 
 
 @dataclass(frozen=True)
-class TopStage(OwnRowsStage):
+class TopStage(OperatorStage, OwnRowsStage):
     """`plan` is a TopK over the union of the changes and its own rows."""
 
     rule = "top"
@@ -73,12 +73,6 @@ class TopStage(OwnRowsStage):
 
     def writes_from(self, own: Bounds, output: Relation) -> Bounds:
         return of_keys(own, output, self.path)
-
-    def holds(self, relation: Relation) -> str:
-        return rows_of_operator(self.plan, relation) or super().holds(relation)
-
-    def is_bounded(self, output: Relation) -> bool:
-        return has_bounded_rows(self.plan)
 
 
 def needs_only_top(builder: Builder, top: TopK) -> bool:

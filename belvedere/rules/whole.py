@@ -23,7 +23,26 @@ from belvedere.rules.rule import Maintain, Rule, Site
 
 
 @dataclass(frozen=True)
-class WholeStage(Stage):
+class OperatorStage(Stage):
+    """A stage whose operator says how many rows its output has."""
+
+    def holds(self, relation: Relation) -> str:
+        operator = operator_of(self.plan)
+        if not isinstance(operator, TopK) or operator.limit is None or relation.view is not None:
+            return super().holds(relation)
+        by = f" for each group by {', '.join(operator.partition)}" if operator.partition else ""
+        return f"at most {operator.limit} rows{by}"
+
+    def is_bounded(self, output: Relation) -> bool:
+        """Whether the operator has one group, or the first so many rows of all."""
+        operator = operator_of(self.plan)
+        if isinstance(operator, Aggregate):
+            return not operator.keys
+        return isinstance(operator, TopK) and operator.limit is not None and not operator.partition
+
+
+@dataclass(frozen=True)
+class WholeStage(OperatorStage):
     """All rows of the plan, from all rows of the slots."""
 
     rule = "whole"
@@ -42,34 +61,11 @@ class WholeStage(Stage):
     def writes_from(self, own: Bounds, output: Relation) -> Bounds:
         return {}
 
-    def holds(self, relation: Relation) -> str:
-        return rows_of_operator(self.plan, relation) or super().holds(relation)
-
-    def is_bounded(self, output: Relation) -> bool:
-        return has_bounded_rows(self.plan)
-
 
 def replace_all(work: Work) -> Rows:
     """Recompute everything from all rows of the inputs, by the text `rows`."""
     work.put_rows(None)
     return work.replace(None, None, work.rows("rows").reader())
-
-
-def rows_of_operator(plan: Node, relation: Relation) -> str | None:
-    """How many rows an operator's own relation has, where its kind says it."""
-    operator = operator_of(plan)
-    if not isinstance(operator, TopK) or operator.limit is None or relation.view is not None:
-        return None
-    by = f" for each group by {', '.join(operator.partition)}" if operator.partition else ""
-    return f"at most {operator.limit} rows{by}"
-
-
-def has_bounded_rows(plan: Node) -> bool:
-    """Whether an operator has one group, or the first so many rows of all."""
-    operator = operator_of(plan)
-    if isinstance(operator, Aggregate):
-        return not operator.keys
-    return isinstance(operator, TopK) and operator.limit is not None and not operator.partition
 
 
 def _applies(site: Site) -> Maintain:

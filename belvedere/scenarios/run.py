@@ -21,7 +21,7 @@ from typing import Any
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.rendering import render
-from belvedere.scenarios.cells import read_rows
+from belvedere.scenarios.cells import read_rows, same_rows
 from belvedere.scenarios.observe import OBSERVE, Observed
 from belvedere.scenarios.read import Scenario, Step
 from belvedere.scenarios.world import World
@@ -154,7 +154,7 @@ def _take(step: Step, scenario: Scenario, world: World, outcome: Outcome) -> boo
     world.errors, printed = (), io.StringIO()
     try:
         with redirect_stdout(printed):
-            DO[step.kind](world, step)
+            _do(world, step)
     except BelvedereError as error:
         world.errors = error.diagnostics
     except Exception as error:
@@ -190,8 +190,6 @@ def _told(diagnostic: Diagnostic) -> str:
 
 def _against_batch(bench: Workbench) -> list[str]:
     """The stored views that are not what their batch answer is."""
-    from belvedere.scenarios.cells import same_rows
-
     catalog, wrong = bench.catalog, []
     for id_, view in catalog.views.items():
         if id_ in bench.engine.tables and id_ not in bench.engine.fresh:
@@ -201,60 +199,28 @@ def _against_batch(bench: Workbench) -> list[str]:
     return wrong
 
 
-# --- what is done
-
-
-def _insert(world: World, step: Step) -> None:
-    _, rows = read_rows(step.section.body)
-    world.workbench.insert(step.arguments["relation"], rows, producer=step.arguments.get("producer"))
-
-
-def _delete(world: World, step: Step) -> None:
-    world.workbench.delete(step.arguments["relation"], read_rows(step.section.body)[1])
-
-
-def _bound(world: World, step: Step) -> None:
-    given = step.arguments
-    world.workbench.bound(
-        given["relation"], given["time"], producer=given.get("producer"), strict="strict" in given, column=given.get("column")
-    )
-
-
-def _open(world: World, step: Step) -> None:
-    world.workbench.open(step.arguments["relation"], producer=step.arguments["producer"], bound=step.arguments.get("time"))
-
-
-def _close(world: World, step: Step) -> None:
-    world.workbench.close(step.arguments["relation"], producer=step.arguments["producer"])
-
-
-def _clock(world: World, step: Step) -> None:
-    world.workbench.clock(datetime.fromisoformat(step.arguments["time"]))
-
-
-def _step(world: World, step: Step) -> None:
-    for _ in range(int(step.arguments.get("times", "1"))):
-        world.console = ""
-        world.workbench.step()
-
-
-def _restart(world: World, step: Step) -> None:
-    world.workbench.restart()
-
-
-def _graphql(world: World, step: Step) -> None:
-    variables = step.arguments.get("variables")
-    world.answer = world.workbench.graphql(step.section.text, json.loads(variables) if variables else None)
-
-
-DO: dict[str, Callable[[World, Step], None]] = {
-    "insert": _insert,
-    "delete": _delete,
-    "bound": _bound,
-    "open": _open,
-    "close": _close,
-    "clock": _clock,
-    "step": _step,
-    "restart": _restart,
-    "graphql": _graphql,
-}
+def _do(world: World, step: Step) -> None:
+    """Do one step, by the method of the Workbench that has its name."""
+    bench, given = world.workbench, step.arguments
+    match step.kind:
+        case "insert":
+            bench.insert(given["relation"], read_rows(step.section.body)[1], producer=given.get("producer"))
+        case "delete":
+            bench.delete(given["relation"], read_rows(step.section.body)[1])
+        case "bound":
+            producer, column = given.get("producer"), given.get("column")
+            bench.bound(given["relation"], given["time"], producer=producer, strict="strict" in given, column=column)
+        case "open":
+            bench.open(given["relation"], producer=given["producer"], bound=given.get("time"))
+        case "close":
+            bench.close(given["relation"], producer=given["producer"])
+        case "clock":
+            bench.clock(datetime.fromisoformat(given["time"]))
+        case "step":
+            for _ in range(int(given.get("times", "1"))):
+                world.console = ""
+                bench.step()
+        case "restart":
+            bench.restart()
+        case "graphql":
+            world.answer = bench.graphql(step.section.text, json.loads(given.get("variables", "null")))

@@ -7,7 +7,7 @@ row by row, so that it does not matter how arrivals are cut into calls and epoch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -21,7 +21,7 @@ from belvedere.catalog import Catalog, Input, InputKind, LatePolicy, Watermark
 from belvedere.plan.monotone import NEVER
 from belvedere.schema import INGEST_TIME, ROWTIME, TIMESTAMP, UID, WEIGHT
 from belvedere.time import producers
-from belvedere.time.producers import STRICT, StreamClock, highest
+from belvedere.time.producers import STRICT, StreamClock
 
 Times = npt.NDArray[np.int64]
 LOWEST = int(np.iinfo(np.int64).min)
@@ -73,6 +73,10 @@ class Clocks:
     def with_clock(self, table: str, column: str, clock: StreamClock) -> Clocks:
         """The same with one clock replaced."""
         return replace(self, streams={**self.streams, table: {**self.streams.get(table, {}), column: clock}})
+
+    def moved(self, table: str, column: str, move: Callable[..., StreamClock], *how: Any) -> Clocks:
+        """The same with one clock moved on by a function of `belvedere.time.producers`."""
+        return self.with_clock(table, column, move(self.clock(table, column), *how))
 
     def counted(self, table: str, given: int, late: int = 0, malformed: int = 0) -> Clocks:
         """The same with more rows counted."""
@@ -129,29 +133,26 @@ def move_on(clocks: Clocks, table: Input, taken: pa.Table, now: int, producer: s
         if mark.delay is not None:
             times, known = _times(taken, mark.column, arriving)
             implied = int(times[known].max()) - mark.delay if known.any() else None
-        clock = producers.rows_seen(clocks.clock(table.id, mark.column), producer, implied, now)
-        clocks = clocks.with_clock(table.id, mark.column, clock)
+        clocks = clocks.moved(table.id, mark.column, producers.rows_seen, producer, implied, now)
     return clocks
 
 
 def send_bound(clocks: Clocks, table: Input, column: str, bound: int, now: int, producer: str | None, strict: bool) -> Clocks:
     """An explicit bound of a producer on one event-time column."""
-    moved = producers.bounded(clocks.clock(table.id, column), producer, bound + (STRICT if strict else 0), now)
-    return clocks.with_clock(table.id, column, moved)
+    return clocks.moved(table.id, column, producers.bounded, producer, bound + (STRICT if strict else 0), now)
 
 
 def open_producer(clocks: Clocks, table: Input, producer: str | None, bound: int | None, now: int) -> Clocks:
     """A producer attaches; its bound is one on the first event-time column."""
     for n, mark in enumerate(table.watermarks):
-        clock = producers.opened(clocks.clock(table.id, mark.column), producer, bound if n == 0 else None, now)
-        clocks = clocks.with_clock(table.id, mark.column, clock)
+        clocks = clocks.moved(table.id, mark.column, producers.opened, producer, bound if n == 0 else None, now)
     return clocks
 
 
 def close_producer(clocks: Clocks, table: Input, producer: str | None, now: int) -> Clocks:
     """A producer detaches."""
     for mark in table.watermarks:
-        clocks = clocks.with_clock(table.id, mark.column, producers.closed(clocks.clock(table.id, mark.column), producer, now))
+        clocks = clocks.moved(table.id, mark.column, producers.closed, producer, now)
     return clocks
 
 
@@ -170,8 +171,7 @@ def pass_time(clocks: Clocks, catalog: Catalog, now: int) -> Clocks:
     for table in catalog.inputs.values():
         for mark in table.watermarks:
             if mark.idle_after is not None and mark.column in clocks.streams.get(table.id, {}):
-                moved = producers.advanced(clocks.clock(table.id, mark.column), mark.idle_after, now)
-                clocks = clocks.with_clock(table.id, mark.column, moved)
+                clocks = clocks.moved(table.id, mark.column, producers.advanced, mark.idle_after, now)
     return clocks
 
 
@@ -258,23 +258,3 @@ def _late_by_any(given: list[_Given], producer: str | None, size: int) -> tuple[
 
 def _or_lowest(bound: int | None) -> int:
     return LOWEST if bound is None else bound
-
-
-__all__ = [
-    "Admission",
-    "Clocks",
-    "Counts",
-    "LateRow",
-    "admit",
-    "bounds_by_input",
-    "close_producer",
-    "highest",
-    "late_rows",
-    "log_points",
-    "move_on",
-    "open_producer",
-    "pass_time",
-    "send_bound",
-    "time_text",
-    "with_rowtime",
-]

@@ -45,26 +45,13 @@ class StreamClock:
 
     def as_document(self) -> dict[str, Any]:
         """The clock as JSON data."""
-        producers = [[name, p.bound, p.heard] for name, p in self.producers.items()]
-        return {
-            "bound": self.bound,
-            "producers": producers,
-            "reached": self.reached,
-            "started": self.started,
-            "assumed": self.assumed,
-        }
+        return vars(self) | {"producers": [[name, p.bound, p.heard] for name, p in self.producers.items()]}
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> StreamClock:
         """The clock that `as_document` wrote."""
         producers = {name: Producer(bound, heard) for name, bound, heard in document.get("producers", ())}
-        return cls(
-            document.get("bound"),
-            producers,
-            document.get("reached"),
-            bool(document.get("started")),
-            bool(document.get("assumed")),
-        )
+        return cls(**{**document, "producers": producers})
 
 
 def highest(*bounds: int | None) -> int | None:
@@ -74,8 +61,7 @@ def highest(*bounds: int | None) -> int | None:
 
 def opened(clock: StreamClock, producer: str | None, bound: int | None, now: int) -> StreamClock:
     """A producer attaches; without a bound it has no clock of its own and holds the stream where it is."""
-    known = clock.producers.get(producer, Producer())
-    return advanced(_with(clock, producer, Producer(highest(known.bound, bound), now)), None, now)
+    return advanced(_raised(clock, producer, bound, now), None, now)
 
 
 def bounded(clock: StreamClock, producer: str | None, bound: int, now: int) -> StreamClock:
@@ -141,8 +127,4 @@ def _least(producers: Mapping[str | None, Producer]) -> int | None:
 
 def _raised(clock: StreamClock, producer: str | None, bound: int | None, now: int) -> StreamClock:
     known = clock.producers.get(producer, Producer())
-    return _with(clock, producer, Producer(highest(known.bound, bound), now))
-
-
-def _with(clock: StreamClock, producer: str | None, state: Producer) -> StreamClock:
-    return replace(clock, producers={**clock.producers, producer: state})
+    return replace(clock, producers={**clock.producers, producer: Producer(highest(known.bound, bound), now)})

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from belvedere.api import pushes
+from belvedere.api.failures import RequestError
 from belvedere.catalog import SourceTable
 from belvedere.compiler import compile_script
 from belvedere.intake import desk
@@ -40,6 +41,6 @@ def test_an_input_that_reads_a_source() -> None:
     orders = replace(CATALOG.inputs["Orders"], source=SourceTable("shop", "Orders", "files"))
     catalog = replace(CATALOG, inputs={"Orders": orders})
     request: Any = SimpleNamespace(path_params={"name": "Orders"})
-    with pytest.raises(pushes.RefusedRequest) as refused:
+    with pytest.raises(RequestError) as refused:
         pushes._input(catalog, request)
-    assert (refused.value.answer.status, refused.value.answer.body["code"]) == (409, "B8035")
+    assert (refused.value.status, refused.value.code) == (409, "B8035")

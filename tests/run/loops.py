@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from belvedere.api.pushes import RefusedRequest, _read
+from belvedere.api.failures import RequestError
+from belvedere.api.pushes import _read
 from belvedere.catalog import pushed_inputs
 from belvedere.compiler import compile_script
 from belvedere.intake.desk import Desk, Request, open_desk
@@ -63,7 +64,7 @@ class Loop:
         table = find_input(desk.catalog, name)
         try:
             pushed = _read(table, body, "application/json", 100_000)
-        except RefusedRequest:
+        except RequestError:
             return
         desk.take([Request(table.id, pushed)])
 
