@@ -47,11 +47,11 @@ def lower_script(
     script: Script, *, path: Path | None, project: ProjectSettings | None
 ) -> tuple[Catalog, tuple[Diagnostic, ...]]:
     """The catalog of a script with what is wrong or noteworthy in it."""
-    lowering, diagnostics = lower_statements(script, path, project, ())
+    lowering = lower_statements(script, path, project, (), {})
     catalog = finish(lowering)
-    if not any(d.severity == "error" for d in diagnostics):
-        diagnostics += check_catalog(catalog)
-    return catalog, tuple(diagnostics)
+    if not any(d.severity == "error" for d in lowering.diagnostics):
+        lowering.diagnostics += check_catalog(catalog)
+    return catalog, tuple(lowering.diagnostics)
 
 
 def lower_statements(
@@ -59,24 +59,20 @@ def lower_statements(
     path: Path | None,
     project: ProjectSettings | None,
     chain: tuple[Path, ...],
-    compiled: dict[Path, Definitions] | None = None,
-) -> tuple[ScriptLowering, list[Diagnostic]]:
+    compiled: dict[Path, Definitions],
+) -> ScriptLowering:
     """All statements of one script. `chain` are the scripts that import this one; `compiled` are those that are done."""
-    diagnostics: list[Diagnostic] = []
-    definitions = Definitions()
-    definitions.broken |= script.unread
-    lowering = ScriptLowering(definitions, script.file, script.text, diagnostics)
-    if project is not None and project.file is not None:
-        lowering.sinks = frozenset(project.sinks)
-    importer = Importer(definitions, script.file, path, project, chain, lower_statements, diagnostics)
-    importer.scripts = compiled if compiled is not None else {}
+    sinks = frozenset(project.sinks) if project is not None and project.file is not None else None
+    lowering = ScriptLowering(script.file, script.text, sinks)
+    lowering.definitions.broken |= script.unread
+    importer = Importer(lowering, path.resolve() if path is not None else None, project, chain, lower_statements, compiled)
     for statement in script.statements:
         try:
             _lower(statement, lowering, importer)
         except BelvedereError as error:
-            diagnostics += error.diagnostics
-            _break(statement, definitions)
-    return lowering, diagnostics
+            lowering.diagnostics += error.diagnostics
+            _break(statement, lowering.definitions)
+    return lowering
 
 
 HANDLERS: dict[type[Statement], Callable[[ScriptLowering, Any], None]] = {

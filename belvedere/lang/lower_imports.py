@@ -7,15 +7,15 @@ definitions. Another script is compiled once; a circle is refused and shown.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from belvedere.catalog import Input, SourceTable, Subscription, View
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.lower_inputs import define_imported
 from belvedere.lang.names import did_you_mean
+from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.source_tables import source_table, table_names
 from belvedere.lang.statements.parse import parse_script
 from belvedere.lang.statements.tree import ImportAll, ImportTable
@@ -26,28 +26,17 @@ from belvedere.settings import ProjectSettings, Source, TableFinder
 SUFFIX = ".sqrl"
 
 
+@dataclass
 class Importer:
-    """Resolves the imports of one script."""
+    """Resolves the imports of one script, which is at `path`; `chain` are the scripts that import it."""
 
-    def __init__(
-        self,
-        definitions: Definitions,
-        file: str,
-        path: Path | None,
-        project: ProjectSettings | None,
-        chain: tuple[Path, ...],
-        lower: Callable[..., tuple[Any, list[Diagnostic]]],
-        diagnostics: list[Diagnostic],
-    ):
-        self.definitions = definitions
-        self.file = file
-        self.path = path.resolve() if path is not None else None
-        self.project = project
-        self.chain = chain
-        self.lower = lower
-        self.diagnostics = diagnostics
-        self.scripts: dict[Path, Definitions] = {}
-        """Scripts that were compiled, for all that import each other."""
+    into: ScriptLowering
+    path: Path | None
+    project: ProjectSettings | None
+    chain: tuple[Path, ...]
+    lower: Callable[..., ScriptLowering]
+    scripts: dict[Path, Definitions]
+    """Scripts that were compiled, for all that import each other."""
 
     def import_table(self, statement: ImportTable) -> None:
         """`IMPORT origin.Table [AS Name]`."""
@@ -71,9 +60,8 @@ class Importer:
         if source is not None:
             names = table_names(source, self._finder)
             if not names:
-                self.diagnostics.append(
-                    Diagnostic("B6106", f"source `{source.name}` has no tables", Severity.WARNING, statement.span)
-                )
+                message = f"source `{source.name}` has no tables"
+                self.into.diagnostics.append(Diagnostic("B6106", message, Severity.WARNING, statement.span))
             for name in names:
                 self._from_source(source, name, name, statement)
             return
@@ -97,7 +85,7 @@ class Importer:
         columns = found.schema if found.is_found else None
         origin = SourceTable(source.name, found.name, source.connector, dict(source.options), columns)
         shown = name if name.casefold() != found.name.casefold() else found.name
-        define_imported(self.definitions, shown, found, origin, statement, self.file)
+        define_imported(self.into.definitions, shown, found, origin, statement, self.into.file)
 
     def _no_origin(self, name: str, span: Span) -> BelvedereError:
         sources = list(self.project.sources) if self.project is not None else []
@@ -145,9 +133,9 @@ class Importer:
             raise fail("B2010", message, span=span, hint="move what both need to a third")
         text = script.read_text(encoding="utf-8")
         parsed = parse_script(text, str(script))
-        lowering, found = self.lower(parsed, script, self.project, chain, self.scripts)
-        diagnostics = [*parsed.diagnostics, *found]
-        self.diagnostics += diagnostics
+        lowering = self.lower(parsed, script, self.project, chain, self.scripts)
+        diagnostics = [*parsed.diagnostics, *lowering.diagnostics]
+        self.into.diagnostics += diagnostics
         if any(d.severity is Severity.ERROR for d in diagnostics):
             raise fail("B2011", f"script `{script.name}` has errors", span=span)
         self.scripts[script] = lowering.definitions
@@ -156,7 +144,7 @@ class Importer:
     def _take(self, other: Definitions, wanted: list[NamedRelation], script: Path, names: dict[str, str]) -> None:
         """Bring relations of another script in, with all that they rest on. What was not asked for gets a name that no script can
         say; nested tables come along under their parent's new name."""
-        mine = self.definitions
+        mine = self.into.definitions
         here = {origin: id_ for id_, origin in mine.origins.items()}
         renamed: dict[str, str] = {}
         shown = {r.name.casefold(): names.get(r.name.casefold(), r.name) for r in wanted}
@@ -193,8 +181,8 @@ class Importer:
             subscription = other.subscriptions[relation.id]
             made = replace(subscription, id=new_id, name=name, view=renamed[subscription.view])
         if relation.id in other.histories and not name.endswith("~imported"):
-            self.definitions.histories[new_id] = other.histories[relation.id]
-        self.definitions.define(made, relation.relationships)
+            self.into.definitions.histories[new_id] = other.histories[relation.id]
+        self.into.definitions.define(made, relation.relationships)
 
 
 def _needed(other: Definitions, wanted: list[str]) -> list[str]:

@@ -84,8 +84,10 @@ def _utc(type_: pa.DataType) -> pa.DataType:
 def _define(definitions: Definitions, table: Input, clauses: InputClauses, span: Span) -> None:
     """The input with what its clauses say and the columns that each has, its late rows, and the tables nested in it."""
     refuse_engine_columns(table.schema.names, span, (UID, INGEST_TIME))
-    shown = (_nested_hidden(c) for c in table.schema)
-    keyed = (replace(c, nullable=False) if c.name in table.primary_key else c for c in shown)
+    shown = (
+        replace(c, hidden=c.hidden or t.is_array_of_struct(c.type)) for c in table.schema
+    )  # objects in an array are a nested table
+    keyed = (replace(c, nullable=c.nullable and c.name not in table.primary_key) for c in shown)
     schema = Schema((*keyed, *ARRIVAL_COLUMNS), table.primary_key or (UID,))
     if clauses.history and clauses.keep is not None:
         message = f"`{table.name}` keeps its history and drops its rows after a while"
@@ -110,11 +112,6 @@ def kept_for(clause: exp.Interval | None, span: Span) -> int | None:
     if keep is None or keep < 0:
         raise fail("B5002", "KEEP takes an interval of days or less", span=span, hint="write KEEP 7 DAYS")
     return keep
-
-
-def _nested_hidden(c: Column) -> Column:
-    """Objects in an array are shown as a nested table, not as a column."""
-    return replace(c, hidden=True) if t.is_array_of_struct(c.type) else c
 
 
 def _column(columns: Sequence[Column], name: str, span: Span) -> str:

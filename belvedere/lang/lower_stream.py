@@ -54,10 +54,7 @@ def _delay(clause: EmitClause, context: StatementContext) -> int | None:
     written = clause.args.get("delay")
     if written is None:
         return None
-    length = interval_length(written)
-    if length is None or length < 0:
-        raise context.fail("B5002", "AFTER DELAY takes an interval of days or less", written, "write INTERVAL '6' MINUTES")
-    return length
+    return context.length(written, "AFTER DELAY takes an interval of days or less", "write INTERVAL '6' MINUTES")
 
 
 def _check_event_time(plan: Node, clause: EmitClause, context: StatementContext) -> None:

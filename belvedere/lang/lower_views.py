@@ -38,20 +38,12 @@ def define_view(script: ScriptLowering, statement: DefineView) -> None:
 
 def _unordered(plan: Node, query: exp.Query, context: StatementContext) -> Node:
     """A view is a set: an ORDER BY without LIMIT says nothing about it."""
-    if isinstance(plan, TopK) and plan.limit is None and not plan.offset:
-        _order_notice(query, context)
-        return plan.input
-    if isinstance(plan, Project) and isinstance(plan.input, TopK) and plan.input.limit is None and not plan.input.offset:
-        _order_notice(query, context)
-        return replace(plan, input=plan.input.input)
-    return plan
-
-
-def _order_notice(query: exp.Query, context: StatementContext) -> None:
-    order = unwrap_query(query).args.get("order") or query
-    context.notice(
-        "B3060", "a view has no order: ORDER BY without LIMIT is left out", order, "order it where it is read, or add LIMIT"
-    )
+    top = plan.input if isinstance(plan, Project) else plan
+    if not isinstance(top, TopK) or top.limit is not None or top.offset:
+        return plan
+    order, hint = unwrap_query(query).args.get("order") or query, "order it where it is read, or add LIMIT"
+    context.notice("B3060", "a view has no order: ORDER BY without LIMIT is left out", order, hint)
+    return replace(plan, input=top.input) if isinstance(plan, Project) else top.input
 
 
 def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:
@@ -97,11 +89,8 @@ def define_subscription(script: ScriptLowering, statement: CreateSubscription) -
     own = (OPERATION, EVENT_TIME, SEQUENCE, OLD)
     taken = next((c.name for c in observed.schema.visible if c.name in own), None)
     if taken is not None:
-        message, hint = (
-            f"events have a column `{taken}`, and the query has one already",
-            f"rename it: SELECT {taken} AS first{taken}",
-        )
-        raise context.fail("B5023", message, statement.query, hint)
+        message = f"events have a column `{taken}`, and the query has one already"
+        raise context.fail("B5023", message, statement.query, f"rename it: SELECT {taken} AS first{taken}")
     columns = [c for c in observed.schema if c.name not in own]  # a changelog's rows are numbered too
     old = pa.struct([pa.field(c.name, c.type, c.nullable) for c in observed.schema.visible])
     columns += [

@@ -71,7 +71,8 @@ def join_relationship(
         key = right.schema.key
         if not bound.limit or key is None or not set(key) <= set(partition):  # else each row is alone, as a parent is
             right = TopK(right, bound.order, bound.limit, partition=partition)
-    conditions = [*(_pair(owner, target, o, t) for o, t in bound.pairs), *mixed]
+    linked = ((column(target_column(target, t)), column(target_column(owner, o))) for o, t in bound.pairs)
+    conditions = [*(exp.EQ(this=theirs, expression=own) for theirs, own in linked), *mixed]
     outer = frame.empty or not any(c.internal in frame.plan.schema.names for c in owner.columns)
     frame.scope.sources.append(target)
     if outer:
@@ -90,10 +91,6 @@ def join_relationship(
     if by_row:  # the first n matches per row so far: joined first, then cut
         frame.plan = TopK(frame.plan, bound.order, bound.limit, partition=rows)
     return target, []
-
-
-def _pair(owner: FromItem, target: FromItem, left: str, right: str) -> Expr:
-    return exp.EQ(this=column(target_column(target, right)), expression=column(target_column(owner, left)))
 
 
 def target_column(source: FromItem, name: str) -> str:

@@ -7,6 +7,7 @@ In: the definitions, the text, and what has been found wrong. Out: new versions 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from belvedere.catalog import Export, QueryTemplate, View
 from belvedere.errors import BelvedereError, Diagnostic, Span, fail
@@ -24,17 +25,17 @@ from belvedere.plan.nodes import Node
 from belvedere.plan.prune import prune
 
 
+@dataclass
 class ScriptLowering:
     """Grows `definitions`; collects templates, exports and diagnostics."""
 
-    def __init__(self, definitions: Definitions, file: str, text: str, diagnostics: list[Diagnostic]):
-        self.definitions = definitions
-        self.file = file
-        self.text = text
-        self.diagnostics = diagnostics
-        self.templates: dict[str, QueryTemplate] = {}
-        self.exports: list[Export] = []
-        self.sinks: frozenset[str] | None = None
+    file: str
+    text: str
+    sinks: frozenset[str] | None = None
+    definitions: Definitions = field(default_factory=Definitions)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    templates: dict[str, QueryTemplate] = field(default_factory=dict)
+    exports: list[Export] = field(default_factory=list)
 
     def context(self, parameters: dict[str, Typed] | None = None) -> StatementContext:
         return new_context(self.definitions, self.file, self.diagnostics, parameters)

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from belvedere.functions.function import Ties
 from belvedere.functions.table import function_of
-from belvedere.plan.expressions import column
+from belvedere.plan.expressions import column, row_number
 from belvedere.plan.keys import keep_columns, unused_name
 from belvedere.plan.nodes import Aggregate, Expr, Item, Node, Window
 from belvedere.plan.ties import tie_columns
@@ -75,12 +75,7 @@ def _over(expr: Expr, names: Sequence[str], type_: pa.DataType, places: dict[Exp
 
 def _place(window: exp.Window, names: Sequence[str], places: dict[Expr, Item], source: Schema) -> str:
     """The column with the place of a row in its partition, ties broken."""
-    number = exp.Window(
-        this=exp.RowNumber(),
-        partition_by=[e.copy() for e in window.args.get("partition_by") or ()],
-        order=with_ties(window.args["order"], names),
-        over="OVER",
-    )
+    number = row_number(window.args.get("partition_by") or (), with_ties(window.args["order"], names))
     if number not in places:
         name = unused_name(PLACE, {*source.names, *(i.name for i in places.values())})
         places[number] = Item(name, number, pa.int32(), nullable=False, hidden=True)

@@ -7,7 +7,7 @@ column's bound (One SQL, extension 2: strictly less). A column without an entry 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 from sqlglot import exp
@@ -100,8 +100,8 @@ def _bounds(node: Node, known: Known) -> dict[str, int]:
             return {}
 
 
-def _given(pairs: object) -> dict[str, int]:
-    return {name: bound for name, bound in pairs if bound is not None}  # type: ignore[attr-defined]
+def _given(pairs: Iterable[tuple[str, int | None]]) -> dict[str, int]:
+    return {name: bound for name, bound in pairs if bound is not None}
 
 
 def _only(bounds: Bounds, names: tuple[str, ...]) -> dict[str, int]:
@@ -290,7 +290,8 @@ def grouping_columns(node: Node, known: Known) -> frozenset[str]:
             return frozenset(i.name for i in node.items if _groups(i.expr, below, times))
         case Aggregate():
             below = grouping_columns(node.input, known) | event_time_columns(node.input, known)
-            return frozenset(i.name for i in node.keys if _reads(i.expr, below))
+            read = ((i.name, monotone(i.expr)) for i in node.keys)
+            return frozenset(name for name, found in read if found is not None and found.column in below)
         case TimeWindow():
             below = grouping_columns(node.input, known)
             timed = node.time in event_time_columns(node.input, known)
@@ -317,11 +318,6 @@ def _groups(expr: Expr, grouping: frozenset[str], times: frozenset[str]) -> bool
     if found is None:
         return False
     return found.column in grouping or (found.column in times and found.shift is None)
-
-
-def _reads(expr: Expr, columns: frozenset[str]) -> bool:
-    found = monotone(expr)
-    return found is not None and found.column in columns
 
 
 def is_time(type_: pa.DataType) -> bool:

@@ -5,7 +5,7 @@ Expressions are sqlglot trees and never changed in place: every rewrite here wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -15,6 +15,11 @@ Expr = exp.Expr
 def column(name: str) -> exp.Column:
     """A reference to a column of the input, by its exact name."""
     return exp.Column(this=exp.to_identifier(name, quoted=True))
+
+
+def row_number(partition: Sequence[Expr], order: exp.Order | None) -> exp.Window:
+    """`row_number() OVER (PARTITION BY ... ORDER BY ...)`."""
+    return exp.Window(this=exp.RowNumber(), partition_by=[e.copy() for e in partition], order=order, over="OVER")
 
 
 def columns_of(expr: Expr) -> frozenset[str]:

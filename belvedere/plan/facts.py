@@ -5,6 +5,7 @@ In: plan nodes. Out: answers; nothing is rewritten here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -90,31 +91,31 @@ def partition_of(node: Node) -> Partition | None:
     match node:
         case Aggregate(grouping_sets=None):
             keys = node.keys
-            return Partition((tuple(i.expr for i in keys),), tuple(column(i.name) for i in keys), tuple(i.type for i in keys))
+            return Partition((tuple(i.expr for i in keys),), _columns(i.name for i in keys), tuple(i.type for i in keys))
         case Distinct():
             return _by_columns(node, node.schema.names)
         case SetOperation():
             types = tuple(c.type for c in node.schema)
-            sides = tuple(tuple(column(n) for n in i.schema.names) for i in node.inputs)
-            return Partition(sides, tuple(column(n) for n in node.schema.names), types)
+            return Partition(tuple(_columns(i.schema.names) for i in node.inputs), _columns(node.schema.names), types)
         case Join():
             return _join_partition(node)
         case Window():
             return _window_partition(node)
-        case TopK() if node.partition:
-            return _by_columns(node, node.partition)
-        case TimeWindow() if node.partition:
+        case TopK() | TimeWindow() if node.partition:
             return _by_columns(node, node.partition)
         case WindowBlock() if node.partition:
-            exprs = tuple(column(n) for n in node.partition)
             output = node.partition_columns
-            return Partition((exprs,), tuple(column(c.name) for c in output), tuple(c.type for c in output))
+            return Partition((_columns(node.partition),), _columns(c.name for c in output), tuple(c.type for c in output))
         case _:
             return None
 
 
+def _columns(names: Iterable[str]) -> tuple[Expr, ...]:
+    return tuple(column(n) for n in names)
+
+
 def _by_columns(node: Node, names: tuple[str, ...]) -> Partition:
-    exprs = tuple(column(n) for n in names)
+    exprs = _columns(names)
     return Partition((exprs,), exprs, tuple(node.inputs[0].schema[n].type for n in names))
 
 

@@ -6,17 +6,16 @@ has the key that it had. Inputs of set operations and DISTINCT keep all their co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from sqlglot import exp
 
 from belvedere.plan.expressions import columns_of, replace_columns
-from belvedere.plan.keys import item_of
+from belvedere.plan.facts import expressions_of
+from belvedere.plan.keys import keep_columns
 from belvedere.plan.nodes import (
     Aggregate,
     Distinct,
-    Expr,
     Filter,
     Item,
     Join,
@@ -44,27 +43,20 @@ def _prune(node: Node, wanted: frozenset[str]) -> Node:
     match node:
         case Project():
             return _project(node, wanted)
-        case Filter():
-            return replace(node, input=_prune(node.input, wanted | columns_of(node.condition)))
         case Join():
             return _join(node, wanted)
         case Aggregate():
             return _aggregate(node, wanted)
         case Window():
             items = tuple(i for i in node.items if i.name in wanted)
-            below = _prune(node.input, _needed(node.input, wanted, (i.expr for i in items)))
-            return replace(node, input=below, items=items) if items else below
+            window = replace(node, items=items)
+            return _over(window, wanted) if items else _prune(node.input, wanted)
+        case Filter() | Unnest():
+            return _over(node, wanted)
         case TopK():
-            needed = (
-                _needed(node.input, wanted, (o.expr for o in node.order))
-                | set(node.partition)
-                | set(node.input.schema.key or ())
-            )
-            return replace(node, input=_prune(node.input, needed))
-        case Unnest():
-            return replace(node, input=_prune(node.input, _needed(node.input, wanted, (node.expr,))))
+            return _over(node, wanted.union(node.partition, node.input.schema.key or ()))
         case TimeWindow():
-            return replace(node, input=_prune(node.input, _needed(node.input, wanted, ()) | {node.time, *node.partition}))
+            return _over(node, wanted.union((node.time,), node.partition))
         case Distinct() | SetOperation() | Union():
             return node.with_inputs(tuple(_exactly(i) for i in node.inputs))
         case Scan() | Values():
@@ -73,17 +65,16 @@ def _prune(node: Node, wanted: frozenset[str]) -> Node:
             return node.with_inputs(tuple(_prune(i, frozenset(i.schema.names)) for i in node.inputs))
 
 
-def _needed(below: Node, wanted: Iterable[str], exprs: Iterable[Expr]) -> frozenset[str]:
-    read = frozenset(c for e in exprs for c in columns_of(e))
-    return (frozenset(wanted) | read) & frozenset(below.schema.names)
+def _over(node: Node, wanted: frozenset[str]) -> Node:
+    """The operator over what it reads of its one input, and what is wanted of that."""
+    below = node.inputs[0]
+    needed = wanted.union(*map(columns_of, expressions_of(node))).intersection(below.schema.names)
+    return node.with_inputs((_prune(below, needed),))
 
 
 def _exactly(node: Node) -> Node:
     """Pruned inside, with just the columns that it had: they count by position."""
-    pruned = _prune(node, frozenset(node.schema.names))
-    if pruned.schema.names == node.schema.names:
-        return pruned
-    return Project(pruned, tuple(map(item_of, node.schema)))
+    return keep_columns(_prune(node, frozenset(node.schema.names)), node.schema.names)
 
 
 def _project(node: Project, wanted: frozenset[str]) -> Node:

@@ -5,14 +5,14 @@ In: plan trees. Out: plan trees of the same meaning (with more columns, where as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from sqlglot import exp
 
 from belvedere.plan.expressions import column, replace_columns
 from belvedere.plan.facts import base_scan, needs_clock
-from belvedere.plan.keys import item_of, unused_name
+from belvedere.plan.keys import item_of, keep_columns, unused_name
 from belvedere.plan.nodes import Expr, Filter, Item, Node, Project, Scan
 from belvedere.schema import Column, Schema
 
@@ -21,17 +21,8 @@ def inline(node: Node, definition: Callable[[str], Node | None]) -> Node:
     """Replace scans for which `definition` gives a plan by that plan, all the way down."""
     if isinstance(node, Scan):
         plan = definition(node.relation)
-        if plan is None:
-            return node
-        return _as_scanned(inline(plan, definition), node)
+        return node if plan is None else keep_columns(inline(plan, definition), node.schema.names)
     return node.with_inputs(tuple(inline(i, definition) for i in node.inputs))
-
-
-def _as_scanned(plan: Node, scan: Scan) -> Node:
-    """A view's plan in place of a scan of it: the same names in the same order."""
-    if plan.schema.names == scan.schema.names:
-        return plan
-    return Project(plan, tuple(map(item_of, scan.schema)))
 
 
 def replace_scans(node: Node, change: Callable[[Scan], Node]) -> Node:
@@ -52,17 +43,18 @@ def carry(node: Node, source: Node, extra: tuple[Item, ...]) -> tuple[Node, tupl
     rebuilt = node.with_inputs((below,))
     if not isinstance(rebuilt, Project):
         return rebuilt, names
-    return _extend_items(rebuilt, tuple(item_of(below.schema[n], hidden=True) for n in names))
+    return extend_items(rebuilt, tuple(item_of(below.schema[n], hidden=True) for n in names))
 
 
 def _extend(node: Node, extra: tuple[Item, ...]) -> tuple[Node, tuple[str, ...]]:
     """Put computed columns on top of a node, reusing columns that are there already."""
     passed = tuple(item_of(c) for c in node.schema)
-    project, names = _extend_items(Project(node, passed), extra)
+    project, names = extend_items(Project(node, passed), extra)
     return (node if len(project.items) == len(passed) else project), names
 
 
-def _extend_items(project: Project, extra: tuple[Item, ...]) -> tuple[Project, tuple[str, ...]]:
+def extend_items(project: Project, extra: Iterable[Item]) -> tuple[Project, tuple[str, ...]]:
+    """The projection with further items, hidden, and how they are called; those that are there already are reused."""
     names: list[str] = []
     items = list(project.items)
     for item in extra:

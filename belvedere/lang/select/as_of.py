@@ -19,7 +19,8 @@ from belvedere.lang.select.subqueries import attach_all
 from belvedere.lang.types.infer import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts, reads_clock
 from belvedere.plan.keys import carry_keys, item_of, unused_name
-from belvedere.plan.nodes import Expr, Filter, Item, Join, JoinKind, Node, Order, Project, Scan, TopK, equated
+from belvedere.plan.nodes import Expr, Filter, Join, JoinKind, Node, Order, Project, Scan, TopK, equated
+from belvedere.plan.rewrite import extend_items
 from belvedere.schema import TIMESTAMP, UID
 
 
@@ -64,11 +65,9 @@ def join_as_of(frame: Frame, item: exp.Table, relation: NamedRelation, kind: Joi
     if rest.find(SubqueryValue) is not None:
         raise context.fail("B3022", "a subquery in the ON of an outer join is not supported", item, "join it before")
     own = set(right.schema.names)
-    frame.plan = Project(frame.plan, tuple(_only_if(rest, i) if i.name in own else i for i in map(item_of, frame.plan.schema)))
-
-
-def _only_if(condition: Expr, item: Item) -> Item:
-    return replace(item, expr=exp.Case(ifs=[exp.If(this=condition.copy(), true=item.expr)]), nullable=True)
+    only_if = {n: exp.Case(ifs=[exp.If(this=rest.copy(), true=column(n))]) for n in own}
+    items = (replace(i, expr=only_if[i.name], nullable=True) if i.name in own else i for i in map(item_of, frame.plan.schema))
+    frame.plan = Project(frame.plan, tuple(items))
 
 
 def _time(frame: Frame, item: exp.Table) -> Expr:
@@ -163,7 +162,7 @@ def _versions(definitions: Definitions, node: Node) -> Versions | None:
         case Scan():
             return versions_of(definitions, definitions.relations[node.relation])
         case TopK() if node.limit == 1 and not node.offset and node.partition and _latest(node):
-            return _of_state(node)
+            return Versions(node.input, node.order, node.partition)  # the rows that the last one is chosen from
         case Project():
             below = _versions(definitions, node.input)
             return None if below is None else _projected(below, node)
@@ -180,34 +179,15 @@ def _latest(node: TopK) -> bool:
     return bool(node.input.schema[node.order[0].expr.name].type == TIMESTAMP)
 
 
-def _of_state(node: TopK) -> Versions:
-    """The versions of the last row per key are the rows that it was chosen from."""
-    items = list(map(item_of, node.input.schema))
-    taken = {i.name for i in items}
-    order = []
-    for n, o in enumerate(node.order):
-        name = unused_name(f"_version{n}", taken)
-        taken.add(name)
-        typed = node.input.schema[o.expr.name]
-        items.append(Item(name, o.expr, typed.type, typed.nullable, hidden=True))
-        order.append(replace(o, expr=column(name)))
-    return Versions(Project(node.input, tuple(items)), tuple(order), node.partition)
-
-
 def _projected(below: Versions, node: Project) -> Versions:
     """The same columns of every version; what orders them and their key come along hidden."""
-    kept = {i.expr.name: i.name for i in reversed(node.items) if isinstance(i.expr, exp.Column)}
-    items = list(node.items)
-    taken = {i.name for i in items}
-    for name in (*(o.expr.name for o in below.order), *(below.key or ())):
-        if name not in kept:
-            fresh = unused_name(name, taken)
-            items.append(item_of(below.plan.schema[name], fresh, hidden=True))
-            taken.add(fresh)
-            kept[name] = fresh
+    read = dict.fromkeys((*(o.expr.name for o in below.order), *(below.key or ())))
+    project, names = extend_items(
+        replace(node, input=below.plan), [item_of(below.plan.schema[n], unused_name(n, set())) for n in read]
+    )
+    kept = dict(zip(read, names, strict=True))
     order = tuple(replace(o, expr=column(kept[o.expr.name])) for o in below.order)
-    key = tuple(kept[k] for k in below.key) if below.key is not None else None
-    return Versions(Project(below.plan, tuple(items)), order, key)
+    return Versions(project, order, tuple(kept[k] for k in below.key) if below.key is not None else None)
 
 
 def _hint(definitions: Definitions, relation: NamedRelation) -> str:

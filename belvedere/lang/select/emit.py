@@ -33,7 +33,7 @@ def grouped_stream(select: exp.Select, context: StatementContext, known: Known) 
     end = _end_of_group(plan, times)
     named = find_named(plan.schema.visible, ROWTIME) is not None
     if end is not None and not named:
-        plan = _with_rowtime(plan, end)
+        plan = Project(plan, (*map(item_of, plan.schema), Item(ROWTIME, end, TIMESTAMP, nullable=True)))
     complete = complete_rows(plan)
     hidden = end is not None and not named
     return replace(complete, items=tuple(replace(i, hidden=hidden and i.name == ROWTIME) for i in complete.items))
@@ -43,11 +43,6 @@ def complete_rows(plan: Node) -> Project:
     """The rows of a query as they are once they are complete: rows that only arrive."""
     complete = Filter(Emit(plan, stream=True, watermark=True), exp.Not(this=column(UNDO)))
     return Project(complete, tuple(item_of(c) for c in plan.schema.visible))
-
-
-def _with_rowtime(plan: Node, end: Expr) -> Node:
-    items = tuple(item_of(c) for c in plan.schema)
-    return Project(plan, (*items, Item(ROWTIME, end, TIMESTAMP, nullable=True)))
 
 
 def _end_of_group(plan: Node, times: frozenset[str]) -> Expr | None:

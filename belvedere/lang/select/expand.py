@@ -28,6 +28,7 @@ from belvedere.lang.statements.tree import (
     WindowCall,
     unwrap_query,
 )
+from belvedere.plan.expressions import row_number
 from belvedere.plan.nodes import Scan
 
 
@@ -122,12 +123,8 @@ class _Expansion:
     def _distinct(self, statement: DistinctOn, view: View) -> exp.Query:
         scanned = next(n for n in view.plan.walk() if isinstance(n, Scan))
         columns = [c.name for c in scanned.schema.visible]
-        window = exp.Window(
-            this=exp.RowNumber(),
-            partition_by=[k.copy() for k in statement.keys],
-            order=exp.Order(expressions=[o.copy() for o in statement.order]) if statement.order else None,
-            over="OVER",
-        )
+        order = exp.Order(expressions=[o.copy() for o in statement.order]) if statement.order else None
+        window = row_number(statement.keys, order)
         table = exp.Table(this=exp.to_identifier(scanned.relation, quoted="~" in scanned.relation))
         numbered = exp.select(*columns, exp.alias_(window, "row_no")).from_(table)
         return exp.select(*columns).from_(numbered.subquery()).where("row_no = 1")

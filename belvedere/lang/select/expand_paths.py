@@ -12,7 +12,7 @@ from sqlglot import exp
 from belvedere.catalog import OWNER, TARGET, Catalog, Relationship
 from belvedere.lang.select.scope import name_parts
 from belvedere.lang.statements.tree import path_of
-from belvedere.plan.expressions import conjuncts, map_columns
+from belvedere.plan.expressions import conjuncts, map_columns, row_number
 from belvedere.plan.nodes import Expr, Order
 from belvedere.schema import find_named
 
@@ -159,7 +159,7 @@ class PathExpansion:
         self, found: Relationship, owner: str, alias: str, select: exp.Select, following: Sequence[str]
     ) -> tuple[exp.Expr, exp.Expr]:
         """The table at the end of a relationship and the condition that joins it. `following`: the step of the path after it."""
-        if found.limit is not None and _by_row(found):
+        if found.limit is not None and found.columns_of(OWNER):  # row by row
             return self._lateral(found, owner, alias), exp.true()
         after = self._relationship(base_name(found.target), following[0]) if following else None
         return self._target(found, alias, select, [o for o, _ in after.pairs] if after is not None else []), _condition(
@@ -178,12 +178,8 @@ class PathExpansion:
         read = {c.name.casefold() for c in select.find_all(exp.Column)} | {t.casefold() for _, t in found.pairs}
         read |= {name.casefold() for name in linking}
         columns = [c.name for c in self.catalog.schema_of(found.target).visible if c.name.casefold() in read]
-        window = exp.Window(
-            this=exp.RowNumber(),
-            partition_by=[exp.column(t) for _, t in found.pairs],
-            order=exp.Order(expressions=[_ordered(o) for o in found.order]) if found.order else None,
-            over="OVER",
-        )
+        order = exp.Order(expressions=[_ordered(o) for o in found.order]) if found.order else None
+        window = row_number([exp.column(t) for _, t in found.pairs], order)
         numbered = exp.select(*columns, exp.alias_(window, "row_no")).from_(exp.Table(this=name))
         for condition in conjuncts(found.residual):
             if all(c.table == TARGET for c in condition.find_all(exp.Column)):
@@ -243,11 +239,6 @@ def requalify(node: exp.Expr, old: str, new: str) -> None:
 def _names(node: exp.Expr) -> Sequence[str]:
     """The parts of a dotted name; none for other expressions, and for the inner parts of one."""
     return () if isinstance(node.parent, exp.Dot) else [p.name for p in name_parts(node)]
-
-
-def _by_row(found: Relationship) -> bool:
-    """Whether a condition beside the equalities, or the order, reads the owner's row."""
-    return bool(found.columns_of(OWNER))
 
 
 def _condition(found: Relationship, owner: str, target: str, *, everything: bool = False) -> exp.Expr:

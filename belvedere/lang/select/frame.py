@@ -20,6 +20,7 @@ from belvedere.lang.select.scope import FromItem, InternalAliases, Scope, Source
 from belvedere.lang.statements.tree import span_of
 from belvedere.lang.types.infer import Inference
 from belvedere.plan.keys import item_of
+from belvedere.plan.monotone import interval_length
 from belvedere.plan.nodes import Filter, Item, Join, JoinKind, Node, Project, Scan
 from belvedere.schema import has_map
 
@@ -48,6 +49,13 @@ class StatementContext:
         found = Diagnostic(code, message, Severity.NOTICE, span_of(node, self.file), hint=hint)
         if found not in self.diagnostics:
             self.diagnostics.append(found)
+
+    def length(self, interval: exp.Expr, message: str, hint: str, least: int | None = 0, place: exp.Expr | None = None) -> int:
+        """The microseconds of an interval; an error where it has no fixed length or is below the least one."""
+        found = interval_length(interval)
+        if found is None or (least is not None and found < least):
+            raise self.fail("B5002", message, place or interval, hint)
+        return found
 
     def with_tables(self, tables: Mapping[str, Node]) -> StatementContext:
         """The same context with further names from a WITH clause."""

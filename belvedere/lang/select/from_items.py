@@ -20,7 +20,6 @@ from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, SourceColumn
 from belvedere.lang.statements.tree import WindowCall, is_modified, path_of
-from belvedere.plan.monotone import interval_length
 from belvedere.plan.nodes import Expr, Node, Values
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import TIMESTAMP, Column
@@ -82,16 +81,8 @@ def _values(frame: Frame, item: exp.Values) -> tuple[Node, list[FromItem]]:
         [c.name for c in alias.columns] if alias is not None and alias.columns else [f"col{n + 1}" for n in range(len(rows[0]))]
     )
     inference = empty.inference()
-    columns = []
-    for n, name in enumerate(names[: len(rows[0])]):
-        typed = [inference.typed(r[n]) for r in rows]
-        type_ = typed[0].type
-        for other in typed[1:]:
-            common = t.common_type(type_, other.type)
-            if common is None:
-                raise frame.fail("B3002", f"column `{name}` of VALUES has no common type", item, "CAST the values")
-            type_ = common
-        columns.append(Column(name, type_, any(x.nullable for x in typed)))
+    typed = [inference.common(values) for values in zip(*rows, strict=True)]
+    columns = [Column(name, common.type, common.nullable) for name, common in zip(names, typed, strict=False)]
     node, source = named_source(Values(tuple(columns), tuple(rows)), item.alias or "values", frame.context.names)
     return node, [source]
 
@@ -161,12 +152,8 @@ def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:
 
 
 def _length(frame: Frame, call: Any, name: str) -> int:
-    length = interval_length(call.args[name])
-    if length is None or (length <= 0 and name != "offset"):
-        raise frame.fail(
-            "B5002", f"`{name}` must be a positive interval of fixed length", call.args[name], "write INTERVAL '10' MINUTES"
-        )
-    return length
+    message = f"`{name}` must be a positive interval of fixed length"
+    return frame.context.length(call.args[name], message, "write INTERVAL '10' MINUTES", None if name == "offset" else 1)
 
 
 def _column_of(frame: Frame, source: FromItem, written: exp.Expr) -> SourceColumn:

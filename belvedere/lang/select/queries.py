@@ -23,7 +23,7 @@ from belvedere.lang.select.scope import FromItem, Scope
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.subqueries import Inner
 from belvedere.lang.statements.tree import WindowByBlock, emit_of, is_stream, span_of, unwrap_query
-from belvedere.plan.expressions import column, map_columns
+from belvedere.plan.expressions import column, map_columns, row_number
 from belvedere.plan.keys import carry_keys, item_of
 from belvedere.plan.nodes import (
     Distinct,
@@ -243,9 +243,7 @@ def _numbered(side: Node, number: str) -> Node:
     keys = [exp.Ordered(this=column(k), nulls_first=True) for k in side.schema.key or ()] or [
         exp.Ordered(this=exp.Literal.number(1))
     ]
-    window = exp.Window(
-        this=exp.RowNumber(), partition_by=[column(c.name) for c in visible], order=exp.Order(expressions=keys), over="OVER"
-    )
+    window = row_number([column(c.name) for c in visible], exp.Order(expressions=keys))
     node = Window(side, (Item(number, window, t.INT32, False),))
     items = (*map(item_of, visible), Item(number, column(number), t.INT32, False))
     return Project(node, items)

@@ -15,7 +15,6 @@ from sqlglot import exp
 
 from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.select.frame import StatementContext
-from belvedere.plan.monotone import interval_length
 from belvedere.plan.nodes import Expr
 from belvedere.schema import ROWTIME
 
@@ -77,9 +76,8 @@ def _side(item: exp.Expr, context: StatementContext, time_of: TimeOf) -> _Side:
     if time is None:
         raise context.fail("B5011", "SELECT STREAM joins streams by name: this has no event time", item, HINT)
     window = item.args.get("over")
-    length = interval_length(window) if window is not None else 0
-    if length is None or length < 0:
-        raise context.fail("B5002", "a window of a stream takes an interval of days or less", item, "write INTERVAL '1' MINUTE")
+    message, hint = "a window of a stream takes an interval of days or less", "write INTERVAL '1' MINUTE"
+    length = context.length(window, message, hint, place=item) if window is not None else 0
     item.set("over", None)
     return _Side(exp.column(time, table=item.alias_or_name, quoted=True), length)
 

@@ -32,21 +32,14 @@ def is_generator(item: exp.Expr) -> bool:
 
 def generator_call(call: exp.Expr | None) -> tuple[str, exp.Expr, bool] | None:
     """(explode | posexplode | inline, its argument, outer) of a generator function's call."""
-    if isinstance(call, exp.Unnest):
-        return "explode", call.expressions[0], False
-    known = ("inline_outer", "explode_outer", "posexplode_outer", "unnest")
-    if isinstance(call, exp.Anonymous) and call.name.lower() in known and call.expressions:
-        name = call.name.lower()
-        return ("explode" if name == "unnest" else name.removesuffix("_outer")), call.expressions[0], name.endswith("outer")
-    kinds: tuple[tuple[type[exp.Expr], str], ...] = (
-        (exp.Posexplode, "posexplode"),
-        (exp.Explode, "explode"),
-        (exp.Inline, "inline"),
-    )
-    for class_, name in kinds:
-        if isinstance(call, class_):
-            return name, call.this, type(call).__name__.endswith("Outer")
-    return None
+    if not isinstance(call, (exp.Unnest, exp.Explode, exp.Inline, exp.Anonymous)):
+        return None
+    name = call.name.lower() if isinstance(call, exp.Anonymous) else type(call).__name__.lower()
+    function = name.removesuffix("outer").removesuffix("_")
+    argument = call.expressions[0] if call.expressions else call.this
+    if function not in ("explode", "posexplode", "inline", "unnest") or not isinstance(argument, exp.Expr):
+        return None
+    return "explode" if function == "unnest" else function, argument, name.endswith("outer")
 
 
 def start_empty(frame: Frame) -> None:

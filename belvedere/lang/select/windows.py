@@ -6,6 +6,7 @@ In: expressions over the frame after GROUP BY. Out: the expressions without OVER
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -17,14 +18,14 @@ from belvedere.plan.nodes import Expr, Item
 from belvedere.schema import find_named
 
 
+@dataclass
 class WindowFunctions:
     """Collects the window functions of one SELECT. `implied` are columns that every window is partitioned by."""
 
-    def __init__(self, select: exp.Select, frame: Frame, implied: Sequence[Item]):
-        self.select = select
-        self.frame = frame
-        self.implied = implied
-        self.items: list[Item] = []
+    select: exp.Select
+    frame: Frame
+    implied: Sequence[Item]
+    items: list[Item] = field(default_factory=list)
 
     def lift(self, expr: Expr, written: exp.Expr) -> Expr:
         """The expression with columns in place of its window functions."""

@@ -11,8 +11,8 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.functions.table import function_of, is_aggregate, is_window_function, shown_name, unwrap_aggregate
-from belvedere.lang.statements.problems import Problem, place_of
-from belvedere.lang.statements.tree import is_stream
+from belvedere.lang.statements.problems import Problem
+from belvedere.lang.statements.tree import is_stream, place_of
 
 
 def misplaced(node: exp.Expr) -> Problem | None:

@@ -55,18 +55,14 @@ def lay_out(items: list[LayoutItem]) -> str:
 
 def _head(items: list[LayoutItem]) -> tuple[list[LayoutItem], list[LayoutItem]]:
     """What stands before a query or expression: `V :=`, `CREATE VIEW V AS`. Statements without one are all head or all body."""
-    for i, item in enumerate(items):
-        if isinstance(item, Word) and item.kind == T.COLON_EQ:
-            return items[: i + 1], items[i + 1 :]
+    kinds = [item.kind if isinstance(item, Word) else None for item in items]
+    for ends in (T.COLON_EQ, *((T.ALIAS,) if kinds[0] == T.CREATE else ())):
+        if ends in kinds:
+            at = kinds.index(ends) + 1
+            return items[:at], items[at:]
     first = items[0]
-    if isinstance(first, Word) and first.kind == T.CREATE:
-        for i, item in enumerate(items):
-            if isinstance(item, Word) and item.kind == T.ALIAS:
-                return items[: i + 1], items[i + 1 :]
-        return items, []
-    if isinstance(first, Word) and first.text.upper() in ("IMPORT", "EXPORT"):
-        return items, []
-    return [], items
+    is_head = isinstance(first, Word) and first.text.upper() in ("CREATE", "IMPORT", "EXPORT")
+    return (items, []) if is_head else ([], items)
 
 
 def flatten(items: list[LayoutItem] | tuple[LayoutItem, ...]) -> str | None:
@@ -235,14 +231,10 @@ def _write_segment(writer: LineWriter, segment: list[LayoutItem], indent: int) -
         _write_inline(writer, segment, indent)
         return
     kind = _kind(segment)
-    if kind in LISTS and (kind == T.SELECT or _has_comma(segment)):
+    if kind in LISTS and (kind == T.SELECT or any(isinstance(i, Word) and i.kind == T.COMMA for i in segment)):
         _write_list(writer, segment, indent)
     else:
         _write_inline(writer, segment, indent, breaks=_before_condition())
-
-
-def _has_comma(segment: list[LayoutItem]) -> bool:
-    return any(isinstance(item, Word) and item.kind == T.COMMA for item in segment)
 
 
 def _before_condition() -> Callable[[Word], bool]:

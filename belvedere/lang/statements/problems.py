@@ -6,7 +6,6 @@ In: a token and what is wrong there, or the message of the parser below. Out: `P
 
 from __future__ import annotations
 
-from sqlglot import exp
 from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token
 
@@ -23,14 +22,6 @@ class Problem(ParseError):
         super().__init__(message)
         self.code, self.message, self.start, self.end, self.hint, self.fix = code, message, start, end, hint, fix
         self.severity = Severity.ERROR
-
-
-def place_of(node: exp.Expr) -> tuple[int, int]:
-    """Where a node stands: its own place, or that of the nearest node around it that has one."""
-    place: exp.Expr | None = node
-    while place is not None and "start" not in place.meta:
-        place = place.parent
-    return (place.meta["start"], place.meta["end"]) if place is not None else (0, 0)
 
 
 def near_keyword(word: str, keywords: tuple[str, ...] = CLAUSE_WORDS) -> str | None:

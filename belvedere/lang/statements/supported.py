@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from belvedere.functions.table import function_of
 from belvedere.lang.statements.call_forms import misplaced
-from belvedere.lang.statements.problems import Problem, place_of
-from belvedere.lang.statements.tree import EmitClause, WindowByBlock, WindowCall
+from belvedere.lang.statements.problems import Problem
+from belvedere.lang.statements.tree import EmitClause, WindowByBlock, WindowCall, place_of
 
 Class = type[exp.Expr]
 

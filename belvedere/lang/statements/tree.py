@@ -303,12 +303,17 @@ class Script:
         return not any(d.severity is Severity.ERROR for d in self.diagnostics)
 
 
-def span_of(node: exp.Expr, file: str) -> Span:
-    """Where a node stands in its script; the empty span at 0 for a node that a rewrite made up."""
+def place_of(node: exp.Expr) -> tuple[int, int]:
+    """Where a node stands: its own place, or that of the nearest node around it that has one."""
     place: exp.Expr | None = node
     while place is not None and "start" not in place.meta:
         place = place.parent
-    return Span(file, place.meta["start"], place.meta["end"]) if place is not None else Span(file, 0, 0)
+    return (place.meta["start"], place.meta["end"]) if place is not None else (0, 0)
+
+
+def span_of(node: exp.Expr, file: str) -> Span:
+    """The same as a place in its script; the empty span at 0 for a node that a rewrite made up."""
+    return Span(file, *place_of(node))
 
 
 def emit_of(query: exp.Expr) -> EmitClause | None:

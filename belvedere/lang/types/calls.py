@@ -147,10 +147,10 @@ def _from_json(scope: TypeScope, expr: Any) -> Typed:
     raise scope.fail("B3003", "from_json needs a schema that can be read here", expr, "write from_json(x, 'a INT, b STRING')")
 
 
-def _date_part(scope: TypeScope, expr: Any) -> Typed:
-    field, value = expr.expressions[0], scope.typed(expr.expressions[1])
+def date_part(scope: TypeScope, field: exp.Expr, value: exp.Expr) -> Typed:
+    """The type of a field of a time: seconds have fractions."""
     seconds = field.name.upper() in ("SECOND", "SECONDS", "S", "SEC", "SECS")
-    return Typed(pa.decimal128(8, 6) if seconds else t.INT32, value.nullable)
+    return Typed(pa.decimal128(8, 6) if seconds else t.INT32, scope.typed(value).nullable)
 
 
 def _zip_with(scope: TypeScope, expr: Any) -> Typed:
@@ -168,8 +168,8 @@ _BY_NAME: dict[str, Callable[[TypeScope, Any], Typed]] = {
     "zip_with": _zip_with,
     "FromJson": _from_json,
     "from_json": _from_json,
-    "date_part": _date_part,
-    "datepart": _date_part,
+    "date_part": lambda scope, e: date_part(scope, *e.expressions),
+    "datepart": lambda scope, e: date_part(scope, *e.expressions),
     "SafeAdd": partial(tried, operator=exp.Add),
     "SafeSubtract": partial(tried, operator=exp.Sub),
     "SafeMultiply": partial(tried, operator=exp.Mul),

@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from belvedere.functions import types as t
 from belvedere.functions.function import Kind
-from belvedere.functions.table import WRAPPERS, function_name, function_of
+from belvedere.functions.table import function_name, function_of, unwrap_aggregate
 from belvedere.functions.types import Typed
-from belvedere.lang.types.calls import is_unknown
+from belvedere.lang.types.calls import date_part, is_unknown
 from belvedere.lang.types.names import field_of
 from belvedere.lang.types.scope import MONTH_UNITS, TypeRule, TypeScope, children
 from belvedere.schema import has_map
@@ -40,27 +40,22 @@ def _case(scope: TypeScope, expr: Any) -> Typed:
     subject = expr.args.get("this")
     if subject is not None:
         scope.typed(subject)
-    results = []
     for branch in expr.args["ifs"]:
         scope.typed(branch.this)
-        results.append((branch.args["true"], scope.typed(branch.args["true"])))
     default = expr.args.get("default")
-    if default is not None:
-        results.append((default, scope.typed(default)))
-    nullable = default is None or any(r.nullable for _, r in results)
-    return Typed(scope.common(results), nullable)
+    found = scope.common([b.args["true"] for b in expr.args["ifs"]] + ([default] if default is not None else []))
+    return Typed(found.type, found.nullable or default is None)
 
 
 def _if(scope: TypeScope, expr: Any) -> Typed:
     scope.typed(expr.this)
-    results = [(e, scope.typed(e)) for e in (expr.args.get("true"), expr.args.get("false")) if e is not None]
-    nullable = len(results) < 2 or any(r.nullable for _, r in results)
-    return Typed(scope.common(results), nullable)
+    results = [e for e in (expr.args.get("true"), expr.args.get("false")) if e is not None]
+    found = scope.common(results)
+    return Typed(found.type, found.nullable or len(results) < 2)
 
 
 def _coalesce(scope: TypeScope, expr: Any) -> Typed:
-    parts = [(e, scope.typed(e)) for e in children(expr)]
-    return Typed(scope.common(parts), all(p.nullable for _, p in parts))
+    return scope.common(children(expr), null_if=all)
 
 
 def _bracket(scope: TypeScope, expr: Any) -> Typed:
@@ -96,9 +91,7 @@ def _map(scope: TypeScope, expr: Any) -> Typed:
             "B3002", "a map without keys has no type", expr, "give it one, or write CAST(NULL AS MAP<STRING, INT>)"
         )
     if isinstance(keys, exp.Array) and isinstance(values, exp.Array):
-        key = scope.common([(e, scope.typed(e)) for e in keys.expressions])
-        value = scope.common([(e, scope.typed(e)) for e in values.expressions])
-        return Typed(pa.map_(key, value), False)
+        return Typed(pa.map_(scope.common(keys.expressions).type, scope.common(values.expressions).type), False)
     lists = [scope.typed(e) for e in (keys, values) if e is not None]
     if len(lists) == 2 and all(t.is_array(x.type) for x in lists):
         return Typed(pa.map_(lists[0].type.value_type, lists[1].type.value_type), any(x.nullable for x in lists))
@@ -106,15 +99,11 @@ def _map(scope: TypeScope, expr: Any) -> Typed:
 
 
 def _array(scope: TypeScope, expr: Any) -> Typed:
-    parts = [(e, scope.typed(e)) for e in expr.expressions]
-    return Typed(pa.list_(scope.common(parts)), False)
+    return Typed(pa.list_(scope.common(expr.expressions).type), False)
 
 
 def _extract(scope: TypeScope, expr: Any) -> Typed:
-    inner = scope.typed(expr.expression)
-    field = expr.this.name.upper() if expr.this is not None else ""
-    seconds = field in ("SECOND", "SECONDS", "S", "SEC", "SECS")
-    return Typed(pa.decimal128(8, 6) if seconds else t.INT32, inner.nullable)
+    return date_part(scope, expr.this, expr.expression)
 
 
 def _window(scope: TypeScope, expr: Any) -> Typed:
@@ -123,9 +112,7 @@ def _window(scope: TypeScope, expr: Any) -> Typed:
         if has_map(type_):
             hint = "write map_entries(...), or one of its values"
             raise scope.fail("B3002", f"{t.a_type(type_)} cannot stand in OVER: it has no order", child, hint)
-    call = expr.this
-    while isinstance(call, WRAPPERS):
-        call = call.this
+    call = unwrap_aggregate(expr.this)
     name = function_name(call)
     if name in ("Lag", "Lead"):
         return _shifted(scope, call)
@@ -136,16 +123,14 @@ def _window(scope: TypeScope, expr: Any) -> Typed:
 
 
 def _shifted(scope: TypeScope, call: Any) -> Typed:
-    parts = [(call.this, scope.typed(call.this))]
     default = call.args.get("default")
-    if default is not None:
-        parts.append((default, scope.typed(default)))
-    return Typed(scope.common(parts), default is None or any(p.nullable for _, p in parts))
+    found = scope.common([call.this] if default is None else [call.this, default])
+    return Typed(found.type, found.nullable or default is None)
 
 
 def _distinct(scope: TypeScope, expr: Any) -> Typed:
-    parts = [scope.typed(e) for e in expr.expressions]
-    return parts[0]
+    first, *_ = (scope.typed(e) for e in expr.expressions)
+    return first
 
 
 def _count(scope: TypeScope, expr: Any) -> Typed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -35,19 +36,16 @@ def _logical(scope: TypeScope, expr: Any) -> Typed:
     return Typed(t.BOOLEAN, any(p.nullable for _, p in parts))
 
 
-def _comparison(scope: TypeScope, expr: Any) -> Typed:
-    left, right = scope.typed(expr.this), scope.typed(expr.expression)
-    _comparable(scope, left, right, expr)
-    return Typed(t.BOOLEAN, left.nullable or right.nullable)
-
-
-def _comparable(scope: TypeScope, left: Typed, right: Typed, expr: exp.Expr) -> None:
-    if not t.same_kind(left.type, right.type):
-        message = f"{t.a_type(left.type)} cannot be compared with {t.a_type(right.type)}"
-        hint = (
-            "compare map_entries(...) or one of its values" if has_map(left.type) else "CAST one side to the type of the other"
-        )
-        raise scope.fail("B3002", message, expr, hint)
+def _compared(scope: TypeScope, expr: Any) -> Typed:
+    """`=`, BETWEEN, IN: the first part is compared with each of the others."""
+    first, *others = [(c, scope.typed(c)) for c in children(expr)]
+    for written, other in others:
+        if not t.same_kind(first[1].type, other.type):
+            message = f"{t.a_type(first[1].type)} cannot be compared with {t.a_type(other.type)}"
+            maps = has_map(first[1].type)
+            hint = "compare map_entries(...) or one of its values" if maps else "CAST one side to the type of the other"
+            raise scope.fail("B3002", message, written if isinstance(expr, exp.In) else expr, hint)
+    return Typed(t.BOOLEAN, any(part.nullable for _, part in (first, *others)))
 
 
 def _never_null(scope: TypeScope, expr: Any) -> Typed:
@@ -56,41 +54,35 @@ def _never_null(scope: TypeScope, expr: Any) -> Typed:
     return Typed(t.BOOLEAN, False)
 
 
-def _between(scope: TypeScope, expr: Any) -> Typed:
-    parts = [scope.typed(expr.args[k]) for k in ("this", "low", "high")]
-    for part in parts[1:]:
-        _comparable(scope, parts[0], part, expr)
-    return Typed(t.BOOLEAN, any(p.nullable for p in parts))
+def _binary(rule: Callable[[TypeScope, Any, pa.DataType, pa.DataType], pa.DataType]) -> TypeRule:
+    """An operator with two sides, by the rule for its type; NULL where a side may be."""
+
+    def typed(scope: TypeScope, expr: Any) -> Typed:
+        left, right = scope.typed(expr.this), scope.typed(expr.expression)
+        return Typed(rule(scope, expr, left.type, right.type), left.nullable or right.nullable)
+
+    return typed
 
 
-def _in(scope: TypeScope, expr: Any) -> Typed:
-    left = scope.typed(expr.this)
-    parts = [scope.typed(e) for e in expr.expressions]
-    for part, written in zip(parts, expr.expressions, strict=True):
-        _comparable(scope, left, part, written)
-    return Typed(t.BOOLEAN, left.nullable or any(p.nullable for p in parts))
-
-
-def _arithmetic(scope: TypeScope, expr: Any) -> Typed:
-    left, right = scope.typed(expr.this), scope.typed(expr.expression)
+def _arithmetic(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType) -> pa.DataType:
     operator = OPERATORS[type(expr)]
-    found = _arithmetic_type(scope, operator, left.type, right.type, expr)
-    if found == TIMESTAMP and t.DATE in (left.type, right.type) and _whole_days(expr):
-        found = t.DATE
+    found = _arithmetic_type(operator, left, right, expr)
+    if found == TIMESTAMP and t.DATE in (left, right) and _whole_days(expr):
+        return t.DATE
     if found is None:
-        message = f"{t.type_text(left.type)} {operator} {t.type_text(right.type)} has no meaning"
+        message = f"{t.type_text(left)} {operator} {t.type_text(right)} has no meaning"
         raise scope.fail("B3002", message, expr, "CAST one side to the type of the other")
-    return Typed(found, left.nullable or right.nullable)
+    return found
 
 
 def tried(scope: TypeScope, expr: Any, operator: type[exp.Expr]) -> Typed:
     """`try_add(a, b)` and the like: the operator, but NULL where it fails."""
     sides = children(expr)
     same = operator(this=sides[0].copy(), expression=sides[1].copy())
-    return Typed(_arithmetic(scope, same).type, True)
+    return Typed(_arithmetic(scope, same, *(scope.type(s) for s in sides)), True)
 
 
-def _arithmetic_type(scope: TypeScope, operator: str, left: pa.DataType, right: pa.DataType, expr: Any) -> pa.DataType | None:
+def _arithmetic_type(operator: str, left: pa.DataType, right: pa.DataType, expr: Any) -> pa.DataType | None:
     if t.NULL in (left, right):
         left, right = (right, right) if left == t.NULL else (left, left)
         if left == t.NULL:
@@ -126,22 +118,15 @@ def _integer_as_decimal(expr: exp.Expr, type_: pa.DataType) -> pa.DataType:
     return t.as_decimal(type_)
 
 
-def _integer_division(scope: TypeScope, expr: Any) -> Typed:
-    left, right = scope.typed(expr.this), scope.typed(expr.expression)
-    return Typed(t.INT64, left.nullable or right.nullable)
+def _shift(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    return t.INT64 if left == t.INT64 else t.INT32
 
 
-def _shift(scope: TypeScope, expr: Any) -> Typed:
-    value, count = scope.typed(expr.this), scope.typed(expr.expression)
-    return Typed(value.type if value.type == t.INT64 else t.INT32, value.nullable or count.nullable)
-
-
-def _bitwise(scope: TypeScope, expr: Any) -> Typed:
-    left, right = scope.typed(expr.this), scope.typed(expr.expression)
-    common = t.common_type(left.type, right.type)
+def _bitwise(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    common = t.common_type(left, right)
     if common is None or not (t.is_integer(common) or common == t.BOOLEAN):
         raise scope.fail("B3002", "bitwise operators need integers", expr)
-    return Typed(common, left.nullable or right.nullable)
+    return common
 
 
 def _negative(scope: TypeScope, expr: Any) -> Typed:
@@ -151,11 +136,9 @@ def _negative(scope: TypeScope, expr: Any) -> Typed:
     return inner
 
 
-def _pipe(scope: TypeScope, expr: Any) -> Typed:
-    left, right = scope.typed(expr.this), scope.typed(expr.expression)
-    arrays = t.is_array(left.type) and t.is_array(right.type)
-    type_ = t.common_type(left.type, right.type) if arrays else t.STRING
-    return Typed(type_ or t.STRING, left.nullable or right.nullable)
+def _pipe(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    common = t.common_type(left, right) if t.is_array(left) and t.is_array(right) else None
+    return common or t.STRING
 
 
 def _whole_days(expr: exp.Expr) -> bool:
@@ -191,14 +174,12 @@ RULES: dict[type[exp.Expr], TypeRule] = {
     **dict.fromkeys((exp.Paren, exp.BitwiseNot, exp.IgnoreNulls, exp.RespectNulls, exp.Ordered, exp.Alias), _inner),
     **dict.fromkeys((exp.And, exp.Or, exp.Not), _logical),
     **dict.fromkeys((exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ), _never_null),
-    **dict.fromkeys(COMPARISONS, _comparison),
+    **dict.fromkeys((*COMPARISONS, exp.Between, exp.In), _compared),
     **dict.fromkeys(PREDICATES, _boolean),
-    exp.Between: _between,
-    exp.In: _in,
-    **dict.fromkeys(OPERATORS, _arithmetic),
-    exp.IntDiv: _integer_division,
-    **dict.fromkeys((exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor), _bitwise),
-    **dict.fromkeys((exp.BitwiseLeftShift, exp.BitwiseRightShift), _shift),
+    **dict.fromkeys(OPERATORS, _binary(_arithmetic)),
+    exp.IntDiv: _binary(lambda scope, expr, left, right: t.INT64),
+    **dict.fromkeys((exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor), _binary(_bitwise)),
+    **dict.fromkeys((exp.BitwiseLeftShift, exp.BitwiseRightShift), _binary(_shift)),
     exp.Neg: _negative,
-    exp.DPipe: _pipe,
+    exp.DPipe: _binary(_pipe),
 }

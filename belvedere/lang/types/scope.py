@@ -7,7 +7,8 @@ in the modules `type_*`, one for each kind of expression; `belvedere.lang.types.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -21,20 +22,14 @@ from belvedere.lang.statements.tree import span_of
 MONTH_UNITS = ("YEAR", "QUARTER", "MONTH")
 
 
+@dataclass
 class TypeScope(ABC):
     """Known columns and parameters; `variables` are those of the lambdas around."""
 
-    def __init__(
-        self,
-        columns: Mapping[str, Typed],
-        *,
-        file: str = "",
-        parameters: Mapping[str, Typed] | None = None,
-    ):
-        self.columns = columns
-        self.file = file
-        self.parameters = parameters or {}
-        self.variables: dict[str, Typed] = {}
+    columns: Mapping[str, Typed]
+    file: str = ""
+    parameters: Mapping[str, Typed] = field(default_factory=dict)
+    variables: dict[str, Typed] = field(default_factory=dict)
 
     @abstractmethod
     def typed(self, expr: exp.Expr) -> Typed:
@@ -48,16 +43,17 @@ class TypeScope(ABC):
         """The Arrow type alone."""
         return self.typed(expr).type
 
-    def common(self, parts: list[tuple[exp.Expr, Typed]]) -> pa.DataType:
-        """The type that all parts fit into."""
+    def common(self, parts: Iterable[exp.Expr], null_if: Callable[[Iterable[bool]], bool] = any) -> Typed:
+        """The type that all parts fit into; nullable where any of them is, or all."""
+        typed = [(part, self.typed(part)) for part in parts]
         result: pa.DataType = t.NULL
-        for written, part in parts:
+        for written, part in typed:
             common = t.common_type(result, part.type)
             if common is None:
                 message = f"{t.type_text(result)} and {t.type_text(part.type)} have no common type"
                 raise self.fail("B3002", message, written, "CAST one of them to the type of the other")
             result = common
-        return result
+        return Typed(result, null_if(part.nullable for _, part in typed))
 
     def fail(self, code: str, message: str, expr: Any, hint: str | None = None) -> BelvedereError:
         """An error at an expression."""
