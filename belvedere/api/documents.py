@@ -90,7 +90,7 @@ class _Sizes:
         return 1 + number, depth
 
     def of_fragment(self, name: str, above: int = 0) -> tuple[int, int]:
-        """An unknown fragment, and one that spreads itself, count nothing: validation tells them."""
+        """An unknown fragment, and one that spreads itself, count nothing: validation reports them."""
         if name not in self.known and name in self.fragments:
             self.known[name] = (0, 0)
             self.known[name] = self.of(self.fragments[name].selection_set, above)

@@ -22,7 +22,7 @@ PAUSE = 1.0
 LONGEST_TRY = 15.0
 """Seconds: between two tries, and how long a try may take before another one is made."""
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 
 class LazyReader:
@@ -60,7 +60,7 @@ class LazyReader:
         if self._reader is not None:
             self._reader.close()
 
-    def _reading(self, work: Callable[[Reader], Result]) -> Result:
+    def _reading(self, work: Callable[[Reader], T]) -> T:
         """Do the work; where the store is away, and was a moment ago, say so without trying."""
         if self._is_away:
             self._take_turn()

@@ -190,7 +190,7 @@ class Operations:
 
 
 def _instant(plan: Plan, number: int, by_time: bool, literals: list[Any], variables: Mapping[str, Any]) -> int:
-    """The epoch or the time in microseconds that a request gives; a wrong one is told where it is bound."""
+    """The epoch or the time in microseconds that a request gives; a wrong one is reported where it is bound."""
     value = look_up(plan.draft.sources[number], literals, variables)
     try:
         return microseconds(value) if by_time else int(value)

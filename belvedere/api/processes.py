@@ -88,9 +88,9 @@ def start_api(
 ) -> Serving:
     """Start serving a catalog's public views out of a store, which may not be there yet.
 
-    `desk` takes what clients push; without one they are told that nobody does. `port` 0 takes a free one, None 8080 if that is
+    `desk` takes what clients push; without one pushes are refused. `port` 0 takes a free one, None 8080 if that is
     free. `settings` is the project file's `[api]`. Raises B8010 for a public address without a token, B8012 where the port is
-    taken. `tell` hears, in another thread, of each process that died and was started again.
+    taken. `tell` is called, in another thread, for each process that died and was started again.
     """
     made = server_settings(host, settings or {})
     count = processes or max(1, min(4, os.cpu_count() or 1))
@@ -177,6 +177,6 @@ def _start(assignment: Assignment, desk: DeskServer | None) -> subprocess.Popen[
     try:
         pickle.dump(assignment, child.stdin)
         child.stdin.flush()
-    except BrokenPipeError:  # it died at once: whoever waits for it sees that
+    except BrokenPipeError:  # it died at once: its supervisor reports that
         pass
     return child

@@ -40,7 +40,7 @@ from belvedere.intake.wire import DeskClient
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.protocol import EpochRow, Reader
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 JSON = "application/json"
 GRAPHQL = "application/graphql-response+json"
@@ -187,7 +187,7 @@ class Application:
             return api.run(prepared)
         return await self._in_thread(lambda: api.run(prepared))
 
-    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+    async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def last_epoch(self) -> EpochRow | None:
@@ -270,7 +270,7 @@ def _routes(application: Application, catalog: Catalog) -> Starlette:
     async def metrics(request: Request) -> Response:
         try:
             row = await application.last_epoch()
-        except RequestError:  # the counts are told all the same
+        except RequestError:  # the counts are known all the same
             row = None
         committed = None if row is None or row.committed_at is None else row.committed_at.timestamp()
         freshness = None if committed is None else max(0.0, time.time() - committed)

@@ -136,7 +136,7 @@ class _Builder:
 
 
 def schema_of(model: Model, limits: Limits) -> GraphQLSchema:
-    """The whole schema. A script without public views has one field that says so."""
+    """The whole schema. For a script without public views it has the one field `nothing`."""
     build = _Builder(model, limits)
     for entity in model.entities.values():
         build.where[entity.id] = _where(build, entity)

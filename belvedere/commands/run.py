@@ -84,7 +84,7 @@ def run(
     from belvedere.spark.runner import Runner
 
     host, port = address
-    server_settings(host, project.api)  # an address that would be refused is told before anything starts
+    server_settings(host, project.api)  # an address that would be refused is reported before anything starts
     use_java()
     display = display_for(json)
     with (

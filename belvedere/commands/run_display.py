@@ -20,7 +20,7 @@ SHOWN_VIEWS = 20
 
 
 class Display(Protocol):
-    """Where a run tells what it does."""
+    """Where a run reports what it does."""
 
     def start(self, address: str, store: str) -> None: ...
 
@@ -109,7 +109,7 @@ class JsonLines(PlainLines):
 
 
 class LiveTable:
-    """A table that is drawn anew: the epoch, rows a second, and per view what changed and how long ago."""
+    """A table that is redrawn: the epoch, rows a second, and per view what changed and how long ago."""
 
     def __init__(self, stream: IO[str]):
         from rich.console import Console

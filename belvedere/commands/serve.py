@@ -47,7 +47,7 @@ def command(
     from belvedere.store import open_reader
 
     address, asked = host_of(host, project), port_of(port, project)
-    open_reader(url).close()  # a store that is missing or damaged is told at once
+    open_reader(url).close()  # a store that is missing or damaged is reported at once
     _tell_what_is_missing(model_of(compiled.catalog).omitted, script, text)
     stopped = Event()
     for name in (signal.SIGINT, signal.SIGTERM):

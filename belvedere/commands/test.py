@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,7 +38,7 @@ def command(
     if malformed:
         return refuse(malformed, {str(p): t for p, t in texts.items()}, json=json)
     results: dict[Path, list[Outcome]] = {}
-    with SharedSession() as session:
+    with shared_session() as session:
         for path, (scenarios, _) in read.items():
             wanted = [s for s in scenarios if only is None or only.casefold() in s.title.casefold()]
             if wanted:
@@ -71,31 +72,24 @@ def refuse(malformed: list[Diagnostic], texts: dict[str, str], *, json: bool) ->
     return 1
 
 
-class SharedSession:
+@contextmanager
+def shared_session() -> Iterator[Callable[[], Any]]:
     """The Spark session of all tests, started when the first one asks for it."""
+    with ExitStack() as stack:
 
-    def __init__(self) -> None:
-        self._stack = ExitStack()
-        self._spark: Any = None
-
-    def __enter__(self) -> Callable[[], Any]:
-        return self._session
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
-
-    def _session(self) -> Any:
-        if self._spark is None:
+        @cache
+        def session() -> Any:
             from belvedere.spark.quiet_session import batch_session
 
-            self._spark = self._stack.enter_context(batch_session())
-        return self._spark
+            return stack.enter_context(batch_session())
+
+        yield session
 
 
 def run_file(
     path: Path, scenarios: list[Scenario], session: Callable[[], Any], *, batch: bool, quiet: bool, update: bool = False
 ) -> list[Outcome]:
-    """Run the scenarios of one file and tell how it went; with `update`, only what cannot be written anew is told whole."""
+    """Run the scenarios of one file and print the results; with `update`, only failures that cannot be updated are printed whole."""
     outcomes = []
     for number, scenario in enumerate(scenarios, start=1):
         if not quiet and sys.stdout.isatty():
@@ -112,7 +106,7 @@ def run_file(
 
 
 def counted(outcomes: list[Outcome], *, update: bool) -> str:
-    """How many scenarios passed, failed, and are written anew."""
+    """How many scenarios passed, failed, and are updated."""
     written = sum(not o.ok and fixable(o) for o in outcomes) if update else 0
     failed = sum(not o.ok for o in outcomes) - written
     said = [f"{failed} of {len(outcomes)} failed"] if failed else []
@@ -135,16 +129,10 @@ def difference(check: Check) -> list[str]:
     """`-` what was expected, `+` what is."""
     if check.actual is None:
         return check.message.split("\n")
-    lines = list(difflib.ndiff([line.rstrip() for line in check.expected if line.strip()], list(check.actual)))
-    paint = coloured(sys.stdout)
-    return [_painted(line, paint) for line in lines if not line.startswith("?")] or [
-        "(nothing was expected, and nothing is there)"
-    ]
-
-
-def _painted(line: str, paint: bool) -> str:
-    code = {"-": "31", "+": "32"}.get(line[:1])
-    return f"\x1b[{code}m{line}\x1b[0m" if paint and code else line
+    found = difflib.ndiff([line.rstrip() for line in check.expected if line.strip()], list(check.actual))
+    lines = [line for line in found if not line.startswith("?")] or ["(nothing was expected, and nothing is there)"]
+    colours = {"-": "red", "+": "green"} if coloured(sys.stdout) else {}
+    return [typer.style(line, fg=colours[line[0]]) if line[0] in colours else line for line in lines]
 
 
 def fixable(outcome: Outcome) -> bool:
@@ -153,7 +141,7 @@ def fixable(outcome: Outcome) -> bool:
 
 
 def write_update(path: Path, text: str, outcomes: list[Outcome]) -> None:
-    """Write the file anew where something was not as expected."""
+    """Rewrite the file where something was not as expected."""
     new = updated(text, [c for o in outcomes for c in o.checks])
     if new != text:
         path.write_text(new, encoding="utf-8")

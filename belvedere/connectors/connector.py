@@ -96,7 +96,7 @@ class Connector(Protocol):
         """The tables that a source has; without a JVM, and soon: `belvedere check` asks."""
 
     def columns(self, source: Source, table: str) -> pa.Schema:
-        """The columns of a table where the project file declares none. Raises BelvedereError where they cannot be told."""
+        """The columns of a table where the project file declares none. Raises BelvedereError where they cannot be found."""
 
     def open_feed(self, wanted: Wanted) -> Feed:
         """Go on with an input from its offset."""

@@ -1,6 +1,6 @@
 """Events as files: JSON lines, CSV and Parquet, a piece at a time.
 
-In: events as Arrow. Out: bytes of a file, and JSON texts for whoever prints them.
+In: events as Arrow. Out: bytes of a file, and JSON texts to print.
 """
 
 from __future__ import annotations

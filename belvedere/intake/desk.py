@@ -35,7 +35,7 @@ KEYS_FOR = timedelta(hours=24)
 WAITING_BYTES = 256 << 20
 """More than this does not wait for an epoch: clients are asked to come again."""
 TOLD = 1_000
-"""So many refused rows are told one by one; all are counted."""
+"""So many refused rows are reported one by one; all are counted."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -43,7 +43,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class Request:
     """One push on an input (`table` is its id): rows of a producer, or an act of one.
 
-    `key` is the sender's name for the request, `digest` tells two requests of one key apart.
+    `key` is the sender's name for the request, `digest` distinguishes two requests of one key.
     """
 
     table: str
@@ -55,14 +55,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the sender is told: an HTTP status and a JSON object."""
+    """The answer to a sender: an HTTP status and a JSON object."""
 
     status: int
     body: Mapping[str, Any]
 
     @classmethod
     def of_error(cls, status: int, error: Diagnostic) -> Reply:
-        """The answer that tells of a diagnostic."""
+        """The answer that reports a diagnostic."""
         return cls(status, problem(status, error.code, error.message, error.hint))
 
 

@@ -192,7 +192,7 @@ class Journal:
         return self._segments[-1]
 
     def _cut(self, segment: _Segment) -> None:
-        """Take a failed write back. After a failed sync the file is opened anew: what the system holds of it is not to be trusted."""
+        """Undo a failed write. After a failed sync the file is reopened: the system's cache of it cannot be trusted."""
         self._close_file()
         with open(segment.path, "rb+") as file:
             file.truncate(segment.size)

@@ -67,7 +67,7 @@ def changed_column(table: Input, rows: pa.Table) -> str | None:
 
 
 def read_rows(table: Input, rows: Sequence[Any]) -> Pushed:
-    """The rows of a request; each that does not fit is told apart, the others count."""
+    """The rows of a request; each that does not fit is refused with its reason, the others are taken."""
     columns = given_columns(table)
     key = [c for c in columns if c.name in table.primary_key]
     names, key_names = names_of(columns), names_of(key)

@@ -21,7 +21,7 @@ LENGTH = struct.Struct("<I")
 
 @dataclass(frozen=True)
 class Record:
-    """An entry, and what a request of the same `key` is answered. `digest` tells requests of one key apart."""
+    """An entry, and what a request of the same `key` is answered. `digest` distinguishes requests of one key."""
 
     entry: Entry
     key: str | None = None

@@ -1,7 +1,7 @@
 """History: every version of a relation's rows: a row that goes or changes stays, with the epochs between which it held.
 
 A version that holds has the row's own `_key`; one that is over has its end behind it. Since when the history is complete goes with the
-epoch row: whoever asks for an earlier state must be told.
+epoch row: a read of an earlier state is refused.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _dated(rows: pa.Table, when: tuple[object, object], epoch: str, time: str) -
 
 
 def _forget(name: str, retention: int, work: Work) -> None:
-    """Drop versions that are over for long enough; what was before the end of the last of them can be told no more."""
+    """Drop versions that are over for long enough; states before the end of the last of them are not known any more."""
     last = work.clock - timedelta(microseconds=retention)
     old = work.transaction.lookup_range(name, UNTIL_TIME, None, last)
     ends = [(pc.max(b.column(UNTIL_EPOCH)).as_py(), pc.max(b.column(UNTIL_TIME)).as_py()) for b in old if b.num_rows]

@@ -1,6 +1,6 @@
 """Scenarios: golden files that say what a script does, step by step, and `belvedere test` runs.
 
-In: the text of a `.test` file. Out: its scenarios, what running them showed, and the file with its expectations written anew.
+In: the text of a `.test` file. Out: its scenarios, what running them showed, and the file with updated expectations.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ SEQUENCE = "_seq"
 
 @dataclass(frozen=True)
 class Observed:
-    """The lines as they are, and whether the expectation says so."""
+    """The lines as they are, and whether they are as expected."""
 
     lines: Sequence[str]
     same: bool

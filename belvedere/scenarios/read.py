@@ -44,7 +44,7 @@ FORMS: dict[str, tuple[str, str]] = {
     "plan": (RELATION, "plan VIEW"),
     "sql": (RELATION, "sql VIEW"),
 }
-"""The sections of a scenario: a pattern of what follows the name, and how it is told."""
+"""The sections of a scenario: a pattern of what follows the name, and its form for messages."""
 
 EXPECTATIONS = {"diagnostics", "error", "rows", "changes", "events", "answer", "exported", "explain", "plan", "sql"}
 WITH_ROWS = {"insert", "delete", "rows", "changes", "events"}

@@ -1,7 +1,7 @@
 """What an intake has taken, as facts: rows that were judged, and bounds, opens and closes of producers.
 
 In: outcomes of an intake's decisions. Out: immutable entries that move the clocks in the same way whenever they are applied, after a
-restart too. An entry is never judged again: what its sender was told stays true.
+restart too. An entry is never judged again: the answer to its sender stays true.
 """
 
 from __future__ import annotations

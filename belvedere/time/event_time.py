@@ -205,7 +205,7 @@ def time_text(micros: int) -> str:
 
 
 def log_points(before: int, after: int) -> tuple[int, ...]:
-    """The powers of ten among the late rows `before` + 1 to `after`: so often they are told."""
+    """The powers of ten among the late rows `before` + 1 to `after`: at these counts they are logged."""
     powers = (10**n for n in range(len(str(after)) + 1))
     return tuple(p for p in powers if before < p <= after)
 

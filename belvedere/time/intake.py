@@ -160,7 +160,7 @@ def tell_late(table: Input, before: Clocks, admission: Admission) -> None:
 
 
 def refused(table: Input, row: LateRow) -> Diagnostic:
-    """What the sender of a late row is told where its stream rejects such rows."""
+    """The error for the sender of a late row whose stream rejects such rows."""
     return Diagnostic(
         "B5024",
         f'row {row.index + 1} of "{table.name}" is late: {row.column} {_time(row.time)} is below the bound {_time(row.bound)}',

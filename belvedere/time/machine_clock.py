@@ -2,8 +2,8 @@
 
 In: what the last epoch noted, the machine's clock, a counter of seconds that nobody sets and that runs on while the machine sleeps.
 Out: `now()`. A clock that jumps ahead by more than an hour would at once expire all rows with a retention, and epochs never go back. So a
-jump is told and waits, and time goes on from before it: until the clock agrees again, a database on another machine says the same, or the
-user accepts it.
+jump is reported and not followed: time continues from before it until the clock agrees again, a database on another machine has the same
+time, or the user accepts the clock.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class MachineClock:
             return instant(expected if clock - expected > HOUR else clock)
 
     def heed(self, other: Callable[[], int | None]) -> None:
-        """Tell a jump, each hour anew; believe it where the clock of another machine (`other`, microseconds) says the same."""
+        """Report a jump, again each hour; believe it where the clock of another machine (`other`, microseconds) says the same."""
         with self._lock:
             clock, expected = self._read()
             counter = self._ticks.counter()

@@ -1,7 +1,7 @@
-"""Columns that a file has and its table has not: they are ignored, and told.
+"""Columns that a file has and its table has not: they are ignored, and reported.
 
 In: a file, its format, the table's columns. Out: names. Of JSON only the beginning is looked at; a file that cannot be read has none,
-since whoever reads it says so.
+since its reader reports that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_LINES = 100
 
 
 def unknown_columns(path: str, format_: str, columns: Sequence[Column], options: Mapping[str, Any]) -> list[str]:
-    """The names, each once. JSON names are told apart by their case, as they are read."""
+    """The names, each once. JSON names are compared with their case, as they are read."""
     try:
         match format_:
             case "json":

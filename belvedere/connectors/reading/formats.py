@@ -87,7 +87,7 @@ def by_format(files: Iterable[SourceFile], options: Mapping[str, Any]) -> Iterab
 
 
 def format_of(path: str, options: Mapping[str, Any]) -> str:
-    """`json`, `csv` or `parquet`, as the source says or the file's name tells; else empty."""
+    """`json`, `csv` or `parquet`, by the source's options or the file's name; else empty."""
     if options.get("format"):
         return str(options["format"]).lower()
     name = Path(path)

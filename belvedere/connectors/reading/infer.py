@@ -79,7 +79,7 @@ def table_files(source: Source, table: str) -> list[Path]:
 
 
 def schema_of_files(table: str, files: Sequence[Path], options: Mapping[str, Any]) -> pa.Schema:
-    """The columns that a sample of the files tells; a file that cannot be read matters where no other one tells them."""
+    """The columns of a sample of the files; a file that cannot be read matters only if no other file has columns."""
     kinds: dict[str, Any] = {}
     failure: BelvedereError | None = None
     sampled = _sampled(files)

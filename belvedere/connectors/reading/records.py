@@ -1,6 +1,6 @@
 """Text files as batches of numbered records: JSON lines and CSV, whatever compression and byte order mark.
 
-In: a file's path, or a range of its bytes. Out: Arrow batches of `RECORDS`, with bytes that are no UTF-8 told apart. The same code runs
+In: a file's path, or a range of its bytes. Out: Arrow batches of `RECORDS`, with a mark on bytes that are not UTF-8. The same code runs
 in the driver and in Spark's tasks. What the records mean is decided in `rows`. Raises OSError, EOFError or csv.Error where a file cannot
 be read to its end.
 """
@@ -46,7 +46,7 @@ csv.field_size_limit(sys.maxsize)
 
 
 def compression_of(path: str) -> str | None:
-    """The compression that a file's name tells, as Arrow names it."""
+    """The compression by a file's name, as Arrow names it."""
     return COMPRESSIONS.get(Path(path).suffix.lower())
 
 

@@ -1,7 +1,7 @@
 """Window functions whose frames grow from the first row of their partition, continued behind a row whose results are known.
 
 In: a `Window` node, some of whose frames grow. Out: a `Growth`: the node with hidden columns from which the next row goes on (the
-accumulators), and the same functions over rows that follow a known one, whose accumulators stand beside each of them. A sum goes on from
+accumulators), and the same functions over rows that follow a known one, with its accumulators beside each of them. A sum goes on from
 its old value in the order of the rows: so a sum of doubles has the digits that it has in batch, where rows come in the same order. Where
 that is not fixed, among peers of a RANGE frame, there is no `Growth`.
 """

@@ -93,7 +93,7 @@ RUNNING = Rule("running", _applies_running)
 
 
 def _stored(site: Site, frames: Frames) -> Site | Refusal:
-    """The same operator over stored rows that its results can be told apart by; why there are none."""
+    """The same operator over stored rows whose key identifies its results; why there are none."""
     if needs_clock(site.top):
         return Refusal("it reads now()")
     below = site.top.inputs[0]
