@@ -61,14 +61,7 @@ class SortedRows:
         self._joint: dict[tuple[str, str], tuple[tuple[Ints, Bools], tuple[Ints, Bools]]] = {}
 
     def column(self, name: str) -> pa.Array:
-        column = self.table[name]
-        return (
-            column.chunk(0)
-            if column.num_chunks == 1
-            else pa.concat_arrays(column.chunks)
-            if column.num_chunks
-            else pa.array([], column.type)
-        )
+        return self.table[name].combine_chunks()
 
     def booleans(self, name: str) -> Bools:
         """TRUE; NULL is not."""

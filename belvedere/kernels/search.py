@@ -96,24 +96,12 @@ def first_equal(values: Ints, begin: Ints, wanted: Ints) -> Ints:
     return np.where(hit, candidate % max(n, 1), n)
 
 
-def first_unequal(values: Ints, begin: Ints, wanted: Ints) -> Ints:
-    """Class c3: the first row at or after `begin` with another value; n for none."""
-    n = len(values)
-    if n == 0:
-        return np.zeros(len(begin), np.int64)
-    changed = np.append(values[1:] != values[:-1], True)
-    change = next_true(changed) + 1  # the row after the last one of equal values
-    place = np.minimum(begin, n - 1)
-    found = np.where(values[place] != wanted, place, change[place])
-    return np.where(begin < n, found, n)
-
-
 def first_compared(operator: str, values: Ints, begin: Ints, wanted: Ints) -> Ints:
     """The first row at or after `begin` with `value operator wanted`; n for none."""
     if operator == "=":
         return first_equal(values, begin, wanted)
     if operator == "<>":
-        return first_unequal(values, begin, wanted)
+        return np.minimum(first_above(values, begin, wanted), first_above(~values, begin, ~wanted))
     if operator in ("<", "<="):
         values, wanted = ~values, ~wanted  # turns the order around without overflow
     if operator in (">=", "<="):

@@ -7,6 +7,7 @@ documentation of AsterixDB, as listed in docs/window-by.md. Numbers compare as S
 from __future__ import annotations
 
 import math
+import operator as operators
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any
@@ -38,6 +39,15 @@ MIDNIGHT = datetime.min.time()
 EXACT = Context(prec=120)
 """Decimals of 38 digits are added, multiplied and divided without rounding."""
 BITS = 1 << 63
+COMPARISONS = {
+    "=": operators.eq,
+    "<>": operators.ne,
+    "<": operators.lt,
+    "<=": operators.le,
+    ">": operators.gt,
+    ">=": operators.ge,
+}
+STEPS = {"+": operators.add, "-": operators.sub, "*": operators.mul}
 DECIMAL_STEPS = {"+": EXACT.add, "-": EXACT.subtract, "*": EXACT.multiply, "DIV": EXACT.divide_int, "%": EXACT.remainder}
 
 
@@ -105,16 +115,7 @@ def compare(operator: str, left: Any, right: Any) -> Any:
         return None
     if isinstance(left, float) != isinstance(right, float) and rank(left) == 3:
         left, right = float(left), float(right)  # as Spark and the kernels compare numbers of two types
-    a, b = order_key(left), order_key(right)
-    if operator == "=":
-        return a == b
-    if operator == "<>":
-        return a != b
-    if operator == "<":
-        return a < b
-    if operator == "<=":
-        return a <= b
-    return a > b if operator == ">" else a >= b
+    return COMPARISONS[operator](order_key(left), order_key(right))
 
 
 def both(left: Any, right: Any) -> Any:
@@ -169,12 +170,8 @@ def _numeric(operator: str, left: Any, right: Any) -> Any:
     if isinstance(left, Decimal) or isinstance(right, Decimal):
         found = DECIMAL_STEPS[operator](left, right)
         return whole(found) if operator == "DIV" else found
-    if operator == "+":
-        return left + right
-    if operator == "-":
-        return left - right
-    if operator == "*":
-        return left * right
+    if operator in STEPS:
+        return STEPS[operator](left, right)
     if isinstance(left, float):
         return whole(left / right) if operator == "DIV" else math.fmod(left, right) if math.isfinite(left) else math.nan
     quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)

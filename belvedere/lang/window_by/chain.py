@@ -46,12 +46,11 @@ def _is_unnest(source: FromTerm, own: set[str]) -> bool:
 
 
 def queries_of(query: Query) -> Iterator[Query]:
-    """The query and those that its FROM nests."""
+    """The query and those that its FROM and WITH nest."""
     yield query
-    for block in query.blocks:
-        for source in block.sources:
-            if isinstance(source.expr, QueryExpression):
-                yield from queries_of(source.expr.query)
+    for expr in (*(let.value for let in query.bindings), *(s.expr for b in query.blocks for s in b.sources)):
+        if isinstance(expr, QueryExpression):
+            yield from queries_of(expr.query)
 
 
 def windowed_of(query: Query) -> Query:

@@ -13,9 +13,10 @@ from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.functions.window_by import Type
+from belvedere.lang.window_by.chain import queries_of
 from belvedere.lang.window_by.expressions import VariableScope
 from belvedere.lang.window_by.parser import parse_window_query
-from belvedere.lang.window_by.tree import Block, Query, QueryExpression, WindowBy
+from belvedere.lang.window_by.tree import Query, WindowBy
 from belvedere.lang.window_by.types import Typing
 from belvedere.schema import Schema
 
@@ -41,19 +42,10 @@ def check_query(query: Query, tables: Mapping[str, Type], file: str = "") -> tup
     if output is None and not any(d.severity == Severity.ERROR for d in typing.diagnostics):
         hint = "make all branches of CASE, all members of an array and all blocks give one type, with CAST where needed"
         typing.report("B3614", "some column of the result has values of several types", query.span, hint)
-    for block in _blocks(query):
+    for block in (b for q in queries_of(query) for b in q.blocks):
         if block.window is not None:
             _advise(typing, block.window)
     return tuple(sorted(typing.diagnostics, key=lambda d: (d.severity != Severity.ERROR, d.span.start if d.span else 0)))
-
-
-def _blocks(query: Query) -> list[Block]:
-    found = list(query.blocks)
-    nested = [let.value for let in query.bindings] + [s.expr for b in query.blocks for s in b.sources]
-    for expr in nested:
-        if isinstance(expr, QueryExpression):
-            found += _blocks(expr.query)
-    return found
 
 
 def _advise(typing: Typing, window: WindowBy) -> None:

@@ -218,20 +218,14 @@ class _Normal:
         return [Conjunction(local=(local,)) if side == self.searched else Conjunction(known=(local,))]
 
     def compare(self, left: Expr, operator: str, right: Expr) -> Compare:
-        sides = self.sides_of(left), self.sides_of(right)
-        if sides[0] == {self.searched} and len(sides[1]) == 1 and self.searched not in sides[1]:
-            simple = self.simple(left, right)
-            if simple is not None:
-                return Compare((simple[0],), operator, (simple[1],))
-        if sides[1] == {self.searched} and len(sides[0]) == 1 and self.searched not in sides[0]:
-            simple = self.simple(right, left)
-            if simple is not None:
-                return Compare((simple[0],), FLIPPED[operator], (simple[1],))
+        if self.sides_of(right) == {self.searched}:
+            left, operator, right = right, FLIPPED[operator], left
+        known = self.sides_of(right)
+        if self.sides_of(left) == {self.searched} and len(known) == 1 and self.searched not in known:
+            one, other = self.whole(left), self.whole(right)
+            if one is not None and other is not None:
+                return Compare((one,), operator, (other,))
         return self.linear(left, operator, right)
-
-    def simple(self, searched: Expr, known: Expr) -> tuple[Summand, Summand] | None:
-        parts = self.whole(searched), self.whole(known)
-        return None if parts[0] is None or parts[1] is None else (parts[0], parts[1])
 
     def whole(self, node: Expr) -> Summand | None:
         """An expression over one role of one side as a single part."""

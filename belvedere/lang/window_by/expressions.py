@@ -38,6 +38,11 @@ from belvedere.lang.window_by.type_rules import (
 
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
 COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+OF_ONE_TYPE: Mapping[type[exp.Expr], pa.DataType] = {
+    exp.Boolean: pa.bool_(), exp.Is: pa.bool_(), exp.Between: pa.bool_(), exp.Like: pa.bool_(), exp.In: pa.bool_(), exp.Exists: pa.bool_(),
+    exp.Null: pa.null(), Missing: pa.null(), exp.DPipe: pa.string(),
+}  # fmt: skip
+"""What gives values of one type, whatever those of its operands are."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,11 @@ class ExpressionTyping(ABC):
         if handler is not None:
             result: Type = handler(node, scope, within)
             return result
+        if type(node) in OF_ONE_TYPE:
+            for operand in node.iter_expressions():
+                if not isinstance(operand, exp.Var):  # IS MISSING
+                    self.of(operand, scope, within)
+            return OF_ONE_TYPE[type(node)]
         if isinstance(node, ARITHMETIC):
             return self._arithmetic(node, scope, within)
         if isinstance(node, COMPARISONS):
@@ -167,15 +177,6 @@ class ExpressionTyping(ABC):
             self.report("B3601", f"{node.name} is not supported: whole numbers have 64 bits", within, hint)
         return pa.int64() if node.name.isdigit() else pa.float64()
 
-    def _boolean(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
-        return pa.bool_()
-
-    def _null(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
-        return pa.null()
-
-    def _missing(self, node: Missing, scope: VariableScope, within: Span | None) -> Type:
-        return pa.null()
-
     def _neg(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         return self.of(node.this, scope, within)
 
@@ -189,28 +190,6 @@ class ExpressionTyping(ABC):
             hint = 'write INTERVAL 7 DAYS or duration("P7D")'
             self.report("B3602", f"an interval of {unit or 'no unit'} has no fixed length", within, hint)
         return DURATION
-
-    def _is(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
-        self.of(node.this, scope, within)
-        return pa.bool_()
-
-    def _between(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
-        for part in (node.this, node.args["low"], node.args["high"]):
-            self.of(part, scope, within)
-        return pa.bool_()
-
-    def _like(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
-        self.of(node.this, scope, within)
-        self.of(node.expression, scope, within)
-        return pa.bool_()
-
-    def _in(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
-        parts = [node.this, *node.expressions]
-        if node.args.get("field") is not None:
-            parts.append(node.args["field"])
-        for part in parts:
-            self.of(part, scope, within)
-        return pa.bool_()
 
     def _case(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         if node.this is not None:
@@ -233,11 +212,6 @@ class ExpressionTyping(ABC):
 
     _trycast = _cast
 
-    def _dpipe(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
-        self.of(node.this, scope, within)
-        self.of(node.expression, scope, within)
-        return pa.string()
-
     def _struct(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         fields: dict[str, Type] = {}
         for member in node.expressions:
@@ -250,10 +224,6 @@ class ExpressionTyping(ABC):
     def _array(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         inner = unify([self.of(e, scope, within) for e in node.expressions])
         return None if inner is None else pa.list_(inner)
-
-    def _exists(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
-        self.of(node.this, scope, within)
-        return pa.bool_()
 
     def _queryexpression(self, node: QueryExpression, scope: VariableScope, within: Span | None) -> Type:
         output = self.query(node.query, scope)

@@ -13,19 +13,6 @@ from sqlglot import exp
 from belvedere.lang.window_by.tree import Block, Expr, Query, QueryExpression
 
 
-def variables_in(expr: Expr) -> set[str]:
-    """The names that an expression may use, those inside its subqueries too."""
-    found = {c.name for c in expr.find_all(exp.Column)}
-    for node in expr.find_all(QueryExpression):
-        found |= names_in(node.query)
-    return found
-
-
-def names_in(query: Query) -> set[str]:
-    """The names that a query may use."""
-    return {n for e in expressions_of(query) for n in variables_in(e)}
-
-
 def free_names(query: Query, known: Set[str] = frozenset()) -> set[str]:
     """The names that a query may use beside `known` ones and those that it declares itself: those of tables."""
     found: set[str] = set()
@@ -38,7 +25,7 @@ def free_names(query: Query, known: Set[str] = frozenset()) -> set[str]:
     return found.union(*(free_in(e, known) for e in rest if e is not None))
 
 
-def free_in(expr: Expr, known: Set[str]) -> set[str]:
+def free_in(expr: Expr, known: Set[str] = frozenset()) -> set[str]:
     """The same of an expression."""
     found = {c.name for c in expr.find_all(exp.Column)} - known
     return found.union(*(free_names(node.query, known) for node in expr.find_all(QueryExpression)))
@@ -58,15 +45,6 @@ def _free_of(block: Block, outer: Set[str]) -> set[str]:
         own = outer | {block.window.name.text, *block.window.variables}
     own = own | {let.name.text for let in block.window_lets}
     return found.union(*(free_in(e, own) for e in after_window(block)))
-
-
-def expressions_of(query: Query) -> Iterator[Expr]:
-    """All expressions that stand in a query itself; those of its subqueries are inside them."""
-    exprs: list[Any] = [let.value for let in query.bindings] + [k.expr for k in query.order] + [query.limit, query.offset]
-    for block in query.blocks:
-        exprs += [s.expr for s in block.sources]
-        exprs += block_expressions(block)
-    return (e for e in exprs if e is not None)
 
 
 def block_expressions(block: Block) -> Iterator[Expr]:

@@ -17,7 +17,7 @@ from belvedere.functions.window_by import Type
 from belvedere.lang.window_by.chain import names_before, table_of, values_before
 from belvedere.lang.window_by.classes import ITEM, ItemFacts, classify, item_expression
 from belvedere.lang.window_by.expressions import VariableScope
-from belvedere.lang.window_by.names import after_window, renamed, variables_in
+from belvedere.lang.window_by.names import after_window, free_in, renamed
 from belvedere.lang.window_by.relational import Said, known
 from belvedere.lang.window_by.tree import Block, Boundary, Expr, Name, Query, Select, Selected, WindowBy
 from belvedere.lang.window_by.types import Typing
@@ -60,12 +60,10 @@ def only_distances(block: Block, window: WindowBy, row: Type) -> bool:
     searched = {"end": window.end, **({"start": window.start} if window.label is not None else {})}
     whens = {side: b.when for side, b in searched.items() if b is not None and b.when is not None}
     others = [e for e in after_window(block) if not any(e is when for when in whens.values())]
-    if any(places & variables_in(_without_differences(e, places)) for e in others):
+    if any(places & free_in(_without_differences(e, places)) for e in others):
         return False
     item = item_of(block, window, row)
-    return all(
-        _is_apart(window, side, item) for side, e in whens.items() if places & variables_in(_without_differences(e, places))
-    )
+    return all(_is_apart(window, side, item) for side, e in whens.items() if places & free_in(_without_differences(e, places)))
 
 
 def _is_apart(window: WindowBy, side: str, item: ItemFacts) -> bool:

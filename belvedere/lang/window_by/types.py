@@ -15,7 +15,7 @@ from sqlglot import exp
 from belvedere.errors import Span
 from belvedere.functions.window_by import Type, element, unify
 from belvedere.lang.window_by.expressions import ExpressionTyping, VariableScope
-from belvedere.lang.window_by.names import variables_in
+from belvedere.lang.window_by.names import free_in
 from belvedere.lang.window_by.tree import (
     Block,
     Expr,
@@ -96,7 +96,7 @@ class Typing(ExpressionTyping):
         """What no relation in FROM can be: dependent on the terms before it, or numbered."""
         expr = source.expr
         table = isinstance(expr, exp.Column) and expr.name not in scope.variables and scope.table(expr.name) is not None
-        if isinstance(expr, QueryExpression) and variables_in(expr) & set(local):
+        if isinstance(expr, QueryExpression) and free_in(expr) & set(local):
             hint = "take the correlation out: join the tables, or use the subquery in LET"
             self.report("B3621", "a subquery in FROM uses variables of the same FROM", expr.meta.get("span"), hint)
         if source.position is not None and (table or isinstance(expr, QueryExpression)):

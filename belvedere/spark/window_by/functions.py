@@ -19,6 +19,8 @@ import numpy as np
 
 from belvedere.functions.table import WINDOW_BY
 from belvedere.functions.window_by import duration_micros
+from belvedere.kernels import ranges
+from belvedere.kernels.aggregates import moment
 from belvedere.kernels.values import EXACT, MISSING, compare, instant, order_key, rank, unknown
 from belvedere.spark.window_by.casts import to_date, to_instant, to_real, to_text, to_whole
 
@@ -71,51 +73,31 @@ def mean(numbers: list[Any]) -> float:
     return float(EXACT.divide(found, len(numbers)) if isinstance(found, Decimal) else found / len(numbers))
 
 
-def _moment(numbers: list[Any], power: int) -> float:
-    middle = mean(numbers)
-    return math.fsum((float(v) - middle) ** power for v in numbers)
+def _moment(name: str) -> Callable[[list[Any]], float | None]:
+    def aggregate(numbers: list[Any]) -> float | None:
+        value, undefined = moment(name, ranges.moments(*_range(numbers)))
+        return None if undefined[0] else float(value[0])
+
+    return aggregate
 
 
-def _variance(freedom: int) -> Callable[[list[Any]], float | None]:
-    return lambda n: _moment(n, 2) / (len(n) - freedom) if len(n) > freedom else None
-
-
-def _deviation(freedom: int) -> Callable[[list[Any]], float | None]:
-    variance = _variance(freedom)
-
-    def deviation(numbers: list[Any]) -> float | None:
-        found = variance(numbers)
-        return None if found is None else math.sqrt(found)
-
-    return deviation
-
-
-def _skewness(numbers: list[Any]) -> float | None:
-    second = _moment(numbers, 2)
-    return None if second == 0 else math.sqrt(len(numbers)) * _moment(numbers, 3) / second**1.5
-
-
-def _kurtosis(numbers: list[Any]) -> float | None:
-    second = _moment(numbers, 2)
-    return None if second == 0 else len(numbers) * _moment(numbers, 4) / second**2 - 3
+def _range(numbers: list[Any]) -> tuple[Any, ...]:
+    """Numbers as one range of rows, as the kernels take it."""
+    return np.array(numbers, np.float64), np.ones(len(numbers), np.bool_), np.zeros(1, np.int64), np.full(1, len(numbers) - 1)
 
 
 def percentile(numbers: list[Any], fraction: Any) -> float | None:
     """The continuous percentile: linear between the two nearest ranks."""
     if not numbers or rank(fraction) != 3 or not 0 <= fraction <= 1:
         return None
-    ordered = sorted(numbers, key=order_key)
-    place = float(fraction) * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    below, above = float(ordered[low]), float(ordered[high])
-    return below if below == above or place == low else below + (above - below) * (place - low)
+    return float(ranges.percentile(*_range(numbers), fraction=float(fraction))[0])
 
 
 NUMERIC_AGGREGATES: dict[str, Callable[[list[Any]], Any]] = {
-    "SUM": total, "AVG": mean, "STDDEV_SAMP": _deviation(1), "STDDEV_POP": _deviation(0), "VAR_SAMP": _variance(1),
-    "VAR_POP": _variance(0), "SKEWNESS": _skewness, "KURTOSIS": _kurtosis,
-}  # fmt: skip
+    "SUM": total,
+    "AVG": mean,
+    **{n: _moment(n) for n in ("STDDEV_SAMP", "STDDEV_POP", "VAR_SAMP", "VAR_POP", "SKEWNESS", "KURTOSIS")},
+}
 
 
 def _array_numeric(function: Callable[[list[Any]], Any]) -> Callable[[Any], Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from belvedere.kernels import values as v
 from belvedere.kernels.values import MISSING
+from belvedere.lang.window_by.chain import names_before
 from belvedere.lang.window_by.tree import (
     Block,
     FromTerm,
@@ -265,16 +266,11 @@ class WindowStage:
                 yield bounds, row, self.select(scope, list(row))
 
 
-def _binding_names(block: Block) -> list[str]:
-    if block.group is not None:
-        names = [k.name.text for k in block.group.keys]
-        names += [block.group.group.text] if block.group.group is not None else []
-        return names + [let.name.text for let in block.group_lets]
-    names = []
-    for source in block.sources:
-        names.append(source.variable.text)
-        names += [source.position.text] if source.position is not None else []
-    return names + [let.name.text for let in block.lets]
+def _binding_names(block: Block) -> tuple[str, ...]:
+    if block.group is None:
+        return names_before(block)
+    names = (*(k.name for k in block.group.keys), block.group.group, *(let.name for let in block.group_lets))
+    return tuple(n.text for n in names if n is not None)
 
 
 COMPILERS[QueryExpression] = lambda node: compile_query(node.args["query"])

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.lang.window_by.names import variables_in
+from belvedere.lang.window_by.names import free_in
 from belvedere.lang.window_by.tree import Query, Select, Selected
 from belvedere.spark.window_by.relation import (
     Result,
@@ -26,7 +26,7 @@ def with_order_columns(query: Query) -> tuple[Query, bool]:
         return query, False
     select = block.select
     columns = {s.name for s in select.items if not s.star}
-    if select.value is None and all(variables_in(k.expr) <= columns for k in query.order):
+    if select.value is None and all(free_in(k.expr) <= columns for k in query.order):
         return query, False
     known = {s.name: s.expr for s in select.items if s.name is not None and s.expr is not None}
     items = select.items if select.value is None else (Selected(select.value, HIDDEN_VALUE),)

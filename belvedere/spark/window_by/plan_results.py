@@ -14,7 +14,7 @@ from belvedere.functions.table import WINDOW_AGGREGATES, canonical
 from belvedere.functions.window_by import is_number, unify_numbers
 from belvedere.kernels import specs
 from belvedere.kernels.values import MISSING
-from belvedere.lang.window_by.names import variables_in
+from belvedere.lang.window_by.names import free_in
 from belvedere.lang.window_by.tree import Expr, QueryExpression
 from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.native import boolean, translate, whole_number
@@ -42,7 +42,7 @@ class Rewriter:
 
     def mentions(self, expr: Expr) -> bool:
         if any(node for node in expr.find_all(QueryExpression)):
-            return bool(variables_in(expr) & {self.window, *self.planner.window.variables})
+            return bool(free_in(expr) & {self.window, *self.planner.window.variables})
         return any(c.name == self.window for c in expr.find_all(exp.Column))
 
     def is_window(self, node: Any) -> bool:

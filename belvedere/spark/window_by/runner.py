@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from belvedere.errors import fail
 from belvedere.functions.window_by import unify
+from belvedere.lang.window_by.chain import queries_of
 from belvedere.lang.window_by.tree import Block, FromTerm, Let, OrderKey, Query, QueryExpression, SourceKind
 from belvedere.spark.window_by.grouped import grouped
 from belvedere.spark.window_by.interpret import compile_expression
@@ -38,7 +39,7 @@ class QueryRunner(Tuples):
 
     def run(self, query: Query) -> Result:
         """The relation of a whole query."""
-        self.limits = has_limit(query)
+        self.limits = any(q.limit is not None or q.offset is not None for q in queries_of(query))
         return self.query(query, TablesInScope({}, {}))
 
     # -- queries --
@@ -198,10 +199,3 @@ def aligned(values: Sequence[Value], type_: pa.DataType, texts: list[list[str]])
     if pa.types.is_null(type_):
         return SqlValue(column(["CAST(NULL AS STRING)"] * len(values)), type_, missing)
     return SqlValue(column([converted(merge(v), type_) for v in values]), type_, missing)
-
-
-def has_limit(query: Query) -> bool:
-    """Whether LIMIT or OFFSET stands in the query or in one within its FROM or WITH."""
-    nested = [let.value for let in query.bindings] + [x.expr for b in query.blocks for x in b.sources]
-    own = query.limit is not None or query.offset is not None
-    return own or any(isinstance(e, QueryExpression) and has_limit(e.query) for e in nested)

@@ -18,7 +18,7 @@ from belvedere.errors import fail
 from belvedere.functions.window_by import Type
 from belvedere.lang.window_by.check import row_type
 from belvedere.lang.window_by.expressions import VariableScope
-from belvedere.lang.window_by.names import variables_in
+from belvedere.lang.window_by.names import free_in
 from belvedere.lang.window_by.tree import Block, Expr, Let, Select
 from belvedere.lang.window_by.types import Typing
 from belvedere.spark.window_by.layout import columns_of, layout_of, leaf_value, read_values
@@ -128,7 +128,7 @@ class Tuples:
         """The expressions as columns filled by the interpreter."""
         scope = self.scope(bindings.variables, names)
         columns = [Computed(e, Typing().of(e, scope) or pa.null(), fresh("p"), fresh("m")) for e in exprs]
-        used = sorted({n for e in exprs for n in variables_in(e)} & set(bindings.variables))
+        used = sorted({n for e in exprs for n in free_in(e)} & set(bindings.variables))
         frame, pinned = pin(bindings.frame, [bindings.variables[n] for n in used])
         variables = {**bindings.variables, **dict(zip(used, pinned, strict=True))}
         layouts = {n: layout_of(variables[n]) for n in used}
@@ -142,7 +142,7 @@ class Tuples:
     def constants(self, exprs: Sequence[Expr], names: TablesInScope) -> dict[str, Any]:
         """The values of the tables that stand in subqueries of the expressions."""
         found = dict(names.constants)
-        for wanted in {n for e in exprs for n in variables_in(e)}:
+        for wanted in {n for e in exprs for n in free_in(e)}:
             if wanted in found:
                 continue
             result = self.table(wanted, names)
