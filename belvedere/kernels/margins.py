@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.kernels.rows import SortedRows, Windows
-from belvedere.kernels.specs import BoundaryPosition, BoundarySpec, Ends, KernelSpec, Term
+from belvedere.kernels.specs import BoundarySpec, Ends, KernelSpec
 from belvedere.kernels.terms import holds, leaves
 from belvedere.kernels.windows import Finder
 
@@ -35,18 +35,6 @@ class Margin:
     position: int
     first: bool
     last: bool
-
-
-def counts_rows(spec: KernelSpec, ends: Ends) -> bool:
-    """Whether the rows' positions in the partition matter: for a condition (differences too) or in the output."""
-    terms: list[Term] = []
-    for boundary in (spec.label, spec.start, spec.end):
-        if boundary is not None:
-            terms += boundary.local
-            for c in boundary.search or ():
-                terms += (*c.known, *c.local, *(t for x in c.compares for t in (x.searched, x.known)))
-    placed = any(isinstance(o, BoundaryPosition) for o in spec.outputs) or spec.ordered or not spec.outputs
-    return placed or ends.length is not None or any(x.role == "position" for t in terms for x in leaves(t))
 
 
 def begin_of(margin: Margin, spec: KernelSpec, ends: Ends) -> int | None:

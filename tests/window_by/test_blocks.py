@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from belvedere.kernels.margins import Margin, begin_of, counts_rows
+from belvedere.kernels.margins import Margin, begin_of
 from belvedere.kernels.specs import Ends
 from belvedere.kernels.windows import window_tables
 from belvedere.lang.window_by.blocks import BLOCKS
@@ -111,8 +111,7 @@ def by_blocks(table: pa.Table, plan: WindowPlan, ends: Ends, places: list[int], 
         back = ahead = width
         while True:
             low, high = max(place - back, 0), min(place + ahead, rows)
-            position = low if counts_rows(spec, ends) else low - place
-            margin = Margin(table.slice(low, high - low), place - low, position, low == 0, high == rows)
+            margin = Margin(table.slice(low, high - low), place - low, low, low == 0, high == rows)
             begin = begin_of(margin, spec, ends)
             if begin is not None:
                 break
@@ -121,8 +120,7 @@ def by_blocks(table: pa.Table, plan: WindowPlan, ends: Ends, places: list[int], 
         margins.append(margin)
         froms.append(begin)
     begins = (0, *places, rows)
-    known = begins if counts_rows(spec, ends) else (0,) * len(begins)
-    found = cuts.Cuts((), known, tuple(margins), tuple(froms))
+    found = cuts.Cuts((), begins, tuple(margins), tuple(froms))
     parts = [
         blocks.windows_of_block(table.slice(a, b - a), n, found, spec) for n, (a, b) in enumerate(pairwise(begins)) if b > a
     ]

@@ -39,46 +39,61 @@ def rows(spark: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize(("number", "name"), list(enumerate(FRAMED)))
-def test_one_partition_in_blocks_as_by_one_task(spark: Any, monkeypatch: pytest.MonkeyPatch, number: int, name: str) -> None:
+def cut_everything(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Partitions with most of some thousand rows are cut into blocks; what was cut comes in the list."""
+    from belvedere.spark.window_by import cuts, giant, windowed
+
+    monkeypatch.setattr(giant, "LEAST_ROWS", 1_000)
+    monkeypatch.setattr(giant, "LEAST_CORES", 2)
+    monkeypatch.setattr(giant, "RATE", 1)
+    found: list[Any] = []
+    cut_giant = cuts.cut_giant
+    monkeypatch.setattr(windowed, "cut_giant", lambda *given: found.append(cut_giant(*given)) or found[-1])
+    return found
+
+
+def by_one_task(spark: Any, text: str, table: Any) -> Any:
     from belvedere.spark.window_by import windowed
     from belvedere.spark.window_by.run import run_window_query
 
-    found: list[Any] = []
-    cut_giant = windowed.cut_giant
-    monkeypatch.setattr(windowed, "cut_giant", lambda *given: found.append(cut_giant(*given)) or found[-1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windowed, "cut_giant", lambda *given: None)
+        return run_window_query(spark, text, {"t": table}).collect()
+
+
+@pytest.mark.parametrize(("number", "name"), list(enumerate(FRAMED)))
+def test_one_partition_in_blocks_as_by_one_task(spark: Any, monkeypatch: pytest.MonkeyPatch, number: int, name: str) -> None:
+    from belvedere.spark.window_by import cuts
+    from belvedere.spark.window_by.run import run_window_query
+
+    found = cut_everything(monkeypatch)
+    monkeypatch.setattr(cuts, "BLOCK_ROWS", 700)
+    monkeypatch.setattr(cuts, "WIDEST", 1 / 1_000)
     place = "sp" if " sp" in FRAMED[name] else "0"
     text = f"FROM t AS r WINDOW BY w {KEYS[number % 3]}{FRAMED[name]}{SELECT}{place} AS place"
-    whole = run_window_query(spark, text, {"t": rows(spark)}, blocks=1).collect()
-    assert run_window_query(spark, text, {"t": rows(spark)}, blocks=4).collect() == whole, text
+    whole = by_one_task(spark, text, rows(spark))
+    assert run_window_query(spark, text, {"t": rows(spark)}).collect() == whole, text
     assert len(whole) > 20
     assert found[-1] is not None
+    assert len(found[-1][2].begins) >= 5
 
 
 def test_long_partitions_are_cut_without_being_asked(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from belvedere.spark.window_by import cuts, giant
     from belvedere.spark.window_by.run import run_window_query
 
-    monkeypatch.setattr(cuts, "LEAST_ROWS", 1_000)
-    monkeypatch.setattr(cuts, "LEAST_CORES", 2)
-    monkeypatch.setattr(cuts, "RATE", 1)
-    found: list[Any] = []
-    cut_giant = giant.cut_giant
-    monkeypatch.setattr(
-        "belvedere.spark.window_by.windowed.cut_giant", lambda *given: found.append(cut_giant(*given)) or found[-1]
-    )
+    found = cut_everything(monkeypatch)
     frame = rows(spark)
 
     def is_cut(text: str, table: Any = frame) -> bool:
-        whole = run_window_query(spark, text, {"t": table}, blocks=1).collect()
+        whole = by_one_task(spark, text, table)
         del found[:]
         assert run_window_query(spark, text, {"t": table}).collect() == whole
         return found[0] is not None
 
     head = "FROM t AS r WINDOW BY w PARTITION BY r.k "
     assert is_cut(head + FRAMED["spells"] + SELECT + "0 AS z")
-    assert found[0].giant.key == (5,)
-    assert len(found[0].cuts.begins) == spark.sparkContext.defaultParallelism + 1
+    assert found[0][0].key == (5,)
+    assert len(found[0][2].begins) == spark.sparkContext.defaultParallelism + 1
     assert not is_cut(head.replace("r.k", "r.o % 3") + FRAMED["spells"] + SELECT + "0 AS z")  # no key has most of the rows
     assert not is_cut(head + FRAMED["never"] + SELECT + "0 AS z")  # windows without end would need all rows
     assert not is_cut(head + FRAMED["spells"] + SELECT + "0 AS z", frame.distinct())  # dear to compute again

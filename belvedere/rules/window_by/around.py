@@ -28,10 +28,9 @@ from belvedere.rules.window_by.stretch import (
     KeyRange,
     Stretch,
     StretchWindows,
-    labelled,
     mirrored,
+    moving,
     placed,
-    sliding,
     tumbling,
     windows_of,
 )
@@ -121,9 +120,7 @@ def _span(source: StoredWindows, ranges: Ranges, stretch: Stretch, at: Ints, win
     """Where windows may have changed; None where the stretch must be longer."""
     if ranges.tumbling:
         return tumbling(ranges, stretch, at, windows, source.stored)
-    if ranges.labelled:
-        return labelled(stretch, windows)
-    return sliding(ranges, stretch, windows)
+    return moving(ranges, stretch, windows)
 
 
 def _within(places: Ints, span: KeyRange) -> Bools:

@@ -26,8 +26,7 @@ from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import WindowBlock
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.rules.rule import Maintain, Rule, Site
-from belvedere.rules.window_by.settle import SETTLED, forget_settled, open_rows
-from belvedere.rules.window_by.settling import ROW, SINCE, Settling
+from belvedere.rules.window_by.settle import ROW, SETTLED, SINCE, Settling, forget_settled, open_rows
 from belvedere.schema import KEY, Column, Schema
 
 SUFFIX = "$state"

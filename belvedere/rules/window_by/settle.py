@@ -25,10 +25,14 @@ from belvedere.engine.rows import Rows, combined, keys_of
 from belvedere.engine.texts import ROWS
 from belvedere.engine.work import Work, stored_schema
 from belvedere.lang.window_by.resume import AFTER, FROM, LABEL, TO
-from belvedere.plan.window_by import Resume
-from belvedere.rules.window_by.settling import ROW, SINCE, Settling
+from belvedere.plan.bounds import Known, bounds_of
+from belvedere.plan.monotone import NEVER
+from belvedere.plan.nodes import Node
+from belvedere.plan.window_by import Resume, WindowBlock
 from belvedere.schema import KEY, TIMESTAMP, Column, Schema
 
+ROW, SINCE = "row", "since"
+"""The columns of the relation that keeps from where on windows are not final, beside the values of PARTITION BY."""
 FIRST, LAST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 WindowTimes = tuple[int, int, int, int]
 """The times of a window's label (or start), of its start, of its end, and of the row after it; LAST where there is none."""
@@ -40,6 +44,19 @@ GONE = pa.schema([pa.field(KEY, pa.string(), nullable=False)])
 PIECE = 10_000
 SETTLED = "settled"
 """The view of the stage's state: from which times on windows are not final."""
+
+
+@dataclass(frozen=True)
+class Settling:
+    """`source` is the input's plan down to the catalog's inputs: it gives the bound on the time column."""
+
+    block: WindowBlock
+    resume: Resume
+    source: Node
+
+    def bound(self, inputs: Known) -> int:
+        """No later row has a time below this, in microseconds."""
+        return bounds_of(self.source, inputs).get(self.resume.column, NEVER)
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def windows_of(table: pa.Table, ranges: Ranges) -> StretchWindows:
     to, after = placed(table[TO], falls, LEAST), placed(table[AFTER], falls, LEAST)
     complete = (to > LEAST) & (after > LEAST) if ranges.ahead else to > LEAST
     if not ranges.labelled:
-        return StretchWindows(since, to, after, complete, keys)
+        return StretchWindows(since, to, after if ranges.ahead or ranges.tumbling else to, complete, keys, starts=since)
     starts = placed(table[FROM], falls, LEAST)
     if ranges.ahead:  # the tuple after the label matters too
         after = np.maximum(after, np.append(since[1:], GREATEST)[: len(since)])
@@ -105,47 +105,25 @@ def windows_of(table: pa.Table, ranges: Ranges) -> StretchWindows:
     return StretchWindows(since, np.maximum(to, since), after, complete, keys, starts=starts)
 
 
-def sliding(ranges: Ranges, stretch: Stretch, windows: StretchWindows) -> KeyRange | None:
-    """From the last tuple whose window ends before the change up to the change, where all windows in between end in the stretch.
+def moving(ranges: Ranges, stretch: Stretch, windows: StretchWindows) -> KeyRange | None:
+    """SLIDING, LABEL: from the last window that ends before the change to the change, or the first label whose window begins behind it.
 
-    `windows` has one for every tuple, by conditions on END that close all earlier windows too.
-    """
-    closed = (windows.to > LEAST) & (windows.to < stretch.low)
-    if ranges.ahead:
-        closed &= (windows.after > LEAST) & (windows.after < stretch.low)
-    if ranges.before:
-        closed &= windows.since > windows.since.min(initial=GREATEST)  # what stands before the first tuple was not read
-    begin = int(windows.since[closed].max(initial=LEAST))
-    proven = stretch.begin is None or bool(closed.any())
-    if not proven:
-        stretch.back *= LONGER
-    last: int | None = stretch.high
-    if ranges.before:
-        behind = windows.since[windows.since > stretch.high]
-        last = int(behind.min()) if len(behind) else None
-    if stretch.end is not None:
-        inside = (windows.since >= begin) & (windows.since <= (GREATEST if last is None else last))
-        if last is None or not windows.complete[inside].all():
-            stretch.ahead *= LONGER
-            proven = False
-    return (begin, last) if proven else None
-
-
-def labelled(stretch: Stretch, windows: StretchWindows) -> KeyRange | None:
-    """From the last label whose window ends before the change to the first whose window begins behind it, where all in between are known.
-
-    `windows` has one for every tuple as a label, by conditions on END that close all earlier windows too.
+    `windows` has one for every tuple, by conditions on END that close all earlier windows too. None where one in between ends behind the
+    stretch.
     """
     since, starts = windows.since, windows.starts
     closed = windows.complete & (np.maximum(windows.to, windows.after) < stretch.low)
-    if stretch.begin is not None:
+    if stretch.begin is not None and (ranges.labelled or ranges.before):
         # tuples that were not read may begin these windows, or stand before them
         unsure = starts <= since.min(initial=GREATEST)
         closed &= since > since[unsure].max(initial=LEAST)
     begin = int(since[closed].max(initial=LEAST))
-    behind = since[since > stretch.high]
-    clear = behind[starts[since > stretch.high] > behind.min(initial=GREATEST)]
-    last = int(clear.min()) if len(clear) else None
+    last: int | None = stretch.high
+    if ranges.labelled or ranges.before:
+        behind = since[since > stretch.high]
+        if ranges.labelled:
+            behind = behind[starts[since > stretch.high] > behind.min(initial=GREATEST)]
+        last = int(behind.min()) if len(behind) else None
     proven = stretch.begin is None or bool(closed.any())
     if not proven:
         stretch.back *= LONGER

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 
 from belvedere.kernels.specs import KernelSpec
 from belvedere.kernels.windows import block_windows
-from belvedere.spark.window_by.cuts import Cuts, Lead, in_order_of_blocks
+from belvedere.spark.window_by.cuts import Cuts, in_order_of_blocks
+from belvedere.spark.window_by.giant import Lead
 from belvedere.spark.window_by.relation import fresh
 from belvedere.spark.window_by.worker_python import in_python
 

@@ -1,94 +1,39 @@
-"""Where a long sequence of rows is cut into blocks, and whether one partition is so long that it should be.
+"""Where one long partition is cut into blocks.
 
-In: the rows' DataFrame and their order. Out: `Cuts`: what divides the blocks, and around each cut as many rows as its neighbours must
-know. The rows are read some times for that: a sample (is a partition longer than its share?), the blocks' sizes, the rows around the cuts.
-So only rows that are cheap to read again are looked at.
+In: the rows' DataFrame and a `WindowPlan`. Out: `Cuts` of a partition that is much longer than a core's share, where its windows can be
+found block by block with a few rows around each cut; None for one task per partition. The rows are read some times for that: a sample (is a
+partition longer than its share?), the blocks' sizes, the rows around the cuts. So only rows that are cheap to read again are looked at.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
-from belvedere.kernels.margins import Margin
-from belvedere.spark.window_by.relation import arrow_schema, fresh
+from belvedere.kernels.margins import Margin, begin_of
+from belvedere.kernels.specs import KernelSpec
+from belvedere.spark.window_by.giant import BLOCK_ROWS, Giant, Lead, can_read_again, find_giant, is_in, lead_of, may_be_long
+from belvedere.spark.window_by.plan import WindowPlan
+from belvedere.spark.window_by.relation import arrow_schema, fresh, sort_columns
 
-LEAST_ROWS = 2_000_000
-"""Shorter partitions are done in one task: reading the rows again for the cuts takes as long as is won."""
-LEAST_CORES = 3
-"""With fewer cores only partitions longer than a block are cut, for their memory: two took as long for blocks as one for one task."""
-SHARE = 1.5
-"""A partition is cut when it has so many times the rows that each core would have."""
-BLOCK_ROWS = 8_000_000
-"""A block has no more rows, so that a task's memory does not grow with the partition."""
-RATE = 1 / 1_024
-SAMPLED = 64
-"""So many sampled rows per block divide the blocks well enough."""
 NEAR = 4
 """A margin has so many sampled rows behind its cut at first, and grows by `GROWTH` while it is not enough."""
 GROWTH = 8
 WIDEST = 4
 """Margins grow to this part of a block: with more of the rows done twice, one task is as fast."""
-CHEAP = {
-    "Project",
-    "Filter",
-    "LogicalRDD",
-    "LocalRelation",
-    "LogicalRelation",
-    "DataSourceV2ScanRelation",
-    "InMemoryRelation",
-    "Range",
-}
-SORT = re.compile(r"`(_[a-z]+\d+)` (ASC|DESC) NULLS (FIRST|LAST)")
-
-
-@dataclass(frozen=True)
-class Lead:
-    """ORDER BY's first key: a column that can be compared with constants."""
-
-    column: Any
-    descending: bool
-    nulls_first: bool
-
-    def reached(self, mark: Any) -> Any:
-        """Whether a row stands at the mark or behind it."""
-        value = F.lit(mark)
-        return F.coalesce(self.column <= value if self.descending else self.column >= value, F.lit(not self.nulls_first))
-
-    def between(self, low: Any, high: Any) -> Any:
-        """Whether a row stands at `low` or behind it and before `high`; None = the edge."""
-        if low is None or high is None:
-            return (F.lit(True) if low is None else self.reached(low)) & (F.lit(True) if high is None else ~self.reached(high))
-        first, last = F.lit(low), F.lit(high)  # a condition that sources can skip rows by: NULL is at one of the edges
-        inside = (
-            (self.column <= first) & (self.column > last) if self.descending else (self.column >= first) & (self.column < last)
-        )
-        return inside
-
-
-@dataclass(frozen=True)
-class Giant:
-    """A partition that is cut: the values of its keys, how many rows it has, about, and sampled values of the lead in order."""
-
-    key: tuple[Any, ...]
-    rows: int
-    marks: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """`marks` divide the blocks; `begins` are the positions of their first rows, and after them the number of all rows; 0 where the
-    windows do not ask for positions.
+    """`marks` divide the blocks; `begins` are the positions of their first rows, and after them the number of all rows.
 
     `margins` are the rows around each cut, `froms` the row in it where the search for the block behind it begins.
     """
@@ -99,128 +44,42 @@ class Cuts:
     froms: tuple[int, ...]
 
 
-def lead_of(sort: Sequence[str], schema: pa.Schema) -> Lead | None:
-    """The first key, where it is a column of numbers, text, dates or instants."""
-    found = SORT.fullmatch(sort[0]) if sort else None
-    if found is None:
+def cut_giant(spark: SparkSession, frame: DataFrame, plan: WindowPlan, spec: KernelSpec) -> tuple[Giant, Lead, Cuts] | None:
+    """The longest partition, what orders it, and its cuts; None where that is not worth it."""
+    cores = spark.sparkContext.defaultParallelism
+    if not may_be_long(frame):
         return None
-    type_, column = schema.field(found[1]).type, F.col(found[1])
-    if pa.types.is_timestamp(type_) and type_.tz is not None:
-        column = F.unix_micros(column)
-    elif pa.types.is_date(type_):
-        column = F.unix_date(column)
-    elif not (
-        pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_) or pa.types.is_string(type_)
-    ):
+    lead = lead_of(plan.sort, arrow_schema(frame))
+    ends = plan.ends(nullable=False)
+    if lead is None or ends is None or not can_read_again(frame):
         return None
-    return Lead(column, found[2] == "DESC", found[3] == "FIRST")
-
-
-def find_giant(frame: DataFrame, keys: Sequence[str], lead: Lead, cores: int) -> Giant | None:
-    """The partition that has far more rows than the share of a core, told from a sample; None where there is none."""
-    if cores < 2 or not all(_is_plain(arrow_schema(frame).field(k).type) for k in keys):
+    giant = find_giant(frame, spec.keys, lead, cores)
+    if giant is None:
         return None
-    giant = sampled(frame, keys, lead, RATE)
-    least = LEAST_ROWS if cores >= LEAST_CORES else BLOCK_ROWS
-    if giant is None or giant[0].rows < max(least, SHARE * giant[1] / cores):
-        return None
-    return giant[0]
-
-
-def sampled(frame: DataFrame, keys: Sequence[str], lead: Lead, rate: float) -> tuple[Giant, int] | None:
-    """The longest partition and the number of all rows, about."""
-    names = [f"k{n}" for n in range(len(keys))]
-    rows = frame if rate >= 1 else frame.sample(rate, 17)
-    table = rows.select(*(F.col(k).alias(n) for k, n in zip(keys, names, strict=True)), lead.column.alias("mark")).toArrow()
-    if not table.num_rows:
-        return None
-    key: tuple[Any, ...] = ()
-    own = table
-    if names:
-        counts = table.group_by(names).aggregate([([], "count_all")]).sort_by([("count_all", "descending")]).slice(0, 1)
-        key = tuple(counts[n][0].as_py() for n in names)
-        same = (
-            pc.is_null(table[n]) if v is None else pc.fill_null(pc.equal(table[n], v), False)
-            for n, v in zip(names, key, strict=True)
-        )
-        own = table.filter(reduce(pc.and_, same))
-    marks = sorted({m for m in own["mark"].to_pylist() if m is not None and m == m}, reverse=lead.descending)
-    return Giant(key, round(own.num_rows / rate), tuple(marks)), round(table.num_rows / rate)
-
-
-def is_in(keys: Sequence[str], giant: Giant) -> Any:
-    """Whether a row is in the giant's partition."""
-    return reduce(
-        lambda a, b: a & b, (F.col(k).eqNullSafe(F.lit(v)) for k, v in zip(keys, giant.key, strict=True)), F.lit(True)
-    )
-
-
-def around(keys: Sequence[str], giant: Giant) -> tuple[Any, Any]:
-    """Whether a row's partition comes before the giant's in the order of the keys, and whether behind; NULL comes first."""
-    before, behind, same = F.lit(False), F.lit(False), F.lit(True)
-    for key, value in zip(keys, giant.key, strict=True):
-        column = F.col(key)
-        if value is None:
-            behind |= same & column.isNotNull()
-        else:
-            before |= same & F.coalesce(column < F.lit(value), F.lit(True))
-            behind |= same & F.coalesce(column > F.lit(value), F.lit(False))
-        same &= column.eqNullSafe(F.lit(value))
-    return before, behind
-
-
-def _is_plain(type_: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(type_) or pa.types.is_string(type_) or pa.types.is_boolean(type_) or pa.types.is_date(type_)
-    )
-
-
-def can_read_again(frame: DataFrame) -> bool:
-    """Whether the rows are the same each time they are read, and reading them costs no join, sorting or Python."""
-    if not isinstance(frame, ClassicFrame):
-        return False
-    plan = _plan(frame)
-    rest = [plan] if plan.deterministic() else []
-    while rest:
-        node = rest.pop()
-        if node.nodeName() not in CHEAP:
-            return False
-        children = node.children()
-        rest += [children.apply(n) for n in range(children.size())]
-    return bool(plan.deterministic())
-
-
-def may_be_long(frame: DataFrame) -> bool:
-    """Whether there may be rows enough, of a byte or more, as Spark estimates."""
-    return isinstance(frame, ClassicFrame) and int(_plan(frame).stats().sizeInBytes()) >= LEAST_ROWS
-
-
-def _plan(frame: ClassicFrame) -> Any:
-    return frame._jdf.queryExecution().optimizedPlan()
+    own = frame.where(is_in(spec.keys, giant)) if spec.keys else frame
+    nullable = plan.ends(nullable=True)
+    if nullable != ends and own.where(lead.column.isNull()).limit(1).count():
+        ends = nullable  # tuples without an order key have no end by it
+        if ends is None:
+            return None
+    blocks = cores * -(-giant.rows // (cores * BLOCK_ROWS))
+    cuts = cut(own, lead, sort_columns(plan.sort), giant, blocks, partial(begin_of, spec=spec, ends=ends))
+    return None if cuts is None else (giant, lead, cuts)
 
 
 def cut(
-    frame: DataFrame,
-    lead: Lead,
-    sort: Sequence[Any],
-    giant: Giant,
-    blocks: int,
-    enough: Callable[[Margin], int | None],
-    *,
-    counted: bool,
-    free: bool,
+    frame: DataFrame, lead: Lead, sort: Sequence[Any], giant: Giant, blocks: int, enough: Callable[[Margin], int | None]
 ) -> Cuts | None:
-    """The cuts of one sequence into about `blocks` blocks; None where margins would be too wide, unless `free` to grow.
+    """The cuts of one sequence into about `blocks` blocks; None where margins would be too wide.
 
-    `enough`: in which row of a margin the search for the block behind it begins; None where the margin must be longer. `counted`: the
-    rows' positions are asked for.
+    `enough`: in which row of a margin the search for the block behind it begins; None where the margin must be longer.
     """
     places = sorted({n * len(giant.marks) // blocks for n in range(1, blocks)} - {0})
     if not places:
         return None
     marks = tuple(giant.marks[n] for n in places)
-    begins = _begins(frame, lead, marks) if counted else (0,) * (len(marks) + 2)
-    widest = len(giant.marks) if free else max(2 * NEAR, len(giant.marks) // len(marks) // WIDEST)
+    begins = _begins(frame, lead, marks)
+    widest = max(2 * NEAR, len(giant.marks) // len(marks) // WIDEST)
     wanted = dict.fromkeys(range(len(places)), (2, NEAR))
     margins: dict[int, Margin] = {}
     froms: dict[int, int] = {}
@@ -235,7 +94,7 @@ def cut(
                 continue
             del wanted[n]
             margins[n], froms[n] = margin, begin
-        if any(max(w) > widest * (GROWTH if free else 1) for w in wanted.values()):
+        if any(max(w) > widest for w in wanted.values()):
             return None
     order = range(len(places))
     return Cuts(marks, begins, tuple(margins[n] for n in order), tuple(froms[n] for n in order))

@@ -75,22 +75,22 @@ def mean(numbers: list[Any]) -> float:
 
 def _moment(name: str) -> Callable[[list[Any]], float | None]:
     def aggregate(numbers: list[Any]) -> float | None:
-        value, undefined = moment(name, ranges.moments(*_range(numbers)))
+        value, undefined = moment(name, ranges.moments(np.array(numbers, np.float64), *_all(numbers)))
         return None if undefined[0] else float(value[0])
 
     return aggregate
 
 
-def _range(numbers: list[Any]) -> tuple[Any, ...]:
-    """Numbers as one range of rows, as the kernels take it."""
-    return np.array(numbers, np.float64), np.ones(len(numbers), np.bool_), np.zeros(1, np.int64), np.full(1, len(numbers) - 1)
+def _all(numbers: list[Any]) -> tuple[ranges.Bools, ranges.Ints, ranges.Ints]:
+    """Numbers as one range of valid rows, as the kernels take it."""
+    return np.ones(len(numbers), np.bool_), np.zeros(1, np.int64), np.full(1, len(numbers) - 1)
 
 
 def percentile(numbers: list[Any], fraction: Any) -> float | None:
     """The continuous percentile: linear between the two nearest ranks."""
     if not numbers or rank(fraction) != 3 or not 0 <= fraction <= 1:
         return None
-    return float(ranges.percentile(*_range(numbers), fraction=float(fraction))[0])
+    return float(ranges.percentile(np.array(numbers, np.float64), *_all(numbers), float(fraction))[0])
 
 
 NUMERIC_AGGREGATES: dict[str, Callable[[list[Any]], Any]] = {

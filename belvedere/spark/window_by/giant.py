@@ -1,81 +1,166 @@
-"""Whether one partition of a query is done by many tasks.
+"""Whether one partition of a query is so long that many tasks should do it.
 
-In: the rows and a `WindowPlan`. Out: the `Cuts` of a partition that is much longer than a core's share, where its windows can be found
-block by block with a few rows around each; None for one task per partition. Spark jobs run here: see `cuts`.
+In: the rows' DataFrame, the keys of its partitions and their order. Out: the `Giant` partition, told from a sample.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import reduce
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
-from belvedere.kernels.margins import begin_of, counts_rows
-from belvedere.kernels.specs import KernelSpec
-from belvedere.spark.window_by.cuts import (
-    BLOCK_ROWS,
-    RATE,
-    SAMPLED,
-    Cuts,
-    Giant,
-    Lead,
-    can_read_again,
-    cut,
-    find_giant,
-    is_in,
-    lead_of,
-    may_be_long,
-    sampled,
-)
-from belvedere.spark.window_by.plan import WindowPlan
-from belvedere.spark.window_by.relation import arrow_schema, sort_columns
+from belvedere.spark.window_by.relation import arrow_schema
+
+LEAST_ROWS = 2_000_000
+"""Shorter partitions are done in one task: reading the rows again for the cuts takes as long as is won."""
+LEAST_CORES = 3
+"""With fewer cores only partitions longer than a block are cut, for their memory: two took as long for blocks as one for one task."""
+SHARE = 1.5
+"""A partition is cut when it has so many times the rows that each core would have."""
+BLOCK_ROWS = 8_000_000
+"""A block has no more rows, so that a task's memory does not grow with the partition."""
+RATE = 1 / 1_024
+CHEAP = {
+    "Project",
+    "Filter",
+    "LogicalRDD",
+    "LocalRelation",
+    "LogicalRelation",
+    "DataSourceV2ScanRelation",
+    "InMemoryRelation",
+    "Range",
+}
+SORT = re.compile(r"`(_[a-z]+\d+)` (ASC|DESC) NULLS (FIRST|LAST)")
 
 
 @dataclass(frozen=True)
-class Cut:
-    """The partition that is cut, by which key and where."""
+class Lead:
+    """ORDER BY's first key: a column that can be compared with constants."""
 
-    giant: Giant
-    lead: Lead
-    cuts: Cuts
+    column: Any
+    descending: bool
+    nulls_first: bool
+
+    def reached(self, mark: Any) -> Any:
+        """Whether a row stands at the mark or behind it."""
+        value = F.lit(mark)
+        return F.coalesce(self.column <= value if self.descending else self.column >= value, F.lit(not self.nulls_first))
+
+    def between(self, low: Any, high: Any) -> Any:
+        """Whether a row stands at `low` or behind it and before `high`; None = the edge."""
+        if low is None or high is None:
+            return (F.lit(True) if low is None else self.reached(low)) & (F.lit(True) if high is None else ~self.reached(high))
+        first, last = F.lit(low), F.lit(high)  # a condition that sources can skip rows by: NULL is at one of the edges
+        inside = (
+            (self.column <= first) & (self.column > last) if self.descending else (self.column >= first) & (self.column < last)
+        )
+        return inside
 
 
-def cut_giant(spark: SparkSession, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, blocks: int | None) -> Cut | None:
-    """The cuts of the longest partition: into so many `blocks`, or where that is worth it."""
-    cores = spark.sparkContext.defaultParallelism
-    if blocks is None and not may_be_long(frame):
+@dataclass(frozen=True)
+class Giant:
+    """A partition that is cut: the values of its keys, how many rows it has, about, and sampled values of the lead in order."""
+
+    key: tuple[Any, ...]
+    rows: int
+    marks: tuple[Any, ...]
+
+
+def lead_of(sort: Sequence[str], schema: pa.Schema) -> Lead | None:
+    """The first key, where it is a column of numbers, text, dates or instants."""
+    found = SORT.fullmatch(sort[0]) if sort else None
+    if found is None:
         return None
-    lead = lead_of(plan.sort, arrow_schema(frame))
-    ends = plan.ends(nullable=False)
-    if lead is None or ends is None or not can_read_again(frame):
+    type_, column = schema.field(found[1]).type, F.col(found[1])
+    if pa.types.is_timestamp(type_) and type_.tz is not None:
+        column = F.unix_micros(column)
+    elif pa.types.is_date(type_):
+        column = F.unix_date(column)
+    elif not (
+        pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_) or pa.types.is_string(type_)
+    ):
         return None
-    giant = find_giant(frame, spec.keys, lead, cores) if blocks is None else _longest(frame, spec, lead, blocks)
-    if giant is None:
+    return Lead(column, found[2] == "DESC", found[3] == "FIRST")
+
+
+def find_giant(frame: DataFrame, keys: Sequence[str], lead: Lead, cores: int) -> Giant | None:
+    """The partition that has far more rows than the share of a core, told from a sample; None where there is none."""
+    if cores < 2 or not all(_is_plain(arrow_schema(frame).field(k).type) for k in keys):
         return None
-    own = frame.where(is_in(spec.keys, giant)) if spec.keys else frame
-    nullable = plan.ends(nullable=True)
-    if nullable != ends and own.where(lead.column.isNull()).limit(1).count():
-        ends = nullable  # tuples without an order key have no end by it
-        if ends is None:
-            return None
-    count = blocks if blocks is not None else cores * -(-giant.rows // (cores * BLOCK_ROWS))
-    cuts = cut(
-        own,
-        lead,
-        sort_columns(plan.sort),
-        giant,
-        count,
-        partial(begin_of, spec=spec, ends=ends),
-        counted=counts_rows(spec, ends),
-        free=blocks is not None,
+    names = [f"k{n}" for n in range(len(keys))]
+    rows = frame if RATE >= 1 else frame.sample(RATE, 17)
+    table = rows.select(*(F.col(k).alias(n) for k, n in zip(keys, names, strict=True)), lead.column.alias("mark")).toArrow()
+    key: tuple[Any, ...] = ()
+    own = table
+    if names and table.num_rows:
+        counts = table.group_by(names).aggregate([([], "count_all")]).sort_by([("count_all", "descending")]).slice(0, 1)
+        key = tuple(counts[n][0].as_py() for n in names)
+        same = (
+            pc.is_null(table[n]) if v is None else pc.fill_null(pc.equal(table[n], v), False)
+            for n, v in zip(names, key, strict=True)
+        )
+        own = table.filter(reduce(pc.and_, same))
+    least = LEAST_ROWS if cores >= LEAST_CORES else BLOCK_ROWS
+    if own.num_rows < max(least * RATE, SHARE * table.num_rows / cores, 1):
+        return None
+    marks = sorted({m for m in own["mark"].to_pylist() if m is not None and m == m}, reverse=lead.descending)
+    return Giant(key, round(own.num_rows / RATE), tuple(marks))
+
+
+def is_in(keys: Sequence[str], giant: Giant) -> Any:
+    """Whether a row is in the giant's partition."""
+    return reduce(
+        lambda a, b: a & b, (F.col(k).eqNullSafe(F.lit(v)) for k, v in zip(keys, giant.key, strict=True)), F.lit(True)
     )
-    return None if cuts is None else Cut(giant, lead, cuts)
 
 
-def _longest(frame: DataFrame, spec: KernelSpec, lead: Lead, blocks: int) -> Giant | None:
-    """The longest partition, with values enough to cut it into so many blocks."""
-    found = sampled(frame, spec.keys, lead, RATE)
-    if found is None or len(found[0].marks) < SAMPLED * blocks:
-        found = sampled(frame, spec.keys, lead, 1)
-    return None if found is None else found[0]
+def around(keys: Sequence[str], giant: Giant) -> tuple[Any, Any]:
+    """Whether a row's partition comes before the giant's in the order of the keys, and whether behind; NULL comes first."""
+    before, behind, same = F.lit(False), F.lit(False), F.lit(True)
+    for key, value in zip(keys, giant.key, strict=True):
+        column = F.col(key)
+        if value is None:
+            behind |= same & column.isNotNull()
+        else:
+            before |= same & F.coalesce(column < F.lit(value), F.lit(True))
+            behind |= same & F.coalesce(column > F.lit(value), F.lit(False))
+        same &= column.eqNullSafe(F.lit(value))
+    return before, behind
+
+
+def _is_plain(type_: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(type_) or pa.types.is_string(type_) or pa.types.is_boolean(type_) or pa.types.is_date(type_)
+    )
+
+
+def can_read_again(frame: DataFrame) -> bool:
+    """Whether the rows are the same each time they are read, and reading them costs no join, sorting or Python."""
+    if not isinstance(frame, ClassicFrame):
+        return False
+    plan = _plan(frame)
+    rest = [plan] if plan.deterministic() else []
+    while rest:
+        node = rest.pop()
+        if node.nodeName() not in CHEAP:
+            return False
+        children = node.children()
+        rest += [children.apply(n) for n in range(children.size())]
+    return bool(plan.deterministic())
+
+
+def may_be_long(frame: DataFrame) -> bool:
+    """Whether there may be rows enough, of a byte or more, as Spark estimates."""
+    return isinstance(frame, ClassicFrame) and int(_plan(frame).stats().sizeInBytes()) >= LEAST_ROWS
+
+
+def _plan(frame: ClassicFrame) -> Any:
+    return frame._jdf.queryExecution().optimizedPlan()

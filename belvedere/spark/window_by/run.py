@@ -43,18 +43,17 @@ def run_window_query(
     spark: SparkSession,
     text: str,
     tables: Mapping[str, DataFrame],
-    blocks: int | None = None,
     spread: Spread = Spread.ORDERED,
 ) -> DataFrame:
     """The query's results: the fields of objects as columns, other values as one column `value`.
 
     A partition that is much longer than a core's share of the rows is cut into blocks, where its windows can be found block by block; some
-    Spark jobs then run while the DataFrame is made, one (a sample) in every case where there may be rows enough. With `blocks` the longest
-    partition is cut into so many, if it can; 1 never cuts any. With another `spread` the rows come in any order, which saves a pass.
+    Spark jobs then run while the DataFrame is made, one (a sample) in every case where there may be rows enough. With another `spread` the
+    rows come in any order, which saves a pass.
     """
     query = parse_window_query(text)
     known = {n: Table(t) for n, t in tables.items()}
     errors = [d for d in check_query(query, {n: row_type(t.schema) for n, t in known.items()}) if d.severity == Severity.ERROR]
     if errors:
         raise BelvedereError(errors)
-    return output(QueryRunner(spark, known, blocks=blocks, spread=spread).run(query))
+    return output(QueryRunner(spark, known, spread=spread).run(query))

@@ -65,16 +65,12 @@ class Tuples:
         self,
         spark: SparkSession,
         known: Mapping[str, Table],
-        blocks: int | None = None,
         spread: Spread = Spread.ORDERED,
         like: Block | None = None,
     ):
-        """`blocks` as in `run_window_query`.
-
-        `like`: rows that tie in ORDER BY are put in the order that they have in this block, over the same rows with the same clause.
-        """
+        """`like`: rows that tie in ORDER BY are put in the order that they have in this block, over the same rows with the same clause."""
         self.like = like
-        self.spark, self.known, self.blocks, self.spread = spark, known, blocks, spread
+        self.spark, self.known, self.spread = spark, known, spread
         self.limits = False  # whether some LIMIT needs the order of rule 10 as columns
 
     # -- names --

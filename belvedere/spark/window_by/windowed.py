@@ -18,8 +18,8 @@ from belvedere.kernels.specs import Gather, KernelSpec, Nth
 from belvedere.lang.window_by.tree import Block, OrderKey
 from belvedere.lang.window_by.types import Typing
 from belvedere.spark.window_by.blocks import windows_by_blocks
-from belvedere.spark.window_by.cuts import around, is_in
-from belvedere.spark.window_by.giant import cut_giant
+from belvedere.spark.window_by.cuts import cut_giant
+from belvedere.spark.window_by.giant import around, is_in
 from belvedere.spark.window_by.layout import columns_of, layout_of, leaf_value
 from belvedere.spark.window_by.plan import BlockPlanner, WindowPlan
 from belvedere.spark.window_by.plan_columns import literal_or_none
@@ -104,21 +104,22 @@ def in_one_task(tuples: Tuples, frame: DataFrame, plan: WindowPlan, spec: Kernel
 
 def in_blocks(tuples: Tuples, frame: DataFrame, plan: WindowPlan, spec: KernelSpec, schema: pa.Schema) -> DataFrame | None:
     """The windows where one partition is done by many tasks; None where none is."""
-    if tuples.spread is Spread.SINGLE or tuples.blocks == 1:
+    if tuples.spread is Spread.SINGLE:
         return None
-    cut = cut_giant(tuples.spark, frame, plan, spec, tuples.blocks)
-    if cut is None:
+    parts = cut_giant(tuples.spark, frame, plan, spec)
+    if parts is None:
         return None
-    rows = frame.where(is_in(spec.keys, cut.giant)) if spec.keys else frame
-    found = windows_by_blocks(rows, spec, cut.lead, sort_columns(plan.sort), schema, cut.cuts)
+    giant, lead, cuts = parts
+    rows = frame.where(is_in(spec.keys, giant)) if spec.keys else frame
+    found = windows_by_blocks(rows, spec, lead, sort_columns(plan.sort), schema, cuts)
     if not spec.keys:
         return found
     if tuples.spread is Spread.HASHED or tuples.limits:
-        rest = in_one_task(tuples, frame.where(~is_in(spec.keys, cut.giant)), plan, spec, schema)
+        rest = in_one_task(tuples, frame.where(~is_in(spec.keys, giant)), plan, spec, schema)
         return found.unionAll(rest.select(*schema.names))
-    before, behind = (frame.where(c) for c in around(spec.keys, cut.giant))  # in the order of the partitions
-    parts = (in_one_task(tuples, f, plan, spec, schema).select(*schema.names) for f in (before, behind))
-    return next(parts).unionAll(found).unionAll(next(parts))
+    before, behind = (frame.where(c) for c in around(spec.keys, giant))  # in the order of the partitions
+    around_it = (in_one_task(tuples, f, plan, spec, schema).select(*schema.names) for f in (before, behind))
+    return next(around_it).unionAll(found).unionAll(next(around_it))
 
 
 def by_interpreter(tuples: Tuples, bindings: Bindings, keys: Sequence[Value], block: Block, names: TablesInScope) -> Result:
