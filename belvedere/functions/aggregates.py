@@ -75,7 +75,7 @@ AGGREGATES: tuple[Function, ...] = (
     aggregate("Stddev", "stddev:1", DOUBLE, first=number_or_text),
     aggregate("StddevPop", "stddev_pop:1", DOUBLE, first=number_or_text),
     aggregate("StddevSamp", "stddev_samp:1", DOUBLE, first=number_or_text),
-    aggregate("Sum", "sum:1", summed),
+    aggregate("Sum", "sum:1", summed, forgiving="try_sum"),
     aggregate("try_avg", "try_avg:1-2", average),
     aggregate("try_sum", "try_sum:1-2", summed),
     aggregate("Variance", "var_samp:1 variance:1", DOUBLE, first=number_or_text),

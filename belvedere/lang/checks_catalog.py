@@ -6,7 +6,7 @@ joins whose state has no end).
 
 from __future__ import annotations
 
-from belvedere.catalog import Catalog, Input, InputKind, LatePolicy, View
+from belvedere.catalog import Catalog, InputKind, LatePolicy, View
 from belvedere.errors import Diagnostic, Severity
 from belvedere.plan.bounds import Bounds, Known, bounds_of, event_time_columns, grouping_columns, implied_bounds, is_time
 from belvedere.plan.expressions import reads_clock
@@ -33,18 +33,13 @@ def check_catalog(catalog: Catalog) -> list[Diagnostic]:
 def _unbounded_streams(catalog: Catalog) -> list[Diagnostic]:
     found = []
     for id_, input_ in catalog.inputs.items():
-        if id_ not in catalog.public or input_.keep is not None or not _grows(input_) or input_.late_of is not None:
+        if id_ not in catalog.public or input_.keep is not None or not input_.append_only or input_.late_of is not None:
             continue
         what = "stream" if input_.kind is InputKind.STREAM else "import"
         hint = f"make it private (`_{input_.name}`), or keep its rows for a while: KEEP 7 DAYS"
         message = f"public {what} `{input_.name}` is kept without end"
         found.append(Diagnostic("B6120", message, Severity.NOTICE, input_.span, hint=hint))
     return found
-
-
-def _grows(input_: Input) -> bool:
-    """Whether rows only ever arrive."""
-    return not input_.primary_key and input_.kind is not InputKind.TABLE
 
 
 # -- joins ------------------------------------------------------------------------------------------------------------
@@ -97,7 +92,7 @@ def _event_times(catalog: Catalog, settled: bool = False) -> Known:
     def known(relation: str) -> Bounds | None:
         table = catalog.inputs.get(relation)
         if table is not None:
-            changes = not _grows(table) or table.late is LatePolicy.KEEP
+            changes = not table.append_only or table.late is LatePolicy.KEEP
             return {} if settled and changes else {w.column: NEVER for w in table.watermarks}
         return bounds_of(catalog.views[relation].plan, known) if relation in catalog.views else {}
 
@@ -150,6 +145,6 @@ def _endless(node: Node, catalog: Catalog) -> str | None:
 def _endless_relation(relation: str, catalog: Catalog) -> str | None:
     input_ = catalog.inputs.get(relation)
     if input_ is not None:
-        return input_.name if _grows(input_) else None
+        return input_.name if input_.append_only else None
     view = catalog.views.get(relation)
     return _endless(view.plan, catalog) if view is not None else catalog.subscriptions[relation].name

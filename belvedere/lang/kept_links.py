@@ -31,7 +31,7 @@ def keep_link(catalog: Catalog, relationship: Relationship) -> Catalog:
     if catalog.find(id_) is not None:
         return catalog
     related, orders = _related(relationship, owner, target)
-    items, pairs, names = _items(related.schema, owner, target)
+    items, pairs, names = _items(owner, target)
     kept_order = []
     for n, order in enumerate(orders, 1):
         item = _item(unused_name(f"{ORDER}{n}", {i.name for i in items}), order.expr, related.schema)
@@ -78,18 +78,16 @@ def _side(relation: str, schema: Schema, prefix: str) -> Node:
     return Project(Scan(relation, schema), tuple(item_of(c, f"{prefix}.{c.name}") for c in schema))
 
 
-def _items(joined: Schema, owner: Schema, target: Schema) -> tuple[list[Item], tuple[tuple[str, str], ...], dict[str, str]]:
+def _items(owner: Schema, target: Schema) -> tuple[list[Item], tuple[tuple[str, str], ...], dict[str, str]]:
     """The target's columns, the owner's key and the target's; the pairs of the former key with the owner's columns; and what
     the target's columns are called here.
     """
-    items = []
-    for c in target.visible:
-        items.append(Item(c.name, column(joined[f"{TARGET}.{c.name}"].name), c.type, c.nullable, doc=c.doc))
+    items = [replace(item_of(c), expr=column(f"{TARGET}.{c.name}")) for c in target.visible]
     names = {c.name: c.name for c in target.visible}
 
     def key(side: str, c: Column) -> str:
         own = unused_name(c.name, {i.name for i in items})
-        items.append(Item(own, column(f"{side}.{c.name}"), c.type, c.nullable, hidden=True))
+        items.append(replace(item_of(c, own, hidden=True), expr=column(f"{side}.{c.name}")))
         return own
 
     pairs = tuple((key(OWNER, owner[k]), owner[k].name) for k in owner.key or ())

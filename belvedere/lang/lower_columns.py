@@ -16,7 +16,6 @@ from belvedere.functions.table import is_aggregate
 from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.lower_inputs import PARENT
 from belvedere.lang.names import did_you_mean
-from belvedere.lang.relationships import target_column
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.select.frame import Frame, StatementContext, named_source, scan
 from belvedere.lang.select.grouping import contains_aggregate
@@ -82,20 +81,16 @@ def _pathless_aggregate(expression: exp.Expr, owner: NamedRelation, context: Sta
 def _with_column(script: ScriptLowering, frame: Frame, source: FromItem, owner: NamedRelation, new: Item) -> list[Item]:
     """All columns in their order, the new one in its place or after the last visible one. An overridden column that the key or a
     relationship still needs stays under a hidden name."""
-    items: list[Item] = []
+    items = [item_of(frame.plan.schema[s.internal], c.name) for c, s in zip(owner.schema, source.columns, strict=True)]
     replaced = owner.schema.find(new.name)
-    for c, shown in zip(owner.schema, source.columns, strict=True):
-        if replaced is not None and c.name == replaced.name:
-            items.append(replace(new, name=c.name, doc=new.doc or c.doc))
-            continue
-        items.append(replace(item_of(frame.plan.schema[shown.internal]), name=c.name))
     if replaced is None:
-        at = max((n for n, i in enumerate(items) if not i.hidden), default=-1) + 1
-        items.insert(at, new)
-    elif replaced.name in _needed(script, owner):
-        taken = {i.name for i in items}
-        hidden = unused_name(replaced.name, taken)
-        items.append(item_of(frame.plan.schema[target_column(source, replaced.name)], hidden, hidden=True))
+        items.insert(max((n for n, i in enumerate(items) if not i.hidden), default=-1) + 1, new)
+        return items
+    at = owner.schema.names.index(replaced.name)
+    old, items[at] = items[at], replace(new, name=replaced.name, doc=new.doc or replaced.doc)
+    if replaced.name in _needed(script, owner):
+        hidden = unused_name(replaced.name, {i.name for i in items})
+        items.append(replace(old, name=hidden, hidden=True))
         _rename_in_relationships(script, owner, replaced.name, hidden)
     return items
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.catalog import InputKind
 from belvedere.functions import types as t
 from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.select.emit import complete_rows, grouped_stream, order_windows
@@ -70,7 +69,7 @@ def known_bounds(context: StatementContext) -> Known:
         definitions = context.definitions
         table = definitions.inputs.get(relation)
         if table is not None:
-            waits = table.watermarks or (table.kind is not InputKind.TABLE and not table.primary_key)
+            waits = table.watermarks or table.append_only
             return {w.column: 0 for w in table.watermarks} if waits else None
         if relation in definitions.views:
             return bounds_of(definitions.views[relation].plan, known)

@@ -61,20 +61,16 @@ def _type_in(expr: exp.Expr, context: StatementContext) -> object:
     if select is None:
         return None
     probe = exp.Select(expressions=[exp.alias_(expr.copy(), "probe", quoted=True)])
+    copied = select.copy()
     for key in ("from_", "joins", "laterals"):
-        value = select.args.get(key)
-        if isinstance(value, list):
-            probe.set(key, [v.copy() for v in value])
-        elif value is not None:
-            probe.set(key, value.copy())
+        probe.set(key, copied.args.get(key))
     if probe.find(exp.Placeholder) is not None:
         return None
-    outer = select.root()
-    clause = outer.args.get("with_")
+    clause = select.root().args.get("with_")
     if clause is not None and clause.find(exp.Placeholder) is None:
         probe.set("with_", clause.copy())
     try:
-        plan = context.lower_query(probe, context, None)
+        plan = context.lower_query(probe, context)
     except BelvedereError:
         return None
     return plan.schema["probe"].type

@@ -17,6 +17,11 @@ def column(name: str) -> exp.Column:
     return exp.Column(this=exp.to_identifier(name, quoted=True))
 
 
+def call(name: str, *arguments: Expr) -> exp.Anonymous:
+    """A call of a function by its name in Spark."""
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
 def row_number(partition: Sequence[Expr], order: exp.Order | None) -> exp.Window:
     """`row_number() OVER (PARTITION BY ... ORDER BY ...)`."""
     return exp.Window(this=exp.RowNumber(), partition_by=[e.copy() for e in partition], order=order, over="OVER")

@@ -15,6 +15,7 @@ from sqlglot.dialects.spark import Spark
 
 from belvedere.functions.function import Function
 from belvedere.functions.table import function_of
+from belvedere.plan.expressions import call
 from belvedere.plan.nodes import Aggregate, Expr, Filter, Item, Join, Node, Order, Project, Scan, TopK, Unnest, Window
 from belvedere.schema import Schema
 
@@ -86,22 +87,20 @@ def _forgive(node: Expr, source: Schema) -> Expr:
         sides = [node.this.unnest(), node.expression.unnest()]
         if any(isinstance(s, exp.Interval | exp.CurrentTimestamp) for s in sides):
             return node
-        return exp.Anonymous(this=name, expressions=sides)
+        return call(name, *sides)
     if isinstance(node, exp.Cast) and not node.args.get("safe"):
         return exp.TryCast(this=node.this, to=node.args["to"], safe=True)  # printed as CAST unless it is safe
     if isinstance(node, exp.IntDiv):
         guarded = exp.func("nullif", node.expression.copy(), exp.Literal.number(0), dialect="spark")
         return exp.IntDiv(this=node.this, expression=guarded)
-    if isinstance(node, exp.Sum):
-        return exp.Anonymous(this="try_sum", expressions=[node.this])
     if isinstance(node, exp.Bracket) and len(node.expressions) == 1:
         return _element(node, source)
     if isinstance(node, exp.Neg) and not isinstance(node.this, exp.Literal | exp.Interval):
-        return exp.Anonymous(this="try_multiply", expressions=[node.this.unnest(), exp.Literal.number(-1)])
+        return call("try_multiply", node.this.unnest(), exp.Literal.number(-1))
     if isinstance(node, exp.StrToTime | exp.TsOrDsToDate):
         name = "try_to_timestamp" if isinstance(node, exp.StrToTime) else "try_to_date"
         written = node.args.get("format")
-        return exp.Anonymous(this=name, expressions=[node.this, *([] if written is None else [_format(node)])])
+        return call(name, node.this, *([] if written is None else [_format(node)]))
     row = function_of(node)
     if isinstance(node, (*COMPARISONS, exp.In, exp.Between)) or (row is not None and row.reads_text_as):
         return _reading_text(node, source)
@@ -111,27 +110,23 @@ def _forgive(node: Expr, source: Schema) -> Expr:
 def _call(node: Expr, row: Function | None) -> Expr:
     """A function by its forgiving form, or kept from the arguments that it fails for."""
     if row is not None and row.forgiving is not None:
-        return exp.Anonymous(this=row.forgiving, expressions=list(node.iter_expressions()))
+        return call(row.forgiving, *node.iter_expressions())
     if isinstance(node, exp.StrToUnix) and not isinstance(node.this, exp.CurrentTimestamp):
         written = _format(node) if node.args.get("format") is not None else exp.Literal.string(UNIX_FORMAT)
-        return exp.StrToUnix(this=exp.Anonymous(this="try_to_timestamp", expressions=[node.this, written]))
+        return exp.StrToUnix(this=call("try_to_timestamp", node.this, written))
     if isinstance(node, exp.Abs | exp.Negative):  # the least integer has no opposite
-        opposite = exp.Anonymous(this="try_multiply", expressions=[node.this.copy(), exp.Literal.number(-1)])
+        opposite = call("try_multiply", node.this.copy(), exp.Literal.number(-1))
         return exp.If(this=exp.Is(this=opposite, expression=exp.Null()), true=exp.Null(), false=node.copy())
     if isinstance(node, exp.Elt):
-        place = exp.Anonymous(this="try_subtract", expressions=[node.this, exp.Literal.number(1)])
-        return exp.Anonymous(this="get", expressions=[exp.Array(expressions=node.expressions), place])
+        place = call("try_subtract", node.this, exp.Literal.number(1))
+        return call("get", exp.Array(expressions=node.expressions), place)
     if not isinstance(node, exp.Anonymous):
         return node
     name, arguments = node.name.lower(), node.expressions
     if name == "pmod":
-        return exp.Anonymous(
-            this="pmod", expressions=[arguments[0], exp.Nullif(this=arguments[1], expression=exp.Literal.number(0))]
-        )
+        return call("pmod", arguments[0], exp.Nullif(this=arguments[1], expression=exp.Literal.number(0)))
     if name == "make_date":
-        midnight = exp.Anonymous(
-            this="try_make_timestamp_ntz", expressions=[*arguments, *(exp.Literal.number(0) for _ in range(3))]
-        )
+        midnight = call("try_make_timestamp_ntz", *arguments, *(exp.Literal.number(0) for _ in range(3)))
         return exp.TryCast(this=midnight, to=exp.DataType.build("DATE"), safe=True)
     return node
 
@@ -171,7 +166,7 @@ def _element(node: exp.Bracket, source: Schema) -> Expr:
             index = exp.Nullif(this=index.copy(), expression=exp.Literal.number(0))
         return exp.Bracket(this=node.this, expressions=[index], offset=1, safe=True)
     if found is not None and pa.types.is_list(found):
-        return exp.Anonymous(this="get", expressions=[node.this, node.expressions[0]])
+        return call("get", node.this, node.expressions[0])
     return node
 
 

@@ -68,3 +68,13 @@ def test_a_window_function_over_a_frame_with_too_few_rows_may_be_null() -> None:
     items = ", ".join(f"{c} {over_of[c]} AS c{n}" for n, c in enumerate(calls))
     view = compiled(f"CREATE TABLE T (k INT PRIMARY KEY, g INT); V := SELECT k, {items} FROM T;").catalog.views["V"]
     assert {c: view.schema[f"c{n}"].nullable for n, c in enumerate(calls)} == calls
+
+
+def test_a_variable_of_a_lambda_hides_outputs_and_columns_of_its_name() -> None:
+    text = """
+CREATE STREAM A (id INT, xs ARRAY<INT>, ys ARRAY<STRUCT<id: INT, zs: ARRAY<INT>>>);
+V := SELECT xs[0] AS x, id FROM A ORDER BY transform(xs, X -> x * 2)[0] LIMIT 3;
+W := SELECT transform(ys, ID -> aggregate(id.zs, 0, (s, z) -> s + z + id.id)) AS sums, _uid FROM A
+"""
+    assert "top 3 by TRANSFORM(A.xs, X -> x * 2)[0]" in plan_of(text, "V")
+    assert "ID -> AGGREGATE(id.zs, 0, (s, z) -> s + z + id.id)" in plan_of(text, "W")

@@ -7,7 +7,7 @@ on top of what is decided by `lower_from`, `lower_select` and their like.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
@@ -32,13 +32,13 @@ class StatementContext:
     definitions: Definitions
     file: str
     diagnostics: list[Diagnostic]
+    lower_select: Callable[..., Any]
+    """Lowers a subquery; the module that does stands above those that meet subqueries."""
+    lower_query: Callable[..., Any]
     names: InternalAliases = field(default_factory=InternalAliases)
     parameters: dict[str, Typed] = field(default_factory=dict)
     tables: Mapping[str, Node] = field(default_factory=dict)
     """Plans of the WITH clause's names, by folded name."""
-    lower_select: Callable[..., Any] = field(default=lambda *_: None)
-    """Lowers a subquery (set by `lower_query`, which stands above the modules that meet subqueries)."""
-    lower_query: Callable[..., Any] = field(default=lambda *_: None)
 
     def fail(self, code: str, message: str, node: exp.Expr, hint: str | None = None) -> BelvedereError:
         """An error at a node of the script."""
@@ -56,10 +56,6 @@ class StatementContext:
         if found is None or (least is not None and found < least):
             raise self.fail("B5002", message, place or interval, hint)
         return found
-
-    def with_tables(self, tables: Mapping[str, Node]) -> StatementContext:
-        """The same context with further names from a WITH clause."""
-        return replace(self, tables={**self.tables, **tables})
 
 
 class Frame:

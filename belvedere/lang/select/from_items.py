@@ -62,7 +62,7 @@ def _derived(frame: Frame, item: exp.Query) -> tuple[Node, list[FromItem]]:
     refuse_options(frame, item)
     if isinstance(query, exp.Table):
         raise frame.fail("B3023", "write the table without parentheses", item)
-    node = frame.context.lower_query(query, frame.context, None)
+    node = frame.context.lower_query(query, frame.context)
     node, source = named_source(node, item.alias or "subquery", frame.context.names)
     return node, [renamed(frame, source, item)]
 
@@ -125,7 +125,7 @@ def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:
         inner = Frame(context, frame.scope.outer)
         node, source = _table(inner, data)
     else:
-        node, source = named_source(context.lower_query(data, context, None), alias, context.names)
+        node, source = named_source(context.lower_query(data, context), alias, context.names)
     time = _column_of(frame, source, call.args["timecol"])
     if time.typed.type != TIMESTAMP:
         hint = "CAST the column to TIMESTAMP in a view first"

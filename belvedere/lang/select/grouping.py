@@ -123,10 +123,8 @@ class Grouping:
         for item in self.aggregates:
             if item.expr == expr:
                 return column(item.name)
-        typed = self.frame.inference().typed(expr)
-        name = self.frame.context.names.fresh("aggregate")
-        self.aggregates.append(Item(name, expr.copy(), typed.type, typed.nullable))
-        return column(name)
+        self.aggregates.append(self.frame.item(self.frame.context.names.fresh("aggregate"), expr.copy()))
+        return column(self.aggregates[-1].name)
 
     def _window(self, expr: Expr, written: exp.Expr) -> Expr:
         copied = expr.copy()

@@ -7,6 +7,7 @@ are not carried yet (`belvedere.plan.keys` does), and nothing is pruned.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -45,19 +46,16 @@ def new_context(
     definitions: Definitions, file: str, diagnostics: list[Diagnostic], parameters: dict[str, Typed] | None = None
 ) -> StatementContext:
     """A context for one statement."""
-    context = StatementContext(definitions, file, diagnostics, parameters=parameters if parameters is not None else {})
-    context.lower_select = lower_subquery
-    context.lower_query = lower_query
-    return context
+    return StatementContext(definitions, file, diagnostics, lower_subquery, lower_query, parameters=parameters or {})
 
 
-def lower_query(query: exp.Query, context: StatementContext, outer: Scope | None = None) -> Node:
+def lower_query(query: exp.Query, context: StatementContext) -> Node:
     """A whole query: visible columns are its outputs."""
     query = unwrap_query(query)
     if isinstance(query, WindowByBlock):
         return emitted(_window_by(query, context), query, context)
     context = with_tables(query, context)
-    return emitted(_unemitted(query, context, outer), query, context)
+    return emitted(_unemitted(query, context), query, context)
 
 
 def _window_by(query: WindowByBlock, context: StatementContext) -> Node:
@@ -72,12 +70,12 @@ def _window_by(query: WindowByBlock, context: StatementContext) -> Node:
     return block
 
 
-def _unemitted(query: exp.Query, context: StatementContext, outer: Scope | None) -> Node:
+def _unemitted(query: exp.Query, context: StatementContext) -> Node:
     if _streams(query):
         return lower_stream(query, context)
     _refuse_within(query, context)
     if isinstance(query, exp.Select):
-        return SelectLowering(query, context, outer).lower(named=True).plan
+        return SelectLowering(query, context).lower(named=True).plan
     if isinstance(query, exp.SetOperation):
         return _set_operation(query, context)
     return _limited(lower_query(query.this, context), query, context)
@@ -145,13 +143,10 @@ def with_tables(query: exp.Query, context: StatementContext) -> StatementContext
         names = [c.name for c in entry.args["alias"].columns]
         if names and len(names) != len(plan.schema.visible):
             raise context.fail("B3025", misfit(entry.alias, plan.schema.visible, names), entry)
-        context = context.with_tables({entry.alias.casefold(): _renamed(plan, names) if names else plan})
+        if names:
+            plan = Project(plan, tuple(item_of(c, n) for n, c in zip(names, plan.schema.visible, strict=True)))
+        context = replace(context, tables={**context.tables, entry.alias.casefold(): plan})
     return context
-
-
-def _renamed(plan: Node, names: Sequence[str]) -> Node:
-    visible = plan.schema.visible
-    return Project(plan, tuple(item_of(c, n) for n, c in zip(names, visible, strict=True)))
 
 
 # -- set operations ---------------------------------------------------------------------------------------------------
@@ -199,13 +194,9 @@ def _aligned(left: Node, right: Node, query: exp.Expr, context: StatementContext
     """Both sides with the same number of columns and the same types; names are the left's."""
     a, b = left.schema.visible, right.schema.visible
     if len(a) != len(b):
-        word = type(query).__name__.upper()
-        raise context.fail(
-            "B3052",
-            f"the sides of {word} have {counted(len(a), 'column')} and {counted(len(b), 'column')}",
-            query,
-            "select as many on both sides",
-        )
+        sides = f"{counted(len(a), 'column')} and {counted(len(b), 'column')}"
+        message = f"the sides of {type(query).__name__.upper()} have {sides}"
+        raise context.fail("B3052", message, query, "select as many on both sides")
     types = []
     for x, y in zip(a, b, strict=True):
         common = t.common_type(x.type, y.type)

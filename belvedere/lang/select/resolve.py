@@ -82,15 +82,16 @@ class Resolver:
         if isinstance(node.this, exp.Star):
             raise self.frame.fail("B3013", "`*` cannot stand here", node, "name the columns")
         parts = name_parts(node)
-        for look_up, when in ((self.first, True), (self.fallback, not self._known(node))):
+        variable = parts[0].name.casefold() in self._variables
+        for look_up, when in ((self.first, not variable), (self.fallback, not variable and not self._known(node))):
             found = look_up(node) if look_up is not None and when else None
             if found is not None:
                 return found
         return self._named(parts, node)
 
     def _named(self, parts: Sequence[exp.Identifier], node: Expr) -> Expr:
-        """A variable or column with fields of it, or the column of a related row."""
-        if parts[0].name.casefold() in self._variables:
+        """A lambda's variable or a column, with fields of it, or the column of a related row."""
+        if parts[0].name.casefold() in self._variables:  # in other letters: the parser knows those that are spelt alike
             return _fields(parts[0].copy(), parts[1:])
         context = self.frame.context
         try:

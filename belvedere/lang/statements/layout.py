@@ -110,17 +110,16 @@ class LineWriter:
 
     def _continue(self) -> None:
         if self.must_break:
-            indent = len(self.lines[-1]) - len(self.lines[-1].lstrip())
-            self.line(indent)
+            self.line(len(self.lines[-1]) - len(self.lines[-1].lstrip()))
+
+    def _add(self, text: str) -> None:
+        self.lines[-1:] = (self.lines[-1] + text).split("\n")
 
     def word(self, word: Word) -> None:
         """Add a word."""
         self._continue()
         spaced = not self.fresh and self.last is not None and space_between(self.before_last, self.last, word)
-        self.lines[-1] += (" " if spaced else "") + word.text
-        if "\n" in word.text:
-            *done, rest = self.lines.pop().split("\n")
-            self.lines += [*done, rest]
+        self._add((" " if spaced else "") + word.text)
         self.before_last, self.last, self.fresh = self.last, word, False
 
     def raw(self, text: str, items: tuple[LayoutItem, ...]) -> None:
@@ -135,10 +134,7 @@ class LineWriter:
         """Add a comment; after one that breaks, the next word begins a line."""
         self._continue()
         inside = self.last is not None and self.last.kind in (T.L_PAREN, T.L_BRACKET)
-        self.lines[-1] += ("" if self.fresh or inside else " ") + text
-        if "\n" in text:
-            *done, rest = self.lines.pop().split("\n")
-            self.lines += [*done, rest]
+        self._add(("" if self.fresh or inside else " ") + text)
         self.last = Word(text, T.VAR)
         self.fresh = False
         self.must_break = breaks
@@ -180,15 +176,8 @@ def _starts_join(items: list[LayoutItem], i: int) -> bool:
     before = items[i - 1] if i else None
     if isinstance(before, Word) and before.kind in JOIN_WORDS:
         return False
-    rest = items[i : i + 4]
-    for item in rest:
-        if not isinstance(item, Word):
-            return False
-        if item.kind == T.JOIN:
-            return True
-        if item.kind not in JOIN_WORDS:
-            return False
-    return False
+    kinds = (item.kind if isinstance(item, Word) else None for item in items[i : i + 4])
+    return next((kind for kind in kinds if kind not in JOIN_WORDS), None) == T.JOIN
 
 
 def _kind(segment: list[LayoutItem]) -> T | None:

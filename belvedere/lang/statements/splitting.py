@@ -111,16 +111,20 @@ def read_tokens(text: str, file: str) -> Tokens:
         at, opened = problem
         end = _blank_until(readable, at, opened)
         diagnostics.append(_unterminated(file, at, end, opened))
-        readable = readable[:at] + re.sub(r"[^\n]", " ", readable[at:end]) + readable[end:]
+        readable = _blanked(readable, at, end)
     while True:
         try:
             tokens = list(Sqrl().tokenize(readable))
-            break
+            return Tokens(tokens, _comments(readable, tokens), tuple(diagnostics))
         except TokenError:
             start, end = find_unreadable(readable)
             diagnostics.append(_unreadable(text[start:end], Span(file, start, end)))
-            readable = readable[:start] + re.sub(r"[^\n]", " ", readable[start:end]) + readable[end:]
-    return Tokens(tokens, _comments(readable, tokens), tuple(diagnostics))
+            readable = _blanked(readable, start, end)
+
+
+def _blanked(text: str, start: int, end: int) -> str:
+    """The text with spaces in one place, in as many lines."""
+    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
 
 
 def find_unterminated(text: str) -> tuple[int, str] | None:
@@ -291,10 +295,9 @@ def _defines(tokens: list[Token], i: int) -> bool:
     j = i
     while j < size and (tokens[j].token_type in (TokenType.VAR, TokenType.IDENTIFIER) or _is_word(tokens[j])):
         j += 1
-        if j < size and tokens[j].token_type == TokenType.DOT:
-            j += 1
-            continue
-        break
+        if j == size or tokens[j].token_type != TokenType.DOT:
+            break
+        j += 1
     if j == i or j >= size:
         return False
     if tokens[j].token_type == TokenType.L_PAREN:
