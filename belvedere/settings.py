@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 FILE_NAME = "belvedere.toml"
 VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 TOP_KEYS = ("store", "on_error", "script_path", "sources", "sinks", "spark", "run", "api")
-RUN_KEYS = ("driver_memory_mb",)
 DRIVER_MEMORY_MB = 1024
 SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "start", "fahrenheit", "move_every")
 FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files")
@@ -74,6 +73,11 @@ def _are_seconds(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0.001 <= value <= 86_400
 
 
+RUN_RULES: Mapping[str, Requirement] = {
+    "driver_memory_mb": _whole(1, LARGEST),
+    "state": Requirement("the path of a folder", lambda v: isinstance(v, str) and bool(v)),
+    "retain": _text('a time such as "10 minutes"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"),
+}
 API_RULES: Mapping[str, Requirement] = {
     "host": _text('an address or the name of a host, such as "127.0.0.1"', r"[^\s/]+"),
     "port": _whole(0, 65_535),
@@ -141,6 +145,10 @@ class ProjectSettings:
     spark: Mapping[str, str] = field(default_factory=dict)
     driver_memory: int = DRIVER_MEMORY_MB << 20
     """So many bytes of an epoch's rows the driver's process holds at most."""
+    state: Path | None = None
+    """The folder of the operators' state; without it beside the store's file, or beside the script."""
+    retain: str = "1 minute"
+    """How long files of state stay that the last epoch does not need any more."""
     api: Mapping[str, Any] = field(default_factory=dict, repr=False)
     diagnostics: tuple[Diagnostic, ...] = ()
     finder: TableFinder | None = field(default=None, compare=False, repr=False)
@@ -197,6 +205,7 @@ class _Reader:
     def project(self, raw: Mapping[str, Any]) -> ProjectSettings:
         self.known(raw, TOP_KEYS, "")
         values = {k: self.expand(v, k, "") for k, v in raw.items()}
+        run = self.ruled(values, "run", RUN_RULES)
         return ProjectSettings(
             self.directory,
             self.file,
@@ -207,8 +216,10 @@ class _Reader:
             sources={n: self.source(n, t) for n, t in self.tables(values, "sources").items()},
             sinks={n: self.sink(n, t) for n, t in self.tables(values, "sinks").items()},
             spark={k: _spark_text(v) for k, v in self.table(values, "spark").items()},
-            driver_memory=self.driver_memory(self.table(values, "run")),
-            api=self.api(self.table(values, "api")),
+            driver_memory=run.get("driver_memory_mb", DRIVER_MEMORY_MB) << 20,
+            state=self.directory / run["state"] if "state" in run else None,
+            retain=run.get("retain", "1 minute"),
+            api=self.api(values),
             diagnostics=tuple(self.diagnostics),
         )
 
@@ -279,20 +290,17 @@ class _Reader:
             self.table(table, "options"),
         )
 
-    def driver_memory(self, table: Mapping[str, Any]) -> int:
-        self.known(table, RUN_KEYS, "run")
-        megabytes = table.get("driver_memory_mb", DRIVER_MEMORY_MB)
-        if not (isinstance(megabytes, int) and not isinstance(megabytes, bool) and megabytes > 0):
-            self.report("B9104", "`driver_memory_mb` is a whole number from 1 on", self.at("run", "driver_memory_mb"))
-            return DRIVER_MEMORY_MB << 20
-        return megabytes << 20
-
-    def api(self, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        self.known(table, tuple(API_RULES), "api")
-        wrong = [k for k, v in table.items() if k in API_RULES and not API_RULES[k].fits(v)]
+    def ruled(self, values: Mapping[str, Any], section: str, rules: Mapping[str, Requirement]) -> dict[str, Any]:
+        """The values of a section that are as its rules say."""
+        table = self.table(values, section)
+        self.known(table, tuple(rules), section)
+        wrong = [k for k, v in table.items() if k in rules and not rules[k].fits(v)]
         for key in wrong:  # the value may be a secret: it is not shown
-            self.report("B9104", f"`{key}` is {API_RULES[key].what}", self.at("api", key))
-        valid = {k: v for k, v in table.items() if k in API_RULES and k not in wrong}
+            self.report("B9104", f"`{key}` is {rules[key].what}", self.at(section, key))
+        return {k: v for k, v in table.items() if k in rules and k not in wrong}
+
+    def api(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        valid = self.ruled(values, "api", API_RULES)
         if valid.get("limit", 0) > valid.get("max_limit", LARGEST):
             self.report("B9104", "`limit` is more than `max_limit`", self.at("api", "limit"), "give a smaller `limit`")
         return valid

@@ -52,6 +52,7 @@ class Workbench:
         self.diagnostics = compiled.diagnostics
         self._sinks = project.sinks if project is not None else {}
         self._driver_memory = project.driver_memory if project is not None else None
+        self._state = project.state if project is not None else None
         self._start(compiled.catalog, store, spark, options)
 
     @classmethod
@@ -69,7 +70,7 @@ class Workbench:
         made = cls.__new__(cls)
         made.diagnostics = ()
         made._sinks = sinks or {}
-        made._driver_memory = driver_memory
+        made._driver_memory, made._state = driver_memory, None
         made._start(catalog, store, spark, options)
         return made
 
@@ -88,7 +89,7 @@ class Workbench:
     def _open(self, url: str) -> None:
         self.store = open_store(url)
         memory = DRIVER_MEMORY if self._driver_memory is None else self._driver_memory
-        self.engine = open_engine(self.spark, self.catalog, self.pipeline, self.store, self._sinks, memory)
+        self.engine = open_engine(self.spark, self.catalog, self.pipeline, self.store, self._sinks, memory, self._state)
         self.store.acquire("workbench", 86_400.0)
         self._intake.resume(self.engine.clocks)
 
@@ -190,13 +191,15 @@ class Workbench:
     def rows(self, view: str, as_of: int | datetime | str | None = None) -> list[dict[str, Any]]:
         """The view now, as the store serves it; with `as_of` as it was after an epoch, or after the last one at a time."""
         id_ = self._relation(view)
-        table = self.engine.tables.get(id_)
+        table, arranged = self.engine.tables.get(id_), self.engine.plan.arranged.get(id_)
+        if table is None and arranged is not None:
+            if arranged.final:
+                raise not_whole(view)
+            return _dicts(self._shown(id_, self.engine.rows(id_)))
         if table is None:
             raise fail(
                 "B7050", f'"{view}" is private and not stored', hint="give it a name without the leading underscore to serve it"
             )
-        if table.final:
-            raise not_whole(view)
         if id_ in self.engine.fresh:
             return []  # no epoch has filled it yet
         reader = self.store.reader()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import typer
@@ -16,9 +17,9 @@ from belvedere.commands.output import has_errors, print_json, read_script, show
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.names import did_you_mean
 from belvedere.rules import maintain
-from belvedere.rules.explain import ViewExplanation, explain, explanation_text
+from belvedere.rules.explain import Size, ViewExplanation, explain, explanation_text
 
-Sizes = Mapping[str, tuple[int, int]]
+Sizes = Mapping[str, Size]
 
 
 def explain_script(path: Path, *, view: str | None, sql: str | None, json: bool, state: str | None = None) -> int:
@@ -64,13 +65,21 @@ def unknown_view(catalog: Catalog, name: str) -> BelvedereError:
 
 
 def measure(url: str) -> Sizes:
-    """Rows and bytes per stored relation."""
-    from belvedere.store import open_store
+    """Rows and bytes of each relation: of its table, and of its runs."""
+    from belvedere.engine.opening import read_state
+    from belvedere.store import open_reader, open_store
 
-    store = open_store(url)
+    store, reader = open_store(url), open_reader(url)
     try:
-        return store.size()
+        sizes = {n: Size(rows, size) for n, (rows, size) in store.size().items()}
+        state = read_state(reader, url)
+        for name, found in state.sizes().items():
+            table = sizes.get(name)
+            sizes[name] = Size(found.rows, found.bytes + (table.bytes if table else 0), found.runs)
+        state.close()
+        return sizes
     finally:
+        reader.close()
         store.close()
 
 
@@ -79,5 +88,5 @@ def with_sizes(explanation: ViewExplanation, sizes: Sizes) -> dict[str, object]:
     data = explanation.as_dict()
     for entry in data["state"]:
         if entry["relation"] in sizes:
-            entry["rows"], entry["bytes"] = sizes[entry["relation"]]
+            entry.update(asdict(sizes[entry["relation"]]))
     return data

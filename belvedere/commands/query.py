@@ -21,7 +21,7 @@ from belvedere.commands.answer_formats import FORMATS
 from belvedere.commands.output import show
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.plan.nodes import Scan
-from belvedere.schema import Column, Schema
+from belvedere.schema import KEY, Column, Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,11 +40,14 @@ class Format(StrEnum):
 
 
 def command(
-    sql: Annotated[str, typer.Argument(help="one query", metavar="SQL")],
+    sql: Annotated[str | None, typer.Argument(help="one query", metavar="SQL")] = None,
     table: Annotated[list[str] | None, typer.Option("--table", help="name=path: a file, or a directory of files")] = None,
     store: Annotated[str | None, typer.Option("--store", help="a store's URL: its views are the tables")] = None,
     as_of: Annotated[
         str | None, typer.Option("--as-of", help="an epoch or a time: the views as they were then", metavar="EPOCH|TIME")
+    ] = None,
+    state: Annotated[
+        str | None, typer.Option("--state", help="instead of a query: a relation of the store's state", metavar="RELATION")
     ] = None,
     format: Annotated[Format, typer.Option("--format", help="how to print the answer")] = Format.TABLE,
     json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
@@ -59,13 +62,19 @@ def command(
     then = None if as_of is None else _instant(as_of)
     if explain and store is not None:
         raise typer.BadParameter("tables come from files here", param_hint="--explain")
+    if (sql is None) == (state is None) or (state is not None and store is None):
+        raise typer.BadParameter("give a query, or --state RELATION and --store URL", param_hint="SQL")
     try:
+        if state is not None and store is not None:
+            sys.stdout.write(FORMATS[Format.JSON if json else format](state_rows(state, store)))
+            return 0
+        assert sql is not None
         if explain:
             sys.stdout.write(explained(sql, paths) + "\n")
             return 0
         answer = query(sql, paths) if store is None else query_store(sql, store, then)
     except BelvedereError as error:
-        show(error.diagnostics, {FILE: sql}, stream=sys.stderr)
+        show(error.diagnostics, {FILE: sql or ""}, stream=sys.stderr)
         return 1
     sys.stdout.write(FORMATS[Format.JSON if json else format](answer.rows))
     sys.stdout.flush()
@@ -148,7 +157,7 @@ def _instant(text: str) -> int | datetime:
 def query_store(sql: str, url: str, then: int | datetime | None) -> Answer:
     """The answer of one query over the relations of a store, now or as they were; all of one epoch."""
     from belvedere.store import open_reader
-    from belvedere.store.read.history import AsOf, not_whole, rows_as_of, stored_tables
+    from belvedere.store.read.history import AsOf, rows_as_of, stored_tables
 
     reader = open_reader(url)
     try:
@@ -157,9 +166,6 @@ def query_store(sql: str, url: str, then: int | datetime | None) -> Answer:
         catalog, template = _compile(sql, {n: t.schema.visible for n, t in tables.items() if t.schema.visible})
         used = {n.relation for n in template.plan.walk() if isinstance(n, Scan)}
         names = {i: t.name for i, t in catalog.inputs.items() if i in used}
-        for name in names.values():
-            if tables[name].final:
-                raise not_whole(name)
         if then is None:
             rows = _rows_now(reader, {i: tables[n] for i, n in names.items()})
         else:
@@ -172,6 +178,29 @@ def query_store(sql: str, url: str, then: int | datetime | None) -> Answer:
     shown = {i: r.select([c.name for c in tables[names[i]].schema.visible]) for i, r in rows.items()}
     with batch_session() as spark:
         return Answer(answer_template(spark, catalog, template, shown))
+
+
+def state_rows(relation: str, url: str) -> pa.Table:
+    """All rows of a relation of the store's state, as of the last epoch; without the hashes."""
+    import pyarrow as pa
+
+    from belvedere.engine.opening import read_state
+    from belvedere.lang.names import did_you_mean
+    from belvedere.store import open_reader
+
+    reader = open_reader(url)
+    try:
+        state = read_state(reader, url)
+    finally:
+        reader.close()
+    try:
+        found = state.stored(relation)
+        if found is None:
+            raise fail("B2001", f'the state has no "{relation}"', hint=did_you_mean(relation, tuple(state.manifest.relations)))
+        rows = pa.Table.from_batches(found.look_up(None, None), found.arranged.schema)
+        return rows.drop_columns([KEY, *found.arranged.paths])
+    finally:
+        state.close()
 
 
 def _rows_now(reader: Reader, tables: Mapping[str, StoredTable]) -> dict[str, pa.Table]:

@@ -39,8 +39,11 @@ class Compute(Protocol):
     def keep(self, rows: pa.RecordBatchReader) -> Rows:
         """Rows that stream in: in this process where it has room, else in a file."""
 
-    def compute(self, sql: str, schema: pa.Schema) -> Rows:
-        """Run one query."""
+    def compute(self, sql: str, schema: pa.Schema | None = None) -> Rows:
+        """Run one query; without a schema its rows have the types that the query gives them."""
+
+    def defer(self, sql: str, schema: pa.Schema) -> Rows:
+        """The rows of a query that is run where they are read, as a part of the reader's query."""
 
     def explaining(self, prepared: PreparedStage, catalog: Catalog) -> AbstractContextManager[None]:
         """Run a stage; a failure of its queries comes out as a diagnostic about the stage's view."""

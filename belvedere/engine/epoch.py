@@ -23,15 +23,20 @@ from belvedere.engine.late import Arrivals, judge
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.render import CLOCK_COLUMN
 from belvedere.engine.rows import Rows
-from belvedere.engine.tables import TablePlan, make_tables, plan_tables
+from belvedere.engine.storage import Storage
+from belvedere.engine.tables import make_tables, plan_tables
 from belvedere.engine.texts import prepare
 from belvedere.engine.work import EpochContext, Work
 from belvedere.instants import microseconds
 from belvedere.schema import INGEST_TIME, TIMESTAMP
+from belvedere.state.state import State
 from belvedere.store.protocol import EpochRow, Store, Transaction
 from belvedere.store.source_columns import COLUMNS, columns_document
 from belvedere.time.event_time import Clocks, bounds_by_input, pass_time
 from belvedere.time.past_bounds import PastBounds
+
+STATE = "state"
+"""In the epoch row's `extra`: where the manifest of the state lies."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +72,17 @@ class Deliveries(Protocol):
 class Engine:
     """The stages of one script, ready to run epoch after epoch on one store."""
 
-    def __init__(self, compute: Compute, catalog: Catalog, pipeline: Pipeline, store: Store, exports: Deliveries):
+    def __init__(self, compute: Compute, catalog: Catalog, pipeline: Pipeline, store: Store, state: State, exports: Deliveries):
         self.catalog = catalog
         self.pipeline = pipeline
-        self.store = store
+        self.store, self.state = store, state
         self.compute = compute
         self.stages = prepare(pipeline.stages, pipeline.relations, self.compute.view_name)
-        self._plan: TablePlan | None = plan_tables(catalog, pipeline, store)
-        self.tables, self.fresh = self._plan.tables, self._plan.fresh
+        self.plan = plan_tables(catalog, pipeline, store, state)
+        self._is_first = True
+        self.tables, self.fresh = self.plan.tables, self.plan.fresh
+        kept = self.plan.arranged.keys() - self.fresh - {n for n, (_, to_state) in self.plan.copied.items() if to_state}
+        self.state.arrange(self.plan.arranged.values(), frozenset(kept))
         last = store.last_epoch()
         self.epoch = last.epoch if last else 0
         self.last_clock = last.clock if last else None
@@ -107,16 +115,19 @@ class Engine:
         if self.last_clock is not None:
             clock = max(clock, self.last_clock)  # now() never goes back
         transaction = self.store.begin(self.compute.memory.chunk)
+        self.state.begin()
         try:
             context, taken, next_uid, seconds = self._compute(transaction, arrivals, clock, bounds)
             for name, table in (records or {}).items():
                 transaction.append(name, table.to_reader())
             row = self._row(context, next_uid, EpochRow(self.epoch + 1, clock, offsets or {}))
-            transaction.commit(row)
+            transaction.commit(replace(row, extra={**row.extra, STATE: self.state.prepare()}))
+            self.state.committed()
             self._committed(row, context, next_uid)
             return self._report(context, taken, seconds, started, keep_deltas)
         except BaseException:
             _roll_back(transaction)
+            self.state.rollback()
             raise
         finally:
             self.compute.sweep()
@@ -125,8 +136,9 @@ class Engine:
         self, transaction: Transaction, arrivals: Arrivals, clock: datetime, bounds: Mapping[str, Any] | None
     ) -> tuple[EpochContext, dict[str, StampedRows], int, dict[str, float]]:
         """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
-        if self._plan is not None:
-            make_tables(self._plan, self.pipeline, self.store, transaction, self.compute)
+        if self._is_first:
+            make_tables(self.plan, self.pipeline, self.store, self.state, transaction, self.compute)
+        storage = Storage(self.state, transaction, self.plan, self.compute)
         if bounds is None:
             arrivals, clocks = judge(self.catalog, self.clocks, arrivals, clock)
         else:
@@ -135,8 +147,8 @@ class Engine:
         known = bounds_by_input(self.catalog, clocks)
         context = EpochContext(
             self.compute,
-            transaction,
-            self.tables,
+            storage,
+            self.pipeline.relations,
             {},
             clock,
             self.fresh,
@@ -151,7 +163,7 @@ class Engine:
         self._put_clock(clock)
         taken, next_uid = self._ingest(arrivals, context)
         seconds = self._run_stages(context)
-        self._forget(transaction, clock)
+        self._forget(storage, clock)
         expire(self.pipeline, context, self._forgotten, self._past)
         self.exports.forget(transaction)
         return context, taken, next_uid, seconds
@@ -166,7 +178,7 @@ class Engine:
         self.epoch, self.last_clock, self.next_uid, self.fresh = row.epoch, row.clock, next_uid, frozenset()
         self.clocks = context.clocks
         self._past.note(microseconds(row.clock), context.bounds)
-        self.sequences, self._plan = context.sequences, None
+        self.sequences, self._is_first = context.sequences, False
         self.exports.deliver(self.epoch, self.sequences)
 
     def _report(
@@ -177,7 +189,7 @@ class Engine:
         started: float,
         keep_deltas: bool,
     ) -> EpochReport:
-        deltas = {n: r for n, r in context.deltas.items() if n in self.tables}
+        deltas = {n: r for n, r in context.deltas.items() if self.pipeline.relations[n].stored}
         changes = {n: r.num_rows for n, r in deltas.items()}
         rows_in = {n: a.rows for n, a in taken.items()}
         report = EpochReport(
@@ -189,11 +201,11 @@ class Engine:
         stamped = {n: a.stamped.table for n, a in taken.items()}
         return replace(report, deltas=tables, arrivals=stamped, bounds=context.bounds)
 
-    def _forget(self, transaction: Transaction, clock: datetime) -> None:
+    def _forget(self, storage: Storage, clock: datetime) -> None:
         """Take out the rows of inputs that are served for a while only."""
         for relation in self.pipeline.relations.values():
             if relation.keep is not None and relation.stored:
-                transaction.delete_range(relation.name, INGEST_TIME, clock - timedelta(microseconds=relation.keep))
+                storage.delete_range(relation.name, INGEST_TIME, clock - timedelta(microseconds=relation.keep))
 
     def _put_clock(self, clock: datetime) -> None:
         self.compute.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([clock], TIMESTAMP)})))
@@ -228,9 +240,24 @@ class Engine:
                 seconds[prepared.stage.output] = time.perf_counter() - started
         return seconds
 
+    def counts(self) -> dict[str, int]:
+        """How many rows each arranged relation has."""
+        return {name: found.count for name, found in self.state.arrangements.items()}
+
+    def rows(self, relation: str) -> pa.Table:
+        """All rows of an arranged relation, with Arrow types of the catalog."""
+        found = self.state.arrangements[relation]
+        return pa.Table.from_batches(found.look_up(None, None), found.arranged.schema)
+
+    def discard(self) -> None:
+        """Let go of all files; Spark's process ends by itself."""
+        self.compute.discard()
+        self.state.close()
+
     def close(self) -> None:
-        """Drop temporary views and scratch files; the store stays open."""
+        """Drop temporary views and scratch files, let the files of state go; the store stays open."""
         self.compute.close()
+        self.state.close()
 
 
 def _roll_back(transaction: Transaction) -> None:

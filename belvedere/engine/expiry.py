@@ -88,7 +88,7 @@ def expire(pipeline: Pipeline, context: EpochContext, done: dict[tuple[str, str]
                 last = instant(bound - 1)
             except OverflowError:
                 continue
-            context.transaction.delete_range(name, column, last)
+            context.storage.delete_range(name, column, last)
             done[name, column] = bound
 
 

@@ -17,11 +17,13 @@ import pyarrow.compute as pc
 
 from belvedere.catalog import Input
 from belvedere.engine.ingest_bag import ingest_bag
+from belvedere.engine.moved import identified, is_identified
 from belvedere.engine.ordered import stream
 from belvedere.engine.render import quote, spark_type
 from belvedere.engine.rows import Rows, is_frame, keys_of
+from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import DELTA
-from belvedere.engine.work import WEIGHT_FIELD, Work, coming, stored_schema, without
+from belvedere.engine.work import WEIGHT_FIELD, Work, coming, without
 from belvedere.instants import microseconds
 from belvedere.schema import INGEST_TIME, KEY, ROWTIME, TIMESTAMP, UID, WEIGHT
 from belvedere.store.pieces import in_pieces
@@ -114,12 +116,13 @@ def ingest(table: Input, arrived: StampedRows, work: Work) -> Rows:
     """Write stamped arrivals to the transaction and return the input's delta."""
     if not work.output.stored and arrived.rows > work.compute.small:
         return arrived.stamped  # nobody looks these rows up: they need neither key nor hash
-    if _needs_no_spark(table, arrived, work):
-        rows = Rows(_with_key(arrived.stamped.table, stored_schema(work.output)))
-        work.append(rows)
+    if table.append_only and arrived.stamped.is_collected and is_identified(work.output):
+        rows = Rows(identified(arrived.stamped.table, work.output, (WEIGHT,)))
+        if work.output.stored:
+            work.append(rows)
         return rows
     work.put("s0", DELTA, arrived.stamped)
-    schema = stored_schema(work.output)
+    schema = delta_schema(work.output)
     # what is deleted by its key has no other columns, whatever these must have
     given = pa.schema([f.with_nullable(f.nullable or bool(table.primary_key)) for f in schema])
     rows = work.compute.compute(work.sql["changes"], given.append(WEIGHT_FIELD))
@@ -132,15 +135,3 @@ def ingest(table: Input, arrived: StampedRows, work: Work) -> Rows:
         last = work.first_of_each_key(rows, number)
         return work.replace(KEY, keys_of([(last, KEY)]), last.where(coming, without(last, WEIGHT)))
     return ingest_bag(table, rows, work)
-
-
-def _needs_no_spark(table: Input, arrived: StampedRows, work: Work) -> bool:
-    """Many rows in the driver that are added under their number, and that nobody finds by a hash."""
-    plain = table.append_only and work.output.schema.key == (UID,) and not work.output.stored_paths
-    return plain and arrived.stamped.is_collected and arrived.rows > work.compute.small
-
-
-def _with_key(stamped: pa.Table, stored: pa.Schema) -> pa.Table:
-    """The rows as they are stored, with their weights: the key is the text of the number."""
-    named = stamped.append_column(pa.field(KEY, pa.string(), nullable=False), stamped[UID].cast(pa.string()))
-    return named.select([*(n for n in stored.names if n in named.schema.names), WEIGHT])

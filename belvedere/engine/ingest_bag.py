@@ -32,7 +32,7 @@ PYTHON = 16
 def ingest_bag(table: Input, rows: Rows, work: Work) -> Rows:
     """Store what came, take out what goes. Raises B6010 where there is no row to take out."""
     names = without(rows, WEIGHT)
-    work.transaction.append(table.id, rows.where(coming, names))
+    work.storage.append(table.id, rows.where(coming, names))
     going = work.compute.keep(rows.where(lambda b: pc.less(b.column(WEIGHT), 0), names))
     if going.is_empty:
         return rows

@@ -18,9 +18,10 @@ def refuse_lost_rows(catalog: Catalog, pipeline: Pipeline, fresh: frozenset[str]
 
     Raise B7031 where a pushed input that the store knows (`known`) has changed, which is the cause then.
     """
+    computed = fresh & {s.output for s in pipeline.stages if not s.is_input}
     for stage in pipeline.stages:
         for slot in stage.slots:
-            if stage.output not in fresh or pipeline.relations[slot.relation].is_state:
+            if stage.output not in fresh or slot.relation in computed or pipeline.relations[slot.relation].is_state:
                 continue
             feeding = _inputs_of(pipeline, slot.relation)
             refuse_changed_inputs(catalog, {i for i in feeding if i in fresh and i in known})

@@ -67,6 +67,10 @@ class Stage:
     """Whether its rows are what somebody asked for, whatever their name: they never leave."""
     is_input: ClassVar[bool] = False
     """Whether the epoch itself gives it rows: those that arrived."""
+    defers: ClassVar[bool] = False
+    """Whether it can leave its change to be computed within the query of its one reader, so that the output needs no rows of its own."""
+    reads_once: ClassVar[bool] = False
+    """Whether one query of the stage reads each change, so that what makes the change may be a part of that query."""
     by_cost: ClassVar[bool] = False
     """Whether it computes all rows in epochs in which most of its input changes."""
 

@@ -1,8 +1,8 @@
-"""What becomes of stored tables when a script has changed: kept, hashed anew, rebuilt, or dropped.
+"""What becomes of stored relations when a script has changed: as it was, copied, rebuilt, or dropped.
 
-In: the pipeline and what the store holds. Out: a `TablePlan`. A relation is known by two fingerprints: of its meaning (its plan and
-all that feeds it) and of its access paths. Same meaning and paths: kept. Same meaning, other paths: its own rows are hashed
-anew. Another meaning: rebuilt from its inputs. All of it happens in the first epoch's transaction, so that readers see the old views
+In: the pipeline, what the store's tables and its state hold. Out: a `TablePlan`. A relation is known by fingerprints: of its meaning (its
+plan and all that feeds it) and of its access paths. Same meaning: its rows stay, and are copied where they are to lie, or to be found, in
+another way. Another meaning: rebuilt from its inputs. All of it happens in the first epoch, so that readers see the old views
 until the new ones are filled.
 """
 
@@ -10,62 +10,97 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import pyarrow as pa
 
 from belvedere.catalog import Catalog
 from belvedere.engine.compute import Compute
 from belvedere.engine.identity import identity_columns
 from belvedere.engine.lost_rows import refuse_lost_rows
 from belvedere.engine.pipeline import Pipeline
-from belvedere.engine.relation import Relation
+from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.render import print_expression, quote, spark_type
+from belvedere.engine.rows import Rows
 from belvedere.engine.stage import Stage
 from belvedere.optimize.indexes import read_indexes
-from belvedere.store.protocol import EpochRow, Store, StoredTable, Transaction
+from belvedere.schema import INGEST_TIME, KEY
+from belvedere.state.run import Arranged
+from belvedere.state.state import State
+from belvedere.store.protocol import Store, StoredTable, Transaction
 
-REHASHED = "rehashed"
+COPIED = "copied"
 
 
 @dataclass(frozen=True)
 class TablePlan:
-    """The stored tables; `fresh` ones are filled from their inputs, `rehashed` ones from their own old rows."""
+    """Tables of the database and arrangements; `fresh` relations are filled from their inputs, `copied` ones from their own rows.
+
+    `copied` says where the rows of a relation go: to its table, to its arrangement.
+    """
 
     tables: Mapping[str, StoredTable]
+    arranged: Mapping[str, Arranged]
     fresh: frozenset[str]
-    rehashed: frozenset[str]
-    outdated: tuple[str, ...]
+    copied: Mapping[str, tuple[bool, bool]] = field(default_factory=dict)
+    outdated: tuple[str, ...] = ()
 
 
-def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store) -> TablePlan:
-    """Compare what the pipeline needs with what the store holds.
+def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store, state: State) -> TablePlan:
+    """Compare what the pipeline needs with what is stored.
 
     A table counts as filled when an epoch that knew its meaning was committed: one that was only made does not.
     Raises BelvedereError B7030 where a view must be rebuilt from rows that were not kept, B7031 where a pushed input has changed.
     """
     last = store.last_epoch()
-    meaning, paths = meanings(pipeline), {r.name: path_print(r) for r in pipeline.relations.values()}
-    tables = {
-        r.name: stored_table(r, read_indexes(catalog, r.name), f"{meaning[r.name]}.{paths[r.name]}.{','.join(r.final)}")
-        for r in pipeline.relations.values()
-        if r.stored
-    }
-    stored = store.tables()
-    known = {t.name: t.meaning for t in stored if t.meaning}
-    filled = _filled(last, known)
-    fresh = frozenset(n for n, t in tables.items() if filled.get(n, "").split(".")[0] != t.meaning.split(".")[0])
+    meaning = meanings(pipeline)
+    served, looked_up = served_relations(pipeline), looked_up_relations(pipeline)
+    stored = {n: r for n, r in pipeline.relations.items() if r.stored}
+    tables = {n: _table(r, catalog, meaning[n], n in looked_up) for n, r in stored.items() if n in served}
+    arranged = {n: _arranged(r, meaning[n]) for n, r in stored.items() if n in looked_up or n not in served}
+    known = {t.name: t.meaning for t in store.tables() if t.meaning}
+    committed: Mapping[str, str] = last.extra.get("meanings", {}) if last else {}
+    in_tables = {n: m for n, m in known.items() if committed.get(n) == m}
+    in_state = {n: a.meaning for n, (a, _) in state.manifest.relations.items()}
+    filled = {**in_tables, **{n: _parts(m)[0] for n, m in in_state.items()}}
+    fresh = frozenset(n for n in stored if filled.get(n) != meaning[n])
     if last is not None:
-        forgetful = frozenset(t.name for t in stored if t.final and t.name in filled)
-        fresh |= {n for n in forgetful if pipeline.is_served(n)}  # a private view that is read now: all its rows count
-        fresh = _with_forgotten(pipeline, fresh, forgetful) & tables.keys()
-    rehashed = frozenset(n for n, t in tables.items() if n not in fresh and filled[n] != t.meaning)
-    if last is not None:
+        forgetful = frozenset(n for n, m in in_state.items() if _parts(m)[2])
+        fresh |= {n for n in forgetful if n in served}  # a private view that is read now: all its rows count
+        fresh = _with_forgotten(pipeline, fresh, forgetful)
         refuse_lost_rows(catalog, pipeline, fresh, filled)
-    outdated = tuple(n for n in known if n not in tables or n in fresh or n in rehashed)
-    return TablePlan(tables, fresh, rehashed, outdated)
+    copied = {}
+    for name in stored.keys() - fresh:
+        to_table = name in tables and in_tables.get(name) != meaning[name]
+        to_state = name in arranged and in_state.get(name) != arranged[name].meaning
+        if to_table or to_state:
+            copied[name] = (to_table, to_state)
+    outdated = tuple(n for n in known if n not in tables or n in fresh)
+    return TablePlan(tables, arranged, fresh, copied, outdated)
+
+
+def served_relations(pipeline: Pipeline) -> frozenset[str]:
+    """The relations that are tables of the database: public views and inputs, events, histories."""
+    results = {s.output for s in pipeline.stages if s.is_result and not s.is_input}
+    return frozenset(results.union(pipeline.served.values()))
+
+
+def looked_up_relations(pipeline: Pipeline) -> frozenset[str]:
+    """The relations whose old rows a stage needs: those that it reads by key or whole, and those whose rows it replaces."""
+    found = {s.relation for stage in pipeline.stages for s in stage.slots if reads_rows(stage, s, pipeline.relations)}
+    replaced = {s.output for s in pipeline.stages if not pipeline.relations[s.output].append_only}
+    results = {s.output for s in pipeline.stages if s.is_result and not s.is_input}
+    kept = {n for n in found if pipeline.relations[n].keep is not None}
+    return frozenset((found - kept | replaced) - results)
+
+
+def reads_rows(stage: Stage, slot: Slot, relations: Mapping[str, Relation]) -> bool:
+    """Whether a stage needs more of a slot's relation than its changes."""
+    return stage.looks_up or (slot.path is not None and relations[slot.relation].path(slot.path).stored)
 
 
 def _with_forgotten(pipeline: Pipeline, fresh: frozenset[str], forgetful: frozenset[str]) -> frozenset[str]:
-    """What is rebuilt needs all rows of its inputs: state that has let some go is rebuilt too, and all that it feeds.
+    """What is rebuilt needs all rows of its inputs: state that has none, or has let some go, is rebuilt too, and all that it feeds.
 
     `forgetful` are the relations of the store that let rows go; under a changed script they may be needed for longer.
     """
@@ -74,33 +109,49 @@ def _with_forgotten(pipeline: Pipeline, fresh: frozenset[str], forgetful: frozen
         before = len(found)
         for stage in pipeline.stages:
             if stage.output in found:
-                found |= {
-                    s.relation for s in stage.slots if pipeline.relations[s.relation].loses_rows or s.relation in forgetful
-                }
+                found |= {s.relation for s in stage.slots if s.relation in forgetful or not _has_all(s.relation, pipeline)}
             if stage.output in found or any(s.relation in found for s in stage.slots):
                 found |= {stage.output, *stage.states}
         if len(found) == before:
             return frozenset(found)
 
 
-def _filled(last: EpochRow | None, known: Mapping[str, str]) -> dict[str, str]:
-    committed: Mapping[str, str] = last.extra.get("meanings", {}) if last else {}
-    return {n: m for n, m in known.items() if committed.get(n) == m}
+def _has_all(name: str, pipeline: Pipeline) -> bool:
+    """Whether all rows of a relation are there; those of inputs cannot be computed again."""
+    relation = pipeline.relations[name]
+    is_input = any(s.is_input for s in pipeline.stages if s.output == name)
+    return is_input or (relation.stored and not relation.loses_rows)
 
 
-def make_tables(plan: TablePlan, pipeline: Pipeline, store: Store, transaction: Transaction, compute: Compute) -> None:
-    """Drop what is outdated, make what is missing, and hash kept rows anew; inside an open epoch."""
-    kept = {n: compute.keep(transaction.lookup(n, None, None)) for n in plan.rehashed}
+def make_tables(
+    plan: TablePlan, pipeline: Pipeline, store: Store, state: State, transaction: Transaction, compute: Compute
+) -> None:
+    """Drop what is outdated, make what is missing, and copy rows to where they lie from now on; inside an open epoch."""
+    rows = {n: compute.keep(_stored_rows(n, state, transaction)) for n in plan.copied}
     if plan.outdated:
         store.drop(plan.outdated)
     store.create(tuple(plan.tables.values()))
-    for name, rows in kept.items():
-        relation = pipeline.relations[name]
-        compute.put(REHASHED, rows)
-        columns = ", ".join(quote(n) for n in relation.schema.names)
-        text = f"SELECT {columns}, {identity_columns(relation)} FROM {quote(compute.view_name(REHASHED))}"
-        schema = plan.tables[name].arrow
-        transaction.append(name, compute.compute(text, schema).reader())
+    for name, (to_table, to_state) in plan.copied.items():
+        if to_table:
+            transaction.append(name, rows[name].reader(plan.tables[name].arrow.names))
+        if to_state:
+            state.arrangements[name].append(_hashed(rows[name], pipeline.relations[name], compute).batches())
+
+
+def _stored_rows(name: str, state: State, transaction: Transaction) -> pa.RecordBatchReader:
+    """All rows of a relation, wherever they are."""
+    found = state.stored(name)
+    if found is None:
+        return transaction.lookup(name, None, None)
+    return pa.RecordBatchReader.from_batches(found.arranged.schema, found.look_up(None, None))
+
+
+def _hashed(rows: Rows, relation: Relation, compute: Compute) -> Rows:
+    """The rows with the hashes of the access paths that they have now."""
+    compute.put(COPIED, rows)
+    columns = ", ".join(quote(n) for n in relation.schema.names)
+    text = f"SELECT {columns}, {identity_columns(relation)} FROM {quote(compute.view_name(COPIED))}"
+    return compute.compute(text, arranged_schema(relation))
 
 
 def meanings(pipeline: Pipeline) -> dict[str, str]:
@@ -128,9 +179,36 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
 
 
-def stored_table(relation: Relation, indexes: tuple[tuple[str, ...], ...] = (), meaning: str = "") -> StoredTable:
-    """How a relation is stored."""
-    indexes = (*indexes, *relation.spans)
-    return StoredTable(
-        relation.name, relation.schema, relation.stored_paths, relation.ranges, indexes, meaning, relation.silent
-    )
+def _parts(meaning: str) -> list[str]:
+    """Of an arrangement's meaning: that of its rows, that of its paths, the columns whose bounds make rows leave."""
+    return meaning.split(".", 2)
+
+
+def _table(relation: Relation, catalog: Catalog, meaning: str, is_arranged: bool) -> StoredTable:
+    """A relation as a table of the database; what is arranged too is found there."""
+    ranges = relation.ranges if not is_arranged else (INGEST_TIME,) if relation.keep is not None else ()
+    return StoredTable(relation.name, relation.schema, (), ranges, read_indexes(catalog, relation.name), meaning)
+
+
+def _arranged(relation: Relation, meaning: str) -> Arranged:
+    """A relation as an arrangement."""
+    whole = f"{meaning}.{path_print(relation)}.{','.join(relation.final)}"
+    schema, silent = arranged_schema(relation), frozenset(relation.silent)
+    paths, ranges = relation.stored_paths, relation.ranges
+    return Arranged(relation.name, schema, paths, ranges, relation.spans, silent, relation.append_only, whole)
+
+
+def arranged_schema(relation: Relation) -> pa.Schema:
+    """The Arrow schema of a relation's rows with `_key` and the hashes by which they are found."""
+    return _schema(relation, relation.stored_paths)
+
+
+def delta_schema(relation: Relation) -> pa.Schema:
+    """The Arrow schema of a relation's changes but for `_weight`: with `_key` and all hashes."""
+    return _schema(relation, tuple(p.name for p in relation.paths))
+
+
+def _schema(relation: Relation, paths: tuple[str, ...]) -> pa.Schema:
+    fields = [pa.field(c.name, c.type, c.nullable) for c in relation.schema.columns]
+    hashes = [pa.field(p, pa.int64(), nullable=False) for p in paths]
+    return pa.schema([*fields, pa.field(KEY, pa.string(), nullable=False), *hashes])

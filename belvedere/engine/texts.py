@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from belvedere.engine.identity import identity_columns, path_hash
+from belvedere.engine.moved import is_identified, moved_columns
 from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.render import quote, render
 from belvedere.engine.stage import Stage
@@ -111,18 +112,32 @@ class PreparedStage:
     slots: tuple[tuple[Slot, Relation], ...]
     states: Mapping[str, Relation]
     windows: tuple[WindowOperator, ...] = ()
+    moved: Mapping[str, str] | None = None
+    """Of a stage that only chooses and renames columns, the column behind each, where Arrow alone can make its rows."""
+    is_fused: bool = False
+    """Whether its change may be computed within the query of the one stage that reads it."""
 
 
 def prepare(
     stages: tuple[Stage, ...], relations: Mapping[str, Relation], qualify: Callable[[str], str]
 ) -> tuple[PreparedStage, ...]:
     """All stages with their SQL."""
-    return tuple(_prepare(n, s, relations, qualify) for n, s in enumerate(stages))
+    return tuple(_prepare(n, s, relations, qualify, _is_fused(s, stages, relations)) for n, s in enumerate(stages))
 
 
-def _prepare(number: int, stage: Stage, relations: Mapping[str, Relation], qualify: Callable[[str], str]) -> PreparedStage:
+def _is_fused(stage: Stage, stages: tuple[Stage, ...], relations: Mapping[str, Relation]) -> bool:
+    """Whether nobody looks the output's rows up, and one query of one stage reads its changes."""
+    readers = [s for s in stages for slot in s.slots if slot.relation == stage.output]
+    return stage.defers and not relations[stage.output].stored and len(readers) == 1 and readers[0].reads_once
+
+
+def _prepare(
+    number: int, stage: Stage, relations: Mapping[str, Relation], qualify: Callable[[str], str], is_fused: bool
+) -> PreparedStage:
     texts = Texts(number, stage, relations, qualify)
     sql = stage.texts(texts)
     slots = tuple((s, relations[s.relation]) for s in stage.slots)
     states = {n: relations[n] for n in stage.states}
-    return PreparedStage(number, stage, relations[stage.output], sql, slots, states, tuple(texts.windows))
+    output = relations[stage.output]
+    moved = moved_columns(stage.plan) if len(slots) == 1 and is_identified(output) else None
+    return PreparedStage(number, stage, output, sql, slots, states, tuple(texts.windows), moved, is_fused)

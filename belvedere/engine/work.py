@@ -16,13 +16,16 @@ import pyarrow.compute as pc
 
 from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
+from belvedere.engine.moved import identified
+from belvedere.engine.ordered import stream
 from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.render import quote
 from belvedere.engine.rows import Keys, Rows, combined, keys_of
+from belvedere.engine.storage import Storage
+from belvedere.engine.tables import arranged_schema, delta_schema
 from belvedere.engine.texts import DELTA, ROWS, PreparedStage, view_name
 from belvedere.plan.monotone import NEVER
 from belvedere.schema import KEY, WEIGHT
-from belvedere.store.protocol import StoredTable, Transaction
 from belvedere.time.event_time import Clocks
 
 WEIGHT_FIELD = pa.field(WEIGHT, pa.int64(), nullable=False)
@@ -33,8 +36,8 @@ class EpochContext:
     """What the stages of one epoch share."""
 
     compute: Compute
-    transaction: Transaction
-    tables: Mapping[str, StoredTable]
+    storage: Storage
+    relations: Mapping[str, Relation]
     deltas: dict[str, Rows]
     clock: datetime
     fresh: frozenset[str]
@@ -58,7 +61,7 @@ class Work:
     def __init__(self, prepared: PreparedStage, context: EpochContext):
         self.prepared, self.context = prepared, context
         self.number, self.output, self.sql, self.slots = prepared.number, prepared.output, prepared.sql, prepared.slots
-        self.compute, self.transaction, self.costs = context.compute, context.transaction, context.costs
+        self.compute, self.storage, self.costs = context.compute, context.storage, context.costs
         self.sequences, self.clock, self.bounds = context.sequences, context.clock, context.bounds
         self._deltas: tuple[Rows | None, ...] | None = None
 
@@ -98,20 +101,23 @@ class Work:
 
     def look_up(self, relation: str, by: str | None, keys: Keys | pa.Array | None) -> Rows:
         """The stored rows with these keys of an access path, or by `_key`; all of them for None."""
-        return self.compute.keep(self.transaction.lookup(relation, by, given(keys)))
+        return self.compute.keep(self.storage.look_up(relation, by, given(keys)))
+
+    def look_up_before(self, relation: str, by: str, keys: Keys) -> Rows:
+        """The same as they were before this epoch."""
+        return self.compute.keep(self.storage.look_up_before(relation, by, given(keys)))
 
     def look_up_range(self, relation: str, column: str, above: int | None, up_to: int | None) -> Rows:
         """The stored rows with a value in a range of an indexed column."""
-        return self.compute.keep(self.transaction.lookup_range(relation, column, above, up_to))
+        return self.compute.keep(self.storage.look_up_range(relation, column, above, up_to))
 
     def stored_schema(self, relation: str) -> pa.Schema:
         """The Arrow schema of a stored relation."""
-        return self.context.tables[relation].arrow
+        return arranged_schema(self.context.relations[relation])
 
     def append(self, rows: Rows, relation: str | None = None) -> Rows:
         """Store new rows of the output (or of another relation); columns that the store does not hold are left out."""
-        name = relation or self.output.name
-        self.transaction.append(name, rows.reader(self.stored_schema(name).names))
+        self.storage.append(relation or self.output.name, rows)
         return rows
 
     def added(self, rows: Rows) -> Rows:
@@ -122,11 +128,11 @@ class Work:
         self, by: str | None, keys: Keys | pa.Array | None, rows: pa.RecordBatchReader, relation: str | None = None
     ) -> Rows:
         """What differs, once the output's rows of these keys are `rows`."""
-        return self.compute.keep(self.transaction.replace(relation or self.output.name, by, given(keys), rows))
+        return self.storage.replace(relation or self.output.name, by, given(keys), rows)
 
     def overwrite(self, relation: str, by: str | None, keys: Keys | pa.Array | None, rows: pa.RecordBatchReader) -> None:
         """The same of another relation where nobody wants to know what differs."""
-        self.transaction.replace(relation, by, given(keys), rows)
+        self.storage.replace(relation, by, given(keys), rows)
 
     def take(self, rows: Rows) -> Rows:
         """Write weighted rows to the output and return what really changed."""
@@ -153,7 +159,7 @@ class Work:
         if not self.is_touched:
             return False  # most stages of a script in most epochs
         for (slot, relation), delta in zip(self.slots, self.deltas, strict=True):
-            empty = stored_schema(relation).append(WEIGHT_FIELD).empty_table()
+            empty = delta_schema(relation).append(WEIGHT_FIELD).empty_table()
             self.put(slot.name, DELTA, delta or Rows(empty))
         return any(d is not None for d in self.deltas)
 
@@ -178,10 +184,26 @@ class Work:
 
     def query(self, sql: str, *extra: pa.Field) -> Rows:
         """The same of another text."""
-        schema = stored_schema(self.output)
+        schema = delta_schema(self.output)
         for added in extra:
             schema = schema.append(added)
         return self.compute.compute(sql, schema)
+
+    def moved(self) -> Rows | None:
+        """The changes of the one slot as those of the output, where Arrow alone can make them."""
+        columns, delta = self.prepared.moved, self.deltas[0] if self.deltas else None
+        if columns is None or delta is None or delta.frame is not None:
+            return None
+        names, chosen = [*columns, WEIGHT], [*columns.values(), WEIGHT]
+        pieces = (
+            pa.Table.from_batches([b]).select(chosen).rename_columns(names) for b in delta.batches(list(dict.fromkeys(chosen)))
+        )
+        made = (identified(piece, self.output, (WEIGHT,)) for piece in pieces)
+        return self.compute.keep(stream(delta_schema(self.output).append(WEIGHT_FIELD), made))
+
+    def defer(self, sql: str) -> Rows:
+        """The weighted rows of a text, not computed before the one stage that reads them computes its own."""
+        return self.compute.defer(sql, delta_schema(self.output).append(WEIGHT_FIELD))
 
     def first_of_each_key(self, rows: Rows, by: pa.Field) -> Rows:
         """One row per `_key`: one with the greatest value of `by`. Rows of equal key and `by` are equal here."""
@@ -208,7 +230,7 @@ class Work:
         changed = [0 if delta is None else delta.num_rows for delta in self.deltas]
         relations = [s.relation for s, _ in self.slots]
         crossed = all(s.path is None for s, _ in self.slots)
-        if not self.is_fresh and not self.costs.is_most(changed, relations, self.transaction.count, crossed):
+        if not self.is_fresh and not self.costs.is_most(changed, relations, self.storage.count, crossed):
             return False
         self.costs.whole.append(self.output.name)
         return True
@@ -217,11 +239,6 @@ class Work:
 def given(keys: Keys | pa.Array | None) -> pa.Array | pa.RecordBatchReader | None:
     """Keys as the store takes them."""
     return keys.given() if isinstance(keys, Keys) else keys
-
-
-def stored_schema(relation: Relation) -> pa.Schema:
-    """The Arrow schema of a relation's rows with `_key` and hashes, whether it is stored or not."""
-    return StoredTable(relation.name, relation.schema, tuple(p.name for p in relation.paths)).arrow
 
 
 def weighted_stream(rows: Rows, weight: int) -> pa.RecordBatchReader:

@@ -5,7 +5,7 @@ In: ids and plan nodes. Out: the relation behind each, made on first use, with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from belvedere.engine.expiry import final_below, final_inputs, relation_bounds
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Path, Relation, Slot
 from belvedere.engine.stage import Stage, slots_known
+from belvedere.engine.tables import reads_rows
 from belvedere.plan.bounds import Bounds, bounds_of, event_time_columns
 from belvedere.plan.facts import Partition, base_scan, is_linear, needs_clock
 from belvedere.plan.keys import carry_keys, keep_columns
@@ -85,6 +86,7 @@ class Builder:
             known = relations[name]
             ranges = tuple(dict.fromkeys((*known.ranges, *columns)))
             relations[name] = replace(known, final=tuple(columns), ranges=ranges)
+        relations |= {n: replace(relations[n], stored=False, final=()) for n in _passing(made)}
         return made
 
     def relation_of(self, id_: str) -> str:
@@ -240,6 +242,18 @@ class Builder:
         exprs = push_down(source, partition.inputs[0])
         path = self.drafts[slots[0].relation].path(exprs, partition.types, stored=False)
         return (replace(slots[0], path=path),)
+
+
+def _passing(pipeline: Pipeline) -> Iterator[str]:
+    """The relations whose changes one stage reads and whose rows nobody does: they need not be stored."""
+    for stage in pipeline.stages:
+        name, relation = stage.output, pipeline.relations[stage.output]
+        readers = [(s, slot) for s in pipeline.stages for slot in s.slots if slot.relation == name]
+        if not stage.defers or not relation.append_only or pipeline.is_served(name) or len(readers) != 1:
+            continue
+        ((reader, slot),) = readers
+        if reader.reads_once and not reads_rows(reader, slot, pipeline.relations):
+            yield name
 
 
 def never_final_inputs(catalog: Catalog, expire: bool) -> frozenset[str]:

@@ -18,8 +18,9 @@ from sqlglot import exp
 from belvedere.engine.relation import Relation
 from belvedere.engine.rows import Rows, keys_of
 from belvedere.engine.stage import Stage
+from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import Texts
-from belvedere.engine.work import WEIGHT_FIELD, Work, coming, stored_schema
+from belvedere.engine.work import WEIGHT_FIELD, Work, coming
 from belvedere.instants import microseconds
 from belvedere.plan.bounds import Bounds, Known
 from belvedere.plan.expressions import column, conjunction, conjuncts, reads_clock
@@ -59,7 +60,7 @@ class ClockStage(Stage):
 
     def run(self, work: Work) -> Rows | None:
         """Let rows in and out: changes of the input, rows whose time has come, rows whose time is over."""
-        schema, now = stored_schema(work.output), microseconds(work.clock)
+        schema, now = delta_schema(work.output), microseconds(work.clock)
         changed = Rows(schema.append(WEIGHT_FIELD).empty_table())
         if work.put_deltas():
             changed = work.rows("changes", WEIGHT_FIELD)
@@ -85,11 +86,11 @@ class ClockStage(Stage):
             return pc.and_(later, _lasts(batch, now))
 
         if not changed.is_empty:
-            names = stored_schema(work.output).names
+            names = delta_schema(work.output).names
             work.overwrite(waiting, KEY, keys_of([(changed, KEY)]), changed.where(waits, names))
         due = work.look_up_range(waiting, ENTER, None, now)
         if not due.is_empty:
-            work.transaction.delete_range(waiting, ENTER, now)
+            work.storage.delete_range(waiting, ENTER, now)
         return due
 
     def bounds(self, inputs: Known, relations: Mapping[str, Bounds]) -> Bounds:

@@ -166,7 +166,20 @@ def _reads(owner: str, relation: Relation, catalog: Catalog) -> str:
     return "not served: it feeds other views"
 
 
-def explanation_text(explanation: ViewExplanation, sizes: Mapping[str, tuple[int, int]] | None = None) -> str:
+@dataclass(frozen=True)
+class Size:
+    """What a relation takes in a store: rows, bytes of its table and its runs, how many runs it has."""
+
+    rows: int
+    bytes: int
+    runs: int = 0
+
+    def __str__(self) -> str:
+        runs = f" in {self.runs} run{'s' if self.runs > 1 else ''}" if self.runs else ""
+        return f"{self.rows:,} rows, {self.bytes:,} bytes{runs} now"
+
+
+def explanation_text(explanation: ViewExplanation, sizes: Mapping[str, Size] | None = None) -> str:
     """One view's explanation for people."""
     sizes = sizes or {}
     key = ", ".join(explanation.key) or "none: it has one row"
@@ -176,7 +189,7 @@ def explanation_text(explanation: ViewExplanation, sizes: Mapping[str, tuple[int
         name = "" if stage.output == explanation.name else f"{stage.output}: "
         lines.append(f"  kept   {name}{stage.rule}{source}: {stage.reason}")
     for entry in explanation.state:
-        size = "; {} rows, {:,} bytes now".format(*sizes[entry.relation]) if entry.relation in sizes else ""
+        size = f"; {sizes[entry.relation]}" if entry.relation in sizes else ""
         paths = f"; found by ({'), ('.join(entry.paths)})" if entry.paths else ""
         lines.append(f"  state  {entry.relation}: {entry.bound}{paths}{size}")
     lines.append(f"  read   {explanation.reads}")

@@ -86,7 +86,7 @@ def _add_versions(delta: Rows, name: str, work: Work) -> None:
     came = (pa.Table.from_batches([b]) for b in delta.where(coming))
     began = (_dated(_dated(t, now, SINCE_EPOCH, SINCE_TIME), (None, None), UNTIL_EPOCH, UNTIL_TIME) for t in came)
     batches = (b for t in began for b in conform(t, schema).to_batches())
-    work.transaction.append(name, pa.RecordBatchReader.from_batches(schema, batches))
+    work.storage.append(name, pa.RecordBatchReader.from_batches(schema, batches))
 
 
 def _dated(rows: pa.Table, when: tuple[object, object], epoch: str, time: str) -> pa.Table:
@@ -101,10 +101,10 @@ def _dated(rows: pa.Table, when: tuple[object, object], epoch: str, time: str) -
 def _forget(name: str, retention: int, work: Work) -> None:
     """Drop versions that are over for long enough; states before the end of the last of them are not known any more."""
     last = work.clock - timedelta(microseconds=retention)
-    old = work.transaction.lookup_range(name, UNTIL_TIME, None, last)
+    old = work.storage.look_up_range(name, UNTIL_TIME, None, last)
     ends = [(pc.max(b.column(UNTIL_EPOCH)).as_py(), pc.max(b.column(UNTIL_TIME)).as_py()) for b in old if b.num_rows]
     if not ends:
         return
-    work.transaction.delete_range(name, UNTIL_TIME, last)
+    work.storage.delete_range(name, UNTIL_TIME, last)
     for suffix, newest in ((BEGAN, max(e for e, _ in ends)), (BEGAN_TIME, microseconds(max(t for _, t in ends)))):
         work.sequences[name + suffix] = max(work.sequences.get(name + suffix, newest), newest)

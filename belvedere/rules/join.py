@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows, keys_of
 from belvedere.engine.stage import BoundsNow, Stage
+from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import DELTA, ROWS, WEIGHT_COLUMN, Texts
 from belvedere.engine.work import Work, without
 from belvedere.plan.bounds import Bounds, bounds_of, implied_bounds
@@ -36,6 +38,7 @@ class JoinStage(Stage):
     """Pairs of changed rows of one side with rows of the other."""
 
     rule = "join"
+    defers = True
     looks_up = True
     by_cost = True
 
@@ -52,18 +55,32 @@ class JoinStage(Stage):
     def run(self, work: Work) -> Rows | None:
         if work.prefers_whole():
             return _whole(work)
+        deltas = work.deltas
+        if deltas == (None, None):
+            return None
+        # pairs of two rows that came are made once: with what the other side was before
+        apart = (
+            not work.is_fresh
+            and None not in deltas
+            and all(s.path is not None for s in self.slots)
+            and all(map(_only_grows, deltas))
+        )
         terms = []
-        for n, (own, delta) in enumerate(zip(self.slots, work.deltas, strict=True)):
+        for n, (own, delta) in enumerate(zip(self.slots, deltas, strict=True)):
             if delta is None:
                 continue
             other = self.slots[1 - n]
             keys = None if own.path is None else keys_of([(delta, own.path)])
             work.put(own.name, DELTA, delta)
-            work.put(other.name, ROWS, work.look_up(other.relation, other.path, keys))
+            if apart and n and other.path is not None and keys is not None:
+                found = work.look_up_before(other.relation, other.path, keys)
+            else:
+                found = work.look_up(other.relation, other.path, keys)
+            work.put(other.name, ROWS, found)
             terms.append(work.sql[own.name])
-        if not terms:
-            return None
-        if len(terms) == 2 and not all(_only_grows(d) for d in work.deltas):
+        if apart or (len(terms) == 1 and work.output.append_only):
+            return _pairs(" UNION ALL ".join(terms), work)
+        if len(terms) == 2 and not all(map(_only_grows, deltas)):
             terms.append(work.sql["both"])
         rows = work.query(" UNION ALL ".join(terms), NEW_FIELD)
         new = work.first_of_each_key(rows, NEW_FIELD) if len(terms) > 1 else rows
@@ -81,6 +98,17 @@ class JoinStage(Stage):
         columns = operator.inputs[side].schema.names
         wanted = {n: b for n, b in implied_bounds(below, operator.condition).items() if n in columns}
         return through(operator.inputs[side], ((column(n), b) for n, b in wanted.items()))
+
+
+def _pairs(text: str, work: Work) -> Rows:
+    """Pairs that are new, each once."""
+    if work.prepared.is_fused:
+        names = ", ".join(quote(n) for n in delta_schema(work.output).names)
+        return work.defer(f"SELECT {names}, 1L AS {quote(WEIGHT)} FROM ({text}) AS p")
+    rows = work.query(text)
+    if work.output.append_only:
+        return work.added(rows)
+    return work.replace(KEY, keys_of([(rows, KEY)]), rows.reader())
 
 
 def _whole(work: Work) -> Rows:

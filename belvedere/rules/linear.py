@@ -25,12 +25,21 @@ class LinearStage(Stage):
     """The plan over changes is the change of the plan."""
 
     rule = "linear"
+    defers = True
+    reads_once = True
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
         return {"changes": texts.changes(self.plan)}
 
     def run(self, work: Work) -> Rows | None:
-        return work.take(work.rows("changes", WEIGHT_FIELD)) if work.put_deltas() else None
+        moved = work.moved()
+        if moved is not None:
+            return work.take(moved)
+        if not work.put_deltas():
+            return None
+        if work.prepared.is_fused:
+            return work.defer(work.sql["changes"])
+        return work.take(work.rows("changes", WEIGHT_FIELD))
 
 
 @dataclass(frozen=True)

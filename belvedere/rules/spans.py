@@ -54,8 +54,7 @@ class Spans:
 
     def place(self, key: int, start: int, count: int, after: bool) -> int | None:
         """The place of the row so many rows before or after a place; None = there are not so many."""
-        found = self.work.transaction.place(self.relation, self.path, key, self.column, self.value(start), count, after)
-        return None if found is None else int(numbers(pa.array([found], self.type))[0].as_py())
+        return self.work.storage.place(self.relation, self.path, key, self.column, start, count, after)
 
     def has(self, place: int) -> bool:
         """Whether the column's type has a value for the place."""
@@ -67,8 +66,7 @@ class Spans:
 
     def rows(self, key: int, begin: int | None, end: int | None) -> pa.Table:
         """The rows from one place to another; None = to the edge, where NULLs stand below. Raises TooMuch."""
-        low, high = (None if n is None else self.value(n) for n in (begin, end))
-        reader = self.work.transaction.lookup_span(self.relation, self.path, key, self.column, low, high)
+        reader = self.work.storage.look_up_span(self.relation, self.path, key, self.column, begin, end)
         batches: list[pa.RecordBatch] = []
         self.sizes[key] = 0
         for batch in reader:

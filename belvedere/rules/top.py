@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+import pyarrow as pa
+
 from belvedere.engine.relation import Relation
-from belvedere.engine.rows import Rows
+from belvedere.engine.rows import Keys, Rows, keys_of
 from belvedere.engine.stage import Stage
 from belvedere.engine.texts import DELTA, ROWS, Texts
 from belvedere.engine.work import Work
@@ -24,8 +26,8 @@ from belvedere.rules.merge.rule import keys_of_changes
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.whole import OperatorStage
 
-OWN = "own"
-"""The scan by which a stage reads its own rows."""
+OWN, NEW = "own", "new"
+"""The scans by which a stage reads its own rows, and the first ones of its changes."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +55,40 @@ class OwnRowsStage(Stage):
     def run(self, work: Work) -> Rows | None:
         if not work.put_deltas():
             return None
-        keys = keys_of_changes(work, self.path)
+        keys = keys_of_changes(work, work.output.path(self.path)) or self.keys_of_groups(work)
         work.put(OWN, ROWS, work.look_up(self.output, self.path, keys))
         return work.replace(self.path, keys, work.rows("rows").reader())
+
+    def keys_of_groups(self, work: Work) -> Keys:
+        """The hashes of the changed groups, by a query of their own."""
+        return keys_of([(work.compute.compute(work.sql["groups"], pa.schema([(self.path, pa.int64())])), self.path)])
 
 
 @dataclass(frozen=True)
 class TopStage(OperatorStage, OwnRowsStage):
-    """`plan` is a TopK over the union of the changes and its own rows."""
+    """`plan` is a TopK over the union of the changes and its own rows. Of many changes their own first rows are found first."""
 
     rule = "top"
+    reads_once = True
+
+    def texts(self, texts: Texts) -> Mapping[str, str]:
+        assert isinstance(self.plan, TopK)
+        added = texts.rows(replace(self.plan, input=self.changed), DELTA)
+        first = replace(self.plan, input=Union((Scan(NEW, self.plan.schema), Scan(OWN, self.plan.schema))))
+        return {**super().texts(texts), "added": added, "first": texts.rows(first, ROWS)}
+
+    def run(self, work: Work) -> Rows | None:
+        if not work.put_deltas():
+            return None
+        keys, text = keys_of_changes(work, work.output.path(self.path)), "rows"
+        if keys is None:
+            added = work.rows("added")
+            if added.is_empty:
+                return None
+            work.put(NEW, ROWS, added)
+            keys, text = keys_of([(added, self.path)]), "first"
+        work.put(OWN, ROWS, work.look_up(self.output, self.path, keys))
+        return work.replace(self.path, keys, work.rows(text).reader())
 
     def beside_own(self, texts: Texts) -> Node:
         return self.plan

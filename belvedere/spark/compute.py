@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from belvedere.catalog import Catalog
 from belvedere.engine.render import quote
@@ -80,7 +81,7 @@ class SparkCompute:
         return rows.known_values * WIDTH
 
     def _frame(self, rows: Rows) -> DataFrame:
-        if rows.frame is not None:
+        if rows.frame is not None and not rows.is_collected:
             return rows.frame
         if rows.files is not None:
             return self._read(rows.files, rows.schema)
@@ -101,7 +102,8 @@ class SparkCompute:
         path = self._scratch / f"{next(self._files)}.parquet"
         numbered = pa.schema([f.with_name(f"c{n}").with_nullable(True) for n, f in enumerate(schema)])
         # Arrow leaves NaN out of a column's least and greatest value: Spark would skip rows that are greater than all others
-        with pq.ParquetWriter(path, numbered, compression="lz4", write_statistics=False) as writer:
+        # plain values: to encode or pack what is read once costs more than it saves
+        with pq.ParquetWriter(path, numbered, compression="none", use_dictionary=False, write_statistics=False) as writer:
             for batch in batches:
                 writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=numbered), row_group_size=rows)
         return path
@@ -121,9 +123,14 @@ class SparkCompute:
         path = self._write(itertools.chain(_emptied(held), rows), schema)
         return Rows(schema=schema, files=(path,), count=pq.read_metadata(path).num_rows)
 
-    def compute(self, sql: str, schema: pa.Schema) -> Rows:
-        """Run one query. Where its inputs are large, or its result proves to be, executors write the rows to scratch files."""
+    def compute(self, sql: str, schema: pa.Schema | None = None) -> Rows:
+        """Run one query, in its own types without a schema.
+
+        Where its inputs are large, or its result proves to be, executors write the rows to scratch files.
+        """
         self.last_query = sql
+        if schema is None:
+            schema = to_arrow_schema(self.spark.sql(sql).schema, timezone="UTC")
         if self._is_large(sql) and fits_parquet(schema):
             return self._compute_apart(sql, schema)
         try:
@@ -133,6 +140,10 @@ class SparkCompute:
                 raise
             return self._compute_apart(sql, schema)
         return self.keep(table.to_reader())
+
+    def defer(self, sql: str, schema: pa.Schema) -> Rows:
+        """The rows of a query that is run where they are read."""
+        return Rows(frame=self.spark.sql(sql).select(*[quote(n) for n in schema.names]), schema=schema)
 
     def _is_large(self, sql: str) -> bool:
         return bool(self._large) and sum(size for name, size in self._large.items() if name in sql) > self.memory.large

@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog
 from belvedere.connectors.exports import Exports
 from belvedere.engine.epoch import Engine
+from belvedere.engine.opening import open_state
 from belvedere.engine.pipeline import Pipeline
 from belvedere.settings import Sink
 from belvedere.spark.compute import DRIVER_MEMORY, SparkCompute
+from belvedere.state.state import RETAIN
 from belvedere.store.protocol import Store
 
 _ENGINES = itertools.count()
@@ -26,7 +29,13 @@ def open_engine(
     store: Store,
     sinks: Mapping[str, Sink] | None = None,
     driver_memory: int = DRIVER_MEMORY,
+    state: Path | None = None,
+    retain: float = RETAIN,
 ) -> Engine:
-    """`driver_memory`: so many bytes of an epoch's rows are held by this process at most."""
+    """`driver_memory`: so many bytes of an epoch's rows are held by this process at most.
+
+    `state` is the folder of the operators' state, `retain` the seconds for which its files stay that are not needed any more.
+    """
     compute = SparkCompute(spark, f"belvedere_{os.getpid()}_{next(_ENGINES)}", memory=driver_memory)
-    return Engine(compute, catalog, pipeline, store, Exports(catalog, sinks or {}, store))
+    opened = open_state(store, state, compute.memory.chunk, retain)
+    return Engine(compute, catalog, pipeline, store, opened, Exports(catalog, sinks or {}, store))

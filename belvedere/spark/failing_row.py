@@ -30,7 +30,7 @@ LONGEST = 60
 
 def describe_failing_row(prepared: PreparedStage, compute: SparkCompute) -> str | None:
     """The row as text, with the name of the relation that it came from; None where it cannot be told."""
-    sql = compute.last_query
+    sql = _from_changes(prepared, compute.last_query)
     try:
         for relation, name in _views(prepared, compute, sql):
             rows = compute.spark.table(compute.view_name(name)).limit(MOST + 1).toArrow()
@@ -40,6 +40,14 @@ def describe_failing_row(prepared: PreparedStage, compute: SparkCompute) -> str 
     except (PySparkException, Py4JJavaError, pa.ArrowException):
         return None  # the failure itself is what matters
     return None
+
+
+def _from_changes(prepared: PreparedStage, sql: str) -> str:
+    """The query with what was computed of the changes before it as a part of it."""
+    before = prepared.sql.get("with")
+    if before is None or sql.startswith(before):
+        return sql
+    return f"{before}, {sql.removeprefix('WITH ')}" if sql.startswith("WITH ") else f"{before} {sql}"
 
 
 def _views(prepared: PreparedStage, compute: SparkCompute, sql: str) -> Iterator[tuple[Relation, str]]:

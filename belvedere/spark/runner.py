@@ -40,6 +40,7 @@ from belvedere.time.machine_clock import JUMP, MachineClock, duration_text
 from belvedere.time.machine_clock import NAME as CLOCK
 
 UNITS = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "second": 1.0, "m": 60.0, "minute": 60.0}
+UNITS |= {"h": 3600.0, "hour": 3600.0, "d": 86_400.0, "day": 86_400.0}
 WAITING_SHARE = 4
 """So much of the driver's memory, a quarter, may be rows that were pushed and wait for an epoch."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
@@ -185,7 +186,11 @@ class Runner:
         tell: Callable[[str], None],
     ) -> None:
         """Go on from the store's last epoch until the end, or until the store cannot be reached."""
-        engine = open_engine(spark, self.catalog, pipeline, self.store, self.project.sinks, self.project.driver_memory)
+        project = self.project
+        state = project.state or (None if file_of(self.store_url) else self._beside(".state"))
+        retain = seconds_of(project.retain)
+        settings = (project.sinks, project.driver_memory, state, retain)
+        engine = open_engine(spark, self.catalog, pipeline, self.store, *settings)
         try:
             self.store.create(RECORDS)
             reader = self.store.reader()
@@ -194,10 +199,10 @@ class Runner:
             finally:
                 reader.close()
             sources = open_sources(self.catalog, self.project, self.store.last_epoch(), known, engine.fresh, self.desk)
-            settings = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)
-            RunLoop(spark, engine, self.store, sources, settings, watch, stopped, self.clock, tell).run()
+            run = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)
+            RunLoop(spark, engine, self.store, sources, run, watch, stopped, self.clock, tell).run()
         finally:
-            engine.compute.discard()
+            engine.discard()
 
     def _come_back(self, error: BelvedereError, stopped: StopFlag, tell: Callable[[str], None]) -> None:
         """Open the store again, with growing pauses; raises the last error where it stays away for longer than `retry`.

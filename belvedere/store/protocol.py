@@ -52,11 +52,6 @@ class StoredTable:
     """Columns for the engine alone: a row in which only these differ is written, and is no part of a delta."""
 
     @property
-    def final(self) -> str:
-        """The columns whose bounds make rows leave though they still count; none for what is served."""
-        return ".".join(self.meaning.split(".", 2)[2:])
-
-    @property
     def arrow(self) -> pa.Schema:
         """The Arrow schema of the rows that go in and come out."""
         fields = [pa.field(c.name, c.type, c.nullable) for c in self.schema.columns]

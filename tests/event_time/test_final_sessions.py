@@ -58,7 +58,7 @@ def test_a_session_is_final_at_its_end_and_not_before(spark: Any) -> None:
         wb.insert("_Bid", [{"bidtime": START + timedelta(minutes=m), "price": 1, "item": i} for i, m in bids])
         wb.bound("_Bid", START + timedelta(minutes=bound), strict=strict)
         wb.step()
-        return wb.store.size()["Runs$1"][0]
+        return wb.engine.counts()["Runs$1"]
 
     assert step([("A", 1), ("A", 3), ("B", 2)], 4) == 3
     assert step([("A", 6)], 6) == 3  # B ended at 6: a bid at 6 would be a session of its own
@@ -119,8 +119,8 @@ def test_sessions_are_the_same_with_and_without_those_that_left(spark: Any, stor
             for view in VIEWS:
                 found, expected = (sorted(map(repr, wb.rows(view))) for wb in benches)
                 assert found == expected, (view, epoch)
-        sizes = benches[0].store.size()
-        open_ones = {n: sizes[n][0] for n, r in benches[0].pipeline.relations.items() if "session.wend" in r.final}
+        sizes = benches[0].engine.counts()
+        open_ones = {n: sizes[n] for n, r in benches[0].pipeline.relations.items() if "session.wend" in r.final}
         assert len(open_ones) >= len(VIEWS)
         assert sum(open_ones.values()) < sum(len(benches[1].rows(v)) for v in VIEWS)
         for view in VIEWS:
@@ -137,7 +137,7 @@ def test_a_view_that_is_added_sees_sessions_that_had_left(spark: Any, tmp_path: 
     wb.insert("Bid", [{"bidtime": START + timedelta(minutes=m), "price": m, "item": "A"} for m in (1, 3, 20)])
     wb.bound("Bid", START + timedelta(minutes=20))
     wb.step()
-    assert wb.store.size()["Runs$1"][0] == 1
+    assert wb.engine.counts()["Runs$1"] == 1
     wb.close()
     added = "Sums := SELECT wend, sum(price) AS p FROM Session(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), "
     wb = Workbench(script + added + KEY + "gap => INTERVAL '4' MINUTES) GROUP BY wend;\n", url, spark=spark)

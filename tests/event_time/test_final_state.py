@@ -263,8 +263,8 @@ def feed(wb: Workbench, random: Random, low: int) -> int:
 
 
 def rows_of_state(wb: Workbench) -> dict[str, int]:
-    sizes = wb.store.size()
-    return {n: sizes[n][0] for n, r in wb.pipeline.relations.items() if r.final}
+    sizes = wb.engine.counts()
+    return {n: sizes[n] for n, r in wb.pipeline.relations.items() if r.final}
 
 
 @pytest.mark.spark
@@ -299,8 +299,8 @@ def test_views_are_the_same_with_and_without_what_was_forgotten(spark: Any, stor
         assert [r["n"] for r in benches[0].rows("Complete")] == [r["n"] for r in benches[1].rows("Complete")]
         assert set(rows_of_state(benches[0]).values()) == {0}
         assert {n: sorted(map(repr, benches[0].rows("Sums", as_of=n))) for n in then} == then
-        kept = benches[1].store.size()
-        empty = [n for n in rows_of_state(benches[0]) if n in kept and not kept[n][0]]
+        kept = benches[1].engine.counts()
+        empty = [n for n in rows_of_state(benches[0]) if n in kept and not kept[n]]
         assert empty == [] if seed > 1 else len(empty) < 3, "there was something to forget"
         for view in NAMES if seed > 1 else ("Sums", "Pairs", "Fulls"):
             assert sorted(map(repr, benches[0].rows(view))) == sorted(map(repr, benches[0].batch(view))), view
@@ -344,12 +344,16 @@ def test_a_private_view_of_which_rows_have_left_is_not_read_until_it_is_served(s
     )
     wb.bound("Bid", at("8:20"))
     wb.step()
-    assert wb.store.size()["_Sums"][0] == 1
+    assert wb.engine.counts()["_Sums"] == 1
     with pytest.raises(BelvedereError, match="B7050"):
         wb.rows("_Sums")
     wb.close()
     assert run(["query", "SELECT * FROM _Sums", "--store", url]) == 1
-    assert '"_Sums" is private: its rows leave the store once bounds make them final' in capsys.readouterr().err
+    assert "`_Sums` is not defined" in capsys.readouterr().err
+    assert run(["query", "--state", "_Sums", "--store", url, "--format", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["wend,item,p", "2020-01-01T08:40:00Z,A,1"]
+    assert run(["query", "--state", "_Sum", "--store", url]) == 1
+    assert "did you mean `_Sums`" in capsys.readouterr().err
     wb = Workbench(script + "Of(x STRING) := SELECT wend, p FROM _Sums WHERE item = :x;\n", url, spark=spark)
     wb.step()
     assert sorted((r["item"], r["p"]) for r in wb.rows("_Sums")) == [("A", 1), ("A", 3), ("B", 5)]

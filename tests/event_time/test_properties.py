@@ -99,11 +99,7 @@ def run(
 
 
 def stored(wb: Workbench, relation: str) -> int:
-    reader = wb.store.reader()
-    try:
-        return int(reader.rows(wb.engine.tables[relation]).num_rows)
-    finally:
-        reader.close()
+    return wb.engine.counts()[relation]
 
 
 def bag(rows: list[dict[str, Any]]) -> Counter[str]:

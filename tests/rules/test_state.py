@@ -92,22 +92,12 @@ def test_explain_says_what_bounds_each_state() -> None:
     assert bounds["Recent"] == "rows leave as now() passes"
 
 
-def test_explain_measures_the_state_in_a_store(tmp_path: Path) -> None:
+def test_explain_measures_no_state_before_the_first_epoch(tmp_path: Path) -> None:
     script, url = tmp_path / "s.sqrl", f"sqlite:///{tmp_path}/s.db"
     script.write_text(SCRIPT)
-    catalog = compile_script(SCRIPT).catalog
-    from belvedere.engine.tables import stored_table
-
-    store = open_store(url)
-    store.create([stored_table(r) for r in maintain(catalog).relations.values() if r.stored])
-    store.close()
+    open_store(url).close()
     result = CliRunner().invoke(app, ["explain", str(script), "ByWho", "--state", url])
-    assert result.exit_code == 0, result.output
-    state = [line for line in result.output.splitlines() if line.startswith("  state  ByWho$state:")]
-    assert len(state) == 1
-    assert "unbounded" in state[0]
-    assert "0 rows," in state[0]
-    assert "bytes now" in state[0]
+    assert str(result.exception) == "B7063: the store has no state yet"
 
 
 WINDOWS = """
@@ -138,6 +128,11 @@ def test_explain_counts_the_rows_of_each_operator(
         wb.bound("_Clicks", at + timedelta(minutes=30))
         wb.step()
     wb.close()
+    told = CliRunner().invoke(app, ["explain", str(script), "ByWho", "--state", url])
+    (state,) = [line for line in told.output.splitlines() if line.startswith("  state  ByWho$state:")]
+    assert "unbounded" in state
+    assert "; 4 rows, " in state
+    assert state.endswith(" bytes in 1 run now")
     result = CliRunner().invoke(app, ["explain", str(script), "--json", "--state", url])
     assert result.exit_code == 0, result.output
     found = {s["relation"]: s for e in json.loads(result.output) for s in e["state"]}

@@ -9,7 +9,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_code_of_the_store_is_documented() -> None:
-    sources = "".join(p.read_text() for p in (ROOT / "belvedere" / "store").rglob("*.py"))
+    folders = (ROOT / "belvedere" / name for name in ("store", "state"))
+    sources = "".join(p.read_text() for folder in folders for p in folder.rglob("*.py"))
     raised = set(re.findall(r'"(B70\d\d)"', sources))
     page = (ROOT / "docs" / "store.md").read_text()
     assert set(re.findall(r"^\| (B70\d\d) \|", page, re.MULTILINE)) == raised

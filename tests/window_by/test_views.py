@@ -207,8 +207,8 @@ def streamed(
             for view in (*views, "Late"):
                 there, expected = bench.rows(view), bench.batch(view)
                 assert sorted(map(str, there)) == sorted(map(str, expected)), (view, epoch)
-            sizes = bench.store.size()
-            found.append({n: sizes[f"{n}$1"][0] for n in views})
+            sizes = bench.engine.counts()
+            found.append({n: sizes[f"{n}$1"] for n in views})
             if epoch == 1:
                 bench.restart()
         kept = {n: rows for n, rows in found[-1].items() if n not in ENDLESS}

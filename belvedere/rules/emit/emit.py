@@ -19,8 +19,9 @@ from belvedere.engine.ordered import stream
 from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.rows import Rows, combined
 from belvedere.engine.stage import BoundsNow, Stage
+from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import ROWS, Texts
-from belvedere.engine.work import WEIGHT_FIELD, Work, stored_schema
+from belvedere.engine.work import WEIGHT_FIELD, Work
 from belvedere.instants import microseconds
 from belvedere.plan.bounds import Bounds
 from belvedere.plan.expressions import column
@@ -167,7 +168,7 @@ class _Emitting:
     def run(self) -> Rows | None:
         (delta,) = self.work.deltas
         if delta is None:
-            delta = Rows(stored_schema(self.input).append(WEIGHT_FIELD).empty_table())
+            delta = Rows(delta_schema(self.input).append(WEIGHT_FIELD).empty_table())
         bounds = self.emission.bounds(self.work.bounds.__getitem__)
         final = self.emission.final_bounds(self.work.bounds.__getitem__) if self.emission.forgets else ()
         concerned = self._concerned(bounds if self.emission.watermark else final)

@@ -51,7 +51,7 @@ def frames_around(
     changes = changes_of(delta, slot.path, frames.order)
     if changes is None:
         return None
-    if not work.costs.has_rows(relation.name, len(changes) * LEAST_ROWS, work.transaction.count):
+    if not work.costs.has_rows(relation.name, len(changes) * LEAST_ROWS, work.storage.count):
         return None
     spans = Spans(work, relation, slot.path, frames.order)
     if following is None:
@@ -68,7 +68,7 @@ def frames_around(
 def _is_most(work: Work, relation: str, behind: Sequence[tuple[pa.Table, pa.Array, pa.Table | None]]) -> bool:
     """Whether so many rows follow the changes that to replace whole partitions is cheaper than so many rows by their keys."""
     costs, rows = work.costs, sum(r.num_rows for r, _, _ in behind)
-    return costs.counted and costs.is_most([rows], [relation], work.transaction.count, crossed=False)
+    return costs.counted and costs.is_most([rows], [relation], work.storage.count, crossed=False)
 
 
 def around(spans: Spans, f: Frames, change: Change) -> tuple[pa.Table, pa.Array]:

@@ -1,7 +1,7 @@
 """Merge: an aggregate maintained by accumulators: what the changes bring is added to the stored state of their groups.
 
 Only one row of state per changed group is read and written, whatever the size of the group. Where the changes carry the hash of their
-group and are few, one query does it all; else a first one finds the groups.
+group and are few, one query does it all; else a first one aggregates the changes.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from functools import partial
 
 import pyarrow as pa
 
-from belvedere.engine.relation import Relation
+from belvedere.engine.relation import Path, Relation
 from belvedere.engine.render import print_expression
 from belvedere.engine.rows import Keys, Rows, keys_of
 from belvedere.engine.stage import Stage, slots_known
+from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import ROWS, Texts
 from belvedere.engine.windows import print_plan
-from belvedere.engine.work import Work, stored_schema
+from belvedere.engine.work import Work
 from belvedere.plan.bounds import Bounds, Known, bounds_of
 from belvedere.plan.expressions import column
 from belvedere.plan.facts import Partition, partition_of
@@ -47,6 +48,7 @@ class MergeStage(Stage):
     path: str
 
     rule = "merge"
+    reads_once = True
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -66,12 +68,21 @@ class MergeStage(Stage):
         if not work.put_deltas() and not first:
             return None
         path = state.paths[0].name
-        keys = keys_of_changes(work, path)
+        keys, together = keys_of_changes(work, state.paths[0]), ""
+        if keys is not None:
+            together = f"{work.sql['with']}, " if "both" in work.sql else f"{work.sql['with']} "
+        else:
+            added = work.compute.compute(work.sql["added"])
+            if added.is_empty:
+                return None
+            work.put("new", ROWS, added)
+            keys = keys_of([(added, path)])
+            together = "WITH " if "both" in work.sql else ""
         work.put("old", ROWS, work.look_up(state.name, path, keys))
         if "both" in work.sql:
-            rows = _both(work, state, keys)
+            rows = _both(work, together, state, keys)
         else:
-            merged = work.compute.compute(work.sql["state"], stored_schema(state))
+            merged = work.compute.compute(together + work.sql["state"], delta_schema(state))
             work.overwrite(state.name, path, keys, merged.reader())
             work.put("state", ROWS, merged)
             rows = work.rows("rows").reader()
@@ -101,8 +112,10 @@ class MergeStage(Stage):
         return not self.partial.keys
 
 
-def keys_of_changes(work: Work, path: str) -> Keys:
-    """The hashes of the changed groups: from the changes where these are few rows in the driver that carry them, else by a query."""
+def keys_of_changes(work: Work, path: Path) -> Keys | None:
+    """The hashes of the changed groups, where the changes are few rows in the driver that carry them, or there is one group; else None."""
+    if not path.exprs:
+        return keys_of((), pa.array([0], pa.int64()))
     found: list[tuple[Rows, str]] = []
     for (slot, _), delta in zip(work.slots, work.deltas, strict=True):
         if delta is None:
@@ -110,16 +123,16 @@ def keys_of_changes(work: Work, path: str) -> Keys:
         few = delta.is_collected and delta.num_rows <= work.compute.small
         # rows that come from the store do not carry the hash
         if slot.path is None or not few or slot.path not in delta.schema.names:
-            return keys_of([(work.compute.compute(work.sql["groups"], pa.schema([(path, pa.int64())])), path)])
+            return None
         found.append((delta, slot.path))
-    return keys_of(found) if found else keys_of((), pa.array([0], pa.int64()))  # a new global aggregate over nothing
+    return keys_of(found)
 
 
-def _both(work: Work, state: Relation, keys: Keys) -> pa.RecordBatchReader:
+def _both(work: Work, together: str, state: Relation, keys: Keys) -> pa.RecordBatchReader:
     """One query for the new accumulators, which are written at once, and the output's rows, which are returned."""
-    stored, shown = stored_schema(state), stored_schema(work.output)
+    stored, shown = delta_schema(state), delta_schema(work.output)
     prefixed = [pa.field(STATE_PREFIX + f.name, f.type, f.nullable) for f in stored]
-    rows = work.compute.compute(work.sql["both"], pa.schema([*shown, *prefixed]))
+    rows = work.compute.compute(together + work.sql["both"], pa.schema([*shown, *prefixed]))
     work.overwrite(state.name, state.paths[0].name, keys, rows.reader([f.name for f in prefixed], stored.names))
     return rows.reader(shown.names)
 

@@ -25,19 +25,20 @@ STATE_PREFIX = "_state."
 
 
 def merge_texts(texts: Texts, plan: Node, partial: Aggregate, merge: tuple[Expr, ...], state: Relation) -> Mapping[str, str]:
-    """`groups`, the hashes of the changed groups; `both`, their new rows and state from the changes and `old`.
+    """`added`, what the changes add to their groups; `both`, the groups' new rows and state from the view `new` of it and from `old`.
 
     Where operators above the aggregate drop or double rows there is, in place of `both`, the new `state`, and `rows` made of it.
+    `with` comes before these where `new` is computed in the same query.
     """
     new, old, together = (quote(texts.view(n, ROWS)) for n in ("new", "old", "state"))
     path = state.paths[0]
-    by = texts.query(Project(partial.input, partial.keys), DELTA) if partial.keys else "SELECT 0"
-    groups = f"SELECT DISTINCT {path_hash(path.exprs, path.types)} AS {quote(path.name)} FROM ({by}) AS g"
-    added = f"WITH {new} AS ({texts.query(replace(partial, input=texts.weighted(partial.input)), DELTA)})"
+    partials = texts.query(replace(partial, input=texts.weighted(partial.input)), DELTA)
+    added = f"SELECT *, {path_hash(path.exprs, path.types)} AS {quote(path.name)} FROM ({partials}) AS g"
+    found = {"added": added, "with": f"WITH {new} AS ({partials})"}
     merged = _together(partial, merge, state, new, old)
     if _preserves_rows(plan):
-        return {"groups": groups, "both": f"{added}, {together} AS ({merged}) {_final_with_state(texts, plan, state)}"}
-    return {"groups": groups, "state": f"{added} {merged}", "rows": texts.rows(plan, ROWS)}
+        return found | {"both": f"{together} AS ({merged}) {_final_with_state(texts, plan, state)}"}
+    return found | {"state": merged, "rows": texts.rows(plan, ROWS)}
 
 
 def _preserves_rows(plan: Node) -> bool:

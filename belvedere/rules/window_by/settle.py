@@ -22,8 +22,9 @@ from belvedere.engine.ordered import stream
 from belvedere.engine.relation import Relation
 from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows, combined, keys_of
+from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import ROWS
-from belvedere.engine.work import Work, stored_schema
+from belvedere.engine.work import Work
 from belvedere.lang.window_by.resume import AFTER, FROM, LABEL, TO
 from belvedere.plan.bounds import Known, bounds_of
 from belvedere.plan.monotone import NEVER
@@ -153,7 +154,7 @@ def _settle(work: Work, settling: Settling, state: Relation, kept: str) -> None:
     by = settling.block.partition
     columns = {ROW: "k.part", SINCE: "k.since", KEY: "k.part", state.paths[0].name: "r.hash"}
     columns |= {f"by{n}": f"r.{quote(f'by{n}')}" for n in range(len(by))}
-    schema = stored_schema(state)
+    schema = delta_schema(state)
     named = ", ".join(f"{columns[n]} AS {quote(n)}" for n in schema.names)
     given = _own(work, settling, [path, *by])
     firsts = ", ".join(f"first({quote(c)}) AS {quote(f'by{n}')}" for n, c in enumerate(by))

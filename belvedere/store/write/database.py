@@ -55,7 +55,7 @@ class DatabaseStore:
             raise fail(
                 "B7016",
                 f"the store has the format {found}, this version reads {FORMAT}",
-                hint="give another --store, or upgrade",
+                hint="give another --store, so that all input is read again, or use the version that wrote it",
             )
 
     # --- the lease ---

@@ -1,0 +1,53 @@
+"""The state that belongs to a store: where it lies, and how it is opened, to go on with it or to look at it.
+
+In: a store, a folder where one is named. Out: a `State`. The store's document `_state` says under which name, and where last, so that
+whoever has the store's URL finds it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+import uuid
+from pathlib import Path
+
+from belvedere.engine.epoch import STATE
+from belvedere.errors import fail
+from belvedere.state.arrangement import RUN_BYTES
+from belvedere.state.state import RETAIN, State, clear_others
+from belvedere.store import file_of
+from belvedere.store.protocol import Reader, Store
+
+DOCUMENT = "_state"
+
+
+def open_state(store: Store, root: Path | None, run_bytes: int = RUN_BYTES, retain: float = RETAIN) -> State:
+    """The state of a store that is written; `root` is the folder for it where one is named. Raises B7061 where files are missing."""
+    last, known = store.last_epoch(), store.document(DOCUMENT)
+    id_ = json.loads(known)["id"] if known else uuid.uuid4().hex[:16]
+    folder = (root or beside(store.url)).absolute() / id_
+    document = json.dumps({"id": id_, "folder": str(folder)})
+    if document != known:
+        store.set_document(DOCUMENT, document)
+    if last is None and root is None:
+        clear_others(folder)  # of a store that was deleted
+    return State(folder, last.extra.get(STATE) if last else None, run_bytes, retain)
+
+
+def read_state(reader: Reader, url: str) -> State:
+    """The state of a store to look at, as of its last epoch. Raises B7061 where files are missing, B7063 where there is none yet."""
+    last, known = reader.last_epoch(), reader.document(DOCUMENT)
+    if last is None or known is None:
+        raise fail("B7063", "the store has no state yet", hint="run its script first: `belvedere run SCRIPT`")
+    found = json.loads(known)
+    moved = beside(url).absolute() / found["id"]
+    return State(moved if moved.is_dir() else Path(found["folder"]), last.extra.get(STATE))
+
+
+def beside(url: str) -> Path:
+    """Where the state of a store lies if nobody says it: beside the store's file; for a server in the temporary folder."""
+    file = file_of(url)
+    if file is not None:
+        return file.with_suffix(".state")
+    return Path(tempfile.gettempdir()) / f"belvedere-state-{hashlib.sha256(url.encode()).hexdigest()[:16]}"

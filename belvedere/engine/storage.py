@@ -1,0 +1,123 @@
+"""Where relations are stored, in one epoch: arrangements, which stages look up, and tables of the database, which people read.
+
+In: the state, the epoch's transaction, which relations lie where. Out: one set of calls for both. A relation that is looked up and read
+lies in both: what changes in its arrangement is applied to its table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.engine.compute import Compute
+from belvedere.engine.rows import Rows
+from belvedere.engine.tables import TablePlan
+from belvedere.schema import WEIGHT
+from belvedere.state.arrangement import Arrangement, Keys, Weighted
+from belvedere.state.hashing import number
+from belvedere.state.state import State
+from belvedere.store.protocol import Transaction
+
+
+class Storage:
+    """Look-ups and changes of stored relations."""
+
+    def __init__(self, state: State, transaction: Transaction, plan: TablePlan, compute: Compute):
+        self.state, self.transaction, self.plan, self.compute = state, transaction, plan, compute
+
+    def _arrangement(self, name: str) -> Arrangement | None:
+        return self.state.arrangements.get(name)
+
+    def is_served(self, name: str) -> bool:
+        """Whether the relation is a table of the database."""
+        return name in self.plan.tables
+
+    # --- look-ups
+
+    def look_up(self, name: str, by: str | None, keys: Keys) -> pa.RecordBatchReader:
+        """Rows as they are now whose `by` (a path or `_key`) is among `keys`; all for None."""
+        found = self._arrangement(name)
+        if found is None:
+            return self.transaction.lookup(name, by, keys)
+        return _reader(found, found.look_up(by, keys))
+
+    def look_up_before(self, name: str, by: str, keys: Keys) -> pa.RecordBatchReader:
+        """The same of an arranged relation as it was before this epoch."""
+        found = self.state.arrangements[name]
+        return _reader(found, found.look_up_before(by, keys))
+
+    def look_up_range(self, name: str, column: str, above: Any, up_to: Any) -> pa.RecordBatchReader:
+        """Rows with `above < column <= up_to`; None = unbounded on that side. NULLs never match."""
+        found = self._arrangement(name)
+        if found is None:
+            return self.transaction.lookup_range(name, column, above, up_to)
+        low, high = (_number(found, column, value) for value in (above, up_to))
+        return _reader(found, found.look_up_range(column, low, high))
+
+    def look_up_span(
+        self, name: str, by: str, key: int, column: str, low: int | None, high: int | None
+    ) -> pa.RecordBatchReader:
+        """Rows whose path `by` is `key` with `low <= column <= high` (as numbers); None = unbounded, below with the NULLs."""
+        found = self.state.arrangements[name]
+        return _reader(found, found.look_up_span(by, key, column, low, high))
+
+    def place(self, name: str, by: str, key: int, column: str, value: int, count: int, after: bool) -> int | None:
+        """The number in `column` of the row that is `count` rows before (`after`: behind) all with `value`, of those of one key."""
+        return self.state.arrangements[name].place(by, key, column, value, count, after)
+
+    def count(self, name: str) -> int:
+        """How many rows the relation has now."""
+        found = self._arrangement(name)
+        return self.transaction.count(name) if found is None else found.count
+
+    # --- changes
+
+    def append(self, name: str, rows: Rows | pa.RecordBatchReader) -> None:
+        """Put in rows whose `_key`s are new; columns that are not stored are left out."""
+        found = self._arrangement(name)
+        if found is not None and self.is_served(name) and not isinstance(rows, Rows):
+            rows = self.compute.keep(rows)
+        if found is not None:
+            found.append(rows.batches(found.arranged.schema.names) if isinstance(rows, Rows) else rows)
+        if self.is_served(name):
+            names = self.plan.tables[name].arrow.names
+            self.transaction.append(name, rows.reader(names) if isinstance(rows, Rows) else rows)
+
+    def replace(self, name: str, by: str | None, keys: Keys, rows: pa.RecordBatchReader) -> Rows:
+        """Make `rows` the only rows whose `by` is among `keys` (all for None); what changed, with weights."""
+        found = self._arrangement(name)
+        if found is None:
+            return self.compute.keep(self.transaction.replace(name, by, keys, rows))
+        delta = self.compute.keep(_weighted(found, found.replace(by, keys, rows)))
+        if self.is_served(name) and not delta.is_empty:
+            self.transaction.apply(name, delta.reader())
+        return delta
+
+    def delete_range(self, name: str, column: str, up_to: Any) -> None:
+        """Drop rows with `column <= up_to`."""
+        found = self._arrangement(name)
+        if found is not None:
+            last = _number(found, column, up_to)
+            assert last is not None
+            found.delete_up_to(column, last)
+        if self.is_served(name):
+            self.transaction.delete_range(name, column, up_to)
+
+
+def _number(found: Arrangement, column: str, value: Any) -> int | None:
+    return None if value is None else number(value, found.arranged.schema.field(column).type)
+
+
+def _reader(found: Arrangement, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_batches(found.arranged.schema, batches)
+
+
+def _weighted(found: Arrangement, changes: Iterator[Weighted]) -> pa.RecordBatchReader:
+    schema = found.arranged.schema.append(pa.field(WEIGHT, pa.int64(), nullable=False))
+    batches = (
+        pa.RecordBatch.from_arrays([*b.columns, pa.repeat(pa.scalar(weight, pa.int64()), len(b))], schema=schema)
+        for b, weight in changes
+    )
+    return pa.RecordBatchReader.from_batches(schema, batches)

@@ -1,0 +1,290 @@
+"""An arrangement: one relation's rows, found by key, by access path, by range; changed epoch by epoch.
+
+In: rows with `_key` and hashes. Out: the rows that are found, and what changed. New rows are runs of their own in memory until the epoch is
+written; rows that go are marked. `commit` and `rollback` belong to the `State` that it is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.errors import BelvedereError, fail
+from belvedere.schema import KEY
+from belvedere.state.compare import differing
+from belvedere.state.hashing import Numbers, number, numbers, text_hashes
+from belvedere.state.run import LEAST, TAKE, Arranged, Positions, Run, make_run, span_name
+
+Keys: TypeAlias = pa.Array | pa.RecordBatchReader | None
+"""Which rows: an array of keys, a stream of batches whose first column holds them, or None for all."""
+Found: TypeAlias = list[tuple[Run, Positions]]
+Weighted: TypeAlias = tuple[pa.RecordBatch, int]
+RUN_BYTES = 64 << 20
+
+
+class Arrangement:
+    """One relation in an epoch. Every call sees what the calls before it have changed."""
+
+    def __init__(self, arranged: Arranged, spill: Callable[[Run], Run], runs: Iterable[Run] = ()):
+        """`spill` writes a new run, where it is large, so that it leaves the memory."""
+        self.arranged = arranged
+        self.spill = spill
+        self.runs = list(runs)
+        self.new: list[Run] = []
+        self.killed: list[tuple[Run, Positions]] = []
+        self.looked_up = 0
+        """Rows that were looked up in this epoch."""
+
+    @property
+    def count(self) -> int:
+        """How many rows there are now."""
+        return sum(r.alive for r in self._all)
+
+    @property
+    def _all(self) -> tuple[Run, ...]:
+        return (*self.runs, *self.new)
+
+    # --- look-ups
+
+    def look_up(self, by: str | None, keys: Keys) -> Iterator[pa.RecordBatch]:
+        """The rows whose `by` (a path or `_key`) is among `keys`; all for None."""
+        yield from self._rows(self._find(by, keys))
+
+    def look_up_before(self, by: str, keys: Keys) -> Iterator[pa.RecordBatch]:
+        """The rows as they were before this epoch whose path `by` is among `keys`."""
+        wanted = _distinct(keys)
+        for run in self.runs if len(wanted) else ():
+            positions = run.index(by).at(run.index(by).of_keys(wanted)[0])
+            if run.dead is not None:
+                died = [p for r, p in self.killed if r is run] or [np.zeros(0, np.int64)]
+                positions = positions[~run.dead[positions] | np.isin(positions, np.concatenate(died))]
+            yield from self._rows([(run, positions)])
+
+    def look_up_range(self, column: str, above: int | None, up_to: int | None) -> Iterator[pa.RecordBatch]:
+        """The rows with `above < column <= up_to` (as numbers); None = unbounded on that side. NULLs never match."""
+        found = []
+        for run in self._all:
+            index = run.index(column)
+            first = 0 if above is None else int(np.searchsorted(index.values, above, "right"))
+            last = len(index.values) if up_to is None else int(np.searchsorted(index.values, up_to, "right"))
+            found.append((run, run.living(index.at(np.arange(first, max(first, last))))))
+        yield from self._rows(found)
+
+    def look_up_span(self, by: str, key: int, column: str, low: int | None, high: int | None) -> Iterator[pa.RecordBatch]:
+        """The rows whose path `by` is `key` with `low <= column <= high`; None = unbounded, below with the NULLs."""
+        found = []
+        for run in self._all:
+            positions, values = self._span(run, by, key, column)
+            first = 0 if low is None else int(np.searchsorted(values, low, "left"))
+            last = len(values) if high is None else int(np.searchsorted(values, high, "right"))
+            found.append((run, run.living(positions[first : max(first, last)])))
+        yield from self._rows(found)
+
+    def place(self, by: str, key: int, column: str, value: int, count: int, after: bool) -> int | None:
+        """The number in `column` of the row `count` rows before (`after`: behind) all with `value`; None where there are not so many."""
+        near = [np.zeros(0, np.int64)]
+        for run in self._all:
+            positions, values = self._span(run, by, key, column)
+            edge = int(np.searchsorted(values, value, "right" if after else "left"))
+            near.append(_nearest(run, positions, values, edge, count, after))
+        found = np.sort(np.concatenate(near))
+        if len(found) < count:
+            return None
+        return int(found[count - 1] if after else found[-count])
+
+    @staticmethod
+    def _span(run: Run, by: str, key: int, column: str) -> tuple[Positions, Numbers]:
+        """The positions and numbers of one key's rows in the order of a column; a NULL is the least number."""
+        index = run.index(span_name(by, column))
+        first, last = (int(np.searchsorted(index.values, key, side)) for side in ("left", "right"))
+        assert index.seconds is not None
+        assert index.positions is not None
+        return index.positions[first:last].astype(np.int64), index.seconds[first:last]
+
+    def _find(self, by: str | None, keys: Keys) -> Found:
+        if by is None or keys is None:
+            return [(r, r.all_living()) for r in self._all]
+        if by != KEY:
+            wanted = _distinct(keys)
+            return [(r, r.living(r.index(by).at(r.index(by).of_keys(wanted)[0]))) for r in self._all] if len(wanted) else []
+        found: dict[int, list[Positions]] = {}
+        for texts in _arrays(keys):
+            for n, (_, positions, _) in enumerate(self._of_texts(self._all, texts)):
+                found.setdefault(n, []).append(positions)
+        return [(self._all[n], np.unique(np.concatenate(parts))) for n, parts in found.items()]
+
+    @staticmethod
+    def _of_texts(runs: Sequence[Run], texts: pa.Array) -> Iterator[tuple[Run, Positions, Positions]]:
+        """For each run the positions of the rows that have these `_key`s, and which of the texts each has."""
+        hashes = text_hashes(texts)
+        order = np.argsort(hashes, kind="stable")
+        keys, first, count = np.unique(hashes[order], return_index=True, return_counts=True)
+        for run in runs:
+            index = run.index(KEY)
+            places, which = index.of_keys(keys)
+            # texts of one hash are compared each
+            size = count[which]
+            positions = np.repeat(index.at(places), size)
+            starts = np.repeat(first[which] - (np.cumsum(size) - size), size) + np.arange(len(positions))
+            asked = order[starts]
+            alive = np.ones(len(positions), np.bool_) if run.dead is None else ~run.dead[positions]
+            positions, asked = positions[alive], asked[alive]
+            if len(positions):
+                same = pc.equal(run.rows.column(KEY).take(pa.array(positions)), texts.take(pa.array(asked)))
+                mask = same.to_numpy(zero_copy_only=False)
+                positions, asked = positions[mask], asked[mask]
+            yield run, positions, asked
+
+    def _rows(self, found: Found) -> Iterator[pa.RecordBatch]:
+        for run, positions in found:
+            self.looked_up += len(positions)
+            yield from run.taken(positions)
+
+    # --- changes
+
+    def append(self, batches: Iterable[pa.RecordBatch], run_bytes: int = RUN_BYTES) -> None:
+        """Put in rows whose `_key`s are new."""
+        for piece in pieces(batches, self.arranged.schema, run_bytes):
+            self.new.append(self.spill(make_run(piece, self.arranged)))
+
+    def replace(
+        self, by: str | None, keys: Keys, batches: Iterable[pa.RecordBatch], run_bytes: int = RUN_BYTES
+    ) -> Iterator[Weighted]:
+        """Make the rows of `batches` the only ones whose `by` is among `keys` (all for None), and give what differs, with weights.
+
+        An old row comes as it was stored, with -1, and the new with +1; rows that stay as they are, or differ in silent columns alone, do
+        not come. Raises B7010 where two of the new rows have one key.
+        """
+        asked = self._find(by, keys)
+        before, met = self._all, {id(r): [np.zeros(0, np.int64)] for r in self._all}
+        for piece in pieces(batches, self.arranged.schema, run_bytes):
+            if pc.count_distinct(piece.column(KEY)).as_py() < len(piece):
+                raise self._same_key()
+            if any(len(p) for _, p, _ in self._of_texts(self._all[len(before) :], piece.column(KEY))):
+                raise self._same_key()
+            stays = np.zeros(len(piece), np.bool_)
+            known = np.zeros(len(piece), np.bool_)
+            for run, positions, which in self._of_texts(before, piece.column(KEY)):
+                met[id(run)].append(positions)
+                known[which] = True
+                same, changes = self._difference(run, positions, piece, which)
+                stays[which[same]] = True
+                yield from changes
+            came = np.flatnonzero(~stays)
+            if len(came):
+                self.new.append(self.spill(make_run(piece.take(pa.array(came)), self.arranged)))
+            yield from _cut(piece, np.flatnonzero(~known), 1)
+        for run, positions in asked:
+            gone = np.setdiff1d(positions, np.concatenate(met[id(run)]), assume_unique=True)
+            yield from ((b, -1) for b in run.taken(gone))
+            self._kill(run, gone)
+
+    def _difference(
+        self, run: Run, positions: Positions, piece: pa.RecordBatch, which: Positions
+    ) -> tuple[np.ndarray, list[Weighted]]:
+        """Which of the rows at the positions equal the new ones beside them, and the others as changes; these are marked."""
+        same = np.ones(len(positions), np.bool_)
+        changes: list[Weighted] = []
+        names = [n for n in self.arranged.schema.names if n != KEY]
+        for begin in range(0, len(positions), TAKE):
+            part = slice(begin, begin + TAKE)
+            old, new = run.take(positions[part]), piece.take(pa.array(which[part]))
+            differ = differing(old, new, names)
+            same[part] = ~differ
+            if self.arranged.silent and differ.any():
+                differ = differing(old, new, [n for n in names if n not in self.arranged.silent])
+            if differ.any():
+                mask = pa.array(differ)
+                changes += [(old.filter(mask), -1), (new.filter(mask), 1)]
+        self._kill(run, positions[~same])
+        return same, changes
+
+    def delete_up_to(self, column: str, last: int) -> int:
+        """Take out the rows whose number in a range column is at most this; how many they were."""
+        gone = 0
+        for run in self._all:
+            positions = run.up_to(column, last)
+            self._kill(run, positions)
+            gone += len(positions)
+        return gone
+
+    def _kill(self, run: Run, positions: Positions) -> None:
+        if len(positions):
+            self.killed.append((run, run.kill(positions)))
+
+    def _same_key(self) -> BelvedereError:
+        return fail("B7010", f'two rows for the stored relation "{self.arranged.name}" have the same key')
+
+    # --- the end of an epoch
+
+    def undo(self) -> None:
+        """Forget what the epoch has changed."""
+        for run, positions in self.killed:
+            run.revive(positions)
+        self.new, self.killed, self.looked_up = [], [], 0
+
+    @property
+    def is_changed(self) -> bool:
+        return bool(self.new or self.killed)
+
+
+def _nearest(run: Run, positions: Positions, values: Numbers, edge: int, count: int, after: bool) -> Numbers:
+    """The `count` numbers of living rows nearest to an edge, on one side of it; fewer where there are not so many."""
+    width = count
+    while True:
+        part = slice(edge, edge + width) if after else slice(max(0, edge - width), edge)
+        counts = values[part] != LEAST
+        if run.dead is not None:
+            counts &= ~run.dead[positions[part]]
+        found: Numbers = values[part][counts]
+        if len(found) >= count or (part.stop >= len(values) if after else part.start == 0):
+            return found[:count] if after else found[-count:]
+        width *= 4
+
+
+def pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema, size: int) -> Iterator[pa.RecordBatch]:
+    """The rows in the relation's columns and types, in record batches of about so many bytes."""
+    held: list[pa.RecordBatch] = []
+    bytes_held = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch.select(schema.names).cast(schema))
+        bytes_held += held[-1].nbytes
+        if bytes_held >= size:
+            yield _one(held)
+            held, bytes_held = [], 0
+    if held:
+        yield _one(held)
+
+
+def _one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _cut(piece: pa.RecordBatch, positions: Positions, weight: int) -> Iterator[Weighted]:
+    if len(positions) == len(piece):
+        yield piece, weight
+    elif len(positions):
+        yield piece.take(pa.array(positions)), weight
+
+
+def _arrays(keys: pa.Array | pa.RecordBatchReader) -> Iterator[pa.Array]:
+    """The distinct keys, an array at a time."""
+    if isinstance(keys, pa.ChunkedArray):
+        keys = keys.combine_chunks()
+    arrays = (b.column(0) for b in keys) if isinstance(keys, pa.RecordBatchReader) else (keys,)
+    yield from (pc.unique(a) for a in arrays if len(a))
+
+
+def _distinct(keys: pa.Array | pa.RecordBatchReader) -> Numbers:
+    """Hashes, sorted and distinct."""
+    parts = [numbers(a) for a in _arrays(keys)]
+    return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+
+
+__all__ = ["Arrangement", "Found", "Keys", "Weighted", "number"]

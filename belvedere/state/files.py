@@ -1,0 +1,154 @@
+"""The files of state: pieces of Arrow data, each with its checksum, in files that are written once and never changed.
+
+In: record batches. Out: `Place`s, and the batches again, memory-mapped. A file is made whole under a new name and synced once; nothing is
+renamed, appended to later, or updated. What is not there, is too short, or has another checksum is told by name, never read as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import uuid
+import zlib
+from collections.abc import Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+from pyarrow import ipc
+
+from belvedere.errors import BelvedereError, fail
+from belvedere.state.run import Place
+from belvedere.temporary import FULL
+
+ENDING = ".run"
+_ALIGNED = 64
+_YOUNG = 60.0
+"""Seconds for which a file that nobody names is left alone by those that do not own the folder's state."""
+
+
+class Writer:
+    """One new file, while it is written."""
+
+    def __init__(self, folder: Path):
+        self.name = f"{uuid.uuid4().hex}{ENDING}"
+        self.path = folder / self.name
+        self._size = 0
+        self._file: BinaryIO | None = None
+
+    def add(self, batch: pa.RecordBatch) -> Place:
+        """Write a piece; it can be read at once, and is safe once the file is `finish`ed."""
+        try:
+            if self._file is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self.path.open("xb")
+            sink = pa.BufferOutputStream()
+            with ipc.new_file(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            content = sink.getvalue()
+            place = Place(self.name, self._size, content.size, zlib.crc32(content))
+            self._file.write(content)
+            self._file.write(b"\0" * (-content.size % _ALIGNED))
+            self._file.flush()
+            self._size += content.size + -content.size % _ALIGNED
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+        return place
+
+    def finish(self) -> None:
+        """Sync the file and its name: from now on it survives a crash."""
+        if self._file is None:
+            return
+        try:
+            os.fsync(self._file.fileno())
+            self._file.close()
+            sync_folder(self.path.parent)
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+
+    def discard(self) -> None:
+        """Delete the file."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+                self.path.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder safe."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Files:
+    """The files in one folder, as they are read."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._mapped: dict[str, pa.Buffer] = {}
+
+    def read(self, place: Place) -> pa.RecordBatch:
+        """One piece, in the memory of the file. Raises B7061 where the file is not there or too short."""
+        content = self._content(place)
+        with ipc.open_file(pa.BufferReader(content)) as reader:
+            return reader.get_batch(0)
+
+    def _content(self, place: Place) -> pa.Buffer:
+        known = self._mapped.get(place.file)
+        if known is None or known.size < place.offset + place.length:
+            path = self.folder / place.file
+            try:
+                with pa.memory_map(str(path)) as mapped:
+                    known = mapped.read_buffer()
+            except (OSError, pa.ArrowInvalid) as error:
+                raise damaged(path, "it is not there", str(error)) from error
+            if known.size < place.offset + place.length:
+                raise damaged(path, f"it ends at byte {known.size:,} of {place.offset + place.length:,}")
+            self._mapped[place.file] = known
+        return known.slice(place.offset, place.length)
+
+    def check(self, places: Iterable[Place]) -> None:
+        """Compare all checksums. Raises B7061 for the first that differs."""
+        with ThreadPoolExecutor(2) as threads:
+            for place, same in threads.map(lambda p: (p, zlib.crc32(self._content(p)) == p.checksum), places):
+                if not same:
+                    raise damaged(self.folder / place.file, f"the bytes from {place.offset:,} on have another checksum")
+
+    def sweep(self, named: Collection[str], seconds: float = 0.0) -> None:
+        """Delete the files that nobody names, once they are so many seconds old."""
+        now = time.time()
+        with contextlib.suppress(OSError):
+            for path in self.folder.glob(f"*{ENDING}"):
+                if path.name not in named and now - path.stat().st_mtime >= seconds:
+                    self._mapped.pop(path.name, None)
+                    path.unlink(missing_ok=True)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Delete files."""
+        for name in names:
+            self._mapped.pop(name, None)
+            with contextlib.suppress(OSError):
+                (self.folder / name).unlink(missing_ok=True)
+
+
+def damaged(path: Path, what: str, detail: str | None = None) -> BelvedereError:
+    """The diagnostic for a file of state that cannot be read."""
+    hint = "put the folder back from the backup that the store's is from; else start with an empty store, which reads all input again"
+    return fail("B7061", f"the file of state {path} is damaged or missing: {what}", hint=hint, detail=detail)
+
+
+def unwritable(path: Path, error: OSError) -> BelvedereError:
+    """The diagnostic for a file that cannot be written."""
+    full = error.errno in FULL
+    what = f"the disk of {path.parent} is full" if full else f"{path.parent} cannot be written"
+    hint = (
+        "free some space and start again: the store is at its last good epoch"
+        if full
+        else "give the folder's rights to this user"
+    )
+    return fail("B7062", what, hint=hint, detail=str(error))

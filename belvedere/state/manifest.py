@@ -1,0 +1,102 @@
+"""The manifest: which runs count after an epoch, as a piece of the epoch's file; the epoch's row says where it lies.
+
+In: arrangements. Out: a record batch with one JSON text, and the arrangements again. What no manifest names does not count.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from belvedere.state.files import Files
+from belvedere.state.run import Arranged, Place, Run, read_run
+
+_TEXT = "manifest"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run by its place, the positions that are dead in it, and how many rows count."""
+
+    place: Place
+    dead: tuple[Place, ...]
+    alive: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The relations with their runs; `retired` are files that are not named any more, and since when (microseconds since 1970)."""
+
+    relations: Mapping[str, tuple[Arranged, tuple[Entry, ...]]] = field(default_factory=dict)
+    retired: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def places(self) -> list[Place]:
+        """All pieces."""
+        return [p for _, entries in self.relations.values() for e in entries for p in (e.place, *e.dead)]
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The files that it names."""
+        return frozenset(p.file for p in self.places)
+
+    def batch(self) -> pa.RecordBatch:
+        """It as a piece of a file."""
+        relations = {
+            name: {
+                **_definition(arranged),
+                "runs": [[astuple(e.place), [astuple(d) for d in e.dead], e.alive] for e in entries],
+            }
+            for name, (arranged, entries) in self.relations.items()
+        }
+        text = json.dumps({"relations": relations, "retired": dict(self.retired)})
+        return pa.record_batch([pa.array([text])], [_TEXT])
+
+
+def read_manifest(batch: pa.RecordBatch) -> Manifest:
+    """The inverse of `Manifest.batch`."""
+    content = json.loads(batch.column(0)[0].as_py())
+    relations = {
+        name: (_arranged(name, found), tuple(_entry(*e) for e in found["runs"])) for name, found in content["relations"].items()
+    }
+    return Manifest(relations, content["retired"])
+
+
+def runs_of(arranged: Arranged, entries: Iterable[Entry], files: Files) -> list[Run]:
+    """The runs, memory-mapped, with their dead rows marked."""
+    found = []
+    for entry in entries:
+        run = read_run(files.read(entry.place), arranged, entry.place)
+        run.dead_places = entry.dead
+        for place in entry.dead:
+            run.kill(files.read(place).column(0).to_numpy().astype(np.int64))
+        found.append(run)
+    return found
+
+
+def dead_batch(positions: np.ndarray) -> pa.RecordBatch:
+    """Dead positions as a piece of a file."""
+    return pa.record_batch([pa.array(np.sort(positions).astype(np.int32))], ["dead"])
+
+
+def _entry(place: list[Any], dead: list[list[Any]], alive: int) -> Entry:
+    return Entry(Place(*place), tuple(Place(*d) for d in dead), alive)
+
+
+def _definition(a: Arranged) -> dict[str, Any]:
+    schema = base64.b64encode(a.schema.serialize().to_pybytes()).decode()
+    parts = {"paths": a.paths, "ranges": a.ranges, "spans": a.spans, "silent": sorted(a.silent)}
+    return {"schema": schema, **parts, "append_only": a.append_only, "meaning": a.meaning}
+
+
+def _arranged(name: str, found: Mapping[str, Any]) -> Arranged:
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(found["schema"])))
+    spans = tuple((path, column) for path, column in found["spans"])
+    parts = tuple(found["paths"]), tuple(found["ranges"]), spans, frozenset(found["silent"])
+    return Arranged(name, schema, *parts, found["append_only"], found["meaning"])

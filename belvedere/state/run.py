@@ -1,0 +1,250 @@
+"""A run: some rows of a relation, sorted, with an index for every access path and range column. Rows are marked dead, never changed.
+
+In: rows as Arrow. Out: positions of rows that are found, and the rows. A run is one record batch: the rows' columns, then for each index
+the sorted numbers (`$n:`) and the rows' positions in that order (`$p:`); the rows lie in the order of the first index, which needs no
+positions. An index of a column with NULLs has them behind all others; how many rows count is in the schema's metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from belvedere.schema import KEY
+from belvedere.state.hashing import Numbers, numbers, text_hashes
+
+Positions = npt.NDArray[np.int64]
+
+TAKE = 65_536
+"""So many rows are taken out of a run at once."""
+_NUMBERS, _POSITIONS, _SECONDS, _COUNT, _IN_ORDER = "$n:", "$p:", "$s:", b"count:", b"in order"
+LEAST = int(np.iinfo(np.int64).min)
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """What is arranged under a name: `paths` are hash columns by which rows are looked up, `ranges` columns with an order.
+
+    `spans` are pairs of a path and a column: the rows of a key in the order of the column. `silent` columns are for the engine alone.
+    """
+
+    name: str
+    schema: pa.Schema
+    paths: tuple[str, ...] = ()
+    ranges: tuple[str, ...] = ()
+    spans: tuple[tuple[str, str], ...] = ()
+    silent: frozenset[str] = frozenset()
+    append_only: bool = False
+    meaning: str = ""
+    """Which rows these are: a fingerprint of what makes them, and of the access paths."""
+
+    @property
+    def final(self) -> bool:
+        """Whether bounds make rows leave that still count."""
+        return not self.meaning.endswith(".")
+
+    @property
+    def indexes(self) -> tuple[str, ...]:
+        """The indexes of every run; rows are sorted by the first. Others are made when they are asked for."""
+        keyed = () if self.append_only else (KEY,)
+        return (*self.paths, *keyed, *self.ranges, *(span_name(*s) for s in self.spans))
+
+
+def span_name(path: str, column: str) -> str:
+    """The name of the index of a path and a column."""
+    return f"{path}\0{column}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a piece of state lies: a file, the bytes in it, and their checksum."""
+
+    file: str
+    offset: int
+    length: int
+    checksum: int
+
+
+@dataclass(frozen=True)
+class Index:
+    """Sorted numbers, and the positions of the rows that have them; None = the rows lie in this order.
+
+    In an index of a span rows of one number are sorted by `seconds`; NULLs are the least there.
+    """
+
+    values: Numbers
+    positions: npt.NDArray[np.int32] | None
+    seconds: Numbers | None = None
+
+    def at(self, places: Positions) -> Positions:
+        """The positions of the rows behind places of the index."""
+        return places if self.positions is None else self.positions[places].astype(np.int64)
+
+    def of_keys(self, keys: Numbers) -> tuple[Positions, Positions]:
+        """Places of the rows whose number is among `keys` (sorted, distinct), and which of the keys each has."""
+        first = np.searchsorted(self.values, keys, "left")
+        count = np.searchsorted(self.values, keys, "right") - first
+        total = int(count.sum())
+        if not total:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        ends = np.cumsum(count)
+        return np.repeat(first - (ends - count), count) + np.arange(total), np.repeat(np.arange(len(keys)), count)
+
+
+@dataclass(eq=False)
+class Run:
+    """Rows with their indexes; `dead` are marked positions. `place` is where the run lies once it is written."""
+
+    batch: pa.RecordBatch
+    arranged: Arranged
+    place: Place | None = None
+    dead: npt.NDArray[np.bool_] | None = None
+    dead_places: tuple[Place, ...] = ()
+    """Where the positions lie that were dead when the last epoch was committed."""
+    carried: Positions = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Dead positions of a merged run that no epoch has written yet."""
+    alive: int = -1
+    in_order: bool = False
+    """Whether the rows lie in the order of the first index."""
+    _made: dict[str, Index] = field(default_factory=dict)
+    _freed: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.alive < 0:
+            self.alive = len(self)
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    @cached_property
+    def rows(self) -> pa.RecordBatch:
+        """The rows without the indexes."""
+        return self.batch.select(self.arranged.schema.names).cast(self.arranged.schema)
+
+    def index(self, name: str) -> Index:
+        """The index of a path, of `_key`, or of a range column; made where the run has none."""
+        if name not in self._made:
+            self._made[name] = self._stored_index(name) or make_index(self.rows, name)
+        return self._made[name]
+
+    def _stored_index(self, name: str) -> Index | None:
+        names = self.batch.schema.names
+        if self.in_order and name == self.arranged.indexes[0] and name in self.arranged.paths:
+            return Index(numbers(self.rows.column(name)), None)
+        if _NUMBERS + name not in names:
+            return None
+        values = self.batch.column(_NUMBERS + name).to_numpy()
+        count = int((self.batch.schema.metadata or {}).get(_COUNT + name.encode(), len(values)))
+        positions, seconds = (
+            self.batch.column(prefix + name).to_numpy()[:count] if prefix + name in names else None
+            for prefix in (_POSITIONS, _SECONDS)
+        )
+        return Index(values[:count], positions, seconds)
+
+    def living(self, positions: Positions) -> Positions:
+        """Those of the positions that are not dead."""
+        return positions if self.dead is None else positions[~self.dead[positions]]
+
+    def all_living(self) -> Positions:
+        """The positions of all rows that count."""
+        return np.arange(len(self)) if self.dead is None else np.flatnonzero(~self.dead)
+
+    def take(self, positions: Positions) -> pa.RecordBatch:
+        """The rows at these positions."""
+        if len(positions) == len(self) and self.alive == len(self) and bool((np.diff(positions) > 0).all()):
+            return self.rows
+        return self.rows.take(pa.array(positions))
+
+    def taken(self, positions: Positions) -> Iterator[pa.RecordBatch]:
+        """The same, a part at a time."""
+        for begin in range(0, len(positions), TAKE):
+            yield self.take(positions[begin : begin + TAKE])
+
+    def kill(self, positions: Positions) -> Positions:
+        """Mark rows as dead; the positions of those that were not."""
+        if self.dead is None:
+            self.dead = np.zeros(len(self), np.bool_)
+        found = np.unique(self.living(positions))
+        self.dead[found] = True
+        self.alive -= len(found)
+        return found
+
+    def revive(self, positions: Positions) -> None:
+        """Take marks back."""
+        assert self.dead is not None
+        self.dead[positions] = False
+        self.alive += len(positions)
+        self._freed.clear()
+
+    def up_to(self, column: str, number: int) -> Positions:
+        """The positions of the rows that count and whose number in a range column is at most this. Those found are taken for freed."""
+        index = self.index(column)
+        last, first = int(np.searchsorted(index.values, number, "right")), self._freed.get(column, 0)
+        self._freed[column] = max(first, last)
+        return self.living(index.at(np.arange(first, max(first, last))))
+
+
+def make_index(rows: pa.RecordBatch, name: str) -> Index:
+    """The index of a column of some rows, or of a path and a column."""
+    if "\0" in name:
+        return _span_index(rows, *name.split("\0"))
+    column = rows.column(name)
+    values = text_hashes(column) if name == KEY else numbers(column)
+    valid = None if name == KEY or not column.null_count else np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    kept = values if valid is None else values[valid]
+    order = np.argsort(kept, kind="stable")
+    positions = order if valid is None else valid[order]
+    return Index(kept[order], positions.astype(np.int32))
+
+
+def _span_index(rows: pa.RecordBatch, path: str, column: str) -> Index:
+    hashes, held = numbers(rows.column(path)), rows.column(column)
+    values = np.where(held.is_valid().to_numpy(zero_copy_only=False), numbers(held), LEAST)
+    order = np.lexsort((values, hashes))
+    return Index(hashes[order], order.astype(np.int32), values[order])
+
+
+def order_of(rows: pa.RecordBatch, arranged: Arranged) -> Index | None:
+    """The first index of rows that are not in its order; None where none is of all rows."""
+    if not arranged.indexes:
+        return None
+    first = make_index(rows, arranged.indexes[0])
+    return first if first.positions is not None and len(first.positions) == len(rows) else None
+
+
+def make_run(rows: pa.RecordBatch, arranged: Arranged, order: Index | None = None) -> Run:
+    """Sort rows by their first index, which may be known."""
+    order = order or order_of(rows, arranged)
+    if order is None:
+        return Run(rows, arranged)
+    run = Run(rows.take(pa.array(order.positions)), arranged, in_order=True)
+    if order.seconds is None:
+        run._made[arranged.indexes[0]] = Index(order.values, None)
+    return run
+
+
+def with_indexes(run: Run) -> pa.RecordBatch:
+    """The rows with all indexes, as a run is written."""
+    arrays, fields = list(run.rows.columns), list(run.rows.schema)
+    metadata = {_IN_ORDER: b"1"} if run.in_order else {}
+    for n, name in enumerate(run.arranged.indexes):
+        if n == 0 and run.in_order and name in run.arranged.paths:
+            continue  # the column itself
+        index = run.index(name)
+        metadata[_COUNT + name.encode()] = str(len(index.values)).encode()
+        for prefix, values in ((_NUMBERS, index.values), (_POSITIONS, index.positions), (_SECONDS, index.seconds)):
+            if values is None:
+                continue
+            arrays.append(pa.array(np.pad(values, (0, len(run) - len(values)))))
+            fields.append(pa.field(prefix + name, arrays[-1].type))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata))
+
+
+def read_run(batch: pa.RecordBatch, arranged: Arranged, place: Place) -> Run:
+    """The inverse."""
+    return Run(batch, arranged, place, in_order=_IN_ORDER in (batch.schema.metadata or {}))

@@ -1,0 +1,237 @@
+"""State: all arrangements of a store, epoch by epoch, in one folder.
+
+In: a folder, the manifest's place in the last epoch's row, what is to be arranged. Out: arrangements to look up and change, and per epoch
+the place of the new manifest. An epoch writes one file and syncs it once; only the epoch's row makes it count. Merges run in a thread
+between epochs and take the place of their runs in the next one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from belvedere.state.arrangement import RUN_BYTES, Arrangement
+from belvedere.state.files import Files, Writer
+from belvedere.state.manifest import Entry, Manifest, dead_batch, read_manifest, runs_of
+from belvedere.state.merge import LEAST_ROWS, WIDTH, Merge, decided, to_merge
+from belvedere.state.run import Arranged, Place, Positions, Run, read_run, with_indexes
+
+DEAD_PLACES = 8
+"""With more pieces of dead positions a run gets one of all."""
+RETAIN = 60.0
+"""Seconds for which files stay that are not named any more: readers of the epoch before may have them open."""
+
+
+@dataclass(frozen=True)
+class _Merging:
+    relation: str
+    merge: Merge
+    future: Future[tuple[Run, Positions]]
+
+
+@dataclass(frozen=True)
+class Size:
+    """What one relation takes: rows that count, bytes of its runs, their number."""
+
+    rows: int
+    bytes: int
+    runs: int
+
+
+class State:
+    """The arrangements of one store, by relation."""
+
+    def __init__(self, folder: Path, at: Mapping[str, Any] | None = None, run_bytes: int = RUN_BYTES, retain: float = RETAIN):
+        """`at` is the place of the last manifest, None for a new store. Raises B7061 where it cannot be read."""
+        self.folder, self.run_bytes, self.retain = folder, run_bytes, retain
+        self.files = Files(folder)
+        self._at = Place(**at) if at else None
+        self.manifest = read_manifest(self.files.read(self._at)) if self._at else Manifest()
+        self.arrangements: dict[str, Arrangement] = {}
+        self._writer = Writer(folder)
+        self._threads = ThreadPoolExecutor(1, "merge")
+        self._merging: _Merging | None = None
+        self._prepared: Manifest | None = None
+        self._next: dict[str, list[Run]] = {}
+        self._swept = False
+        self.merge_seconds = self.write_seconds = 0.0
+
+        self._checking = self._threads.submit(self.check)
+
+    def check(self) -> None:
+        """Compare the checksums of all that the manifest names. Raises B7061."""
+        self.files.check([*([self._at] if self._at else []), *self.manifest.places])
+
+    def arrange(self, wanted: Iterable[Arranged], kept: frozenset[str]) -> None:
+        """Open the arrangements of these relations: those that are `kept` with their rows, the others empty."""
+        for arranged in wanted:
+            runs = runs_of(arranged, self.manifest.relations[arranged.name][1], self.files) if arranged.name in kept else []
+            self.arrangements[arranged.name] = Arrangement(arranged, self._spill, runs)
+
+    def stored(self, name: str) -> Arrangement | None:
+        """A relation as the manifest has it, whatever is arranged now."""
+        found = self.manifest.relations.get(name)
+        return None if found is None else Arrangement(found[0], self._spill, runs_of(*found, self.files))
+
+    def sizes(self) -> dict[str, Size]:
+        """What each relation takes on disk."""
+        return {
+            name: Size(sum(e.alive for e in entries), sum(p.length for e in entries for p in (e.place, *e.dead)), len(entries))
+            for name, (_, entries) in self.manifest.relations.items()
+        }
+
+    def _spill(self, run: Run) -> Run:
+        """Write a run that is large, before the epoch ends."""
+        return self._written(run, self._writer) if run.batch.nbytes >= self.run_bytes // 2 else run
+
+    def _written(self, run: Run, writer: Writer) -> Run:
+        place = writer.add(with_indexes(run))
+        found = read_run(self.files.read(place), run.arranged, place)
+        assert run.dead is None
+        return found
+
+    # --- an epoch
+
+    def begin(self) -> None:
+        """Start an epoch: a merge that is done takes the place of its runs."""
+        if self._merging is not None and self._merging.future.done():
+            self._install()
+
+    def prepare(self) -> dict[str, Any] | None:
+        """Write and sync what the epoch has changed; the place of the manifest, for the epoch's row. None where there is no state."""
+        self._checking.result()  # no epoch is committed on damaged state
+        started = time.perf_counter()
+        self._next = {}
+        relations: dict[str, tuple[Arranged, tuple[Entry, ...]]] = {}
+        for name, arrangement in self.arrangements.items():
+            known = self.manifest.relations.get(name)
+            runs, entries = self._next_runs(arrangement)
+            self._next[name] = runs
+            same = known is not None and known == (arrangement.arranged, entries)
+            relations[name] = known if same and known is not None else (arrangement.arranged, entries)
+        if relations == self.manifest.relations:
+            self._prepared = None
+        else:
+            self._prepared = self._with_retired(Manifest(relations))
+            self._at = self._last_place(self._writer.add(self._prepared.batch()))
+        self._writer.finish()
+        self.write_seconds = time.perf_counter() - started
+        return asdict(self._at) if self._at else None
+
+    def _last_place(self, place: Place) -> Place:
+        self._before = self._at
+        return place
+
+    def _next_runs(self, arrangement: Arrangement) -> tuple[list[Run], tuple[Entry, ...]]:
+        """The runs after this epoch, all written, and their entries."""
+        small = [r for r in arrangement.new if r.place is None and r.alive]
+        written = [r for r in arrangement.new if r.place is not None and r.alive]
+        kept = [r for r in arrangement.runs if r.alive]
+        if small:
+            few = [r for r in kept if r.alive <= LEAST_ROWS]
+            if len(few) >= WIDTH and sum(r.alive for r in small) <= LEAST_ROWS and not self._is_merging(few):
+                small, kept = [*few, *small], [r for r in kept if r.alive > LEAST_ROWS]
+            one = small[0] if len(small) == 1 and small[0].dead is None else decided(small).run()[0]
+            written.append(self._written(one, self._writer))
+        runs = [*kept, *written]
+        return runs, tuple(self._entry(r, arrangement) for r in runs)
+
+    def _is_merging(self, runs: Iterable[Run]) -> bool:
+        return self._merging is not None and any(r in self._merging.merge.runs for r in runs)
+
+    def _entry(self, run: Run, arrangement: Arrangement) -> Entry:
+        assert run.place is not None
+        died = [p for r, p in arrangement.killed if r is run] + ([run.carried] if len(run.carried) else [])
+        places = run.dead_places
+        if died and run.dead is not None:
+            if len(places) >= DEAD_PLACES:
+                places, died = (), [np.flatnonzero(run.dead)]
+            places = (*places, self._writer.add(dead_batch(np.concatenate(died))))
+        return Entry(run.place, places, run.alive)
+
+    def _with_retired(self, manifest: Manifest) -> Manifest:
+        now, since = time.time_ns() // 1000, self.manifest.files | ({self._at.file} if self._at else set())
+        gone = dict.fromkeys(since - manifest.files, now)
+        late = now - int(self.retain * 1_000_000)
+        return replace(
+            manifest,
+            retired={f: t for f, t in ({**gone, **self.manifest.retired}).items() if t >= late and f not in manifest.files},
+        )
+
+    def committed(self) -> None:
+        """The epoch's row is there: what was prepared counts."""
+        for name, runs in self._next.items():
+            arrangement = self.arrangements[name]
+            entries = self._prepared.relations[name][1] if self._prepared else ()
+            for run, entry in zip(runs, entries, strict=False):
+                run.dead_places, run.carried = entry.dead, np.zeros(0, np.int64)
+            arrangement.runs, arrangement.new, arrangement.killed, arrangement.looked_up = runs, [], [], 0
+        if self._prepared is not None:
+            old = self.manifest
+            self.manifest, self._prepared = self._prepared, None
+            named = self.manifest.files | self.manifest.retired.keys() | ({self._at.file} if self._at else set())
+            if self._swept:
+                self.files.forget((old.files | old.retired.keys()) - named)
+            else:
+                self.files.sweep(named)
+                self._swept = True
+        self._writer = Writer(self.folder)
+        if self._merging is None:
+            self._start_merge()
+
+    def rollback(self) -> None:
+        """Undo what the epoch has changed."""
+        if self._prepared is not None:
+            self._at, self._prepared = self._before, None
+        for arrangement in self.arrangements.values():
+            arrangement.undo()
+        self._writer.discard()
+        self._writer = Writer(self.folder)
+
+    # --- merges
+
+    def _start_merge(self) -> None:
+        for name, arrangement in self.arrangements.items():
+            chosen = to_merge(arrangement.runs, self.run_bytes)
+            if chosen:
+                merge = decided(chosen)
+                self._merging = _Merging(name, merge, self._threads.submit(self._merge, merge))
+                return
+
+    def _merge(self, merge: Merge) -> tuple[Run, Positions]:
+        started = time.perf_counter()
+        run, places = merge.run()
+        writer = Writer(self.folder)
+        found = self._written(run, writer)
+        writer.finish()
+        self.merge_seconds += time.perf_counter() - started
+        return found, places
+
+    def _install(self) -> None:
+        assert self._merging is not None
+        done, self._merging = self._merging, None
+        run, places = done.future.result()
+        arrangement = self.arrangements.get(done.relation)
+        if arrangement is None or not all(r in arrangement.runs for r in done.merge.runs):
+            return
+        done.merge.carry_over(run, places)
+        arrangement.runs = [r for r in arrangement.runs if r not in done.merge.runs] + [run]
+
+    def close(self) -> None:
+        """Wait for the merge that runs; what no epoch has taken over is swept at the next start."""
+        self._threads.shutdown(wait=True)
+        self._writer.discard()
+
+
+def clear_others(folder: Path) -> None:
+    """Delete the folders of other stores beside this one."""
+    for other in folder.parent.iterdir() if folder.parent.is_dir() else ():
+        if other != folder and other.is_dir():
+            shutil.rmtree(other, ignore_errors=True)

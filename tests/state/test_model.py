@@ -1,0 +1,200 @@
+"""An arrangement against a dictionary: random rows, epochs, merges, undone epochs and restarts; every look-up after every step."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from belvedere.schema import KEY
+from belvedere.state import merge, state
+from belvedere.state.run import Arranged
+from belvedere.state.state import State
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+SCHEMA = pa.schema(
+    [
+        pa.field("at", pa.timestamp("us", "UTC")),
+        pa.field("value", pa.float64()),
+        pa.field("parts", pa.list_(pa.struct([("n", pa.int32())]))),
+        pa.field("note", pa.string()),
+        pa.field(KEY, pa.string(), nullable=False),
+        pa.field("_by", pa.int64(), nullable=False),
+        pa.field("_too", pa.int64(), nullable=False),
+    ]
+)
+ARRANGED = Arranged("R", SCHEMA, ("_by", "_too"), ("at",), (("_by", "at"),), frozenset({"note"}))
+Row = dict[str, Any]
+
+keys = st.sampled_from(["", "a", "b", "ä", "long key beyond eight bytes", "long key beyond eight bytez", *map(str, range(12))])
+rows = st.fixed_dictionaries(
+    {
+        "at": st.none() | st.integers(0, 9).map(lambda n: START + timedelta(hours=n)),
+        "value": st.sampled_from([None, 1.0, 2.5, math.nan, 0.0, -0.0]),
+        "parts": st.sampled_from([None, [], [{"n": 1}], [{"n": None}], [{"n": 1}, None]]),
+        "note": st.sampled_from([None, "x", "y"]),
+        KEY: keys,
+        "_by": st.integers(0, 3),
+        "_too": st.sampled_from([-(2**63), 0, 2**63 - 1]),
+    }
+)
+distinct_rows = st.lists(rows, max_size=8, unique_by=lambda r: r[KEY])
+
+
+def table(found: list[Row]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(found, schema=SCHEMA)
+
+
+def shown(row: Row, *without: str) -> str:
+    """A row so that equal ones have equal texts."""
+    values = {n: v for n, v in row.items() if n not in without}
+    values["at"] = values["at"] and values["at"].timestamp()
+    if values["value"] == 0.0:
+        values["value"] = 0.0
+    return repr(sorted(values.items()))
+
+
+def same(found: Any, expected: list[Row]) -> None:
+    batches = list(found)
+    assert sorted(shown(r) for b in batches for r in b.to_pylist()) == sorted(map(shown, expected))
+
+
+class Arrangements(RuleBasedStateMachine):
+    """`model` is the relation by `_key`; `saved` what it was after the last epoch."""
+
+    @initialize()
+    def start(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.patches = [patch.object(merge, "LEAST_ROWS", 2), patch.object(state, "LEAST_ROWS", 2)]
+        self.patches += [
+            patch.object(merge, "WIDTH", 2),
+            patch.object(state, "WIDTH", 2),
+            patch.object(state, "DEAD_PLACES", 2),
+        ]
+        for found in self.patches:
+            found.start()
+        self.model: dict[str, Row] = {}
+        self.saved: dict[str, Row] = {}
+        self.at: dict[str, Any] | None = None
+        self.open()
+
+    def open(self) -> None:
+        self.state = State(Path(self.folder.name) / "state", self.at, run_bytes=400, retain=0.0)
+        self.state.check()
+        self.state.arrange([ARRANGED], frozenset({"R"} if self.at else ()))
+        self.state.begin()
+        self.relation = self.state.arrangements["R"]
+
+    @rule(new=distinct_rows)
+    def append(self, new: list[Row]) -> None:
+        new = [r for r in new if r[KEY] not in self.model]
+        self.relation.append([table(new[:3]), table(new[3:])])
+        self.model |= {r[KEY]: r for r in new}
+
+    @rule(new=distinct_rows, by=st.sampled_from(["_by", KEY, None]), asked=st.data(), stream=st.booleans())
+    def replace(self, new: list[Row], by: str | None, asked: st.DataObject, stream: bool) -> None:
+        wanted = asked.draw(st.lists(st.integers(0, 3) if by == "_by" else keys, max_size=4)) if by else None
+        gone = {k: r for k, r in self.model.items() if wanted is None or r[by] in wanted}
+        before = {k: r for k, r in self.model.items() if k in gone or k in {n[KEY] for n in new}}
+        after = {r[KEY]: r for r in new}
+        found = list(self.relation.replace(by, self._asked(by, wanted, stream), [table(new[:2]), table(new[2:])]))
+        changes = sorted((shown(r, "note"), weight) for b, weight in found for r in b.to_pylist())
+        expected = []
+        for key in before.keys() | after.keys():
+            texts = [shown(side[key], "note") if key in side else None for side in (before, after)]
+            if texts[0] != texts[1]:
+                expected += [(text, weight) for text, weight in zip(texts, (-1, 1), strict=True) if text is not None]
+        assert changes == sorted(expected)
+        self.model = {k: r for k, r in self.model.items() if k not in before} | after
+
+    @staticmethod
+    def _asked(by: str | None, wanted: list[Any] | None, stream: bool) -> pa.Array | pa.RecordBatchReader | None:
+        if wanted is None:
+            return None
+        array = pa.array(wanted, pa.int64() if by == "_by" else pa.string())
+        if not stream:
+            return array
+        halves = [pa.record_batch([a], ["k"]) for a in (array[:2], array[2:], array[:1])]
+        return pa.RecordBatchReader.from_batches(halves[0].schema, halves)
+
+    @rule(hour=st.integers(-1, 10))
+    def delete_up_to(self, hour: int) -> None:
+        last = START + timedelta(hours=hour)
+        gone = {k for k, r in self.model.items() if r["at"] is not None and r["at"] <= last}
+        assert self.relation.delete_up_to("at", int(last.timestamp() * 1_000_000)) == len(gone)
+        self.model = {k: r for k, r in self.model.items() if k not in gone}
+
+    @rule()
+    def commit(self) -> None:
+        self.at = self.state.prepare()
+        self.state.committed()
+        self.saved = dict(self.model)
+        self.state.begin()
+
+    @rule()
+    def let_merge(self) -> None:
+        if self.state._merging is not None:
+            self.state._merging.future.result()
+        self.commit()
+
+    @rule(prepared=st.booleans())
+    def undo(self, prepared: bool) -> None:
+        if prepared:
+            self.state.prepare()
+        self.state.rollback()
+        self.model = dict(self.saved)
+        self.state.begin()
+
+    @precondition(lambda self: self.at is not None)
+    @rule()
+    def restart(self) -> None:
+        self.state.close()
+        self.model = dict(self.saved)
+        self.open()
+
+    @invariant()
+    def finds_what_the_model_has(self) -> None:
+        every = list(self.model.values())
+        assert self.relation.count == len(every)
+        same(self.relation.look_up(None, None), every)
+        same(self.relation.look_up("_by", pa.array([1, 2, 2, 9])), [r for r in every if r["_by"] in (1, 2)])
+        same(self.relation.look_up("_too", pa.array([2**63 - 1])), [r for r in every if r["_too"] == 2**63 - 1])
+        asked = ["a", "3", "nobody", "a"]
+        same(self.relation.look_up(KEY, pa.array(asked)), [r for r in every if r[KEY] in asked])
+
+    @invariant()
+    def finds_ranges(self) -> None:
+        timed = [r for r in self.model.values() if r["at"] is not None]
+        low, high = (START + timedelta(hours=n) for n in (2, 6))
+        first, last = (int(t.timestamp() * 1_000_000) for t in (low, high))
+        same(self.relation.look_up_range("at", first, last), [r for r in timed if low < r["at"] <= high])
+        same(self.relation.look_up_range("at", None, None), timed)
+        own = [r for r in self.model.values() if r["_by"] == 1]
+        inside = [r for r in own if r["at"] is not None and low <= r["at"] <= high]
+        same(self.relation.look_up_span("_by", 1, "at", first, last), inside)
+        below = [r for r in own if r["at"] is None or r["at"] <= high]
+        same(self.relation.look_up_span("_by", 1, "at", None, last), below)
+        times = sorted(int(r["at"].timestamp() * 1_000_000) for r in own if r["at"] is not None)
+        before, after = [t for t in times if t < last], [t for t in times if t > last]
+        for count in (1, 3):
+            assert self.relation.place("_by", 1, "at", last, count, False) == (before[-count] if len(before) >= count else None)
+            assert self.relation.place("_by", 1, "at", last, count, True) == (after[count - 1] if len(after) >= count else None)
+
+    def teardown(self) -> None:
+        if hasattr(self, "state"):
+            self.state.close()
+            for found in self.patches:
+                found.stop()
+            self.folder.cleanup()
+
+
+TestArrangements = Arrangements.TestCase
+TestArrangements.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
