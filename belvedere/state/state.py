@@ -162,7 +162,7 @@ class State:
         late = now - int(self.retain * 1_000_000)
         return replace(
             manifest,
-            retired={f: t for f, t in ({**gone, **self.manifest.retired}).items() if t >= late and f not in manifest.files},
+            retired={f: t for f, t in ({**gone, **self.manifest.retired}).items() if t > late and f not in manifest.files},
         )
 
     def committed(self) -> None:
