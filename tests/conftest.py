@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -12,20 +13,35 @@ from typing import Any
 
 import pytest
 
-from tests import depth
+from tests import class_archive, depth
 
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m -Xms600m -XX:NewSize=300m"
+"""A run is over before more compilation or collection would pay."""
 SMALL_AND_SHORT = [
-    "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a run is over before more would pay
     "spark.sql.codegen.wholeStage=false",
     "spark.sql.codegen.factoryMode=NO_CODEGEN",  # some rows do not pay for a class of their own
 ]
 """Settings of Spark for tests, here and in processes that tests start; make nightly runs with Spark's own."""
 
 
+_making: list[subprocess.Popen[bytes]] = []
+
+
 def pytest_configure(config: pytest.Config) -> None:
     depth.quick = "not nightly" in config.option.markexpr
-    arguments = " ".join(shlex.join(["--conf", setting]) for setting in SMALL_AND_SHORT)
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"{arguments} pyspark-shell")
+    if "PYSPARK_SUBMIT_ARGS" in os.environ:
+        return
+    archive = class_archive.archive_in(Path(config.cache.mkdir("classes"))) if config.cache is not None else None
+    options = JAVA if archive is None else f"{JAVA} -XX:SharedArchiveFile={archive} -Xlog:cds=off"
+    settings = [f"spark.driver.defaultJavaOptions={options}", *SMALL_AND_SHORT]
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{' '.join(shlex.join(['--conf', s]) for s in settings)} pyspark-shell"
+    if getattr(config.option, "numprocesses", None) and archive is not None and not archive.exists():
+        _making.append(class_archive.start_making(archive))
+
+
+def pytest_unconfigure() -> None:
+    for process in _making:
+        process.wait()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
