@@ -331,11 +331,13 @@ class TopK(Node):
     limit: int | None
     offset: int = 0
     partition: tuple[str, ...] = ()
+    by_rows: bool = False
+    """Whether each row stays what it is, with the input's key, also where the first one alone is wanted."""
 
     @cached_property
     def schema(self) -> Schema:
         schema = self.input.schema
-        return schema.with_key(self.partition) if self.limit == 1 and schema.key != () else schema
+        return schema.with_key(self.partition) if self.limit == 1 and schema.key != () and not self.by_rows else schema
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from belvedere.rules.merge.rule import MERGE
 from belvedere.rules.offset import OFFSET
 from belvedere.rules.options import Options
 from belvedere.rules.outer_join import OUTER_JOIN
+from belvedere.rules.row_number import ROW_NUMBER
 from belvedere.rules.rule import Refusal, Rule, Site
 from belvedere.rules.sessions import SESSIONS
 from belvedere.rules.top import TOP
@@ -52,6 +53,7 @@ RULES: tuple[Rule, ...] = (
     OFFSET,
     GROUPING_SETS,
     OVER,
+    ROW_NUMBER,
     OUTER_JOIN,
     OPEN_WINDOWS,
     SESSIONS,
