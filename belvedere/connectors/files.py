@@ -82,7 +82,7 @@ class FileFeed:
         notices = tuple(
             f'"{self.table}" has no column "{n}", which {path_text(p)} has: it is ignored' for n, p in ignored.items()
         )
-        rows = taken.rows if taken.apart is None else taken.apart
+        rows = taken.rows.table if taken.rows.is_collected else taken.rows
         return Arrived(rows, taken.rejected, taken.refused, new, taken.marks, notices)
 
     def committed(self, span: OffsetRange) -> None:

@@ -46,7 +46,7 @@ def query_template(spark: SparkSession, catalog: Catalog, template: QueryTemplat
         id_: read_table(spark, id_, paths[id_], [c for c in table.schema if not c.hidden])
         for id_, table in catalog.inputs.items()
     }
-    rows = answer_template(spark, catalog, template, {i: t.rows for i, t in taken.items()})
+    rows = answer_template(spark, catalog, template, {i: t.rows.table for i, t in taken.items()})
     return Answer(rows, tuple(r for t in taken.values() for r in t.rejected))
 
 
@@ -73,7 +73,7 @@ def answer_template(spark: SparkSession, catalog: Catalog, template: QueryTempla
 def query_window_by(spark: SparkSession, text: str, paths: Mapping[str, tuple[Path, Sequence[Column]]]) -> Answer:
     """Answer a WINDOW BY query over files: a path and its columns per table."""
     taken = {name: read_table(spark, name, path, columns) for name, (path, columns) in paths.items()}
-    frames = {name: spark.createDataFrame(t.rows) for name, t in taken.items()}
+    frames = {name: spark.createDataFrame(t.rows.table) for name, t in taken.items()}
     with explain_query_failure(WINDOW_HINTS):
         rows = run_window_query(spark, text, frames).toArrow()
     return Answer(rows, tuple(r for t in taken.values() for r in t.rejected))

@@ -40,10 +40,7 @@ def read(spark: Any, paths: list[Path], small: int, columns: Any = COLUMNS, **op
     from belvedere.connectors.reading.reader import read_files
 
     taken = read_files(spark, "T", [file_of(p) for p in paths], columns, options, small_bytes=small, apart=small == APART)
-    if small == APART and taken.apart is not None:
-        assert taken.apart.files is not None
-        return replace(taken, rows=taken.apart.table)
-    return taken
+    return replace(taken, rows=taken.rows.table)
 
 
 JSON = """\
@@ -232,7 +229,7 @@ def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, sm
     taken = read_files(spark, "T", files, COLUMNS, {}, **how)
     found = [(m.position, m.act.time, m.act.strict) for m in taken.marks]
     at = [microseconds(datetime(2020, 1, day, tzinfo=UTC)) for day in range(1, 6)]
-    rows = taken.rows if taken.apart is None else taken.apart.table
+    rows = taken.rows.table
     assert rows["id"].to_pylist() == [1, 2, 3, 4]
     assert found == [(0, at[0], False), (1, at[1], True), (3, at[3], False), (4, at[4], False)]
     assert sorted((Path(r.file or "").name, r.line) for r in taken.rejected) == [
@@ -286,8 +283,8 @@ def test_files_with_bounds_are_read_in_chunks_as_at_once(spark: Any, tmp_path: P
     found = []
     for chunk in (1 << 25, 3000, 400):
         taken = read_files(spark, "T", files, COLUMNS, {}, bounds_of=table, apart=True, chunk=chunk)
-        assert (taken.apart is not None) == (chunk < 1 << 25)
-        rows = taken.rows if taken.apart is None else taken.apart.table
+        assert (taken.rows.files is not None) == (chunk < 1 << 25)
+        rows = taken.rows.table
         refused = [(r.file, r.line, r.text, r.reason) for r in taken.rejected]
         found.append((rows.to_pylist(), list(taken.marks), sorted(map(repr, refused)), taken.refused))
     assert found[0] == found[1] == found[2]
@@ -326,6 +323,7 @@ def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
     Latest := SELECT count(*) AS n, max(at) AS at FROM Log;
     """
     monkeypatch.setattr(file_reader, "SMALL_BYTES", -1)
+    monkeypatch.setattr("belvedere.connectors.files.CHUNK_BYTES", 1000)
     monkeypatch.setattr(held, "BATCH_ROWS", 64)
     catalog = compile_script(script).catalog
     for name, rows in {"old": 900, "new": 600}.items():

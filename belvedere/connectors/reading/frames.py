@@ -1,7 +1,7 @@
 """Files as data frames of rows and reasons: few through the driver, in chunks and in order; many by tasks, a piece each.
 
 In: a `Reading` and files of one format. Out: data frames (`rows`), whose rows are in the order of the files and lines. A file that cannot
-be read to its end is rejected as a whole: in the driver before its first row counts, in tasks by a row with its fault (`spool`).
+be read to its end is rejected as a whole: in the driver before its first row counts, in tasks by a row with its fault (`reader`).
 """
 
 from __future__ import annotations

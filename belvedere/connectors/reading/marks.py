@@ -43,7 +43,7 @@ def _contains(path: str, wanted: bytes) -> bool:
                 return True
             tail = (tail + chunk)[-len(wanted) :]
     except READ_ERRORS:
-        return False  # whoever reads it says so
+        return False  # its reader reports that
     return False
 
 
@@ -107,21 +107,22 @@ class MarkScratch:
     def marks(self) -> Marks:
         """All that came."""
         self._gather()
-        return Marks(self._table, self._scratch.rows())
+        rows = self._scratch.rows()
+        return Marks(self._table, Rows(rows) if isinstance(rows, pa.Table) else rows)
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The bounds among the rows of an input, in order; read anew each time."""
+    """The bounds among the rows of an input, in order; read again each time."""
 
     table: str
-    rows: pa.Table | Rows
+    rows: Rows
 
     def __bool__(self) -> bool:
         return bool(self.rows.num_rows)
 
     def __iter__(self) -> Iterator[BoundMark]:
-        for batch in self.rows.batches() if isinstance(self.rows, Rows) else self.rows.to_batches(max_chunksize=GATHERED):
+        for batch in self.rows.batches():
             for row in batch.to_pylist():
                 act = ProducerAct(Act.BOUND, self.table, 0, None, row["time"], row["column"], row["strict"])
                 yield BoundMark(row["position"], act)

@@ -7,8 +7,11 @@ tasks: by the same code (`pieces`). Which files are new is not decided here.
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,20 +21,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from belvedere.catalog import Input
 from belvedere.connectors.reading.columns import unknown_columns
-from belvedere.connectors.reading.formats import CHUNK_BYTES, MOST_REJECTED, PlacedMark, Reading, by_format, first_line
+from belvedere.connectors.reading.formats import CHUNK_BYTES, MOST_REJECTED, Reading, by_format, first_line
 from belvedere.connectors.reading.frames import frames_of
 from belvedere.connectors.reading.marks import MarkScratch, has_marks
 from belvedere.connectors.reading.reasons import explain_json
 from belvedere.connectors.reading.records import FILE, LINE, TEXT
 from belvedere.connectors.reading.rows import NOT_JSON, REASON, collectable
-from belvedere.connectors.reading.spool import reject_faults, spool, without
 from belvedere.connectors.records import RejectedRow, SourceFile, path_text
+from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows, fits_parquet
-from belvedere.engine.scratch import Scratch, scratch_rows
-from belvedere.errors import BelvedereError, fail
+from belvedere.engine.scratch import PREFIX, Scratch, write_frame, written_rows
+from belvedere.errors import fail
 from belvedere.schema import Column
 from belvedere.temporary import process_folder
 from belvedere.time.entries import BoundMark
@@ -39,6 +43,7 @@ from belvedere.time.entries import BoundMark
 FORMAT_NAMES = ("json", "csv", "parquet")
 MOST_LINES = 1 << 40
 SMALL_BYTES = CHUNK_BYTES
+PLACES = pa.schema([(FILE, pa.string()), (LINE, pa.int64()), (REASON, pa.string()), (TEXT, pa.string())])
 
 
 @dataclass(frozen=True)
@@ -48,19 +53,12 @@ class Taken:
     `refused` counts rejected rows and files; `rejected` holds the first of them.
     """
 
-    rows: pa.Table
+    rows: Rows
     rejected: tuple[RejectedRow, ...] = ()
     refused: int = 0
     marks: Iterable[BoundMark] = ()
-    apart: Rows | None = None
-    """Instead of `rows`: many rows, in scratch files."""
     ignored: Mapping[str, str] = field(default_factory=dict)
     """Columns that the table does not have, each with the first file that has it."""
-
-    @property
-    def num_rows(self) -> int:
-        """How many rows there are, wherever."""
-        return int(self.rows.num_rows) if self.apart is None else self.apart.num_rows
 
 
 def read_files(
@@ -77,19 +75,17 @@ def read_files(
     """Read all rows of `files` for `table`; control rows are bounds on the input `bounds_of`.
 
     Up to `small_bytes` (`SMALL_BYTES`) on disk are read in the driver, and those with control rows; `chunk` bytes of rows are held at once.
-    `apart`: more rows than that stay in scratch files, in the order of their files.
+    `apart`: more rows than that stay in a scratch file, in the order of their files.
     Raises a diagnostic B6022 where Spark fails on files that looked whole.
     """
     wanted = pa.schema([pa.field(c.name, c.type) for c in columns])
-    rows: list[pa.Table | Rows | Scratch] = []
-    count = 0
-    marks = MarkScratch(table)
     apart = apart and fits_parquet(wanted)
+    rows, marks = Scratch(wanted, chunk if apart else sys.maxsize), MarkScratch(table)
     with tempfile.TemporaryDirectory(dir=process_folder()) as scratch:
         reading = Reading(spark, table, columns, options, Path(scratch), chunk, bounds_of=bounds_of)
         # bounds count for the rows behind them, so their files are read in order
-        is_marked = has_marks(reading, files)
         is_small = sum(f.length for f in files) <= min(SMALL_BYTES if small_bytes is None else small_bytes, chunk)
+        in_driver = has_marks(reading, files) or is_small
         for format_, group in by_format(files, options):
             if format_ not in FORMAT_NAMES:
                 for file in group:
@@ -99,97 +95,67 @@ def read_files(
             for file in group:
                 for name in unknown_columns(file.path, format_, columns, options):
                     reading.ignored.setdefault(name, file.path)
-            in_driver = is_marked or is_small
-            take = _spool if apart and not in_driver else _collect
             for frame in frames_of(reading, group, in_driver):
-                taken = Taken(wanted.empty_table()) if frame is None else take(frame, reading, wanted)
-                for mark in taken.marks:
-                    marks.add(BoundMark(mark.position + count, mark.act))
-                count += taken.num_rows
-                _put(rows, taken, wanted, chunk if apart else None)
-                if frame is None:
-                    _place_behind(reading, marks, count)
-            _place_behind(reading, marks, count)  # of files without any row, or behind the last one
-    found, many = _together([r.rows() if isinstance(r, Scratch) else r for r in rows], wanted)
+                if frame is not None:
+                    _take(frame, reading, rows, marks, by_executors=apart and not in_driver)
+                _place_behind(reading, marks, rows.count)
+            _place_behind(reading, marks, rows.count)  # of files without any row
+    found = rows.rows()
     rejected = (*reading.rejected_files, *reading.rejected)
-    return Taken(found, rejected, reading.refused, marks.marks(), many, dict(reading.ignored))
+    taken = Rows(found) if isinstance(found, pa.Table) else found
+    return Taken(taken, rejected, reading.refused, marks.marks(), dict(reading.ignored))
 
 
-def _place_behind(reading: Reading, marks: MarkScratch, count: int) -> None:
-    for placed in reading.marks:
-        marks.add(BoundMark(count, placed.act))
-    reading.marks.clear()
-
-
-def _put(parts: list[pa.Table | Rows | Scratch], taken: Taken, wanted: pa.Schema, few: int | None) -> None:
-    """More rows; `few` bytes of tables are held at most."""
-    if taken.apart is not None or few is None:
-        parts.append(taken.rows if taken.apart is None else taken.apart)
-        return
-    last = parts[-1] if parts else None
-    if not isinstance(last, Scratch):
-        last = Scratch(wanted, few)
-        parts.append(last)
-    last.add(taken.rows)
-
-
-def _together(parts: Sequence[pa.Table | Rows], wanted: pa.Schema) -> tuple[pa.Table, Rows | None]:
-    tables = [p for p in parts if isinstance(p, pa.Table)]
-    if len(tables) == len(parts):
-        return pa.concat_tables([wanted.empty_table(), *tables]), None
-    held = [Rows(p) if isinstance(p, pa.Table) else p for p in parts]
-    if len(held) > 1:
-        held = [scratch_rows(pa.RecordBatchReader.from_batches(wanted, (b for p in held for b in p.batches())))]
-    return wanted.empty_table(), held[0]
-
-
-def _spool(frame: DataFrame, reading: Reading, wanted: pa.Schema) -> Taken:
-    """Run the data frame once; its rows stay in scratch files."""
-    try:
-        found = spool(frame, reading, wanted, MOST_REJECTED)
-    except PySparkException as error:
-        raise _unreadable(reading, error) from error
-    reading.refuse(*(_refused(r, reading) for r in found.refused.to_pylist()), more=found.refused_rows - found.refused.num_rows)
-    return Taken(wanted.empty_table(), apart=found.rows)
-
-
-def _unreadable(reading: Reading, error: PySparkException) -> BelvedereError:
-    return fail(
-        "B6022",
-        f'the files of table "{reading.table}" could not be read',
-        detail=first_line(error),
-        hint="move damaged files out of the source's directory",
-    )
-
-
-def _collect(frame: DataFrame, reading: Reading, wanted: pa.Schema) -> Taken:
+def _take(frame: DataFrame, reading: Reading, rows: Scratch, marks: MarkScratch, by_executors: bool) -> None:
     """Run the data frame once and part its rows; the control rows found with them are placed."""
+    with _ran(frame, reading, rows.schema, by_executors) as found:
+        faults = _reject_faults(reading, found.batches([FILE, LINE, REASON]))
+        for table in found.tables():
+            whole = table.filter(pc.invert(pc.is_in(table[FILE], value_set=faults))) if len(faults) else table
+            fits = pc.is_null(whole[REASON])
+            _refuse(whole.filter(pc.invert(fits)).select(PLACES.names), reading)
+            good = whole.filter(fits)
+            _place(good, reading, marks, rows.count)
+            rows.add(good.select(rows.schema.names).cast(rows.schema))
+
+
+@contextmanager
+def _ran(frame: DataFrame, reading: Reading, wanted: pa.Schema, by_executors: bool) -> Iterator[Rows]:
+    """The rows of a data frame, with places and reasons: in the driver, or written to files by the executors."""
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=reading.scratch))
     try:
-        found = collectable(frame).toArrow()
+        frame = collectable(frame)
+        if by_executors:
+            schema = pa.schema([*(f.with_nullable(True) for f in wanted), *PLACES])
+            write_frame(frame.select(*[F.col(quote(n)).alias(f"c{k}") for k, n in enumerate(schema.names)]), folder / "read")
+            yield written_rows(folder / "read", schema)
+        else:
+            yield Rows(frame.toArrow())
     except PySparkException as error:
-        raise _unreadable(reading, error) from error
-    found = without(reject_faults(reading, found.select([FILE, LINE, REASON]).to_batches()), found)
-    fits = pc.is_null(found[REASON])
-    bad = found.filter(pc.invert(fits)).select([FILE, LINE, TEXT, REASON])
+        raise fail(
+            "B6022",
+            f'the files of table "{reading.table}" could not be read',
+            detail=first_line(error),
+            hint="move damaged files out of the source's directory",
+        ) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _reject_faults(reading: Reading, batches: Iterable[pa.RecordBatch]) -> pa.Array:
+    """The files that tasks could not read to their end, each rejected once: of those no row counts. A fault has no line."""
+    faults: dict[str, str] = {}
+    for batch in batches:
+        for row in batch.filter(pc.is_null(batch.column(LINE))).to_pylist():
+            faults.setdefault(row[FILE], row[REASON])
+    for file, reason in faults.items():
+        reading.reject(file, reason)
+    return pa.array(list(faults), pa.string())
+
+
+def _refuse(bad: pa.Table, reading: Reading) -> None:
     first = bad.slice(0, max(0, MOST_REJECTED - len(reading.rejected)))
     reading.refuse(*(_refused(row, reading) for row in first.to_pylist()), more=bad.num_rows - first.num_rows)
-    good = found.filter(fits)
-    marks = _placed(good, reading, reading.marks)
-    reading.marks.clear()
-    return Taken(good.select(wanted.names).cast(wanted), marks=marks)
-
-
-def _placed(good: pa.Table, reading: Reading, marks: Sequence[PlacedMark]) -> tuple[BoundMark, ...]:
-    """How many of the rows come before each control row. The rows are in the order of their files and lines."""
-    if not marks:
-        return ()
-    order: dict[str, int] = {}
-    for path in (*reading.order, *good[FILE].unique().to_pylist()):
-        order.setdefault(path, len(order))
-    files = pc.index_in(good[FILE], value_set=pa.array(list(order))).to_numpy()
-    places = files.astype(np.int64) * MOST_LINES + good[LINE].to_numpy()
-    found = np.searchsorted(places, [order[m.path] * MOST_LINES + m.line for m in marks])
-    return tuple(BoundMark(int(n), m.act) for n, m in zip(found, marks, strict=True))
 
 
 def _refused(row: Mapping[str, Any], reading: Reading) -> RejectedRow:
@@ -197,3 +163,23 @@ def _refused(row: Mapping[str, Any], reading: Reading) -> RejectedRow:
     if reason == NOT_JSON:
         reason = explain_json(row[TEXT] or "", reading.columns)
     return RejectedRow(reading.table, row[FILE], row[LINE], row[TEXT], reason)
+
+
+def _place(good: pa.Table, reading: Reading, marks: MarkScratch, count: int) -> None:
+    """Place control rows among rows, which are in the order of their files and lines; `count` rows came before these."""
+    if not reading.marks:
+        return
+    order = {path: n for n, path in enumerate(reading.order)}
+    files = pc.index_in(good[FILE], value_set=pa.array(list(order))).to_numpy()
+    places = files.astype(np.int64) * MOST_LINES + good[LINE].to_numpy()
+    found = np.searchsorted(places, [order[m.path] * MOST_LINES + m.line for m in reading.marks])
+    for number, placed in zip(found, reading.marks, strict=True):
+        marks.add(BoundMark(count + int(number), placed.act))
+    reading.marks.clear()
+
+
+def _place_behind(reading: Reading, marks: MarkScratch, count: int) -> None:
+    """Place control rows behind all rows that came."""
+    for placed in reading.marks:
+        marks.add(BoundMark(count, placed.act))
+    reading.marks.clear()
