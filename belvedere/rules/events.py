@@ -95,13 +95,11 @@ def maintain_changes(builder: Builder, id_: str) -> None:
 
 def _events(rows: pa.Table, old: pa.Table, kind: ChangeKind, work: Work) -> pa.Table:
     """Rows of one kind as events; `old` are the rows before, side by side, where they changed."""
-    name, size = work.output.name, rows.num_rows
-    first = work.sequences.get(name, 1)
-    work.sequences[name] = first + size
+    size = rows.num_rows
     made = {
         OPERATION: pa.repeat(pa.scalar(kind.value.upper()), size),
         EVENT_TIME: pa.repeat(pa.scalar(work.clock, TIMESTAMP), size),
-        SEQUENCE: pa.array(np.arange(first, first + size), pa.int64()),
+        SEQUENCE: next_numbers(work, work.output.name, size),
     }
     columns = []
     for column in work.output.schema:
@@ -110,6 +108,13 @@ def _events(rows: pa.Table, old: pa.Table, kind: ChangeKind, work: Work) -> pa.T
         else:
             columns.append(made.get(column.name) if column.name in made else rows[column.name].cast(column.type))
     return pa.table(columns, schema=work.output.schema.arrow)
+
+
+def next_numbers(work: Work, sequence: str, count: int, first: int = 1) -> pa.Array:
+    """The next so many numbers of a sequence that goes on beside the epoch; it begins with `first`."""
+    first = work.sequences.get(sequence, first)
+    work.sequences[sequence] = first + count
+    return pa.array(np.arange(first, first + count), pa.int64())
 
 
 def matching(delta: pa.Table, on: ChangeKind) -> tuple[pa.Table, pa.Table]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -43,6 +42,7 @@ from belvedere.rules.emit.emission import (
 )
 from belvedere.rules.emit.parts import EmitPart, emit_parts
 from belvedere.rules.emit.rows import AT, GROUP, before_epoch, emission_order, net_change, timed
+from belvedere.rules.events import next_numbers
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT
 from belvedere.store.protocol import StoredTable
@@ -315,14 +315,11 @@ class _Emitting:
         return self.work.added(rows)
 
     def _entries(self, table: pa.Table) -> pa.Table:
-        name = self.output.name
-        first = self.work.sequences.get(name, 1)
-        self.work.sequences[name] = first + table.num_rows
         made = {
             UNDO: pc.less(table[WEIGHT], 0),
             PTIME: table[AT].cast(TIMESTAMP),
             VERSION: table[VERSION],
-            SEQUENCE: pa.array(np.arange(first, first + table.num_rows), pa.int64()),
+            SEQUENCE: next_numbers(self.work, self.output.name, table.num_rows),
         }
         columns = [made.get(c.name, table[c.name] if c.name in table.schema.names else None) for c in self.output.schema]
         return pa.table(columns, schema=self.output.schema.arrow)

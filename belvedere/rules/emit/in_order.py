@@ -30,6 +30,7 @@ from belvedere.plan.text import plan_text
 from belvedere.plan.time_nodes import SEQUENCE, InOrder
 from belvedere.rules.clock import WAITING
 from belvedere.rules.emit.emission import Emission, emission_of, explain_emission
+from belvedere.rules.events import next_numbers
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import KEY, TIMESTAMP, UID, WEIGHT, Column, Schema
 
@@ -148,13 +149,11 @@ def _still_waiting(delta: pa.Table, waiting: str, work: Work) -> pa.Table:
 def _arrived(delta: pa.Table, node: InOrder, name: str, work: Work) -> pa.Table:
     """New rows, in the order in which they came, with its number and the time that they wait for; rows without a time come first."""
     rows = delta.filter(pc.greater(delta[WEIGHT], 0))
-    first = work.sequences.get(f"{name} arrived", 0)
-    work.sequences[f"{name} arrived"] = first + rows.num_rows
     times = rows[node.time].cast(TIMESTAMP).cast(pa.int64())
     if node.within is None:
         times = pc.fill_null(times, NEVER)
     rows = rows.append_column(AT, times)
-    return rows.append_column(ARRIVED, pa.array(np.arange(first, first + rows.num_rows), pa.int64()))
+    return rows.append_column(ARRIVED, next_numbers(work, f"{name} arrived", rows.num_rows, 0))
 
 
 def _sorted_in(rows: pa.Table, within: int, name: str, work: Work) -> pa.Table:
@@ -202,9 +201,6 @@ def _released(parts: list[Rows], node: InOrder, work: Work) -> Rows:
 
 
 def _numbered(rows: pa.Table, work: Work) -> pa.Table:
-    name = work.output.name
-    first = work.sequences.get(name, 1)
-    work.sequences[name] = first + rows.num_rows
-    numbers = pa.array(np.arange(first, first + rows.num_rows), pa.int64())
+    numbers = next_numbers(work, work.output.name, rows.num_rows)
     columns = {c.name: numbers if c.name == SEQUENCE else rows[c.name] for c in work.output.schema}
     return conform(pa.table(columns), work.output.schema.arrow)

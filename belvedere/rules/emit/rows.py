@@ -42,8 +42,6 @@ def timed(changes: Rows, path: str, at: Mapping[int, int], compute: Compute) -> 
         times = pa.array([at[g] for g in groups.to_pylist()], pa.int64())
         return table.append_column(fields[0], groups).append_column(fields[1], times)
 
-    if changes.is_collected:
-        return Rows(made(changes.table))
     return compute.keep(stream(schema, (made(t) for t in changes.tables())))
 
 
