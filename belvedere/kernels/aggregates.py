@@ -52,9 +52,8 @@ def _of_numbers(
     if output.function == "PERCENTILE":
         return pa.array(ranges.percentile(values.astype(np.float64), valid, *windows, output.fraction), mask=blank)
     if output.function == "AVG":
-        large = values.dtype == np.int64 and ranges.may_overflow(values)
-        total: Any = ranges.large_sum(values, valid, *windows) if large else _sum(column, valid, *windows).to_numpy()
-        return pa.array(total / np.maximum(known, 1), mask=blank)
+        total = ranges.large_sum if values.dtype == np.int64 else ranges.real_sum
+        return pa.array(total(values, valid, *windows) / np.maximum(known, 1), mask=blank)
     result, undefined = moment(output.function, ranges.moments(values.astype(np.float64), valid, *windows))
     return pa.array(result, pa.float64(), mask=blank | undefined)
 

@@ -65,7 +65,8 @@ class SortedRows:
 
     def booleans(self, name: str) -> Bools:
         """TRUE; NULL is not."""
-        return np.asarray(pc.fill_null(self.column(name), False).to_numpy(zero_copy_only=False), np.bool_)
+        values, valid = self.values(name)
+        return np.asarray(values & valid, np.bool_)
 
     def values(self, name: str) -> tuple[Any, Bools]:
         """Numbers as int64 or float64 and where they are valid; other types as ranks within the table."""

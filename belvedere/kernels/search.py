@@ -25,16 +25,12 @@ def next_true(mask: Bools) -> Ints:
     return np.minimum.accumulate(places[::-1])[::-1]
 
 
-def within(found: Ints, last: Ints, rows: int) -> Ints:
-    """Rows found no later than the partition's last one; others are NONE."""
-    return np.where((found < rows) & (found <= last), found, NONE)
-
-
 def first_in(mask: Bools, begin: Ints, last: Ints) -> Ints:
     """Class a: the first row of the mask at or after `begin`."""
     n = len(mask)
     following = np.append(next_true(mask), n)
-    return within(following[np.minimum(begin, n)], last, n)
+    found = following[np.minimum(begin, n)]
+    return np.where((found < n) & (found <= last), found, NONE)
 
 
 def lower_bound(values: Ints, begin: Ints, last: Ints, wanted: Ints, beyond: bool) -> Ints:

@@ -16,6 +16,7 @@ from belvedere.lang.window_by.blocks import long_partition
 from belvedere.lang.window_by.check import check_query, row_type
 from belvedere.lang.window_by.classes import COST, ItemFacts, WindowClass, classify, item_expression
 from belvedere.lang.window_by.expressions import VariableScope
+from belvedere.lang.window_by.names import after_window
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.lang.window_by.relational import in_words
 from belvedere.lang.window_by.tree import Block, Boundary, Query, QueryExpression, WindowBy
@@ -97,10 +98,5 @@ def _boundary(window: WindowBy, role: str, boundary: Boundary, item: ItemFacts) 
 
 
 def _aggregates(block: Block) -> list[str]:
-    exprs = [s.expr for s in block.select.items] + [
-        block.select.value,
-        block.window_having,
-        *(x.value for x in block.window_lets),
-    ]
-    calls = (n for e in exprs if e is not None for n in e.find_all(exp.Anonymous))
+    calls = (n for e in after_window(block) for n in e.find_all(exp.Anonymous))
     return list(dict.fromkeys(canonical(n.name) for n in calls if canonical(n.name) in WINDOW_AGGREGATES))

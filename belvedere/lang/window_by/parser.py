@@ -41,7 +41,18 @@ MISPLACED = {
     "LIMIT": "ORDER BY and LIMIT stand after SELECT",
     "OVER": "compute OVER in a query or view of its own, and read that in FROM",
 }
+JOINS = {
+    "CROSS JOIN": SourceKind.CROSS, "LEFT UNNEST": SourceKind.LEFT_UNNEST, "LEFT OUTER UNNEST": SourceKind.LEFT_UNNEST,
+    "UNNEST": SourceKind.UNNEST, "LEFT JOIN": SourceKind.LEFT, "LEFT OUTER JOIN": SourceKind.LEFT, "INNER JOIN": SourceKind.INNER,
+    "JOIN": SourceKind.INNER,
+}  # fmt: skip
 AFTER_VARIABLE = {"WHEN", "AT", "PREV", "NEXT"}
+EXPECTED = {
+    "expected ORDER BY": "write WINDOW BY w PARTITION BY key ORDER BY time TYPE SLIDING START ... END ...",
+    "expected TYPE": "write TYPE SLIDING where windows may overlap, TYPE TUMBLING where they may not",
+    "expected SLIDING": "SLIDING where windows may overlap, TUMBLING where they may not",
+    "expected END": "write END WHEN condition, END UNBOUNDED, or END alone for windows of one tuple",
+}
 BOUNDARY_WORDS = {"AT", "PREV", "NEXT", "WHEN", "ONLY", "LET"}
 
 
@@ -153,19 +164,15 @@ class WindowByParser(ExpressionParser):
 
     def _sources(self) -> tuple[FromTerm, ...]:
         sources = [self._source(SourceKind.CROSS)]
-        while True:
-            if self._match(TokenType.COMMA) or self._match_text_seq("CROSS", "JOIN"):
-                sources.append(self._source(SourceKind.CROSS))
-            elif self._match_text_seq("LEFT", "UNNEST") or self._match_text_seq("LEFT", "OUTER", "UNNEST"):
-                sources.append(self._source(SourceKind.LEFT_UNNEST))
-            elif self._match_text_seq("UNNEST"):
-                sources.append(self._source(SourceKind.UNNEST))
-            elif self._match_text_seq("LEFT", "JOIN") or self._match_text_seq("LEFT", "OUTER", "JOIN"):
-                sources.append(self._source(SourceKind.LEFT))
-            elif self._match_text_seq("INNER", "JOIN") or self._match_text_seq("JOIN"):
-                sources.append(self._source(SourceKind.INNER))
-            else:
-                return tuple(sources)
+        while (kind := self._joining()) is not None:
+            sources.append(self._source(kind))
+        return tuple(sources)
+
+    def _joining(self) -> SourceKind | None:
+        """How the next term of FROM joins those before it; None where there is none."""
+        if self._match(TokenType.COMMA):
+            return SourceKind.CROSS
+        return next((kind for words, kind in JOINS.items() if self._match_text_seq(*words.split())), None)
 
     def _source(self, kind: SourceKind) -> FromTerm:
         expr = self.value(self._parse_bitwise)
@@ -327,12 +334,4 @@ def _syntax_error(error: UnexpectedToken, text: str, file: str) -> BelvedereErro
 def _hint(message: str, found: str) -> str | None:
     if found in MISPLACED and message.startswith(("expected SELECT", "expected the end of the query")):
         return MISPLACED[found]
-    if message.startswith("expected ORDER BY"):
-        return "write WINDOW BY w PARTITION BY key ORDER BY time TYPE SLIDING START ... END ..."
-    if message.startswith("expected TYPE"):
-        return "write TYPE SLIDING where windows may overlap, TYPE TUMBLING where they may not"
-    if message.startswith("expected SLIDING"):
-        return "SLIDING where windows may overlap, TUMBLING where they may not"
-    if message == "expected END":
-        return "write END WHEN condition, END UNBOUNDED, or END alone for windows of one tuple"
-    return None
+    return next((hint for start, hint in EXPECTED.items() if message.startswith(start)), None)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.errors import Span
 from belvedere.functions.window_by import Type, element, unify
 from belvedere.lang.window_by.expressions import ExpressionTyping, VariableScope
 from belvedere.lang.window_by.names import free_in
@@ -24,6 +23,7 @@ from belvedere.lang.window_by.tree import (
     Query,
     QueryExpression,
     Select,
+    Selected,
     WindowBy,
 )
 from belvedere.lang.window_by.type_rules import describe, difference
@@ -214,31 +214,21 @@ class Typing(ExpressionTyping):
             return self.of(select.value, scope)
         fields: dict[str, Type] = {}
         for number, item in enumerate(select.items, 1):
-            for name, found in self._members(item.expr, item.name, item.star, number, scope, local, item.span):
+            for name, found in self._members(item, number, scope, local):
                 if name in fields:
                     self.report("B2608", f'column "{name}" is selected twice', item.span, "give one of them a name with AS")
                 fields[name] = found
         return None if any(t is None for t in fields.values()) else pa.struct(list(fields.items()))
 
-    def _members(
-        self,
-        expr: Expr | None,
-        name: str | None,
-        star: bool,
-        number: int,
-        scope: VariableScope,
-        local: Mapping[str, Type],
-        span: Span | None,
-    ) -> list[tuple[str, Type]]:
-        if not star:
-            assert expr is not None
-            return [(name or f"${number}", self.of(expr, scope, span))]
-        if expr is None:
+    def _members(self, item: Selected, number: int, scope: VariableScope, local: Mapping[str, Type]) -> list[tuple[str, Type]]:
+        if item.expr is None:
             return list(local.items())
-        found = self.of(expr, scope, span)
+        found = self.of(item.expr, scope, item.span)
+        if not item.star:
+            return [(item.name or f"${number}", found)]
         if found is None or not pa.types.is_struct(found):
             if found is not None:
-                self.report("B3613", f".* needs an object, not {describe(found)}", span)
+                self.report("B3613", f".* needs an object, not {describe(found)}", item.span)
             return []
         return [(f.name, f.type) for f in found]
 

@@ -62,62 +62,41 @@ class _Partition:
     def __init__(self, items: list[Any], window: WindowBy, conditions: Conditions, env: Mapping[str, Any]):
         self.items, self.window, self.conditions, self.env = items, window, conditions, env
 
-    def holds(self, role: str, boundary: Boundary, scope: Mapping[str, Any], place: int) -> bool:
-        condition = self.conditions.get(role)
-        if condition is None:
-            return True
-        return condition({**scope, **boundary_variables(self.items, boundary, place)}) is True
-
-    def end(self, scope: Mapping[str, Any], start: int) -> tuple[int, bool]:
-        """The first END at or after `start`, or the last tuple and False."""
-        last = len(self.items) - 1
-        boundary = self.window.end
-        if boundary is None or boundary.unbounded:
-            return last, True
-        for place in range(start, len(self.items)):
-            if self.holds("end", boundary, scope, place):
-                return place, True
-        return last, False
-
-    def from_start(self, start: int) -> ScanBounds:
-        scope = {**self.env, **boundary_variables(self.items, self.window.start, start)}
-        end, closed = self.end(scope, start)
-        return ScanBounds(start, start, end, True, closed)
-
-    def starts(self, place: int) -> bool:
-        boundary = self.window.start
+    def first(self, role: str, scope: Mapping[str, Any], begin: int) -> int | None:
+        """The first tuple at or after `begin` that satisfies a boundary; the partition's edge for UNBOUNDED."""
+        boundary, condition = getattr(self.window, role), self.conditions.get(role)
         if boundary.unbounded:
-            return place == 0
-        return self.holds("start", boundary, self.env, place)
+            return 0 if role == "start" else len(self.items) - 1
+        for place in range(begin, len(self.items)):
+            if condition is None or condition({**scope, **boundary_variables(self.items, boundary, place)}) is True:
+                return place
+        return None
 
-    def sliding(self) -> Iterator[ScanBounds]:
-        return (self.from_start(i) for i in range(len(self.items)) if self.starts(i))
+    def window_of(self, label: int, start: int | None, scope: Mapping[str, Any]) -> ScanBounds:
+        """The window from its start to the first END, or to the last tuple."""
+        scope = {**scope, **boundary_variables(self.items, self.window.start, start)}
+        end = self.first("end", scope, start or 0)
+        return ScanBounds(label, start or 0, len(self.items) - 1 if end is None else end, start is not None, end is not None)
 
-    def tumbling(self) -> Iterator[ScanBounds]:
-        place = 0
-        while place < len(self.items):
-            if self.starts(place):
-                found = self.from_start(place) if self.window.end is not None else self.until_next_start(place)
-                yield found
-                place = found.end
-            place += 1
-
-    def until_next_start(self, start: int) -> ScanBounds:
-        following = (i for i in range(start + 1, len(self.items)) if self.starts(i))
-        return ScanBounds(start, start, next(following, len(self.items)) - 1)
+    def unlabelled(self) -> Iterator[ScanBounds]:
+        begin = 0
+        while (start := self.first("start", self.env, begin)) is not None:
+            if self.window.end is None:
+                following = self.first("start", self.env, start + 1)
+                found = ScanBounds(start, start, len(self.items) - 1 if not following else following - 1)
+            else:
+                found = self.window_of(start, start, self.env)
+            yield found
+            if self.window.start.unbounded:
+                return
+            begin = (found.end if self.window.tumbling else start) + 1
 
     def labelled(self) -> Iterator[ScanBounds]:
-        label, opening = self.window.label, self.window.start
-        assert label is not None
-        for place in range(len(self.items)):
-            if not self.holds("label", label, self.env, place):
-                continue
-            scope = {**self.env, **boundary_variables(self.items, label, place)}
-            everywhere = range(len(self.items))
-            start = 0 if opening.unbounded else next((i for i in everywhere if self.holds("start", opening, scope, i)), None)
-            inner = {**scope, **boundary_variables(self.items, opening, start)}
-            end, closed = self.end(inner, start or 0)
-            yield ScanBounds(place, start or 0, end, start is not None, closed)
+        begin = 0
+        while (label := self.first("label", self.env, begin)) is not None:
+            scope = {**self.env, **boundary_variables(self.items, self.window.label, label)}
+            yield self.window_of(label, self.first("start", scope, 0), scope)
+            begin = label + 1
 
 
 def without_overlap(candidates: list[ScanBounds]) -> list[ScanBounds]:
@@ -132,10 +111,7 @@ def without_overlap(candidates: list[ScanBounds]) -> list[ScanBounds]:
 def find_windows(items: list[Any], window: WindowBy, conditions: Conditions, env: Mapping[str, Any]) -> list[ScanBounds]:
     """The windows of a sorted partition (rules 4 to 7 and 10)."""
     partition = _Partition(items, window, conditions, env)
-    if window.label is not None:
-        found = list(partition.labelled())
-        if window.tumbling:
-            found = without_overlap(found)
-    else:
-        found = list(partition.tumbling() if window.tumbling else partition.sliding())
+    found = list(partition.unlabelled() if window.label is None else partition.labelled()) if items else []
+    if window.label is not None and window.tumbling:
+        found = without_overlap(found)
     return [b for b in found if b.closed] if window.only else found

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from belvedere.kernels.specs import Gather, KernelSpec, Nth
+from belvedere.lang.window_by.names import after_window
 from belvedere.lang.window_by.tree import Block, OrderKey
 from belvedere.lang.window_by.types import Typing
 from belvedere.spark.window_by.blocks import windows_by_blocks
@@ -170,12 +171,7 @@ def output_fields(tuples: Tuples, bindings: Bindings, block: Block, names: Table
 
 def window_constants(tuples: Tuples, block: Block, names: TablesInScope) -> dict[str, Any]:
     assert block.window is not None
-    exprs = [b.when for _, b in block.window.boundaries if b.when is not None]
-    exprs += [k.expr for k in block.window.order]
-    exprs += [let.value for let in block.window_lets]
-    exprs += [block.window_having] if block.window_having is not None else []
-    exprs += [block.select.value] if block.select.value is not None else []
-    exprs += [s.expr for s in block.select.items if s.expr is not None]
+    exprs = [*after_window(block), *(k.expr for k in block.window.order)]
     own = set(block.window.variables) | {block.window.name.text}
     return {n: v for n, v in tuples.constants(exprs, names).items() if n not in own}
 
