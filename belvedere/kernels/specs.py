@@ -117,7 +117,7 @@ class Nth:
 @dataclass(frozen=True)
 class WindowAggregate:
     """An aggregate over the window's rows. `included` (boolean column) restricts them; `extra` says that the MISSING of an
-    unclosed window counts as a member that is not a value. `real` asks for a sum of doubles; `fraction` is a percentile's."""
+    unclosed window counts as a member that is not a value. `fraction` is a percentile's."""
 
     output: str
     function: str

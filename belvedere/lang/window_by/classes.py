@@ -71,18 +71,6 @@ class Summand:
 
 
 @dataclass(frozen=True)
-class Local:
-    """A condition on one side's tuple alone; variables by role: `$item`, `$position`, `$previous`, `$next`."""
-
-    side: str
-    expr: Expr
-
-    @property
-    def roles(self) -> frozenset[str]:
-        return frozenset(c.name[1:] for c in self.expr.find_all(exp.Column) if c.name.startswith("$"))
-
-
-@dataclass(frozen=True)
 class Compare:
     """`sum(searched) operator sum(known)`; more than one summand only where sums are exact."""
 
@@ -95,16 +83,15 @@ class Compare:
 class Conjunction:
     """Atoms that must all be TRUE: on the known tuples, on the searched one, and between them."""
 
-    known: tuple[Local, ...] = ()
-    local: tuple[Local, ...] = ()
+    known: tuple[Expr, ...] = ()
+    local: tuple[Expr, ...] = ()
     compares: tuple[Compare, ...] = ()
 
 
 @dataclass(frozen=True)
 class Search:
-    """Look for `side`: the first tuple for which a conjunction holds. `classes` has one class each."""
+    """Look for the first tuple for which a conjunction holds. `classes` has one class each."""
 
-    side: str
     conjunctions: tuple[Conjunction, ...]
     classes: tuple[WindowClass, ...]
 
@@ -151,7 +138,7 @@ def classify(window: WindowBy, side: str, item: ItemFacts) -> Search | None:
     classes = tuple(class_of(c, item) for c in alternatives)
     if any(c == WindowClass.ARBITRARY for c in classes):
         return None
-    return Search(side, tuple(alternatives), classes)
+    return Search(tuple(alternatives), classes)
 
 
 def class_of(conjunction: Conjunction, item: ItemFacts) -> WindowClass:
@@ -213,9 +200,8 @@ class _Normal:
     def one_sided(self, node: Expr, side: str) -> list[Conjunction]:
         if isinstance(node, exp.Boolean):
             return [Conjunction()] if node.this else []
-        side = side or self.searched  # a constant holds for all tuples or for none
-        local = Local(side, _by_role(node, self.sides))
-        return [Conjunction(local=(local,)) if side == self.searched else Conjunction(known=(local,))]
+        # a constant holds for all tuples or for none
+        return [Conjunction(local=(node,)) if side in ("", self.searched) else Conjunction(known=(node,))]
 
     def compare(self, left: Expr, operator: str, right: Expr) -> Compare:
         if self.sides_of(right) == {self.searched}:
@@ -273,11 +259,6 @@ class _Normal:
 
 def _joined(a: Conjunction, b: Conjunction) -> Conjunction:
     return Conjunction(a.known + b.known, a.local + b.local, a.compares + b.compares)
-
-
-def _by_role(node: Expr, sides: Mapping[str, tuple[str, str]]) -> Expr:
-    """Variables as `$item`, `$position`, `$previous`, `$next`."""
-    return renamed(node, {name: f"${role}" for name, (_, role) in sides.items()})
 
 
 def _over_item(node: Expr, sides: Mapping[str, tuple[str, str]]) -> Expr:

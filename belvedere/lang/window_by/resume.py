@@ -72,7 +72,8 @@ def _is_apart(window: WindowBy, side: str, item: ItemFacts) -> bool:
     if found is None:
         return False
     for conjunction in found.conjunctions:
-        if any("position" in c.roles for c in (*conjunction.known, *conjunction.local)):
+        read = {c.name for e in (*conjunction.known, *conjunction.local) for c in e.find_all(exp.Column)}
+        if any(name in read for name, (_, role) in window.variables.items() if role == "position"):
             return False
         for compare in conjunction.compares:
             sides = ((compare.searched, 1), (compare.known, -1))

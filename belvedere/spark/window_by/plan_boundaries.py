@@ -10,7 +10,7 @@ from sqlglot import exp
 from belvedere.kernels import specs
 from belvedere.lang.window_by.classes import Compare, ItemFacts, Search, Summand, classify, is_monotone
 from belvedere.lang.window_by.tree import Boundary, Expr
-from belvedere.spark.window_by.plan_terms import Leaf, TermPlanner
+from belvedere.spark.window_by.plan_terms import TermPlanner
 
 
 class BoundaryPlanner(TermPlanner):
@@ -20,7 +20,7 @@ class BoundaryPlanner(TermPlanner):
         """A boundary that one tuple decides alone."""
         if when is None or (isinstance(when, exp.Boolean) and when.this):
             return specs.BoundarySpec()
-        return specs.BoundarySpec(local=(self.condition(when, self.window.variables),))
+        return specs.BoundarySpec(local=(self.condition(when),))
 
     def searched(self, side: str, boundary: Boundary, item: ItemFacts) -> specs.BoundarySpec:
         """A boundary that is looked for from a known tuple on."""
@@ -29,14 +29,14 @@ class BoundaryPlanner(TermPlanner):
         found = classify(self.window, side, item)
         if found is None:
             assert boundary.when is not None
-            return specs.BoundarySpec(scan=self.condition(boundary.when, self.window.variables))
+            return specs.BoundarySpec(scan=self.condition(boundary.when))
         return specs.BoundarySpec(search=self.search(found, item))
 
     def search(self, found: Search, item: ItemFacts) -> tuple[specs.ConjunctionSpec, ...]:
         return tuple(
             specs.ConjunctionSpec(
-                tuple(self.local(x) for x in c.known),
-                tuple(self.local(x) for x in c.local),
+                tuple(self.condition(x) for x in c.known),
+                tuple(self.condition(x) for x in c.local),
                 tuple(self.compare(x, item) for x in c.compares),
             )
             for c in found.conjunctions
@@ -48,7 +48,7 @@ class BoundaryPlanner(TermPlanner):
         position = atom.searched[0].role == "position"
         direction = 0 if not is_monotone(atom, item) else 1 if position or not key.descending else -1
         if len(atom.searched) == len(atom.known) == 1 and all(_is_leaf(p) for p in (*atom.searched, *atom.known)):
-            searched, known = self.pair(*(Leaf(p.expr, p.side, p.role) for p in (atom.searched[0], atom.known[0])))
+            searched, known = self.pair(atom.searched[0], atom.known[0])
         else:
             searched, known = self.total(atom.searched), self.total(atom.known)
         return specs.CompareSpec(searched, atom.operator, known, direction, key.nulls_come_first)

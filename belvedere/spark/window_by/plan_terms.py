@@ -6,9 +6,9 @@ Spark computes; arithmetic, comparisons and logic between tuples are left. `Untr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import date, timedelta
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from sqlglot import exp
 from belvedere.functions.window_by import DURATION, is_number, unify
 from belvedere.kernels import specs
 from belvedere.kernels.values import MISSING, instant
-from belvedere.lang.window_by.classes import ARITHMETIC, ITEM, OPERATORS, Local, Summand
+from belvedere.lang.window_by.classes import ARITHMETIC, ITEM, OPERATORS, Summand
 from belvedere.lang.window_by.names import renamed
 from belvedere.lang.window_by.tree import Expr, QueryExpression
 from belvedere.lang.window_by.type_rules import arithmetic_type
@@ -38,69 +38,58 @@ from belvedere.spark.window_by.sql_values import (
 
 EPOCH = instant(date(1970, 1, 1))
 SYMBOLS = {k: s for k, s in ARITHMETIC.items() if s in "+-*/"}
-Sides = Mapping[str, tuple[str, str]]
-"""Of which tuple each variable is: label, start or end; item, previous, next or position."""
 TypedTerm = tuple[specs.Term, pa.DataType]
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """An expression over the item of one tuple."""
-
-    expr: Expr
-    side: str
-    role: str
 
 
 class TermPlanner(PlanColumns):
     """Plans conditions on tuples."""
 
-    def local(self, atom: Local) -> specs.Term:
-        """A condition on one tuple and its neighbours."""
-        roles = ("item", "previous", "next", "position")
-        return self.condition(atom.expr, {f"${role}": (atom.side, role) for role in roles})
+    @cached_property
+    def sides(self) -> dict[str, tuple[str, str]]:
+        """Of which tuple each variable is: label, start or end; item, previous, next or position."""
+        return self.window.variables
 
-    def condition(self, expr: Expr, sides: Sides) -> specs.Term:
+    def condition(self, expr: Expr) -> specs.Term:
         """The condition as a term: TRUE, FALSE or unknown."""
-        leaf = self.leaf(expr, sides)
+        leaf = self.leaf(expr)
         if leaf is not None:
             return self.column_of(leaf, boolean(leaf.expr, self.over_item()))
-        found, type_ = self.term(expr, sides)
+        found, type_ = self.term(expr)
         if not pa.types.is_boolean(type_):
             raise Untranslatable("no condition")
         return found
 
-    def term(self, node: Expr, sides: Sides) -> TypedTerm:
-        leaf = self.leaf(node, sides)
+    def term(self, node: Expr) -> TypedTerm:
+        leaf = self.leaf(node)
         if leaf is not None:
             return self.read(leaf)
-        if isinstance(node, exp.Column) and node.name in sides:
-            return specs.ColumnTerm(*sides[node.name], None), pa.int64()
-        if not any(c.name in sides for c in node.find_all(exp.Column)):
+        if isinstance(node, exp.Column) and node.name in self.sides:
+            return specs.ColumnTerm(*self.sides[node.name], None), pa.int64()
+        if not any(c.name in self.sides for c in node.find_all(exp.Column)):
             return self.constant(node)
         if isinstance(node, (exp.And, exp.Or)):
-            parts = (self.condition(node.left, sides), self.condition(node.right, sides))
+            parts = (self.condition(node.left), self.condition(node.right))
             return specs.OperationTerm("and" if isinstance(node, exp.And) else "or", parts), pa.bool_()
         if isinstance(node, exp.Not):
-            return specs.OperationTerm("not", (self.condition(node.this, sides),)), pa.bool_()
+            return specs.OperationTerm("not", (self.condition(node.this),)), pa.bool_()
         if type(node) in OPERATORS:
-            return self.compared(OPERATORS[type(node)], node.this, node.expression, sides)
+            return self.compared(OPERATORS[type(node)], node.this, node.expression)
         if isinstance(node, exp.Between):
-            low, high = (self.compared(o, node.this, node.args[k], sides)[0] for o, k in ((">=", "low"), ("<=", "high")))
+            low, high = (self.compared(o, node.this, node.args[k])[0] for o, k in ((">=", "low"), ("<=", "high")))
             return specs.OperationTerm("and", (low, high)), pa.bool_()
         if type(node) in SYMBOLS:
-            (left, one), (right, other) = self.term(node.this, sides), self.term(node.expression, sides)
+            (left, one), (right, other) = self.term(node.this), self.term(node.expression)
             type_ = arithmetic_type(node, one, other)
             if type_ is None or kind(type_) == "other":
                 raise Untranslatable("arithmetic between tuples")
             return specs.OperationTerm(SYMBOLS[type(node)], (left, right)), type_
         raise Untranslatable(f"{type(node).__name__} between tuples")
 
-    def compared(self, operator: str, left: Expr, right: Expr, sides: Sides) -> TypedTerm:
-        leaves = self.leaf(left, sides), self.leaf(right, sides)
+    def compared(self, operator: str, left: Expr, right: Expr) -> TypedTerm:
+        leaves = self.leaf(left), self.leaf(right)
         if leaves[0] is not None and leaves[1] is not None:
             return specs.OperationTerm(operator, self.pair(leaves[0], leaves[1])), pa.bool_()
-        (one, type_), (other, second) = self.term(left, sides), self.term(right, sides)
+        (one, type_), (other, second) = self.term(left), self.term(right)
         if kind(type_) != kind(second):
             raise Untranslatable("a comparison of different types")
         return specs.OperationTerm(operator, (one, other)), pa.bool_()
@@ -116,31 +105,33 @@ class TermPlanner(PlanColumns):
 
     # -- what reads one tuple alone: columns of the rows --
 
-    def leaf(self, node: Expr, sides: Sides) -> Leaf | None:
+    def leaf(self, node: Expr) -> Summand | None:
         """The expression over `$item`, where it reads one tuple and not its position."""
         if node.find(QueryExpression):
             raise Untranslatable("a subquery in a condition on tuples")
-        own = {sides[c.name] for c in node.find_all(exp.Column) if c.name in sides}
+        own = {self.sides[c.name] for c in node.find_all(exp.Column) if c.name in self.sides}
         side, role = next(iter(own), ("", "position"))
-        return None if len(own) > 1 or role == "position" else Leaf(renamed(node, dict.fromkeys(sides, ITEM)), side, role)
+        return (
+            None if len(own) > 1 or role == "position" else Summand(side, role, renamed(node, dict.fromkeys(self.sides, ITEM)))
+        )
 
     def over_item(self) -> dict[str, Value]:
         return {**self.environment(), ITEM: self.item}
 
-    def read(self, leaf: Leaf) -> TypedTerm:
+    def read(self, leaf: Summand) -> TypedTerm:
         """A column of numbers, times, spans or booleans."""
         value = merge(translate(leaf.expr, self.over_item()))
         if kind(value.type) == "other":
             raise Untranslatable(f"{value.type} between tuples")
         return self.column_of(leaf, comparable(value, None)), value.type
 
-    def column_of(self, leaf: Leaf, value: SqlValue) -> specs.ColumnTerm:
+    def column_of(self, leaf: Summand, value: SqlValue) -> specs.ColumnTerm:
         missing = plain_constant(compile_expression(leaf.expr)({**self.constants, ITEM: MISSING}))
         if not isinstance(missing, bool | int | float | None):
             raise Untranslatable("a value where a tuple is MISSING")
         return specs.ColumnTerm(leaf.side, leaf.role, self.column(value), missing)
 
-    def pair(self, left: Leaf, right: Leaf) -> tuple[specs.Term, specs.Term]:
+    def pair(self, left: Summand, right: Summand) -> tuple[specs.Term, specs.Term]:
         """Two columns that can be compared."""
         values = [self.whole(x) for x in (left, right)]
         kinds = {kind(v.type) for v in values}
@@ -150,7 +141,7 @@ class TermPlanner(PlanColumns):
         one, other = (self.column_of(x, comparable(v, common)) for x, v in zip((left, right), values, strict=True))
         return one, other
 
-    def whole(self, leaf: Leaf) -> SqlValue:
+    def whole(self, leaf: Summand) -> SqlValue:
         """The value as one SQL text; an object as a text that is equal where the object is."""
         value = translate(leaf.expr, self.over_item())
         if pa.types.is_list(value.type) or pa.types.is_map(value.type):
@@ -171,7 +162,7 @@ class TermPlanner(PlanColumns):
     def summand(self, part: Summand) -> specs.Term:
         if part.role == "position":
             return specs.ColumnTerm(part.side, "position", None)
-        return self.read(Leaf(part.expr, part.side, part.role))[0] if part.side else self.constant(part.expr)[0]
+        return self.read(part)[0] if part.side else self.constant(part.expr)[0]
 
 
 def plain_constant(value: Any) -> Any:
