@@ -78,3 +78,15 @@ W := SELECT transform(ys, ID -> aggregate(id.zs, 0, (s, z) -> s + z + id.id)) AS
 """
     assert "top 3 by TRANSFORM(A.xs, X -> x * 2)[0]" in plan_of(text, "V")
     assert "ID -> AGGREGATE(id.zs, 0, (s, z) -> s + z + id.id)" in plan_of(text, "W")
+
+
+def test_a_function_takes_the_value_of_a_subquery() -> None:
+    text = """
+CREATE TABLE A (id INT, x INT, PRIMARY KEY (id));
+CREATE TABLE B (id INT, y INT, PRIMARY KEY (id));
+A.b := JOIN B b ON b.id = _.id;
+A.text := concat('y is ', CAST(b.y AS STRING));
+V := SELECT id, abs((SELECT max(y) FROM B)) AS most FROM A WHERE abs((SELECT min(y) FROM B)) > x
+"""
+    assert "CONCAT('y is ', CAST(value.y AS STRING))" in plan_of(text, "A")
+    assert "filter ABS((aggregate)) > A.x" in plan_of(text, "V")

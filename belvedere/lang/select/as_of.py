@@ -16,7 +16,7 @@ from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.subqueries import attach_all
-from belvedere.lang.types.infer import SubqueryValue
+from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts, reads_clock
 from belvedere.plan.keys import carry_keys, item_of, unused_name
 from belvedere.plan.nodes import Expr, Filter, Join, JoinKind, Node, Order, Project, Scan, TopK, equated

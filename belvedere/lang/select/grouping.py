@@ -17,7 +17,7 @@ from belvedere.functions.table import function_of, is_aggregate, unwrap_aggregat
 from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.scope import SourceColumn
 from belvedere.lang.select.window_bounds import tells, window_end
-from belvedere.lang.types.infer import SubqueryValue
+from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import column, map_operands, replace_columns
 from belvedere.plan.nodes import Aggregate, Expr, Item, Node
 

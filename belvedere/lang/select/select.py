@@ -20,7 +20,7 @@ from belvedere.lang.select.scope import FromItem, Scope
 from belvedere.lang.select.subqueries import Inner, Totals, attach_all, reads_outer
 from belvedere.lang.select.where import apply_where
 from belvedere.lang.select.windows import WindowFunctions
-from belvedere.lang.types.infer import SubqueryValue
+from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Distinct, Expr, Item, Node, Order, Project, TopK, Window

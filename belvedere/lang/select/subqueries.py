@@ -19,7 +19,7 @@ from belvedere.errors import BelvedereError
 from belvedere.functions.types import Typed
 from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.scope import SourceColumn
-from belvedere.lang.types.infer import SubqueryValue
+from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, replace_columns
 from belvedere.plan.facts import expressions_of
 from belvedere.plan.keys import item_of

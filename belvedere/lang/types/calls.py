@@ -18,7 +18,7 @@ from belvedere.functions.types import Typed
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.types.operators import tried
 from belvedere.lang.types.rounding import rounded
-from belvedere.lang.types.scope import TypeRule, TypeScope, children
+from belvedere.lang.types.scope import SubqueryValue, TypeRule, TypeScope, children
 
 
 def function(scope: TypeScope, expr: exp.Expr) -> Typed:
@@ -53,6 +53,8 @@ TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "SESSION_WINDOW")
 
 def _is_said_otherwise(expr: exp.Expr) -> bool:
     """Whether the printer of Spark's dialect would leave out an argument."""
+    if expr.find(SubqueryValue) is not None:  # which is no SQL yet
+        expr = expr.transform(lambda node: exp.Null() if isinstance(node, SubqueryValue) else node)
     try:
         expr.sql("spark", unsupported_level=ErrorLevel.RAISE)
     except UnsupportedError:

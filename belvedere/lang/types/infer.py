@@ -6,8 +6,6 @@ in doubt nullable). Raises a diagnostic (B3xxx) at the place that has no type. N
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from sqlglot import exp
 
 from belvedere.functions.types import Typed
@@ -16,14 +14,7 @@ from belvedere.lang.types import forms as type_forms
 from belvedere.lang.types import names as type_names
 from belvedere.lang.types import operators as type_operators
 from belvedere.lang.types import rounding as type_rounding
-from belvedere.lang.types.scope import TypeRule, TypeScope
-
-
-class SubqueryValue(exp.Expression):
-    """The value of a subquery that lowering has yet to join in: `typed` is its type, `expressions` are the outer values."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"entry": True, "typed": True, "expressions": False}
-
+from belvedere.lang.types.scope import SubqueryValue, TypeRule, TypeScope
 
 RULES: dict[type[exp.Expr], TypeRule] = {
     SubqueryValue: lambda scope, e: e.args["typed"],

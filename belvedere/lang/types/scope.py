@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -20,6 +20,12 @@ from belvedere.functions.types import Typed
 from belvedere.lang.statements.tree import span_of
 
 MONTH_UNITS = ("YEAR", "QUARTER", "MONTH")
+
+
+class SubqueryValue(exp.Expression):
+    """The value of a subquery that lowering has yet to join in: `typed` is its type, `expressions` are the outer values."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"entry": True, "typed": True, "expressions": False}
 
 
 @dataclass
