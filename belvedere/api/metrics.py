@@ -78,8 +78,8 @@ class Metrics:
         """Each count over all processes."""
         return [sum(self._all[p * _FIELDS + f] for p in range(self._processes)) for f in range(_FIELDS)]
 
-    def text(self, epoch: int | None, freshness: float | None) -> str:
-        """The Prometheus text, with the store's epoch and the seconds since it was committed."""
+    def text(self, epoch: int | None, freshness: float | None, gauges: Iterable[tuple[str, str, float]] = ()) -> str:
+        """The Prometheus text, with the store's epoch, the seconds since it was committed, and further `gauges`: name, text, value."""
         sums = self.sums()
         lines = list(_header("belvedere_requests_total", "counter", "GraphQL requests by how they ended."))
         lines += [f'belvedere_requests_total{{outcome="{o}"}} {sums[i]}' for i, o in enumerate(OUTCOMES)]
@@ -100,6 +100,8 @@ class Metrics:
         if freshness is not None:
             lines += _header("belvedere_freshness_seconds", "gauge", "Seconds since the last epoch was committed.")
             lines.append(f"belvedere_freshness_seconds {freshness}")
+        for name, help_, value in gauges:
+            lines += [*_header(name, "gauge", help_), f"{name} {value}"]
         return "\n".join(lines) + "\n"
 
 

@@ -33,7 +33,7 @@ from belvedere.api.limits import Limits
 from belvedere.api.metrics import Metrics
 from belvedere.api.origins import is_foreign
 from belvedere.api.pushes import AGAIN, problem_answer, push_routes, read_body
-from belvedere.api.status import status_of
+from belvedere.api.status import STATE_FIGURES, state_figures, status_of
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
 from belvedere.intake.wire import DeskClient
@@ -274,7 +274,9 @@ def _routes(application: Application, catalog: Catalog) -> Starlette:
             row = None
         committed = None if row is None or row.committed_at is None else row.committed_at.timestamp()
         freshness = None if committed is None else max(0.0, time.time() - committed)
-        text = application.metrics.text(None if row is None else row.epoch, freshness)
+        figures = {} if row is None else state_figures(row)
+        gauges = [(f"belvedere_state_{n}", STATE_FIGURES[n], value) for n, value in figures.items()]
+        text = application.metrics.text(None if row is None else row.epoch, freshness, gauges)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def status(request: Request) -> Response:

@@ -15,6 +15,14 @@ from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks, Counts, time_text
 from belvedere.time.producers import StreamClock, holding_back
 
+STATE_FIGURES = {
+    "rows": "Rows of the operators' state.",
+    "bytes": "Bytes of the operators' state.",
+    "runs": "Runs of the operators' state.",
+    "write_seconds": "Seconds for writing the state since the start.",
+    "merge_seconds": "Seconds for merging runs of the state since the start.",
+}
+
 
 def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool, now: datetime | None = None) -> dict[str, Any]:
     """The status after an epoch (None: there is none yet)."""
@@ -23,10 +31,18 @@ def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool, now: d
     found: dict[str, Any] = {"epoch": None if row is None else row.epoch, "takes_pushes": takes_pushes, "inputs": inputs}
     if row is not None:
         found |= {"as_of": _instant(row.clock)}
+        if state := state_figures(row):
+            found["state"] = state
         if row.committed_at is not None:
             age = (now or datetime.now(UTC)) - row.committed_at
             found |= {"committed_at": _instant(row.committed_at), "freshness_ms": max(0, round(age.total_seconds() * 1000))}
     return found
+
+
+def state_figures(row: EpochRow) -> dict[str, int | float]:
+    """Rows, bytes and runs of the operators' state after an epoch, and the seconds for writing and merging runs since the start."""
+    known = row.extra.get("state") or {}
+    return {n: known[n] for n in STATE_FIGURES if n in known}
 
 
 def _input(table: Input, clocks: Clocks) -> dict[str, Any]:

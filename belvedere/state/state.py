@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ class State:
         """`at` is the place of the last manifest, None for a new store. Raises B7061 where it cannot be read."""
         self.folder, self.run_bytes, self.retain = folder, run_bytes, retain
         self.files = Files(folder)
-        self._at = Place(**at) if at else None
+        self._at = Place(*(at[f.name] for f in fields(Place))) if at else None
         self.manifest = read_manifest(self.files.read(self._at)) if self._at else Manifest()
         self.arrangements: dict[str, Arrangement] = {}
         self._writer = Writer(folder)
@@ -122,8 +122,20 @@ class State:
             self._prepared = self._with_retired(Manifest(relations))
             self._at = self._last_place(self._writer.add(self._prepared.batch()))
         self._writer.finish()
-        self.write_seconds = time.perf_counter() - started
-        return asdict(self._at) if self._at else None
+        self.write_seconds += time.perf_counter() - started
+        return {**asdict(self._at), **self._figures()} if self._at else None
+
+    def _figures(self) -> dict[str, Any]:
+        """What all state takes, for people: rows, bytes, runs, and the seconds that it cost."""
+        manifest = self._prepared or self.manifest
+        entries = [e for _, found in manifest.relations.values() for e in found]
+        return {
+            "rows": sum(e.alive for e in entries),
+            "bytes": sum(p.length for e in entries for p in (e.place, *e.dead)),
+            "runs": len(entries),
+            "write_seconds": round(self.write_seconds, 3),
+            "merge_seconds": round(self.merge_seconds, 3),
+        }
 
     def _last_place(self, place: Place) -> Place:
         self._before = self._at

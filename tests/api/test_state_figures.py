@@ -1,0 +1,37 @@
+"""`/status` and `/metrics` tell what the operators' state takes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from belvedere.api.metrics import Metrics
+from belvedere.api.status import status_of
+from belvedere.catalog import Catalog
+from belvedere.schema import KEY
+from belvedere.state.run import Arranged
+from belvedere.state.state import State
+from belvedere.store import EpochRow
+
+SCHEMA = pa.schema([("n", pa.int64()), pa.field(KEY, pa.string(), nullable=False)])
+
+
+def test_status_has_rows_bytes_and_runs_of_the_state(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    state.arrange([Arranged("R", SCHEMA)], frozenset())
+    state.arrangements["R"].append([pa.record_batch([pa.array([1, 2]), pa.array(["1", "2"])], schema=SCHEMA)])
+    row = EpochRow(1, datetime(2024, 1, 1, tzinfo=UTC), extra={"state": state.prepare()})
+    found = status_of(Catalog(), row, takes_pushes=False)["state"]
+    assert (found["rows"], found["runs"]) == (2, 1)
+    assert 0 < found["bytes"] < (tmp_path / row.extra["state"]["file"]).stat().st_size, "the file has the manifest too"
+    state.committed()
+    state.close()
+    assert found.keys() == {"rows", "bytes", "runs", "write_seconds", "merge_seconds"}
+    assert "state" not in status_of(Catalog(), EpochRow(0, datetime(2024, 1, 1, tzinfo=UTC)), takes_pushes=False)
+
+
+def test_metrics_have_gauges() -> None:
+    text = Metrics().text(1, 0.5, [("belvedere_state_rows", "Rows of the operators' state.", 2)])
+    assert "# TYPE belvedere_state_rows gauge\nbelvedere_state_rows 2\n" in text
