@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.kernels import ranges, search
-from belvedere.kernels.ranges import Bools, Ints
 from belvedere.kernels.rows import SortedRows, numeric, ordered_codes
+from belvedere.kernels.search import Bools, Ints
 from belvedere.kernels.specs import WindowAggregate
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.kernels.aggregates import aggregate
-from belvedere.kernels.ranges import Bools, Ints
 from belvedere.kernels.rows import SortedRows, Windows
+from belvedere.kernels.search import Bools, Ints
 from belvedere.kernels.specs import BoundaryPosition, Flag, Gather, Length, Members, Nth, ResultColumn, WindowAggregate
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from belvedere.kernels.search import Bools, Ints
+
 Reals = npt.NDArray[np.float64]
 SAFE = 1e-12  # relative error that a difference of prefix sums may have before the window is summed by blocks
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.kernels.ranges import Bools, Ints
+from belvedere.kernels.search import Bools, Ints
 
 SHIFTS = {"item": 0, "previous": -1, "next": 1, "position": 0}
 

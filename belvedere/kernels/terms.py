@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from belvedere.kernels import search
-from belvedere.kernels.ranges import Bools, Ints
 from belvedere.kernels.rows import SortedRows, ordered_codes
+from belvedere.kernels.search import Bools, Ints
 from belvedere.kernels.specs import ColumnTerm, ConstantTerm, OperationTerm, Term
 from belvedere.kernels.values import arithmetic, compare
 

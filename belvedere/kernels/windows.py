@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from belvedere.kernels import search
 from belvedere.kernels.output import WindowWriter
-from belvedere.kernels.ranges import Bools, Ints
 from belvedere.kernels.rows import SortedRows, Windows
+from belvedere.kernels.search import Bools, Ints
 from belvedere.kernels.specs import BoundarySpec, CompareSpec, ConjunctionSpec, KernelSpec, Members, OperationTerm
 from belvedere.kernels.terms import Evaluation, Places, comparable, first_pair, holds, leaves
 from belvedere.kernels.values import BITS

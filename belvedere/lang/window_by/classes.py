@@ -55,7 +55,7 @@ COST: Mapping[WindowClass, str] = {
     WindowClass.LOCAL_MONOTONE: "binary search, then the next true, O(n log n) at most",
     WindowClass.ORDERED: "descent in a tree of extremes, O(n log n)",
     WindowClass.EQUAL: "look-up by value and position, O(n log n)",
-    WindowClass.UNEQUAL: "next change, O(n)",
+    WindowClass.UNEQUAL: "two descents in trees of extremes, O(n log n)",
     WindowClass.ARBITRARY: "scan from each start, O(n L) for windows of length L",
 }
 

@@ -18,13 +18,10 @@ import pyarrow.compute as pc
 from belvedere.engine.rows import Rows, combined
 from belvedere.engine.texts import ROWS
 from belvedere.engine.work import Work
+from belvedere.kernels.search import GREATEST, LEAST, Bools, Ints
 from belvedere.plan.window_by import Ranges
 from belvedere.rules.spans import Spans, changes_of, is_mixed
 from belvedere.rules.window_by.stretch import (
-    GREATEST,
-    LEAST,
-    Bools,
-    Ints,
     KeyRange,
     Stretch,
     StretchWindows,

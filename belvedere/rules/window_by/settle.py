@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,6 +24,8 @@ from belvedere.engine.rows import Rows, combined, keys_of
 from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import ROWS
 from belvedere.engine.work import Work
+from belvedere.kernels.search import GREATEST as LAST
+from belvedere.kernels.search import LEAST as FIRST
 from belvedere.lang.window_by.resume import AFTER, FROM, LABEL, TO
 from belvedere.plan.bounds import Known, bounds_of
 from belvedere.plan.monotone import NEVER
@@ -34,7 +35,6 @@ from belvedere.schema import KEY, TIMESTAMP, Column, Schema
 
 ROW, SINCE = "row", "since"
 """The columns of the relation that keeps from where on windows are not final, beside the values of PARTITION BY."""
-FIRST, LAST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 WindowTimes = tuple[int, int, int, int]
 """The times of a window's label (or start), of its start, of its end, and of the row after it; LAST where there is none."""
 SPANS = pa.schema(

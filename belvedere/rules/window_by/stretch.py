@@ -11,19 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from belvedere.kernels.search import GREATEST, LEAST, Bools, Ints
 from belvedere.lang.window_by.resume import AFTER, FROM, LABEL, TO
 from belvedere.plan.window_by import Ranges
 from belvedere.schema import KEY
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 KeyRange = tuple[int, int | None]
 """The least and the greatest order key of what may have changed; None = to the end."""
-LEAST, GREATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 LONGER = 8
 
 

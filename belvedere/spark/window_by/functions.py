@@ -21,6 +21,7 @@ from belvedere.functions.table import WINDOW_BY
 from belvedere.functions.window_by import duration_micros
 from belvedere.kernels import ranges
 from belvedere.kernels.aggregates import moment
+from belvedere.kernels.search import Bools, Ints
 from belvedere.kernels.values import EXACT, MISSING, compare, instant, order_key, rank, unknown
 from belvedere.spark.window_by.casts import to_date, to_instant, to_real, to_text, to_whole
 
@@ -81,7 +82,7 @@ def _moment(name: str) -> Callable[[list[Any]], float | None]:
     return aggregate
 
 
-def _all(numbers: list[Any]) -> tuple[ranges.Bools, ranges.Ints, ranges.Ints]:
+def _all(numbers: list[Any]) -> tuple[Bools, Ints, Ints]:
     """Numbers as one range of valid rows, as the kernels take it."""
     return np.ones(len(numbers), np.bool_), np.zeros(1, np.int64), np.full(1, len(numbers) - 1)
 
