@@ -39,5 +39,5 @@ bench: setup  ## measure on this machine: throughput, latency, memory, against S
 
 clean:  ## remove .venv and everything that tools and runs left behind
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist bench/results spark-warehouse
-	rm -rf examples/*/*.db examples/*/*.db-*
+	rm -rf examples/*/*.db examples/*/*.db-* examples/*/*.state
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

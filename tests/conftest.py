@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -76,6 +77,8 @@ def new_database(postgres_server: str) -> Iterator[Callable[[], str]]:
     """Makes empty databases; gives their URLs."""
     from adbc_driver_postgresql import dbapi
 
+    from belvedere.engine.opening import beside
+
     made: list[str] = []
     with dbapi.connect(postgres_server, autocommit=True) as connection, connection.cursor() as cursor:
 
@@ -87,6 +90,7 @@ def new_database(postgres_server: str) -> Iterator[Callable[[], str]]:
         yield make
         for name in made:
             cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            shutil.rmtree(beside(postgres_server.replace("/postgres?", f"/{name}?")), ignore_errors=True)
 
 
 @pytest.fixture

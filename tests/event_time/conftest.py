@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -34,7 +35,11 @@ def module_store(request: pytest.FixtureRequest) -> Iterator[str]:
 def _database(server: str, name: str) -> Iterator[str]:
     from adbc_driver_postgresql import dbapi
 
+    from belvedere.engine.opening import beside
+
     with dbapi.connect(server, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {name}")
-        yield server.replace("/postgres?", f"/{name}?")
+        url = server.replace("/postgres?", f"/{name}?")
+        yield url
+        shutil.rmtree(beside(url), ignore_errors=True)
         cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
