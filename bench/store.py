@@ -13,7 +13,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from belvedere.schema import TIMESTAMP, Column, Schema
+from belvedere.schema import TIMESTAMP, WEIGHT, Column, Schema
 from belvedere.store import EpochRow, Store, StoredTable, Transaction, open_store
 
 TABLE = StoredTable(
@@ -21,13 +21,13 @@ TABLE = StoredTable(
     Schema(
         (Column("customer", pa.int64()), Column("total", pa.float64()), Column("name", pa.string()), Column("at", TIMESTAMP))
     ),
-    paths=("_by_customer",),
+    indexes=(("customer",),),
 )
 PLAIN = StoredTable("Appended", TABLE.schema)
 
 
 def rows(numbers: np.ndarray[Any, Any], table: StoredTable, change: float = 0.0) -> pa.Table:
-    """A row per number; its hash is spread over all 64 bits, as real ones are."""
+    """A row per number."""
     keys = pa.array([f'["customer",{n}]' for n in numbers.tolist()])
     columns = {
         "customer": pa.array(numbers),
@@ -35,15 +35,8 @@ def rows(numbers: np.ndarray[Any, Any], table: StoredTable, change: float = 0.0)
         "name": pa.array([f"name of customer {n}" for n in numbers.tolist()]),
         "at": pa.array(numbers * 1_000_000, TIMESTAMP),
         "_key": keys,
-        "_by_customer": pa.array(hashes(numbers)),
     }
     return pa.table({name: columns[name] for name in table.arrow.names}, schema=table.arrow)
-
-
-def hashes(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A mixing of 64 bits that no two numbers share."""
-    mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return (mixed ^ (mixed >> np.uint64(29))).astype(np.int64)
 
 
 class Bench:
@@ -77,34 +70,29 @@ def measure(store: Store, large: int, sizes: list[int]) -> Table:
     bench.time(
         "append, key index only", large, lambda t: t.append("Appended", everything.select(PLAIN.arrow.names).to_reader()), 1
     )
-    fill = lambda t: t.replace("Measured", None, None, everything.to_reader()).read_all()  # noqa: E731
-    bench.time("replace into an empty table", large, fill, 1)
-    bench.time("read all", large, lambda t: t.lookup("Measured", None, None).read_all())
+    fill = weighted((everything, 1))
+    bench.time("apply to an empty table", large, lambda t: t.apply("Measured", fill.to_reader()), 1)
+    bench.time("read all", large, lambda t: t.lookup("Measured").read_all())
     random = np.random.default_rng(7)
     for size in sizes:
         numbers = random.choice(large, size, replace=False)
-        paths, keys = pa.array(hashes(numbers)), pa.array([f'["customer",{n}]' for n in numbers.tolist()])
-        bench.time("look up by path", size, lambda t, k=paths: t.lookup("Measured", "_by_customer", k).read_all())  # type: ignore[misc]
-        bench.time("look up by key", size, lambda t, k=keys: t.lookup("Measured", "_key", k).read_all())  # type: ignore[misc]
-        for share in (1, 0):
-            bench.time(f"replace, {share:.0%} differ", size, _replacing(numbers, paths, share))
-        bench.time("apply updates", size, _applying(numbers))
+        keys = pa.array([f'["customer",{n}]' for n in numbers.tolist()])
+        bench.time("look up by key", size, lambda t, k=keys: t.lookup("Measured", k).read_all())  # type: ignore[misc]
+        old, new = rows(numbers, TABLE), rows(numbers, TABLE, 0.5)
+        bench.time("apply, changes", size, _applying((old, -1), (new, 1)))
+        bench.time("apply, rows go", size, _applying((old, -1)), 1)
+        bench.time("apply, rows come", size, _applying((old, 1)), 1)
     return bench.table
 
 
-def _replacing(numbers: np.ndarray[Any, Any], paths: pa.Array, share: int) -> Callable[[Transaction], Any]:
-    versions = iter([rows(numbers, TABLE, change * share) for change in range(1, 5)])
-    return lambda transaction: transaction.replace("Measured", "_by_customer", paths, next(versions).to_reader()).read_all()
-
-
-def _applying(numbers: np.ndarray[Any, Any]) -> Callable[[Transaction], Any]:
-    old = rows(numbers, TABLE)
-    new = rows(numbers, TABLE, 0.5)
-    weights = [pa.repeat(pa.scalar(w, pa.int64()), len(old)) for w in (-1, 1)]
-    delta = pa.concat_tables(
-        t.append_column(TABLE.arrow_delta.field("_weight"), w) for t, w in zip((old, new), weights, strict=True)
-    )
+def _applying(*parts: tuple[pa.Table, int]) -> Callable[[Transaction], Any]:
+    delta = weighted(*parts)
     return lambda transaction: transaction.apply("Measured", delta.to_reader())
+
+
+def weighted(*parts: tuple[pa.Table, int]) -> pa.Table:
+    """Rows with their weights, as a delta."""
+    return pa.concat_tables(t.append_column(WEIGHT, pa.repeat(pa.scalar(w, pa.int64()), len(t))) for t, w in parts)
 
 
 def main() -> None:

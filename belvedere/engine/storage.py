@@ -14,7 +14,7 @@ import pyarrow as pa
 from belvedere.engine.compute import Compute
 from belvedere.engine.rows import Rows
 from belvedere.engine.tables import TablePlan
-from belvedere.schema import WEIGHT
+from belvedere.schema import KEY, WEIGHT
 from belvedere.state.arrangement import Arrangement, Keys, Weighted
 from belvedere.state.hashing import number
 from belvedere.state.state import State
@@ -37,10 +37,12 @@ class Storage:
     # --- look-ups
 
     def look_up(self, name: str, by: str | None, keys: Keys) -> pa.RecordBatchReader:
-        """Rows as they are now whose `by` (a path or `_key`) is among `keys`; all for None."""
+        """Rows as they are now whose `by` (a path or `_key`) is among `keys`; all for None. A table has no paths, and takes one array."""
         found = self._arrangement(name)
         if found is None:
-            return self.transaction.lookup(name, by, keys)
+            assert by in (None, KEY)
+            assert not isinstance(keys, pa.RecordBatchReader)
+            return self.transaction.lookup(name, keys)
         return _reader(found, found.look_up(by, keys))
 
     def look_up_before(self, name: str, by: str, keys: Keys) -> pa.RecordBatchReader:
@@ -86,14 +88,17 @@ class Storage:
             self.transaction.append(name, rows.reader(names) if isinstance(rows, Rows) else rows)
 
     def replace(self, name: str, by: str | None, keys: Keys, rows: pa.RecordBatchReader) -> Rows:
-        """Make `rows` the only rows whose `by` is among `keys` (all for None); what changed, with weights."""
-        found = self._arrangement(name)
-        if found is None:
-            return self.compute.keep(self.transaction.replace(name, by, keys, rows))
+        """Make `rows` the only rows of an arranged relation whose `by` is among `keys` (all for None); what changed, with weights."""
+        found = self.state.arrangements[name]
         delta = self.compute.keep(_weighted(found, found.replace(by, keys, rows)))
         if self.is_served(name) and not delta.is_empty:
-            self.transaction.apply(name, delta.reader())
+            self.transaction.apply(name, delta.reader([*self.plan.tables[name].arrow.names, WEIGHT]))
         return delta
+
+    def apply(self, name: str, delta: pa.RecordBatchReader) -> None:
+        """Change a relation that nobody looks up; per `_key` at most one row of each weight, the -1 first."""
+        assert name not in self.state.arrangements
+        self.transaction.apply(name, delta)
 
     def delete_range(self, name: str, column: str, up_to: Any) -> None:
         """Drop rows with `column <= up_to`."""

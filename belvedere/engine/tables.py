@@ -142,7 +142,7 @@ def _stored_rows(name: str, state: State, transaction: Transaction) -> pa.Record
     """All rows of a relation, wherever they are."""
     found = state.stored(name)
     if found is None:
-        return transaction.lookup(name, None, None)
+        return transaction.lookup(name)
     return pa.RecordBatchReader.from_batches(found.arranged.schema, found.look_up(None, None))
 
 
@@ -187,7 +187,7 @@ def _parts(meaning: str) -> list[str]:
 def _table(relation: Relation, catalog: Catalog, meaning: str, is_arranged: bool) -> StoredTable:
     """A relation as a table of the database; what is arranged too is found there."""
     ranges = relation.ranges if not is_arranged else (INGEST_TIME,) if relation.keep is not None else ()
-    return StoredTable(relation.name, relation.schema, (), ranges, read_indexes(catalog, relation.name), meaning)
+    return StoredTable(relation.name, relation.schema, ranges, read_indexes(catalog, relation.name), meaning)
 
 
 def _arranged(relation: Relation, meaning: str) -> Arranged:

@@ -17,7 +17,7 @@ from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.rows import Rows, conform
 from belvedere.engine.stage import Stage
 from belvedere.engine.texts import Texts
-from belvedere.engine.work import Work, coming
+from belvedere.engine.work import WEIGHT_FIELD, Work, coming
 from belvedere.instants import microseconds
 from belvedere.plan.nodes import Scan
 from belvedere.rules.builder import Builder, StageOwner
@@ -79,10 +79,13 @@ def _add_versions(delta: Rows, name: str, work: Work) -> None:
     for batch in delta.batches():
         going = batch.filter(pc.less(batch.column(WEIGHT), 0)).column(KEY)
         if len(going):
-            over = _dated(work.look_up(name, KEY, going).table, now, UNTIL_EPOCH, UNTIL_TIME)
+            held = work.look_up(name, KEY, going).table
+            over = _dated(held, now, UNTIL_EPOCH, UNTIL_TIME)
             ended = pc.binary_join_element_wise(over[KEY], pa.scalar(f"{work.context.epoch}"), "\x01")
-            over = conform(over.set_column(over.schema.names.index(KEY), KEY, ended), schema)
-            work.overwrite(name, KEY, going, over.to_reader())
+            over = over.set_column(over.schema.names.index(KEY), KEY, ended)
+            weighted = ((conform(held, schema), -1), (conform(over, schema), 1))
+            parts = (t.append_column(WEIGHT_FIELD, pa.repeat(pa.scalar(w, pa.int64()), len(t))) for t, w in weighted)
+            work.storage.apply(name, pa.concat_tables(parts).to_reader())
     came = (pa.Table.from_batches([b]) for b in delta.where(coming))
     began = (_dated(_dated(t, now, SINCE_EPOCH, SINCE_TIME), (None, None), UNTIL_EPOCH, UNTIL_TIME) for t in came)
     batches = (b for t in began for b in conform(t, schema).to_batches())

@@ -29,11 +29,9 @@ def table_to_text(table: StoredTable) -> str:
         "columns": columns,
         "types": base64.b64encode(types.serialize().to_pybytes()).decode(),
         "key": table.schema.key,
-        "paths": table.paths,
         "ranges": table.ranges,
         "indexes": table.indexes,
         "meaning": table.meaning,
-        "silent": table.silent,
     }
     return json.dumps(content, ensure_ascii=True)
 
@@ -46,14 +44,12 @@ def table_from_text(text: str) -> StoredTable:
     key = None if content["key"] is None else tuple(content["key"])
     indexes = tuple(tuple(i) for i in content["indexes"])
     schema = Schema(columns, key)
-    silent = tuple(content.get("silent", ()))
-    ranges, paths = tuple(content["ranges"]), tuple(content["paths"])
-    return StoredTable(content["name"], schema, paths, ranges, indexes, content["meaning"], silent)
+    return StoredTable(content["name"], schema, tuple(content["ranges"]), indexes, content["meaning"])
 
 
 def same_meaning(stored: StoredTable, wanted: StoredTable) -> bool:
-    """Whether the rows of `stored` are those of `wanted`: same meaning, columns, types and paths."""
-    return stored.meaning == wanted.meaning and stored.paths == wanted.paths and _columns(stored) == _columns(wanted)
+    """Whether the rows of `stored` are those of `wanted`: same meaning, columns and types."""
+    return stored.meaning == wanted.meaning and _columns(stored) == _columns(wanted)
 
 
 def _columns(table: StoredTable) -> list[tuple[str, pa.DataType]]:

@@ -6,13 +6,12 @@ for rows that come out. A flat batch has the same columns in the types that the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from belvedere.errors import fail
 from belvedere.schema import KEY
@@ -50,11 +49,6 @@ class Layout:
         return tuple(stored_name(f.name) for f in self.arrow)
 
     @cached_property
-    def silent(self) -> frozenset[str]:
-        """The stored names of the columns for the engine alone."""
-        return frozenset(stored_name(n) for n in self.table.silent)
-
-    @cached_property
     def quoted(self) -> tuple[str, ...]:
         return tuple(quoted(c) for c in self.columns)
 
@@ -74,16 +68,15 @@ class Layout:
 
     def create(self) -> str:
         """The CREATE TABLE statement."""
-        required = {KEY, *self.table.paths}
         parts = [
-            f"{name} {f.sql}{' NOT NULL' if field.name in required else ''}"
+            f"{name} {f.sql}{' NOT NULL' if field.name == KEY else ''}"
             for name, f, field in zip(self.quoted, self.forms, self.arrow, strict=True)
         ]
         return f"CREATE TABLE {self.name} ({', '.join(parts)})"
 
     def indexes(self) -> dict[str, str]:
         """The indexes that the table should have: name -> CREATE INDEX statement. The first is the unique one of `_key`."""
-        wanted = [(KEY,)] + [(c,) for c in (*self.table.paths, *self.table.ranges)] + list(self.table.indexes)
+        wanted = [(KEY,)] + [(c,) for c in self.table.ranges] + list(self.table.indexes)
         result = {}
         for columns in dict.fromkeys(wanted):
             name = index_name(self.table.name, columns)
@@ -114,11 +107,8 @@ class Layout:
         arrays = [f.decode(batch.column(i)) for i, f in enumerate(self.forms)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
 
-    def distinct_keys(self, keys: pa.Array) -> bool:
-        return bool(pc.count_distinct(keys).as_py() == len(keys))
 
-
-def flat_batches(layout: Layout, rows: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+def flat_batches(layout: Layout, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows as flat batches, without empty ones."""
     for batch in rows:
         if batch.num_rows:

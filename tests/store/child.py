@@ -7,7 +7,7 @@ import sys
 
 from belvedere.errors import BelvedereError
 from belvedere.store import open_reader, open_store
-from tests.store.samples import COUNTS, epoch, reader, row
+from tests.store.samples import COUNTS, delta, epoch, row, stored
 
 ROUNDS = 1_000_000
 
@@ -36,8 +36,8 @@ def write(url: str) -> None:
     last = store.last_epoch()
     for number in range(last.epoch + 1 if last else 1, ROUNDS):
         transaction = store.begin()
-        content = [row(f"k{i}", i, number=number) for i in range(number * 50)]
-        transaction.replace("Counts", None, None, reader(content)).read_all()
+        held = [(r, -1) for r in stored(transaction).values()]
+        transaction.apply("Counts", delta(held + [(row(f"k{i}", number=number), 1) for i in range(number * 50)]))
         print("changing", flush=True)
         transaction.commit(epoch(number))
         print(number, flush=True)

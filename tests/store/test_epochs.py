@@ -15,7 +15,7 @@ import pytest
 
 from belvedere.errors import BelvedereError
 from belvedere.store import EpochRow, Store, open_store
-from tests.store.samples import COUNTS, code, epoch, filled, reader, row
+from tests.store.samples import COUNTS, code, delta, epoch, filled, row, stored
 
 
 def commit(store: Store, number: int) -> None:
@@ -146,9 +146,9 @@ def test_a_thread_may_renew_the_lease_while_epochs_are_written(store: Store) -> 
     try:
         for number in range(1, 30):
             transaction = store.begin()
-            rows = [row(f"k{i}", number=number) for i in range(300)]
-            transaction.replace("Counts", None, None, reader(rows)).read_all()
-            assert transaction.lookup("Counts", "_key", pa.array(["k7"])).read_all()["number"].to_pylist() == [number]
+            rows = [(row(f"k{i}", number=number), 1) for i in range(300)]
+            transaction.apply("Counts", delta([(r, -1) for r in stored(transaction).values()] + rows))
+            assert transaction.lookup("Counts", pa.array(["k7"])).read_all()["number"].to_pylist() == [number]
             transaction.commit(epoch(number))
             assert store.document("nothing") is None
     finally:

@@ -180,7 +180,7 @@ def test_long_keys(store: Store) -> None:
     key = os.urandom(10_000).hex()
     if store.dialect == "sqlite":
         transaction.append("Counts", reader([row(key)]))
-        assert transaction.lookup("Counts", "_key", pa.array([key])).read_all()["_key"].to_pylist() == [key]
+        assert transaction.lookup("Counts", pa.array([key])).read_all()["_key"].to_pylist() == [key]
     else:
         with pytest.raises(BelvedereError) as error:
             transaction.append("Counts", reader([row(key)]))

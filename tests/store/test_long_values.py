@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 
-import pyarrow as pa
 import pytest
 
 from belvedere.store import Store, StoredTable, open_store
-from tests.store.samples import COUNTS, epoch, reader, row, stored
+from tests.store.samples import COUNTS, delta, epoch, reader, row, stored
 
 WORDS = StoredTable("Words", COUNTS.schema, indexes=(("word", "number"), ("number", "word"), ("at",)), meaning="words")
 LONG = ["é" * 5_000, os.urandom(5_000).hex(), "日本" + os.urandom(2_000).hex()]
 
 
 def word(key: str, text: str | None, number: int = 1) -> dict[str, object]:
-    found = row(key, word=text, number=number)
-    del found["_by_word"]
-    return found
+    return row(key, word=text, number=number)
 
 
 @pytest.mark.parametrize("first", ["short", "long"])
@@ -28,9 +25,10 @@ def test_long_values_may_come_at_any_time(store: Store, url: str, first: str) ->
     transaction.append("Words", reader([word(k, t) for k, t in rows.items()], WORDS, cut=1))
     transaction.commit(epoch(1))
     transaction = store.begin()
+    before = word("k0", rows["k0"])
     rows |= {"k0": LONG[1], "k9": LONG[0] + "!"}
-    changed = [word(k, rows[k], 2) for k in ("k0", "k9")]
-    transaction.replace("Words", "_key", pa.array(["k0", "k9"]), reader(changed, WORDS)).read_all()
+    changes = [(before, -1), *((word(k, rows[k], 2), 1) for k in ("k0", "k9"))]
+    transaction.apply("Words", delta(changes, WORDS))
     transaction.commit(epoch(2))
     store.close()
     again = open_store(url)

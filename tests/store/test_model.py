@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from math import nan
 from typing import Any
 
@@ -11,52 +12,41 @@ from hypothesis import strategies as st
 
 from belvedere.store import Store, open_store
 from belvedere.store.protocol import CHUNK_BYTES
-from tests.store.samples import COUNTS, changed, delta, epoch, reader, row, stored
+from tests.store.samples import COUNTS, delta, epoch, reader, row, stored
 
+_keys = st.sampled_from("abcdefgh")
 _numbers = st.one_of(st.none(), st.floats(width=64, allow_nan=False), st.just(nan))
 _rows = st.dictionaries(
-    st.sampled_from("abcdefgh"), st.tuples(st.integers(0, 3), st.sampled_from([None, 1, 2, -(2**63)]), _numbers), max_size=8
+    _keys, st.tuples(st.sampled_from([None, 1, 2, -(2**63)]), _numbers, st.none() | st.integers(0, 9)), max_size=8
 )
 _steps = st.lists(
     st.one_of(
-        st.tuples(st.just("replace"), st.sets(st.integers(0, 3)), _rows),
-        st.tuples(st.just("streamed"), st.sets(st.integers(0, 3)), _rows),
-        st.tuples(st.just("unread"), st.sets(st.integers(0, 3)), _rows),
-        st.tuples(st.just("keyed"), st.sets(st.sampled_from("abcdefgh")), _rows),
-        st.tuples(st.just("all"), st.none(), _rows),
-        st.tuples(st.just("apply"), st.none(), _rows),
-        st.tuples(st.just("commit"), st.none(), st.none()),
-        st.tuples(st.just("rollback"), st.none(), st.none()),
+        st.tuples(st.just("apply"), st.tuples(st.sets(_keys), _rows)),
+        st.tuples(st.just("append"), _rows),
+        st.tuples(st.just("delete_range"), st.integers(0, 9)),
+        st.tuples(st.just("look_up"), st.sets(_keys)),
+        st.tuples(st.just("commit"), st.none()),
+        st.tuples(st.just("rollback"), st.none()),
     ),
-    max_size=8,
+    max_size=12,
 )
 
 
+def _minute(number: int) -> datetime:
+    return datetime(2020, 1, 1, 8, number, tzinfo=UTC)
+
+
 def _made(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {k: row(k, path, number=number, share=share) for k, (path, number, share) in found.items()}
+    return {
+        k: row(k, number=number, share=share, at=None if at is None else _minute(at))
+        for k, (number, share, at) in found.items()
+    }
 
 
-def _same(left: Any, right: Any) -> bool:
-    return repr(left).replace("-0.0", "0.0") == repr(right).replace("-0.0", "0.0")
-
-
-def _expected(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[dict[str, Any], int]]:
-    out = []
-    for key in sorted({*old, *new}):
-        if key in old and key in new and _same(old[key], new[key]):
-            continue
-        out += [(old[key], -1)] if key in old else []
-        out += [(new[key], 1)] if key in new else []
-    return out
-
-
-def _keys(keys: Any, streamed: bool) -> Any:
-    """Keys in one array, or as a stream of batches, some of them more than once."""
-    found = pa.array(sorted(keys), None if keys else pa.int64())
-    if not streamed:
-        return found
-    batches = [pa.record_batch([found.slice(i, 2)], ["k"]) for i in range(len(found))]
-    return pa.RecordBatchReader.from_batches(pa.schema([("k", found.type)]), batches)
+def _plain(rows: dict[str, dict[str, Any]]) -> list[str]:
+    """Rows as texts in which NaN equals NaN, and 0.0 equals -0.0."""
+    found = (sorted({**r, "at": r["at"] and r["at"].isoformat()}.items()) for _, r in sorted(rows.items()))
+    return [repr(r).replace("-0.0", "0.0") for r in found]
 
 
 class _Model:
@@ -70,43 +60,43 @@ class _Model:
         self.epoch = 0
         self.transaction = store.begin(chunk)
 
-    def step(self, action: str, keys: Any, rows: Any) -> None:
-        if action in ("commit", "rollback"):
-            self.end(action == "commit")
-        elif action == "apply":
-            self.apply(_made(rows))
-        else:
-            self.replace(action, keys, _made(rows))
-        assert _same(dict(sorted(stored(self.transaction).items())), dict(sorted(self.now.items())))
+    def step(self, action: str, what: Any) -> None:
+        getattr(self, action)(what)
+        assert self.transaction.count("Counts") == len(self.now)
+        assert _plain(stored(self.transaction)) == _plain(self.now)
 
-    def replace(self, how: str, keys: Any, rows: dict[str, Any]) -> None:
-        by = None if keys is None else ("_key" if how == "keyed" else "_by_word")
-        new = {k: r for k, r in rows.items() if by is None or r[by] in keys}
-        old = {k: r for k, r in self.now.items() if by is None or r[by] in keys or k in new}
-        wanted = _keys(keys, how == "streamed") if keys is not None else None
-        answer = self.transaction.replace("Counts", by, wanted, reader(new.values(), cut=2))
-        if how != "unread":
-            assert _same(changed(answer), _expected(old, new))
-        same = {k for k in new if k in old and _same(old[k], new[k])}
-        self.now = {k: r for k, r in self.now.items() if k not in old or k in same} | {k: new[k] for k in new if k not in same}
-        if how == "streamed":
-            found = self.transaction.lookup("Counts", by, _keys(keys, True)).read_all().to_pylist()
-            assert sorted(r["_key"] for r in found) == sorted(k for k, r in self.now.items() if r["_by_word"] in keys)
+    def apply(self, changes: tuple[set[str], dict[str, Any]]) -> None:
+        """Some rows go, others come; both for a key that is there, whatever stands between."""
+        going, coming = changes[0], _made(changes[1])
+        gone = [(self.now[k], -1) for k in sorted({*going, *coming}) if k in self.now]
+        self.transaction.apply("Counts", delta([*gone, *((r, 1) for r in coming.values())], cut=3))
+        self.now = {k: r for k, r in self.now.items() if k not in going} | coming
 
-    def apply(self, rows: dict[str, Any]) -> None:
-        """Odd values go, the others come; both for a key that is there."""
-        changes = [(self.now[k], -1) for k in rows if k in self.now] + [(r, 1) for r in rows.values() if r["_by_word"] != 3]
-        self.transaction.apply("Counts", delta(changes, cut=3))
-        self.now = {k: r for k, r in self.now.items() if k not in rows} | {k: r for k, r in rows.items() if r["_by_word"] != 3}
+    def append(self, rows: dict[str, Any]) -> None:
+        fresh = {k: r for k, r in _made(rows).items() if k not in self.now}
+        self.transaction.append("Counts", reader(fresh.values(), cut=2))
+        self.now = self.now | fresh
 
-    def end(self, commit: bool) -> None:
-        if commit:
-            self.epoch += 1
-            self.transaction.commit(epoch(self.epoch))
-            self.committed = self.now
-        else:
-            self.transaction.rollback()
-            self.now = self.committed
+    def delete_range(self, last: int) -> None:
+        gone = {k for k, r in self.now.items() if r["at"] is not None and r["at"] <= _minute(last)}
+        found = self.transaction.lookup_range("Counts", "at", None, _minute(last)).read_all()
+        assert set(found["_key"].to_pylist()) == gone
+        assert self.transaction.delete_range("Counts", "at", _minute(last)) == len(gone)
+        self.now = {k: r for k, r in self.now.items() if k not in gone}
+
+    def look_up(self, keys: set[str]) -> None:
+        found = self.transaction.lookup("Counts", pa.array(sorted(keys), pa.string())).read_all()
+        assert sorted(found["_key"].to_pylist()) == sorted(keys & self.now.keys())
+
+    def commit(self, _: None) -> None:
+        self.epoch += 1
+        self.transaction.commit(epoch(self.epoch))
+        self.committed = self.now
+        self.transaction = self.store.begin(self.chunk)
+
+    def rollback(self, _: None) -> None:
+        self.transaction.rollback()
+        self.now = self.committed
         self.transaction = self.store.begin(self.chunk)
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from belvedere.errors import BelvedereError
 from belvedere.store import Store, discard, open_reader, open_store
-from tests.store.samples import COUNTS, code, epoch, filled, reader, row
+from tests.store.samples import COUNTS, code, delta, epoch, filled, reader, row
 
 OTHER = replace(COUNTS, name="Other")
 
@@ -59,7 +59,7 @@ def test_another_process_sees_only_whole_epochs(store: Store, url: str) -> None:
 
 def test_another_process_reads_every_type_of_row(store: Store, url: str) -> None:
     at = datetime(2020, 1, 1, 8, 7, 0, 5, tzinfo=UTC)
-    rows = [row("a", 1, word="ü\0", number=-5, share=float("nan"), at=at), row("b", 2)]
+    rows = [row("a", word="ü\0", number=-5, share=float("nan"), at=at), row("b")]
     filled(store, rows)
     with child("rows", url) as ask:
         assert str(ask()) == str(json.loads(json.dumps(rows, default=str)))
@@ -137,7 +137,7 @@ def test_reading_goes_on_while_an_epoch_is_written(store: Store) -> None:
     filled(store, [row("a")])
     found = store.reader()
     transaction = store.begin()
-    transaction.replace("Counts", None, None, reader([row("b"), row("c")])).read_all()
+    transaction.apply("Counts", delta([(row("a"), -1), (row("b"), 1), (row("c"), 1)]))
     assert found.rows(COUNTS)["_key"].to_pylist() == ["a"]
     transaction.commit(epoch(2))
     assert sorted(found.rows(COUNTS)["_key"].to_pylist()) == ["b", "c"]

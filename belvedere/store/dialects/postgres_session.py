@@ -22,7 +22,7 @@ from belvedere.store.dialects.faults import is_transient
 from belvedere.store.dialects.postgres_connect import ERRORS, connect
 from belvedere.store.dialects.postgres_long import is_narrow, narrow_index, too_long
 from belvedere.store.dialects.postgres_rows import in_array, numbered, selected
-from belvedere.store.dialects.session import ASKED, KEYS, SEEN, Flat, Row, Session, overwriting
+from belvedere.store.dialects.session import KEYS, Flat, Row, Session, overwriting
 from belvedere.store.identifiers import SYSTEM, quoted, stored_name
 from belvedere.store.layout import Layout
 from belvedere.store.pieces import in_pieces
@@ -47,7 +47,6 @@ _SETTINGS = (
     "SET work_mem = '64MB'",
     f"SET lock_timeout = '{LOCK_SECONDS}s'",
 )
-_TYPES = {pa.int64(): "bigint", pa.string(): 'text COLLATE "C"'}
 
 
 class PostgresSession(Session):
@@ -64,10 +63,8 @@ class PostgresSession(Session):
 
     def _connect(self) -> Any:
         connection = connect(self.dialect, self.url, _SETTINGS)
-        tables = [(held[flat], type_, "") for flat, type_ in _TYPES.items() for held in (KEYS, ASKED)]
         with self._guarded(), connection.cursor() as cursor:
-            for name, type_, key in (*tables, (SEEN, _TYPES[pa.string()], " PRIMARY KEY")):
-                cursor.execute(f"CREATE TEMP TABLE {name} (k {type_}{key}) ON COMMIT DELETE ROWS")
+            cursor.execute(f'CREATE TEMP TABLE {KEYS} (k text COLLATE "C") ON COMMIT DELETE ROWS')
         return connection
 
     def _guarded(self, doing: str = "") -> AbstractContextManager[None]:
@@ -104,34 +101,15 @@ class PostgresSession(Session):
             cursor.execute(*asked)
             yield from selected(layout, cursor.fetch_record_batch())
 
-    def select(self, layout: Layout, by: str, keys: pa.Array) -> Flat:
+    def select(self, layout: Layout, keys: pa.Array) -> Flat:
+        place = f"{layout.name} AS t WHERE t.{quoted(KEY)}"
         if len(keys) > FEW_KEYS:
-            return self.read(layout, self.among(layout, by, self._hold(keys)))
+            return self.read(layout, f"{place} IN (SELECT k FROM {self._held(keys)})")
         # few keys are always looked up by index: without fresh statistics the planner would read whole tables
         self.execute("SET LOCAL enable_seqscan = off")
-        found = list(self.read(layout, f"{layout.name} AS t WHERE t.{quoted(by)} = ANY(?)", keys))
+        found = list(self.read(layout, f"{place} = ANY(?)", keys))
         self.execute("SET LOCAL enable_seqscan = on")
         return iter(found)
-
-    def among(self, layout: Layout, by: str, held: str) -> str:
-        return f"{layout.name} AS t WHERE t.{quoted(by)} IN (SELECT k FROM {held})"
-
-    def _hold(self, keys: pa.Array) -> str:
-        self._fill(KEYS[keys.type], (keys,))
-        return KEYS[keys.type]
-
-    def ask(self, type_: pa.DataType, keys: Iterable[pa.Array]) -> None:
-        self._fill(ASKED[type_], keys)
-        self.execute(f"ANALYZE {ASKED[type_]}")
-
-    def mark_seen(self, keys: pa.Array, first: bool) -> None:
-        if first:
-            self._empty(SEEN)
-        self._copy(SEEN, pa.table([keys], ["k"]), temporary=True)
-
-    def select_unseen(self, layout: Layout, by: str | None) -> Flat:
-        self.execute(f"ANALYZE {SEEN}")
-        return super().select_unseen(layout, by)
 
     def insert(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
         self._insert(layout, batches)
@@ -156,10 +134,6 @@ class PostgresSession(Session):
         if self._insert(layout, batches) > FILL_ROWS:  # else the planner guesses until autovacuum comes by
             self.execute(f"ANALYZE {layout.name}")
 
-    def update(self, layout: Layout, rows: pa.Table, columns: Sequence[str]) -> None:
-        # Postgres itself leaves indexes alone whose values stay
-        self.upsert(layout, rows)
-
     def upsert(self, layout: Layout, rows: pa.Table) -> None:
         definition = layout.create().removeprefix(f"CREATE TABLE {layout.name}")
         stage = f"{SYSTEM}stage_{hashlib.sha256(definition.encode()).hexdigest()[:32]}"
@@ -168,22 +142,22 @@ class PostgresSession(Session):
         self._copy(stage, rows, temporary=True)
         self._narrow(layout, too_long(layout, rows))
         columns = layout.column_list
-        into = f"INSERT INTO {layout.name} ({columns}) SELECT {columns} FROM {stage} ORDER BY {quoted(KEY)}"
+        into = f"INSERT INTO {layout.name} ({columns}) SELECT {columns} FROM {stage}"
         self.execute(into + overwriting(layout))
 
     def delete(self, layout: Layout, keys: pa.Array) -> None:
         key = quoted(KEY)
         if len(keys) > FEW_KEYS:
-            self.execute(f"DELETE FROM {layout.name} AS t USING {self._hold(keys)} AS k WHERE t.{key} = k.k")
+            self.execute(f"DELETE FROM {layout.name} AS t USING {self._held(keys)} AS k WHERE t.{key} = k.k")
             return
         with self._lock, self._guarded(), self._connection.cursor() as cursor:
             cursor.execute(f"DELETE FROM {layout.name} WHERE {key} = ANY($1)", in_array(keys))
 
-    def _fill(self, temporary: str, keys: Iterable[pa.Array]) -> None:
-        """Make these keys the only ones of a temporary table."""
-        self._empty(temporary)
-        for part in keys:
-            self._copy(temporary, pa.table([pc.unique(part)], ["k"]), temporary=True)
+    def _held(self, keys: pa.Array) -> str:
+        """Make these keys the only ones of the temporary table, whose name it returns."""
+        self._empty(KEYS)
+        self._copy(KEYS, pa.table([pc.unique(keys)], ["k"]), temporary=True)
+        return KEYS
 
     def _empty(self, temporary: str) -> None:
         """A new transaction finds it empty."""

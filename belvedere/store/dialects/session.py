@@ -1,7 +1,7 @@
 """One writing connection: as few primitives as a store's algorithms need, and what their SQL has in common.
 
 In: layouts and flat batches (see `belvedere.store.layout`). Out: flat batches. `belvedere.store.write` holds all that the dialects
-share; a session knows neither epochs nor leases. Sets of keys lie in temporary tables of one column `k`.
+share; a session knows neither epochs nor leases. Many keys lie in a temporary table of one column `k`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 Flat = Iterator[pa.RecordBatch]
 
-KEYS = {pa.int64(): f"{SYSTEM}keys_integer", pa.string(): f"{SYSTEM}keys_text"}
-"""The keys of one `select`."""
-ASKED = {pa.int64(): f"{SYSTEM}asked_integer", pa.string(): f"{SYSTEM}asked_text"}
-SEEN = f"{SYSTEM}seen"
+KEYS = f"{SYSTEM}keys"
+"""The temporary table for the keys of one call."""
 
 
 class Session(ABC):
@@ -56,12 +54,8 @@ class Session(ABC):
         """Flat rows of what stands behind FROM, in which the table is `t`, as they stream. To be read or closed before the next call."""
 
     @abstractmethod
-    def select(self, layout: Layout, by: str, keys: pa.Array) -> Flat:
-        """Flat rows whose `by` is among the flat `keys`."""
-
-    @abstractmethod
-    def among(self, layout: Layout, by: str, held: str) -> str:
-        """What stands behind FROM for the rows whose `by` is in a set of keys; it ends within a WHERE."""
+    def select(self, layout: Layout, keys: pa.Array) -> Flat:
+        """Flat rows of these flat keys."""
 
     def select_all(self, layout: Layout) -> Flat:
         """All flat rows."""
@@ -70,28 +64,6 @@ class Session(ABC):
     def select_where(self, layout: Layout, where: str, parameters: Sequence[Any]) -> Flat:
         """Flat rows of the table, called `t`, for which the SQL text is true; parameters in stored form."""
         return self.read(layout, f"{layout.name} AS t WHERE {where}", parameters)
-
-    @abstractmethod
-    def ask(self, type_: pa.DataType, keys: Iterable[pa.Array]) -> None:
-        """Hold flat keys of this type in the database for `select_asked`, `select_unseen` and `delete_unseen`."""
-
-    def select_asked(self, layout: Layout, by: str) -> Flat:
-        """Flat rows whose `by` is among the keys of the last `ask`."""
-        return self.read(layout, self.among(layout, by, _asked(layout, by)))
-
-    @abstractmethod
-    def mark_seen(self, keys: pa.Array, first: bool) -> None:
-        """Hold flat `_key`s; `first` forgets those before. Raises B7010 for one that is there already."""
-
-    def select_unseen(self, layout: Layout, by: str | None) -> Flat:
-        """Flat rows whose `_key` was not seen, and whose `by` is among the keys asked for (None: of all rows)."""
-        source = f"{layout.name} AS t WHERE 1=1" if by is None else self.among(layout, by, _asked(layout, by))
-        return self.read(layout, f"{source} AND {_UNSEEN}")
-
-    def delete_unseen(self, layout: Layout, by: str | None) -> None:
-        """Take out the rows that `select_unseen` gives."""
-        asked = "" if by is None else f" AND t.{quoted(by)} IN (SELECT k FROM {_asked(layout, by)})"
-        self.execute(f"DELETE FROM {layout.name} AS t WHERE {_UNSEEN}{asked}")
 
     # changes
 
@@ -106,10 +78,6 @@ class Session(ABC):
     @abstractmethod
     def upsert(self, layout: Layout, rows: pa.Table) -> None:
         """Put in flat rows or overwrite those of the same key."""
-
-    @abstractmethod
-    def update(self, layout: Layout, rows: pa.Table, columns: Sequence[str]) -> None:
-        """Set these stored columns of rows that are there to those of flat rows."""
 
     @abstractmethod
     def delete(self, layout: Layout, keys: pa.Array) -> None:
@@ -151,13 +119,6 @@ class Session(ABC):
 
     @abstractmethod
     def close(self) -> None: ...
-
-
-_UNSEEN = f"NOT EXISTS (SELECT 1 FROM {SEEN} AS s WHERE s.k = t.{quoted(KEY)})"
-
-
-def _asked(layout: Layout, by: str) -> str:
-    return ASKED[layout.form_of(by).flat]
 
 
 def overwriting(layout: Layout) -> str:

@@ -6,7 +6,7 @@ mask; the first row of a result is made up, so that each column's type is known 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,23 +39,16 @@ def selected(layout: Layout, batches: pa.RecordBatchReader) -> Iterator[pa.Recor
 
 def insert_statement(layout: Layout, batch: pa.RecordBatch) -> tuple[str, pa.RecordBatch]:
     """An INSERT of the rows of a flat batch, and what to bind to it."""
-    values, bound = bound_values(layout, batch, range(len(layout.flat)))
-    return f"INSERT INTO {layout.name} ({layout.column_list}) VALUES ({', '.join(values)})", bound
-
-
-def bound_values(layout: Layout, batch: pa.RecordBatch, places: Sequence[int]) -> tuple[list[str], pa.RecordBatch]:
-    """For the columns of a flat batch at `places` the SQL of their values, and what to bind."""
-    values = [f"?{n + 1}" for n in range(len(places))]
-    columns = [batch.column(i) for i in places]
-    numbers = {i: n for n, i in enumerate(places)}
+    values = [f"?{n + 1}" for n in range(len(layout.flat))]
+    columns = list(batch.columns)
     for group in _doubles(layout):
-        used = tuple(i for i in group if i in numbers)
-        mask = _nan_bits(batch, used)
+        mask = _nan_bits(batch, group)
         if mask is not None:
             columns.append(mask)
-            for bit, i in enumerate(used):
-                values[numbers[i]] = f"CASE WHEN ?{len(columns)} & {1 << bit} THEN 'NaN' ELSE ?{numbers[i] + 1} END"
-    return values, pa.RecordBatch.from_arrays(columns, [str(n) for n in range(len(columns))])
+            for bit, i in enumerate(group):
+                values[i] = f"CASE WHEN ?{len(columns)} & {1 << bit} THEN 'NaN' ELSE ?{i + 1} END"
+    bound = pa.RecordBatch.from_arrays(columns, [str(n) for n in range(len(columns))])
+    return f"INSERT INTO {layout.name} ({layout.column_list}) VALUES ({', '.join(values)})", bound
 
 
 def _doubles(layout: Layout) -> list[tuple[int, ...]]:

@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.schema import KEY
-from belvedere.store.dialects.session import ASKED, KEYS, SEEN, Flat, Row, Session, overwriting
+from belvedere.store.dialects.session import KEYS, Flat, Row, Session, overwriting
 from belvedere.store.dialects.sqlite_libraries import ADBC, closed, opened
-from belvedere.store.dialects.sqlite_rows import BATCH_ROWS, bound_values, insert_statement, select_statement, selected
+from belvedere.store.dialects.sqlite_rows import BATCH_ROWS, insert_statement, select_statement, selected
 from belvedere.store.identifiers import quoted
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import Reader
@@ -75,10 +75,7 @@ class SqliteSession(Session):
     def _prepare(self, durable: bool) -> None:
         for pragma in (*_PRAGMAS, *(() if durable else ("synchronous=OFF",))):  # a temporary file ends with this process
             self.execute(f"PRAGMA {pragma}")
-        for name in (KEYS[pa.int64()], ASKED[pa.int64()]):
-            self.execute(f"CREATE TEMP TABLE {name} (k INTEGER PRIMARY KEY)")
-        for name in (KEYS[pa.string()], ASKED[pa.string()], SEEN):
-            self.execute(f"CREATE TEMP TABLE {name} (k TEXT PRIMARY KEY) WITHOUT ROWID")
+        self.execute(f"CREATE TEMP TABLE {KEYS} (k TEXT PRIMARY KEY) WITHOUT ROWID")
 
     def _guarded(self, doing: str = "") -> AbstractContextManager[None]:
         return self.dialect.guarded(self.url, ERRORS, doing)
@@ -108,26 +105,11 @@ class SqliteSession(Session):
             cursor.execute(select_statement(layout, source), tuple(parameters) or None)
             yield from selected(layout, cursor.fetch_record_batch())
 
-    def select(self, layout: Layout, by: str, keys: pa.Array) -> Flat:
-        self._hold(KEYS[keys.type], (keys,))
-        return self.read(layout, self.among(layout, by, KEYS[keys.type]))
-
-    def among(self, layout: Layout, by: str, held: str) -> str:
+    def select(self, layout: Layout, keys: pa.Array) -> Flat:
+        self.execute(f"DELETE FROM {KEYS}")
+        self._many(f"INSERT OR IGNORE INTO {KEYS} VALUES (?)", pa.record_batch([_in_order(keys, 1)], ["k"]))
         # SQLite keeps the order of a CROSS JOIN: it looks keys up, it reads no whole table
-        return f"{held} AS k CROSS JOIN {layout.name} AS t WHERE t.{quoted(by)} = k.k"
-
-    def _hold(self, held: str, keys: Iterable[pa.Array], way: str = "INSERT OR IGNORE", fresh: bool = True) -> None:
-        """Put these keys into a temporary table; `fresh` makes them the only ones."""
-        if fresh:
-            self.execute(f"DELETE FROM {held}")
-        for part in keys:
-            self._many(f"{way} INTO {held} VALUES (?)", pa.record_batch([_in_order(part, 1)], ["k"]))
-
-    def ask(self, type_: pa.DataType, keys: Iterable[pa.Array]) -> None:
-        self._hold(ASKED[type_], keys)
-
-    def mark_seen(self, keys: pa.Array, first: bool) -> None:
-        self._hold(SEEN, (keys,), "INSERT", first)
+        return self.read(layout, f"{KEYS} AS k CROSS JOIN {layout.name} AS t WHERE t.{quoted(KEY)} = k.k")
 
     def insert(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
@@ -152,19 +134,8 @@ class SqliteSession(Session):
             with self._guarded(f': table "{layout.table.name}"'):
                 self.execute(statement)
 
-    def update(self, layout: Layout, rows: pa.Table, columns: Sequence[str]) -> None:
-        """Only columns that changed: SQLite then leaves the indexes of the others alone."""
-        ordered = rows.sort_by(KEY) if rows.num_rows > 1000 else rows
-        places = [layout.columns.index(c) for c in (*columns, KEY)]
-        for batch in ordered.to_batches():
-            values, bound = bound_values(layout, batch, places)
-            changes = ", ".join(f"{quoted(c)} = {v}" for c, v in zip(columns, values, strict=False))
-            self._many(f"UPDATE {layout.name} SET {changes} WHERE {quoted(KEY)} = {values[-1]}", bound)
-
     def upsert(self, layout: Layout, rows: pa.Table) -> None:
-        # rows in the order of the key touch each page of its index once
-        ordered = rows.sort_by(KEY) if rows.num_rows > 1000 else rows
-        for batch in ordered.to_batches():
+        for batch in rows.to_batches():
             self._put(layout, batch, overwriting(layout))
 
     def _put(self, layout: Layout, batch: pa.RecordBatch, conflict: str = "") -> None:

@@ -1,1 +1,1 @@
-"""Writes of a store: its tables, its lease and epochs (`database`), an epoch's changes (`transaction`), what differs (`difference`)."""
+"""Writes of a store: its tables, its lease and epochs (`database`), an epoch's changes (`transaction`)."""
