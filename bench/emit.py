@@ -110,8 +110,8 @@ def state(load: Load) -> None:
         wb = Workbench(INPUTS + WINDOWS, options=Options(expire=forget))
         try:
             seconds = play(wb, load, {"_Bid": "bidtime", "_Ask": "asktime"}, bounds)
-            sizes = wb.store.size()
-            own = {n: sizes[n][0] for n, r in wb.pipeline.relations.items() if r.stored and not wb.pipeline.is_served(n)}
+            sizes = wb.engine.counts()
+            own = {n: sizes[n] for n, r in wb.pipeline.relations.items() if r.stored and not wb.pipeline.is_served(n)}
             most = max(own, key=lambda n: own[n])
             last = sorted(seconds[len(seconds) // 2 :])
             median = last[len(last) // 2]
