@@ -146,9 +146,8 @@ class ProjectSettings:
     driver_memory: int = DRIVER_MEMORY_MB << 20
     """So many bytes of an epoch's rows the driver's process holds at most."""
     state: Path | None = None
-    """The folder of the operators' state; without it beside the store's file, or beside the script."""
     retain: str = "1 minute"
-    """How long files of state stay that the last epoch does not need any more."""
+    """The folder of the operators' state (None: beside the store), and how long its files stay once no epoch needs them."""
     api: Mapping[str, Any] = field(default_factory=dict, repr=False)
     diagnostics: tuple[Diagnostic, ...] = ()
     finder: TableFinder | None = field(default=None, compare=False, repr=False)
@@ -294,10 +293,10 @@ class _Reader:
         """The values of a section that are as its rules say."""
         table = self.table(values, section)
         self.known(table, tuple(rules), section)
-        wrong = [k for k, v in table.items() if k in rules and not rules[k].fits(v)]
-        for key in wrong:  # the value may be a secret: it is not shown
+        valid = {k: v for k, v in table.items() if k in rules and rules[k].fits(v)}
+        for key in [k for k in table if k in rules and k not in valid]:  # the value may be a secret: it is not shown
             self.report("B9104", f"`{key}` is {rules[key].what}", self.at(section, key))
-        return {k: v for k, v in table.items() if k in rules and k not in wrong}
+        return valid
 
     def api(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         valid = self.ruled(values, "api", API_RULES)
