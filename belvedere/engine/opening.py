@@ -32,7 +32,9 @@ def open_state(store: Store, root: Path | None, run_bytes: int = RUN_BYTES, reta
         store.set_document(DOCUMENT, document)
     if last is None and root is None:
         clear_others(folder)  # of a store that was deleted
-    return State(folder, last.extra.get(STATE) if last else None, run_bytes, retain)
+    state = State(folder, last.extra.get(STATE) if last else None, run_bytes, retain)
+    state.start_checking()
+    return state
 
 
 def read_state(reader: Reader, url: str) -> State:

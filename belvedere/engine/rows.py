@@ -69,12 +69,15 @@ class Rows:
         schema: pa.Schema | None = None,
         files: tuple[Path, ...] | None = None,
         count: int | None = None,
+        guess: int = 0,
     ):
+        """`guess`: about how many rows a frame has that was not counted."""
         self._table = table
         self.frame = frame
         self._schema = table.schema if table is not None else schema
         self.files = files
         self._count = count
+        self.guess = guess
 
     @property
     def schema(self) -> pa.Schema:
@@ -104,7 +107,7 @@ class Rows:
     @property
     def known_values(self) -> int:
         """How many values there are, as far as that is known without running a frame."""
-        return (self._count or 0) * len(self._schema or ())
+        return (self._count or self.guess) * len(self._schema or ())
 
     @property
     def is_collected(self) -> bool:

@@ -50,6 +50,8 @@ class SparkCompute:
         self._files = itertools.count()
         self._large: dict[str, int] = {}
         self._views: set[str] = set()
+        self._rows: dict[str, int] = {}
+        """How many rows each view has, about."""
         self._many: set[str] = set()
         """The views whose rows are many, or not counted."""
         self._interpreting = Interpreting(spark)
@@ -65,7 +67,8 @@ class SparkCompute:
         view = self.view_name(name)
         self._frame(rows).createOrReplaceTempView(view)
         self._views.add(view)
-        few = rows.frame is None and rows.num_rows <= FEW
+        self._rows[quote(view)] = size = rows.num_rows if rows.frame is None else rows.guess
+        few = size <= FEW and (rows.frame is None or size > 0)
         (self._many.discard if few else self._many.add)(quote(view))
         size = self._size(rows)
         self._large.pop(quote(view), None)
@@ -143,7 +146,8 @@ class SparkCompute:
 
     def defer(self, sql: str, schema: pa.Schema) -> Rows:
         """The rows of a query that is run where they are read."""
-        return Rows(frame=self.spark.sql(sql).select(*[quote(n) for n in schema.names]), schema=schema)
+        most = max((rows for name, rows in self._rows.items() if name in sql), default=0)
+        return Rows(frame=self.spark.sql(sql).select(*[quote(n) for n in schema.names]), schema=schema, guess=most)
 
     def _is_large(self, sql: str) -> bool:
         return bool(self._large) and sum(size for name, size in self._large.items() if name in sql) > self.memory.large
@@ -199,6 +203,7 @@ class SparkCompute:
     def sweep(self) -> None:
         """Delete scratch files: nothing of an epoch is needed after it."""
         self._large.clear()
+        self._rows.clear()
         self._many.clear()
         self.rest()
         for path in self._scratch.glob("*.parquet"):

@@ -36,6 +36,7 @@ class Writer:
         self.name = f"{uuid.uuid4().hex}{ENDING}"
         self.path = folder / self.name
         self._size = 0
+        self._is_safe = False
         self._file: BinaryIO | None = None
 
     def add(self, batch: pa.RecordBatch) -> Place:
@@ -65,12 +66,13 @@ class Writer:
             os.fsync(self._file.fileno())
             self._file.close()
             sync_folder(self.path.parent)
+            self._is_safe = True
         except OSError as error:
             raise unwritable(self.path, error) from error
 
     def discard(self) -> None:
-        """Delete the file."""
-        if self._file is not None:
+        """Delete the file; not once it is safe: a commit whose answer was lost may name it, else the next start sweeps it."""
+        if self._file is not None and not self._is_safe:
             with contextlib.suppress(OSError):
                 self._file.close()
                 self.path.unlink(missing_ok=True)

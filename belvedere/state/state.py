@@ -63,6 +63,10 @@ class State:
         self._swept = False
         self.merge_seconds = self.write_seconds = 0.0
 
+        self._checking: Future[None] | None = None
+
+    def start_checking(self) -> None:
+        """Compare all checksums meanwhile; the first epoch waits for it."""
         self._checking = self._threads.submit(self.check)
 
     def check(self) -> None:
@@ -106,7 +110,8 @@ class State:
 
     def prepare(self) -> dict[str, Any] | None:
         """Write and sync what the epoch has changed; the place of the manifest, for the epoch's row. None where there is no state."""
-        self._checking.result()  # no epoch is committed on damaged state
+        if self._checking is not None:
+            self._checking.result()  # no epoch is committed on damaged state
         started = time.perf_counter()
         self._next = {}
         relations: dict[str, tuple[Arranged, tuple[Entry, ...]]] = {}

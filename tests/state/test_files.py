@@ -28,6 +28,7 @@ def rows(first: int, size: int) -> pa.RecordBatch:
 
 def opened(folder: Path, at: Any = None, **settings: Any) -> State:
     state = State(folder, at, **settings)
+    state.start_checking()
     state.arrange([ARRANGED], frozenset({"R"} if at else ()))
     state.begin()
     return state
