@@ -190,15 +190,15 @@ class State:
             for run, entry in zip(runs, entries, strict=False):
                 run.dead_places, run.carried = entry.dead, np.zeros(0, np.int64)
             arrangement.runs, arrangement.new, arrangement.killed, arrangement.looked_up = runs, [], [], 0
+        old = self.manifest
         if self._prepared is not None:
-            old = self.manifest
             self.manifest, self._prepared = self._prepared, None
-            named = self.manifest.files | self.manifest.retired.keys() | ({self._at.file} if self._at else set())
-            if self._swept:
-                self.files.forget((old.files | old.retired.keys()) - named)
-            else:
-                self.files.sweep(named)
-                self._swept = True
+        named = self.manifest.files | self.manifest.retired.keys() | ({self._at.file} if self._at else set())
+        if self._swept:
+            self.files.forget((old.files | old.retired.keys()) - named)
+        else:  # in the first epoch, whatever it changes: later a merge may be writing a file that nobody names yet
+            self.files.sweep(named)
+            self._swept = True
         self._writer = Writer(self.folder)
         if self._merging is None:
             self._start_merge()

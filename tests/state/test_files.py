@@ -13,6 +13,7 @@ import pytest
 
 from belvedere.errors import BelvedereError
 from belvedere.schema import KEY
+from belvedere.state.merge import WIDTH
 from belvedere.state.run import Arranged
 from belvedere.state.state import State
 from belvedere.workbench import Workbench
@@ -191,3 +192,24 @@ def test_a_crash_before_and_after_each_write_loses_and_repeats_nothing(spark: An
             break  # the epoch has no more calls than these
     assert 6 < reached < 30
     wb.close()
+
+
+def test_what_a_merge_writes_is_not_swept_as_garbage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first epoch after a start changes nothing and starts a merge; the next one is committed while that is still under way."""
+    with monkeypatch.context() as patched:
+        patched.setattr(State, "_start_merge", lambda state: None)
+        at = filled(tmp_path / "state", WIDTH)
+    state = opened(tmp_path / "state", at)
+    assert (state.prepare() or {})["file"] == at["file"]
+    state.committed()
+    assert state._merging is not None
+    state._merging.future.result()
+    for epoch in (100, 101):
+        state.arrangements["R"].append([rows(epoch * 100, 5)])
+        at = state.prepare()
+        state.committed()
+        state.begin()
+    state.close()
+    again = opened(tmp_path / "state", at)
+    again.check()
+    assert again.arrangements["R"].count == state.arrangements["R"].count
