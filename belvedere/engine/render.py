@@ -116,6 +116,9 @@ class _Renderer:
         if not casts:
             empty = ", ".join(f"CAST(NULL AS {spark_type(c.type)}) AS {quote(c.name)}" for c in node.columns)
             return f"SELECT {empty} WHERE FALSE"
+        if any(reads_clock(e) for row in node.rows for e in row):
+            rows = " UNION ALL ".join(f"SELECT {c} FROM {quote(self.clock)}" for c in casts)
+            return f"SELECT * FROM ({rows}) AS t({names})"
         return f"SELECT * FROM VALUES {', '.join(f'({c})' for c in casts)} AS t({names})"
 
     def _join(self, node: Join) -> str:

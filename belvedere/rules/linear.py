@@ -14,7 +14,7 @@ from belvedere.engine.rows import Rows
 from belvedere.engine.stage import Stage
 from belvedere.engine.texts import Texts
 from belvedere.engine.work import WEIGHT_FIELD, Work
-from belvedere.plan.facts import is_linear
+from belvedere.plan.facts import is_linear, needs_clock
 from belvedere.plan.nodes import Scan, Values
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import WEIGHT
@@ -59,7 +59,7 @@ class ConstantStage(Stage):
 
 
 def _applies(site: Site) -> Maintain | None:
-    plain = isinstance(site.top, (Scan, Values)) or is_linear(site.top)
+    plain = isinstance(site.top, Scan) or is_linear(site.top) or (isinstance(site.top, Values) and not needs_clock(site.top))
     return partial(_maintain, site) if plain else None
 
 
