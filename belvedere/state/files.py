@@ -43,7 +43,10 @@ class Writer:
         """Write a piece; it can be read at once, and is safe once the file is `finish`ed."""
         try:
             if self._file is None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+                if not self.path.parent.is_dir():
+                    self.path.parent.mkdir(parents=True, exist_ok=True)
+                    for folder in self.path.parents[1:3]:  # the names of the new folders
+                        sync_folder(folder)
                 self._file = self.path.open("xb")
             sink = pa.BufferOutputStream()
             with ipc.new_file(sink, batch.schema) as writer:
