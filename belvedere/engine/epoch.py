@@ -114,8 +114,8 @@ class Engine:
         started = time.perf_counter()
         if self.last_clock is not None:
             clock = max(clock, self.last_clock)  # now() never goes back
-        transaction = self.store.begin(self.compute.memory.chunk)
         self.state.begin()
+        transaction = self.store.begin(self.compute.memory.chunk)
         try:
             context, taken, next_uid, seconds = self._compute(transaction, arrivals, clock, bounds)
             for name, table in (records or {}).items():

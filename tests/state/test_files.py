@@ -135,6 +135,30 @@ def test_a_full_disk_undoes_the_epoch(tmp_path: Path, monkeypatch: pytest.Monkey
     assert again.arrangements["R"].count == before + 5
 
 
+def test_a_merge_that_fails_is_told_once_and_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = opened(tmp_path / "state")
+
+    def full(*given: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("belvedere.state.merge.WIDTH", 2)
+        for epoch in range(2):
+            state.arrangements["R"].append([rows(epoch * 10_000, 9_000)])
+            patched.setattr("belvedere.state.state.State._merge", full)
+            state.prepare()
+            state.committed()
+            if not epoch:
+                state.begin()
+    assert state._merging is not None
+    assert isinstance(state._merging.future.exception(), OSError)
+    with pytest.raises(OSError, match="No space left"):
+        state.begin()
+    state.begin()
+    assert state.arrangements["R"].count == 18_000
+    state.close()
+
+
 SCRIPT = """
 CREATE TABLE T (k INT PRIMARY KEY, g INT, a INT);
 CREATE STREAM S (g INT, b INT);
