@@ -17,7 +17,8 @@ from belvedere.commands.output import has_errors, print_json, read_script, show
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.names import did_you_mean
 from belvedere.rules import maintain
-from belvedere.rules.explain import Size, ViewExplanation, explain, explanation_text
+from belvedere.rules.explain import ViewExplanation, explain, explanation_text
+from belvedere.state.state import Size
 
 Sizes = Mapping[str, Size]
 

@@ -114,30 +114,25 @@ class PreparedStage:
     windows: tuple[WindowOperator, ...] = ()
     moved: Mapping[str, str] | None = None
     """Of a stage that only chooses and renames columns, the column behind each, where Arrow alone can make its rows."""
-    is_fused: bool = False
-    """Whether its change may be computed within the query of the one stage that reads it."""
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether its change is computed within the query of the one stage that reads it."""
+        return self.stage.defers and not self.output.stored
 
 
 def prepare(
     stages: tuple[Stage, ...], relations: Mapping[str, Relation], qualify: Callable[[str], str]
 ) -> tuple[PreparedStage, ...]:
     """All stages with their SQL."""
-    return tuple(_prepare(n, s, relations, qualify, _is_fused(s, stages, relations)) for n, s in enumerate(stages))
+    return tuple(_prepare(n, s, relations, qualify) for n, s in enumerate(stages))
 
 
-def _is_fused(stage: Stage, stages: tuple[Stage, ...], relations: Mapping[str, Relation]) -> bool:
-    """Whether nobody looks the output's rows up, and one query of one stage reads its changes."""
-    readers = [s for s in stages for slot in s.slots if slot.relation == stage.output]
-    return stage.defers and not relations[stage.output].stored and len(readers) == 1 and readers[0].reads_once
-
-
-def _prepare(
-    number: int, stage: Stage, relations: Mapping[str, Relation], qualify: Callable[[str], str], is_fused: bool
-) -> PreparedStage:
+def _prepare(number: int, stage: Stage, relations: Mapping[str, Relation], qualify: Callable[[str], str]) -> PreparedStage:
     texts = Texts(number, stage, relations, qualify)
     sql = stage.texts(texts)
     slots = tuple((s, relations[s.relation]) for s in stage.slots)
     states = {n: relations[n] for n in stage.states}
     output = relations[stage.output]
     moved = moved_columns(stage.plan) if len(slots) == 1 and is_identified(output) else None
-    return PreparedStage(number, stage, output, sql, slots, states, tuple(texts.windows), moved, is_fused)
+    return PreparedStage(number, stage, output, sql, slots, states, tuple(texts.windows), moved)

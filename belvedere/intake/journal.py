@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from belvedere.durable import sync_folder
 from belvedere.errors import fail
 
 FRAME = struct.Struct("<II")
@@ -65,7 +66,7 @@ class Journal:
         self.headers: list[Mapping[str, Any]] = []
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            _sync_directory(directory.parent)
+            sync_folder(directory.parent)
             self._lock = _locked(directory)
         except OSError as error:
             raise _unwritable(directory, error) from error
@@ -186,7 +187,7 @@ class Journal:
         finally:
             os.close(file)
         os.replace(scratch, path)
-        _sync_directory(self.directory)
+        sync_folder(self.directory)
         self._segments.append(_Segment(path, first, first - 1, len(data)))
         self.committed(self.committed_sequence)
         return self._segments[-1]
@@ -229,14 +230,6 @@ def _write(file: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _locked(directory: Path) -> int:

@@ -17,6 +17,7 @@ from belvedere.engine.relation import Relation
 from belvedere.engine.stage import Stage
 from belvedere.plan.nodes import Join
 from belvedere.rules.bounds_below import operator_of
+from belvedere.state.state import Size
 from belvedere.time.event_time import Clocks, bounds_by_input
 
 
@@ -164,19 +165,6 @@ def _reads(owner: str, relation: Relation, catalog: Catalog) -> str:
     if owner in catalog.public and relation.stored:
         return f'table "{owner}" by its key or index: nothing is computed when it is read'
     return "not served: it feeds other views"
-
-
-@dataclass(frozen=True)
-class Size:
-    """What a relation takes in a store: rows, bytes of its table and its runs, how many runs it has."""
-
-    rows: int
-    bytes: int
-    runs: int = 0
-
-    def __str__(self) -> str:
-        runs = f" in {self.runs} run{'s' if self.runs > 1 else ''}" if self.runs else ""
-        return f"{self.rows:,} rows, {self.bytes:,} bytes{runs} now"
 
 
 def explanation_text(explanation: ViewExplanation, sizes: Mapping[str, Size] | None = None) -> str:

@@ -50,6 +50,8 @@ class SparkCompute:
         self._files = itertools.count()
         self._large: dict[str, int] = {}
         self._views: set[str] = set()
+        self._schemas: dict[str, pa.Schema] = {}
+        """The types of queries without a schema: their texts stay the same from epoch to epoch."""
         self._rows: dict[str, int] = {}
         """How many rows each view has, about."""
         self._many: set[str] = set()
@@ -133,7 +135,8 @@ class SparkCompute:
         """
         self.last_query = sql
         if schema is None:
-            schema = to_arrow_schema(self.spark.sql(sql).schema, timezone="UTC")
+            schema = self._schemas.get(sql) or to_arrow_schema(self.spark.sql(sql).schema, timezone="UTC")
+            self._schemas[sql] = schema
         if self._is_large(sql) and fits_parquet(schema):
             return self._compute_apart(sql, schema)
         try:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from belvedere.errors import BelvedereError, fail
 from belvedere.schema import KEY
 from belvedere.state.compare import differing
-from belvedere.state.hashing import Numbers, number, numbers, text_hashes
+from belvedere.state.hashing import Numbers, numbers, text_hashes
 from belvedere.state.run import LEAST, TAKE, Arranged, Positions, Run, make_run, span_name
 
 Keys: TypeAlias = pa.Array | pa.RecordBatchReader | None
@@ -36,8 +36,6 @@ class Arrangement:
         self.runs = list(runs)
         self.new: list[Run] = []
         self.killed: list[tuple[Run, Positions]] = []
-        self.looked_up = 0
-        """Rows that were looked up in this epoch."""
 
     @property
     def count(self) -> int:
@@ -141,7 +139,6 @@ class Arrangement:
 
     def _rows(self, found: Found) -> Iterator[pa.RecordBatch]:
         for run, positions in found:
-            self.looked_up += len(positions)
             yield from run.taken(positions)
 
     # --- changes
@@ -177,7 +174,8 @@ class Arrangement:
             came = np.flatnonzero(~stays)
             if len(came):
                 self.new.append(self.spill(make_run(piece.take(pa.array(came)), self.arranged)))
-            yield from _cut(piece, np.flatnonzero(~known), 1)
+            if not known.all():
+                yield piece.filter(pa.array(~known)), 1
         for run, positions in asked:
             gone = np.setdiff1d(positions, np.concatenate(met[id(run)]), assume_unique=True)
             yield from ((b, -1) for b in run.taken(gone))
@@ -225,11 +223,7 @@ class Arrangement:
         """Forget what the epoch has changed."""
         for run, positions in self.killed:
             run.revive(positions)
-        self.new, self.killed, self.looked_up = [], [], 0
-
-    @property
-    def is_changed(self) -> bool:
-        return bool(self.new or self.killed)
+        self.new, self.killed = [], []
 
 
 def _nearest(run: Run, positions: Positions, values: Numbers, edge: int, count: int, after: bool) -> Numbers:
@@ -266,13 +260,6 @@ def _one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _cut(piece: pa.RecordBatch, positions: Positions, weight: int) -> Iterator[Weighted]:
-    if len(positions) == len(piece):
-        yield piece, weight
-    elif len(positions):
-        yield piece.take(pa.array(positions)), weight
-
-
 def _arrays(keys: pa.Array | pa.RecordBatchReader) -> Iterator[pa.Array]:
     """The distinct keys, an array at a time."""
     if isinstance(keys, pa.ChunkedArray):
@@ -285,6 +272,3 @@ def _distinct(keys: pa.Array | pa.RecordBatchReader) -> Numbers:
     """Hashes, sorted and distinct."""
     parts = [numbers(a) for a in _arrays(keys)]
     return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
-
-
-__all__ = ["Arrangement", "Found", "Keys", "Weighted", "number"]

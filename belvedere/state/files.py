@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 import uuid
 import zlib
 from collections.abc import Collection, Iterable
@@ -19,14 +18,13 @@ from typing import BinaryIO
 import pyarrow as pa
 from pyarrow import ipc
 
+from belvedere.durable import sync_folder
 from belvedere.errors import BelvedereError, fail
 from belvedere.state.run import Place
 from belvedere.temporary import FULL
 
 ENDING = ".run"
 _ALIGNED = 64
-_YOUNG = 60.0
-"""Seconds for which a file that nobody names is left alone by those that do not own the folder's state."""
 
 
 class Writer:
@@ -81,15 +79,6 @@ class Writer:
                 self.path.unlink(missing_ok=True)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder safe."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 class Files:
     """The files in one folder, as they are read."""
 
@@ -124,14 +113,10 @@ class Files:
                 if not same:
                     raise damaged(self.folder / place.file, f"the bytes from {place.offset:,} on have another checksum")
 
-    def sweep(self, named: Collection[str], seconds: float = 0.0) -> None:
-        """Delete the files that nobody names, once they are so many seconds old."""
-        now = time.time()
+    def sweep(self, named: Collection[str]) -> None:
+        """Delete the files that nobody names."""
         with contextlib.suppress(OSError):
-            for path in self.folder.glob(f"*{ENDING}"):
-                if path.name not in named and now - path.stat().st_mtime >= seconds:
-                    self._mapped.pop(path.name, None)
-                    path.unlink(missing_ok=True)
+            self.forget([p.name for p in self.folder.glob(f"*{ENDING}") if p.name not in named])
 
     def forget(self, names: Iterable[str]) -> None:
         """Delete files."""

@@ -38,11 +38,15 @@ class _Merging:
 
 @dataclass(frozen=True)
 class Size:
-    """What one relation takes: rows that count, bytes of its runs, their number."""
+    """What one relation takes in a store: rows that count, bytes of its table and its runs, how many runs it has."""
 
     rows: int
     bytes: int
-    runs: int
+    runs: int = 0
+
+    def __str__(self) -> str:
+        runs = f" in {self.runs} run{'s' if self.runs > 1 else ''}" if self.runs else ""
+        return f"{self.rows:,} rows, {self.bytes:,} bytes{runs} now"
 
 
 class State:
@@ -52,6 +56,7 @@ class State:
         """`at` is the place of the last manifest, None for a new store. Raises B7061 where it cannot be read."""
         self.folder, self.run_bytes, self.retain = folder, run_bytes, retain
         self.files = Files(folder)
+        self._before: Place | None = None
         self._at = Place(*(at[f.name] for f in fields(Place))) if at else None
         self.manifest = read_manifest(self.files.read(self._at)) if self._at else Manifest()
         self.arrangements: dict[str, Arrangement] = {}
@@ -116,16 +121,13 @@ class State:
         self._next = {}
         relations: dict[str, tuple[Arranged, tuple[Entry, ...]]] = {}
         for name, arrangement in self.arrangements.items():
-            known = self.manifest.relations.get(name)
-            runs, entries = self._next_runs(arrangement)
-            self._next[name] = runs
-            same = known is not None and known == (arrangement.arranged, entries)
-            relations[name] = known if same and known is not None else (arrangement.arranged, entries)
+            self._next[name], entries = self._next_runs(arrangement)
+            relations[name] = (arrangement.arranged, entries)
         if relations == self.manifest.relations:
             self._prepared = None
         else:
             self._prepared = self._with_retired(Manifest(relations))
-            self._at = self._last_place(self._writer.add(self._prepared.batch()))
+            self._before, self._at = self._at, self._writer.add(self._prepared.batch())
         self._writer.finish()
         self.write_seconds += time.perf_counter() - started
         return {**asdict(self._at), **self._figures()} if self._at else None
@@ -141,10 +143,6 @@ class State:
             "write_seconds": round(self.write_seconds, 3),
             "merge_seconds": round(self.merge_seconds, 3),
         }
-
-    def _last_place(self, place: Place) -> Place:
-        self._before = self._at
-        return place
 
     def _next_runs(self, arrangement: Arrangement) -> tuple[list[Run], tuple[Entry, ...]]:
         """The runs after this epoch, all written, and their entries."""
@@ -189,7 +187,7 @@ class State:
             entries = self._prepared.relations[name][1] if self._prepared else ()
             for run, entry in zip(runs, entries, strict=False):
                 run.dead_places, run.carried = entry.dead, np.zeros(0, np.int64)
-            arrangement.runs, arrangement.new, arrangement.killed, arrangement.looked_up = runs, [], [], 0
+            arrangement.runs, arrangement.new, arrangement.killed = runs, [], []
         old = self.manifest
         if self._prepared is not None:
             self.manifest, self._prepared = self._prepared, None
