@@ -37,11 +37,13 @@ class OwnRowsStage(Stage):
     path: str
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
+        """`rows` of the changed keys, from the changes; of many, what `many` needs."""
         kinds = {**dict.fromkeys(texts.names, DELTA), OWN: ROWS}
-        return {
-            "rows": texts.rows(self.beside_own(texts), kinds),
-            "groups": texts.groups(self.changed, self.path),
-        }
+        return {"rows": texts.rows(self.beside_own(texts), kinds), **self.texts_of_many(texts)}
+
+    def texts_of_many(self, texts: Texts) -> Mapping[str, str]:
+        """What `many` runs."""
+        return {"groups": texts.groups(self.changed, self.path)}
 
     def beside_own(self, texts: Texts) -> Node:
         """The operator over changes and `Scan(OWN)`."""
@@ -55,13 +57,16 @@ class OwnRowsStage(Stage):
     def run(self, work: Work) -> Rows | None:
         if not work.put_deltas():
             return None
-        keys = keys_of_changes(work, work.output.path(self.path)) or self.keys_of_groups(work)
+        few = keys_of_changes(work, work.output.path(self.path))
+        keys, text = (few, "rows") if few is not None else self.many(work)
+        if keys.is_empty:
+            return None
         work.put(OWN, ROWS, work.look_up(self.output, self.path, keys))
-        return work.replace(self.path, keys, work.rows("rows").reader())
+        return work.replace(self.path, keys, work.rows(text).reader())
 
-    def keys_of_groups(self, work: Work) -> Keys:
-        """The hashes of the changed groups, by a query of their own."""
-        return keys_of([(work.compute.compute(work.sql["groups"], pa.schema([(self.path, pa.int64())])), self.path)])
+    def many(self, work: Work) -> tuple[Keys, str]:
+        """The hashes of the groups that many changes touch, by a query of their own, and the text that makes these groups' rows."""
+        return keys_of([(work.compute.compute(work.sql["groups"], pa.schema([(self.path, pa.int64())])), self.path)]), "rows"
 
 
 @dataclass(frozen=True)
@@ -71,24 +76,17 @@ class TopStage(OperatorStage, OwnRowsStage):
     rule = "top"
     reads_once = True
 
-    def texts(self, texts: Texts) -> Mapping[str, str]:
+    def texts_of_many(self, texts: Texts) -> Mapping[str, str]:
         assert isinstance(self.plan, TopK)
         added = texts.rows(replace(self.plan, input=self.changed), DELTA)
         first = replace(self.plan, input=Union((Scan(NEW, self.plan.schema), Scan(OWN, self.plan.schema))))
-        return {**super().texts(texts), "added": added, "first": texts.rows(first, ROWS)}
+        return {"added": added, "first": texts.rows(first, ROWS)}
 
-    def run(self, work: Work) -> Rows | None:
-        if not work.put_deltas():
-            return None
-        keys, text = keys_of_changes(work, work.output.path(self.path)), "rows"
-        if keys is None:
-            added = work.rows("added")
-            if added.is_empty:
-                return None
-            work.put(NEW, ROWS, added)
-            keys, text = keys_of([(added, self.path)]), "first"
-        work.put(OWN, ROWS, work.look_up(self.output, self.path, keys))
-        return work.replace(self.path, keys, work.rows(text).reader())
+    def many(self, work: Work) -> tuple[Keys, str]:
+        """The same by the first rows of the changes alone."""
+        added = work.rows("added")
+        work.put(NEW, ROWS, added)
+        return keys_of([(added, self.path)]), "first"
 
     def beside_own(self, texts: Texts) -> Node:
         return self.plan
