@@ -8,7 +8,7 @@ WORKERS ?= 2
 TESTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test fast nightly bench clean
+.PHONY: help setup run check test fast nightly cluster bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ fast: setup  ## the tests that need neither a JVM nor Postgres
 
 nightly: setup  ## the long-running tests, with Spark set as it runs in production
 	PYSPARK_SUBMIT_ARGS=pyspark-shell $(BIN)/pytest -m "nightly or deep" -n $(WORKERS) --dist worksteal --durations=10 $(TESTS)
+
+cluster: setup  ## the tests that start a Spark cluster on this machine: a master and two workers
+	PYSPARK_SUBMIT_ARGS=pyspark-shell $(BIN)/pytest -m cluster --durations=10 $(TESTS)
 
 bench: setup  ## measure on this machine: throughput, latency, memory, against Spark in batch and DuckDB
 	$(BIN)/python -m bench

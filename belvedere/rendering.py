@@ -19,7 +19,7 @@ TAB = 4
 
 
 @dataclass(frozen=True)
-class Place:
+class LinePlace:
     """Line and column of an offset, both from 1, and the line's text without its end."""
 
     line: int
@@ -36,11 +36,11 @@ class Lines:
         for line in self.lines:
             self.starts.append(self.starts[-1] + len(line) + 1)
 
-    def place(self, offset: int) -> Place:
+    def place(self, offset: int) -> LinePlace:
         """The place of an offset; offsets beyond the end are at the end."""
         index = min(bisect_right(self.starts, max(offset, 0)) - 1, len(self.lines) - 1)
         text = self.lines[index]
-        return Place(index + 1, min(offset - self.starts[index], len(text)) + 1, text.rstrip("\r"))
+        return LinePlace(index + 1, min(offset - self.starts[index], len(text)) + 1, text.rstrip("\r"))
 
 
 def render(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], *, colour: bool = False) -> str:
@@ -88,7 +88,7 @@ def _cells(text: str) -> int:
     return len(_expand(text)) + wide - sum(1 for c in text if unicodedata.combining(c))
 
 
-def _carets(span: Span, place: Place) -> str:
+def _carets(span: Span, place: LinePlace) -> str:
     before = place.text[: place.column - 1]
     marked = place.text[place.column - 1 : place.column - 1 + max(span.end - span.start, 0)]
     return " " * _cells(before) + "^" * max(_cells(marked), 1)

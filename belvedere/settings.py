@@ -73,9 +73,11 @@ def _are_seconds(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0.001 <= value <= 86_400
 
 
+ADDRESS = r"(s3|s3a|s3n|gs|gcs|hdfs|abfs|abfss|file)://[^@]+"  # of a folder elsewhere, without credentials
 RUN_RULES: Mapping[str, Requirement] = {
     "driver_memory_mb": _whole(1, LARGEST),
-    "state": Requirement("the path of a folder", lambda v: isinstance(v, str) and bool(v)),
+    "state": _text('the path of a folder, or "s3://bucket/folder" without credentials', rf"{ADDRESS}|(?!\w+://).+"),
+    "scratch": _text("the path of a folder that all machines mount", r"(?!\w+://).+"),
     "retain": _text('a time such as "10 minutes"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"),
 }
 API_RULES: Mapping[str, Requirement] = {
@@ -145,9 +147,11 @@ class ProjectSettings:
     spark: Mapping[str, str] = field(default_factory=dict)
     driver_memory: int = DRIVER_MEMORY_MB << 20
     """So many bytes of an epoch's rows the driver's process holds at most."""
-    state: Path | None = None
+    state: Path | str | None = None
     retain: str = "1 minute"
-    """The folder of the operators' state (None: beside the store), and how long its files stay once no epoch needs them."""
+    """The operators' state: its folder or address (None: beside the store), and how long its files stay once no epoch needs them."""
+    scratch: Path | None = None
+    """The folder of files between the driver and executors (None: beside the store)."""
     api: Mapping[str, Any] = field(default_factory=dict, repr=False)
     diagnostics: tuple[Diagnostic, ...] = ()
     finder: TableFinder | None = field(default=None, compare=False, repr=False)
@@ -216,7 +220,8 @@ class _Reader:
             sinks={n: self.sink(n, t) for n, t in self.tables(values, "sinks").items()},
             spark={k: _spark_text(v) for k, v in self.table(values, "spark").items()},
             driver_memory=run.get("driver_memory_mb", DRIVER_MEMORY_MB) << 20,
-            state=self.directory / run["state"] if "state" in run else None,
+            state=run.get("state") if "://" in run.get("state", "://") else self.directory / run["state"],
+            scratch=self.directory / run["scratch"] if "scratch" in run else None,
             retain=run.get("retain", "1 minute"),
             api=self.api(values),
             diagnostics=tuple(self.diagnostics),
@@ -225,21 +230,10 @@ class _Reader:
     def source(self, name: str, table: Mapping[str, Any]) -> Source:
         section = f"sources.{name}"
         connector = self.connector(table, section, tuple(SOURCE_KEYS))
-        if connector not in SOURCE_KEYS:
-            return self.foreign_source(name, connector, table, section)
-        self.known(table, SOURCE_KEYS[connector], section)
-        path = self.text_value(table, "path", section, None)
-        if connector == "files" and path is None:
-            self.report("B9106", f"source `{name}` has no path", self.at(section, None), 'write `path = "data/..."`')
-        given = "format" in table
-        return Source(
-            name,
-            connector,
-            self.directory / path if path else None,
-            self.choice(table, "format", section, FORMATS, "json") if given else None,
-            {k: table[k] for k in SOURCE_OPTIONS[connector] if k in table} | self.source_options(table, connector, section),
-            self.declared(table, section),
-        )
+        path = self.path(table, section, connector, 'write `path = "data/..."`')
+        form = self.format(table, section, connector in SOURCE_KEYS)
+        options = self.options(table, section, SOURCE_KEYS.get(connector), SOURCE_OPTIONS.get(connector))
+        return Source(name, connector, path, form, options, self.declared(table, section))
 
     def connector(self, table: Mapping[str, Any], section: str, own: tuple[str, ...]) -> str:
         """The connector that is named: one of our `own`, or another package's."""
@@ -249,17 +243,30 @@ class _Reader:
         others = tuple(sorted(entry_points(group=CONNECTORS).names))
         return self.choice(table, "connector", section, (*own, *others), "files")
 
-    def foreign_source(self, name: str, connector: str, table: Mapping[str, Any], section: str) -> Source:
-        """A source of another package's connector: all that we do not know are its options."""
+    def path(self, table: Mapping[str, Any], section: str, connector: str, hint: str) -> Path | None:
+        """The path, which files need."""
         path = self.text_value(table, "path", section, None)
-        options = {k: v for k, v in table.items() if k not in COMMON_KEYS} | self.table(table, "options")
-        form = self.text_value(table, "format", section, None)
-        return Source(name, connector, self.directory / path if path else None, form, options, self.declared(table, section))
+        if connector == "files" and path is None:
+            kind, _, name = section.partition("s.")
+            self.report("B9106", f"{kind} `{name}` has no path", self.at(section, None), hint)
+        return self.directory / path if path else None
 
-    def source_options(self, table: Mapping[str, Any], connector: str, section: str) -> dict[str, Any]:
+    def format(self, table: Mapping[str, Any], section: str, ours: bool) -> str | None:
+        """The format, of our own connectors one of ours."""
+        if ours and "format" in table:
+            return self.choice(table, "format", section, FORMATS, "json")
+        return self.text_value(table, "format", section, None)
+
+    def options(
+        self, table: Mapping[str, Any], section: str, keys: tuple[str, ...] | None, inner: tuple[str, ...] | None = None
+    ) -> dict[str, Any]:
+        """What is for the connector alone. `keys` and those of `options` are checked where the connector is ours."""
         options = self.table(table, "options")
-        self.known(options, SOURCE_OPTIONS[connector], f"{section}.options")
-        return options
+        if keys is not None:
+            self.known(table, keys, section)
+        if inner is not None:
+            self.known(options, inner, f"{section}.options")
+        return {k: v for k, v in table.items() if k not in COMMON_KEYS} | options
 
     def declared(self, table: Mapping[str, Any], section: str) -> dict[str, dict[str, Any]]:
         found = self.tables(table, "tables")
@@ -274,20 +281,9 @@ class _Reader:
     def sink(self, name: str, table: Mapping[str, Any]) -> Sink:
         section = f"sinks.{name}"
         connector = self.connector(table, section, tuple(SINK_KEYS))
-        if connector not in SINK_KEYS:
-            found = self.foreign_source(name, connector, table, section)
-            return Sink(name, connector, found.path, found.format or "json", found.options)
-        self.known(table, SINK_KEYS[connector], section)
-        path = self.text_value(table, "path", section, None)
-        if connector == "files" and path is None:
-            self.report("B9106", f"sink `{name}` has no path", self.at(section, None), 'write `path = "out/..."`')
-        return Sink(
-            name,
-            connector,
-            self.directory / path if path else None,
-            self.choice(table, "format", section, FORMATS, "json"),
-            self.table(table, "options"),
-        )
+        path = self.path(table, section, connector, 'write `path = "out/..."`')
+        form = self.format(table, section, connector in SINK_KEYS)
+        return Sink(name, connector, path, form or "json", self.options(table, section, SINK_KEYS.get(connector)))
 
     def ruled(self, values: Mapping[str, Any], section: str, rules: Mapping[str, Requirement]) -> dict[str, Any]:
         """The values of a section that are as its rules say."""

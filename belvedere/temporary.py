@@ -3,6 +3,8 @@
 In: a prefix. Out: a new folder; a diagnostic where there is none to be had. A process that is killed leaves its folder behind: the next one
 that needs a folder sweeps it. The folder's lock says that its process lives: the system lets it go with the process, and no number of a
 process is compared. Folders of other users, of other machines (they may share one) and without the lock's mark are left alone.
+
+Scratch files that Spark's executors read or write lie in `scratch_folder`s: in a cluster below a root that all its machines see (`share`).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import os
 import shutil
 import socket
 import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +30,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 FULL_TEXTS = ("No space left on device", "Disk quota exceeded", "No usable temporary directory")
 
 _own: tuple[int, Path] | None = None
+_shared: Path | None = None
 
 
 def temporary_folder(prefix: str) -> Path:
@@ -35,6 +39,29 @@ def temporary_folder(prefix: str) -> Path:
         return Path(tempfile.mkdtemp(prefix=prefix, dir=process_folder()))
     except OSError as error:
         raise _unusable(error) from error
+
+
+def share(root: Path | None) -> None:
+    """Scratch files lie below this folder from now on, which executors on other machines see; None: in the temporary folder."""
+    global _shared  # noqa: PLW0603
+    _shared = root
+
+
+def is_shared() -> bool:
+    """Whether there is such a folder."""
+    return _shared is not None
+
+
+def scratch_folder(prefix: str) -> Path:
+    """A new folder that executors see too, whoever they run as. Raises B7032 where it cannot be made."""
+    if _shared is None:
+        return temporary_folder(prefix)
+    folder = _shared / f"{prefix}{uuid.uuid4().hex}"
+    try:
+        folder.mkdir(parents=True)  # with the rights that the umask leaves
+    except OSError as error:
+        raise _unusable(error) from error
+    return folder
 
 
 def full_folder(error: BaseException) -> BelvedereError | None:
@@ -48,10 +75,11 @@ def full_folder(error: BaseException) -> BelvedereError | None:
 
 def _unusable(error: BaseException) -> BelvedereError:
     with contextlib.suppress(OSError):
+        kind, setting = ("scratch", "`scratch` under [run]") if _shared is not None else ("temporary", "TMPDIR")
         return fail(
             "B7032",
-            f"the temporary folder {tempfile.gettempdir()} is full or cannot be written",
-            hint="free some space on its disk, or set TMPDIR to a folder with more; the store is at its last good epoch",
+            f"the {kind} folder {_shared or tempfile.gettempdir()} is full or cannot be written",
+            hint=f"free some space on its disk, or set {setting} to a folder with more; the store is at its last good epoch",
             detail=next((text for text in FULL_TEXTS if text in str(error)), str(error)),
         )
     return fail("B7032", "no temporary folder can be written", hint="set TMPDIR to a folder with free space", detail=str(error))

@@ -15,6 +15,7 @@ import pyarrow as pa
 from belvedere.catalog import Catalog, Input
 from belvedere.compiler import compile_script
 from belvedere.engine.epoch import EpochReport
+from belvedere.engine.opening import beside
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
 from belvedere.intake.read import find_input, given_columns
@@ -23,11 +24,13 @@ from belvedere.rows import arrow_rows, as_instant
 from belvedere.rules import Options, maintain
 from belvedere.schema import ROWTIME, WEIGHT
 from belvedere.spark.batch import BatchAnswers, InputLog
+from belvedere.spark.cluster import is_cluster, join_cluster
 from belvedere.spark.compute import DRIVER_MEMORY
 from belvedere.spark.engine import open_engine
 from belvedere.spark.session import SparkSession, local_session
 from belvedere.store import open_store
 from belvedere.store.read.history import AsOf, not_whole, rows_as_of
+from belvedere.temporary import is_shared
 from belvedere.time.intake import Intake
 
 
@@ -53,6 +56,7 @@ class Workbench:
         self._sinks = project.sinks if project is not None else {}
         self._driver_memory = project.driver_memory if project is not None else None
         self._state = project.state if project is not None else None
+        self._scratch = project.scratch if project is not None else None
         self._start(compiled.catalog, store, spark, options)
 
     @classmethod
@@ -70,7 +74,7 @@ class Workbench:
         made = cls.__new__(cls)
         made.diagnostics = ()
         made._sinks = sinks or {}
-        made._driver_memory, made._state = driver_memory, None
+        made._driver_memory, made._state, made._scratch = driver_memory, None, None
         made._start(catalog, store, spark, options)
         return made
 
@@ -88,6 +92,8 @@ class Workbench:
 
     def _open(self, url: str) -> None:
         self.store = open_store(url)
+        if is_cluster(self.spark) and not is_shared():
+            join_cluster(self.spark, self._scratch or beside(self.store.url).with_suffix(".scratch"))
         memory = DRIVER_MEMORY if self._driver_memory is None else self._driver_memory
         self.engine = open_engine(self.spark, self.catalog, self.pipeline, self.store, self._sinks, memory, self._state)
         self.store.acquire("workbench", 86_400.0)

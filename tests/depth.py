@@ -1,9 +1,14 @@
-"""How many examples a property is tried on: all of them at night and where a file is run by itself, a quarter in `make test`.
+"""How many examples a property is tried on: all at night and where a file is run by itself, a quarter in `make test`; and on which store.
 
 Mark such a test `deep`: `make nightly` runs it too.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
 
 PART = 4
 quick = False
@@ -13,3 +18,11 @@ quick = False
 def examples(number: int) -> int:
     """`number`, or its quarter in `make test`."""
     return -(-number // PART) if quick else number
+
+
+def stores_by_turns(seeds: Iterable[int], block: int = 1) -> list[Any]:
+    """Each seed on one store, every fourth block of seeds on Postgres: operators work on the same files over both stores.
+
+    For `@pytest.mark.parametrize(("each_store", "seed"), ..., indirect=["each_store"])`.
+    """
+    return [pytest.param("postgres", s, marks=pytest.mark.postgres) if s // block % 4 == 3 else ("sqlite", s) for s in seeds]

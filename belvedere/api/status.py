@@ -21,6 +21,8 @@ STATE_FIGURES = {
     "runs": "Runs of the operators' state.",
     "write_seconds": "Seconds for writing the state since the start.",
     "merge_seconds": "Seconds for merging runs of the state since the start.",
+    "keys_looked_up": "Keys and ranges that stages have looked up in the state since the start.",
+    "rows_found": "Rows of the state that were found by look-ups since the start.",
 }
 
 
@@ -40,7 +42,7 @@ def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool, now: d
 
 
 def state_figures(row: EpochRow) -> dict[str, int | float]:
-    """Rows, bytes and runs of the operators' state after an epoch, and the seconds for writing and merging runs since the start."""
+    """Rows, bytes and runs of the operators' state after an epoch, and what writing, merging and look-ups have done since the start."""
     known = row.extra.get("state") or {}
     return {n: known[n] for n in STATE_FIGURES if n in known}
 

@@ -76,7 +76,7 @@ def measure(url: str) -> Sizes:
         state = read_state(reader, url)
         for name, found in state.sizes().items():
             table = sizes.get(name)
-            sizes[name] = Size(found.rows, found.bytes + (table.bytes if table else 0), found.runs)
+            sizes[name] = Size(found.rows, found.bytes + (table.bytes if table else 0), found.runs, found.asked, found.found)
         state.close()
         return sizes
     finally:

@@ -7,6 +7,7 @@ stopped or `--once` is done, 1 where script, data or store are wrong. The API ru
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,9 @@ def command(
     ] = None,
     port: Annotated[int | None, typer.Option("--port", help="the API's port; 0 takes a free one", min=0, max=65535)] = None,
     host: Annotated[str | None, typer.Option("--host", help="the API's address; a public one needs a token")] = None,
+    master: Annotated[
+        str | None, typer.Option("--master", help="where Spark runs: spark://host:7077, yarn, k8s://..., local[4]")
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="take in what is there, commit, and end")] = False,
     accept_clock: Annotated[
         bool,
@@ -37,6 +41,8 @@ def command(
     """Maintain a script's views and serve them."""
     text = read_script(script)
     project = load_project(script.parent)
+    if master is not None:
+        project = replace(project, spark={**project.spark, "master": master})
     from belvedere.commands.stores import store_url
     from belvedere.compiler import compile_script
     from belvedere.store.source_columns import with_stored_columns

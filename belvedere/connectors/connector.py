@@ -90,7 +90,7 @@ class Feed(Protocol):
 
 
 class Connector(Protocol):
-    """A kind of source. One that only writes (`Writer`) has none of these, one that cannot write has no `write`."""
+    """A kind of source. One that only writes (`WritingConnector`) has none of these, one that cannot write has no `write`."""
 
     def tables(self, source: Source) -> Sequence[str]:
         """The tables that a source has; without a JVM, and soon: `belvedere check` asks."""
@@ -102,7 +102,7 @@ class Connector(Protocol):
         """Go on with an input from its offset."""
 
 
-class Writer(Protocol):
+class WritingConnector(Protocol):
     """A kind of sink."""
 
     def write(self, sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:

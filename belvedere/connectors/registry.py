@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from belvedere.connectors.connector import Connector, Writer
+from belvedere.connectors.connector import Connector, WritingConnector
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.names import did_you_mean
 from belvedere.settings import CONNECTORS, OWN_CONNECTORS, Source
@@ -29,7 +29,7 @@ def reading_connector(name: str) -> Connector:
     return cast(Connector, found)
 
 
-def writing_connector(name: str) -> Writer:
+def writing_connector(name: str) -> WritingConnector:
     """The connector of that name, which can be written to. Raises B6130."""
     try:
         found = _found(name)
@@ -38,7 +38,7 @@ def writing_connector(name: str) -> Writer:
     if not hasattr(found, "write"):
         hint = 'write connector = "files" with format = "json", "csv" or "parquet", or connector = "console"'
         raise fail("B6130", f'the connector "{name}" is not supported for sinks', hint=hint)
-    return cast(Writer, found)
+    return cast(WritingConnector, found)
 
 
 class SourceTables:

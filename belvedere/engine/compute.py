@@ -5,14 +5,17 @@ In: nothing. Out: the protocol that `belvedere.spark.compute` fulfils.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from belvedere.engine.rows import Memory, Rows
+from belvedere.engine.turns import Task
 from belvedere.engine.windows import WindowOperator
 from belvedere.plan.window_by import Ranges, Resume
+from belvedere.state.spread import RunTask
 
 if TYPE_CHECKING:
     from belvedere.catalog import Catalog
@@ -39,14 +42,23 @@ class Compute(Protocol):
     def keep(self, rows: pa.RecordBatchReader) -> Rows:
         """Rows that stream in: in this process where it has room, else in a file."""
 
-    def compute(self, sql: str, schema: pa.Schema | None = None) -> Rows:
-        """Run one query; without a schema its rows have the types that the query gives them."""
+    def compute(self, sql: str, schema: pa.Schema | None = None, ordered: bool = False) -> Rows:
+        """Run one query; without a schema its rows have the types that the query gives them. `ordered`: they come in its ORDER BY."""
 
     def defer(self, sql: str, schema: pa.Schema) -> Rows:
         """The rows of a query that is run where they are read, as a part of the reader's query."""
 
+    def spreads(self, rows: Rows) -> bool:
+        """Whether rows are so many that executors in other processes should store them."""
+
+    def run_apart(self, rows: Rows, task: RunTask, schema: pa.Schema) -> pa.Table:
+        """Run a function over the batches of each part of the rows, in executors; what the functions give."""
+
     def explaining(self, prepared: PreparedStage, catalog: Catalog) -> AbstractContextManager[None]:
         """Run a stage; a failure of its queries comes out as a diagnostic about the stage's view."""
+
+    def take_turns(self, tasks: Sequence[Task]) -> None:
+        """Run stages; queries over few rows that several of them wait for become one."""
 
     def sweep(self) -> None:
         """Forget the views and files of an epoch."""

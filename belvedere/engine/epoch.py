@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -25,7 +26,8 @@ from belvedere.engine.render import CLOCK_COLUMN
 from belvedere.engine.rows import Rows
 from belvedere.engine.storage import Storage
 from belvedere.engine.tables import make_tables, plan_tables
-from belvedere.engine.texts import prepare
+from belvedere.engine.texts import PreparedStage, prepare
+from belvedere.engine.turns import Task
 from belvedere.engine.work import EpochContext, Work
 from belvedere.instants import microseconds
 from belvedere.schema import INGEST_TIME, TIMESTAMP
@@ -228,17 +230,20 @@ class Engine:
         return taken, next_uid
 
     def _run_stages(self, context: EpochContext) -> dict[str, float]:
-        seconds: dict[str, float] = {}
-        for prepared in self.stages:
-            if prepared.stage.is_input:
-                continue
-            started = time.perf_counter()
-            with self.compute.explaining(prepared, self.catalog):
-                delta = prepared.stage.run(Work(prepared, context))
-            if delta is not None:
-                context.deltas[prepared.stage.output] = delta
-                seconds[prepared.stage.output] = time.perf_counter() - started
-        return seconds
+        """Run all stages, each after those that make what it reads; seconds of those whose output changed."""
+        tasks = [
+            Task(p.stage.output, {s.relation for s in p.stage.slots} - {p.stage.output}, partial(self._run_stage, p, context))
+            for p in self.stages
+            if not p.stage.is_input
+        ]
+        self.compute.take_turns(tasks)
+        return {t.name: t.seconds for t in tasks if t.name in context.deltas}
+
+    def _run_stage(self, prepared: PreparedStage, context: EpochContext) -> None:
+        with self.compute.explaining(prepared, self.catalog):
+            delta = prepared.stage.run(Work(prepared, context))
+        if delta is not None:
+            context.deltas[prepared.stage.output] = delta
 
     def counts(self) -> dict[str, int]:
         """How many rows each arranged relation has."""

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from belvedere.catalog import Input
 from belvedere.engine.ordered import in_order, stream, whole_runs
 from belvedere.engine.render import quote
-from belvedere.engine.rows import Rows, combined, keys_of
-from belvedere.engine.work import Work, coming, weighted_stream, without
+from belvedere.engine.rows import Rows, combined, keys_of, weighted_stream
+from belvedere.engine.work import Work, coming, without
 from belvedere.errors import fail
 from belvedere.schema import KEY, UID, WEIGHT
 
@@ -40,14 +40,13 @@ def ingest_bag(table: Input, rows: Rows, work: Work) -> Rows:
     gone = work.compute.keep(stream(work.stored_schema(table.id), _found(table, going, work)))
     work.overwrite(table.id, KEY, keys_of([(gone, KEY)]), gone.schema.empty_table().to_reader())
     if came.is_empty:
-        return work.compute.keep(weighted_stream(gone, -1))
+        return work.compute.keep(weighted_stream(gone.schema, gone.weighted(-1)))
     # a row that came and went in the same epoch is no change; rows of this epoch have the greatest numbers
     first = min(pc.min(b.column(0)).as_py() for b in came.batches([UID]) if b.num_rows)
     brief = work.compute.keep(gone.where(lambda b: pc.greater_equal(b.column(UID), first), [KEY]))
     gone = work.compute.keep(gone.where(lambda b: pc.less(b.column(UID), first)))
     stays = came if brief.is_empty else _without_keys(came, brief, work)
-    both = chain(weighted_stream(gone, -1), weighted_stream(stays, 1))
-    return work.compute.keep(pa.RecordBatchReader.from_batches(weighted_stream(stays, 1).schema, both))
+    return work.compute.keep(weighted_stream(stays.schema, chain(gone.weighted(-1), stays.weighted(1))))
 
 
 def _found(table: Input, going: Rows, work: Work) -> Iterator[pa.Table]:

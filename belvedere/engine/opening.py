@@ -14,25 +14,32 @@ from pathlib import Path
 
 from belvedere.engine.epoch import STATE
 from belvedere.errors import fail
-from belvedere.state.arrangement import RUN_BYTES
-from belvedere.state.state import RETAIN, State, clear_others
+from belvedere.state.remote import Remote
+from belvedere.state.state import RETAIN, RUN_BYTES, State, clear_others
 from belvedere.store import file_of
 from belvedere.store.protocol import Reader, Store
 
 DOCUMENT = "_state"
+LEAST_RUN, MOST_RUN = 1 << 20, 1 << 30
+"""The bound of a run is between these, whatever memory there is: many runs are slow to look up, and Arrow's texts end at 2 GB."""
 
 
-def open_state(store: Store, root: Path | None, run_bytes: int = RUN_BYTES, retain: float = RETAIN) -> State:
-    """The state of a store that is written; `root` is the folder for it where one is named. Raises B7061 where files are missing."""
+def open_state(store: Store, root: Path | str | None, run_bytes: int = RUN_BYTES, retain: float = RETAIN) -> State:
+    """The state of a store that is written; `root` is the folder for it where one is named, or the address of one elsewhere.
+
+    Raises B7061 where files are missing, B7064 where they cannot be reached.
+    """
     last, known = store.last_epoch(), store.document(DOCUMENT)
     id_ = json.loads(known)["id"] if known else uuid.uuid4().hex[:16]
-    folder = (root or beside(store.url)).absolute() / id_
-    document = json.dumps({"id": id_, "folder": str(folder)})
+    remote = Remote(root, id_) if isinstance(root, str) else None
+    folder = (root if isinstance(root, Path) else beside(store.url)).absolute() / id_
+    document = json.dumps({"id": id_, "folder": str(folder), **({"address": remote.address} if remote else {})})
     if document != known:
         store.set_document(DOCUMENT, document)
     if last is None and root is None:
         clear_others(folder)  # of a store that was deleted
-    state = State(folder, last.extra.get(STATE) if last else None, run_bytes, retain)
+    run_bytes = min(max(run_bytes, LEAST_RUN), MOST_RUN)
+    state = State(folder, last.extra.get(STATE) if last else None, run_bytes, retain, remote)
     state.start_checking()
     return state
 
@@ -44,7 +51,8 @@ def read_state(reader: Reader, url: str) -> State:
         raise fail("B7063", "the store has no state yet", hint="run its script first: `belvedere run SCRIPT`")
     found = json.loads(known)
     moved = beside(url).absolute() / found["id"]
-    return State(moved if moved.is_dir() else Path(found["folder"]), last.extra.get(STATE))
+    remote = Remote(found["address"], found["id"]) if "address" in found else None
+    return State(moved if moved.is_dir() else Path(found["folder"]), last.extra.get(STATE), remote=remote)
 
 
 def beside(url: str) -> Path:

@@ -22,7 +22,9 @@ def in_order(rows: Rows, order: Sequence[str], view: str, compute: Compute) -> R
     """The rows sorted by Spark SQL expressions over their columns; `view` is a free name for them."""
     compute.put(view, rows)
     names = ", ".join(quote(n) for n in rows.schema.names)
-    return compute.compute(f"SELECT {names} FROM {quote(compute.view_name(view))} ORDER BY {', '.join(order)}", rows.schema)
+    return compute.compute(
+        f"SELECT {names} FROM {quote(compute.view_name(view))} ORDER BY {', '.join(order)}", rows.schema, ordered=True
+    )
 
 
 def changes_by_key(delta: Rows, view: str, compute: Compute, first: Sequence[str] = ()) -> Callable[[], Iterator[pa.Table]]:

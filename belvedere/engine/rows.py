@@ -16,9 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from belvedere.schema import WEIGHT
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+WEIGHT_FIELD = pa.field(WEIGHT, pa.int64(), nullable=False)
 BATCH_ROWS = 16_384
 BATCH_BYTES = 4 << 20
 """Of wide rows a batch has fewer: about so many bytes."""
@@ -152,12 +155,26 @@ class Rows:
         named = (pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in self.batches(wanted))
         return pa.RecordBatchReader.from_batches(schema, named)
 
+    def weighted(self, weight: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """The rows, a batch at a time, each with this weight beside it."""
+        return ((b, weight) for b in self.batches())
+
     def where(self, test: Callable[[pa.RecordBatch], pa.Array], columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """A stream of the rows for which `test` holds; `columns` are those that remain."""
         kept = self.schema.names if columns is None else list(columns)
         schema = pa.schema([self.schema.field(n) for n in kept])
         found = (b.filter(test(b)).select(kept) for b in self.batches())
         return pa.RecordBatchReader.from_batches(schema, (b for b in found if b.num_rows))
+
+
+def weighted_stream(schema: pa.Schema, changes: Iterable[tuple[pa.RecordBatch, int]]) -> pa.RecordBatchReader:
+    """Rows of this schema with the weight beside each batch as a column."""
+    schema = schema.append(WEIGHT_FIELD)
+    batches = (
+        pa.RecordBatch.from_arrays([*b.columns, pa.repeat(pa.scalar(weight, pa.int64()), b.num_rows)], schema=schema)
+        for b, weight in changes
+    )
+    return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def _batch_rows(file: pq.FileMetaData) -> int:

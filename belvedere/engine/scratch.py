@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ import pyarrow.parquet as pq
 
 from belvedere.engine import rows as held
 from belvedere.engine.rows import Rows, fits_parquet
-from belvedere.temporary import temporary_folder
+from belvedere.errors import BelvedereError, fail
+from belvedere.temporary import scratch_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 FEW_BYTES = 1 << 20
 """Up to so many bytes are not worth a file."""
 PREFIX = "read-"
+observe: Callable[[DataFrame], tuple[DataFrame, Callable[[], int]]] | None = None
+"""In a cluster: a data frame that counts its rows while it is written. A folder that is not shared would lose them in silence."""
 
 
 class Scratch:
@@ -54,7 +58,7 @@ class Scratch:
         """Write what is held as one row group: parts may be as small as a row."""
         numbered = pa.schema([f.with_name(f"c{n}").with_nullable(True) for n, f in enumerate(self.schema)])
         if self._writer is None:
-            self._folder = temporary_folder(PREFIX)
+            self._folder = scratch_folder(PREFIX)
             self._gone = weakref.finalize(self, shutil.rmtree, self._folder, True)
             # without statistics, as in `Exchange`: Arrow leaves NaN out of them
             self._writer = pq.ParquetWriter(self._folder / "rows.parquet", numbered, compression="lz4", write_statistics=False)
@@ -92,10 +96,9 @@ def scratch_frame(frame: DataFrame) -> pa.Table | Rows:
     schema = frame.limit(0).toArrow().schema
     if not fits_parquet(schema):
         return frame.toArrow()
-    folder = temporary_folder(PREFIX)
+    folder = scratch_folder(PREFIX)
     try:
-        write_frame(frame.toDF(*[f"c{n}" for n in range(len(schema))]), folder / "rows")
-        found = written_rows(folder / "rows", schema)
+        found = write_frame(frame.toDF(*[f"c{n}" for n in range(len(schema))]), folder / "rows", schema)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -103,12 +106,28 @@ def scratch_frame(frame: DataFrame) -> pa.Table | Rows:
     return found
 
 
-def write_frame(frame: DataFrame, folder: Path) -> None:
-    """Let the executors write a data frame, whose columns are called by number."""
-    frame.write.option("compression", "lz4_raw").parquet(str(folder))
+def uri(path: Path) -> str:
+    """A path as Spark takes it where another file system than this machine's is the usual one."""
+    return f"file://{path}"
 
 
-def written_rows(folder: Path, schema: pa.Schema) -> Rows:
-    """What executors wrote, in the order of the partitions."""
+def write_frame(frame: DataFrame, folder: Path, schema: pa.Schema, block: int = 128 << 20) -> Rows:
+    """Let the executors write a data frame, whose columns are called by number; the rows in the order of the partitions.
+
+    `block`: the bytes of a row group. Raises B7036 where files that executors wrote are not to be seen here.
+    """
+    observed, written = observe(frame) if observe is not None else (frame, None)
+    observed.write.option("compression", "lz4_raw").option("parquet.block.size", block).parquet(uri(folder))
     files = tuple(sorted(folder.glob("*.parquet")))
-    return Rows(schema=schema, files=files, count=sum(pq.read_metadata(f).num_rows for f in files))
+    count = sum(pq.read_metadata(f).num_rows for f in files)
+    if written is not None and (expected := written()) != count:
+        raise not_shared(folder.parent, f"executors wrote {expected:,} rows to {folder}, and {count:,} are there")
+    return Rows(schema=schema, files=files, count=count)
+
+
+def not_shared(folder: Path, detail: str) -> BelvedereError:
+    """The diagnostic B7036: executors have another folder of this name."""
+    hint = "let `scratch` under [run] in belvedere.toml name a folder that all machines of the cluster mount at the same path"
+    return fail(
+        "B7036", f"the scratch folder {folder} is not the same for the driver and its executors", hint=hint, detail=detail
+    )

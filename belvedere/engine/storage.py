@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.engine.compute import Compute
-from belvedere.engine.rows import Rows
+from belvedere.engine.rows import Rows, weighted_stream
 from belvedere.engine.tables import TablePlan
 from belvedere.schema import KEY, WEIGHT
-from belvedere.state.arrangement import Arrangement, Keys, Weighted
+from belvedere.state.arrangement import Arrangement, Keys
 from belvedere.state.hashing import number
+from belvedere.state.spread import PLACES
 from belvedere.state.state import State
 from belvedere.store.protocol import Transaction
 
@@ -81,16 +82,22 @@ class Storage:
         found = self._arrangement(name)
         if found is not None and self.is_served(name) and not isinstance(rows, Rows):
             rows = self.compute.keep(rows)
-        if found is not None:
+        if found is not None and not self._append_apart(name, rows):
             found.append(rows.batches(found.arranged.schema.names) if isinstance(rows, Rows) else rows)
         if self.is_served(name):
             names = self.plan.tables[name].arrow.names
             self.transaction.append(name, rows.reader(names) if isinstance(rows, Rows) else rows)
 
+    def _append_apart(self, name: str, rows: Rows | pa.RecordBatchReader) -> bool:
+        """Many rows in files become runs in executors, where there are any and they see the state."""
+        if not isinstance(rows, Rows) or not self.state.is_seen or not self.compute.spreads(rows):
+            return False
+        return self.state.append_apart(name, lambda task: self.compute.run_apart(rows, task, PLACES), rows.num_rows)
+
     def replace(self, name: str, by: str | None, keys: Keys, rows: pa.RecordBatchReader) -> Rows:
         """Make `rows` the only rows of an arranged relation whose `by` is among `keys` (all for None); what changed, with weights."""
         found = self.state.arrangements[name]
-        delta = self.compute.keep(_weighted(found, found.replace(by, keys, rows)))
+        delta = self.compute.keep(weighted_stream(found.arranged.schema, found.replace(by, keys, rows)))
         if self.is_served(name) and not delta.is_empty:
             self.transaction.apply(name, delta.reader([*self.plan.tables[name].arrow.names, WEIGHT]))
         return delta
@@ -117,12 +124,3 @@ def _number(found: Arrangement, column: str, value: Any) -> int | None:
 
 def _reader(found: Arrangement, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(found.arranged.schema, batches)
-
-
-def _weighted(found: Arrangement, changes: Iterator[Weighted]) -> pa.RecordBatchReader:
-    schema = found.arranged.schema.append(pa.field(WEIGHT, pa.int64(), nullable=False))
-    batches = (
-        pa.RecordBatch.from_arrays([*b.columns, pa.repeat(pa.scalar(weight, pa.int64()), len(b))], schema=schema)
-        for b, weight in changes
-    )
-    return pa.RecordBatchReader.from_batches(schema, batches)

@@ -20,15 +20,13 @@ from belvedere.engine.moved import identified
 from belvedere.engine.ordered import stream
 from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.render import quote
-from belvedere.engine.rows import Keys, Rows, combined, keys_of
+from belvedere.engine.rows import WEIGHT_FIELD, Keys, Rows, combined, keys_of, weighted_stream
 from belvedere.engine.storage import Storage
 from belvedere.engine.tables import arranged_schema, delta_schema
 from belvedere.engine.texts import DELTA, ROWS, PreparedStage, view_name
 from belvedere.plan.monotone import NEVER
 from belvedere.schema import KEY, WEIGHT
 from belvedere.time.event_time import Clocks
-
-WEIGHT_FIELD = pa.field(WEIGHT, pa.int64(), nullable=False)
 
 
 @dataclass
@@ -88,7 +86,8 @@ class Work:
 
     def _delta(self, slot: Slot, relation: Relation) -> Rows | None:
         if self.is_fresh and relation.is_state and slot.relation not in self.context.fresh:
-            return self.compute.keep(weighted_stream(self.look_up(relation.name, None, None), 1))
+            stored = self.look_up(relation.name, None, None)
+            return self.compute.keep(weighted_stream(stored.schema, stored.weighted(1)))
         rows = self.context.deltas.get(slot.relation)
         return None if rows is None or rows.is_empty else rows
 
@@ -122,7 +121,7 @@ class Work:
 
     def added(self, rows: Rows) -> Rows:
         """Store new rows of the output; they are its change."""
-        return self.compute.keep(weighted_stream(self.append(rows), 1))
+        return self.compute.keep(weighted_stream(rows.schema, self.append(rows).weighted(1)))
 
     def replace(
         self, by: str | None, keys: Keys | pa.Array | None, rows: pa.RecordBatchReader, relation: str | None = None
@@ -239,16 +238,6 @@ class Work:
 def given(keys: Keys | pa.Array | None) -> pa.Array | pa.RecordBatchReader | None:
     """Keys as the store takes them."""
     return keys.given() if isinstance(keys, Keys) else keys
-
-
-def weighted_stream(rows: Rows, weight: int) -> pa.RecordBatchReader:
-    """The rows with one weight for all, a batch at a time."""
-    schema = rows.schema.append(WEIGHT_FIELD)
-    batches = (
-        pa.RecordBatch.from_arrays([*b.columns, pa.repeat(pa.scalar(weight, pa.int64()), b.num_rows)], schema=schema)
-        for b in rows.batches()
-    )
-    return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def coming(batch: pa.RecordBatch) -> pa.Array:

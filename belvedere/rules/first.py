@@ -17,9 +17,9 @@ from sqlglot import exp
 
 from belvedere.engine.relation import Relation
 from belvedere.engine.render import order_text
-from belvedere.engine.rows import Rows, combined
+from belvedere.engine.rows import WEIGHT_FIELD, Rows, combined
 from belvedere.engine.texts import DELTA, ROWS, WEIGHT_COLUMN, WEIGHTED, Texts
-from belvedere.engine.work import WEIGHT_FIELD, Work
+from belvedere.engine.work import Work
 from belvedere.plan.bounds import Bounds
 from belvedere.plan.facts import Partition, needs_clock
 from belvedere.plan.keys import item_of

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from belvedere.engine.relation import Relation
-from belvedere.engine.rows import Rows
+from belvedere.engine.rows import WEIGHT_FIELD, Rows
 from belvedere.engine.stage import Stage
 from belvedere.engine.texts import Texts
-from belvedere.engine.work import WEIGHT_FIELD, Work
+from belvedere.engine.work import Work
 from belvedere.plan.facts import is_linear, needs_clock
 from belvedere.plan.nodes import Scan, Values
 from belvedere.rules.rule import Maintain, Rule, Site

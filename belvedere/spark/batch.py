@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -27,6 +27,7 @@ from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.rules.emit.batch import History, LoggedEpoch, has_history
 from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT
 from belvedere.spark.compute import SparkCompute
+from belvedere.spark.interpreting import FEW
 
 _RUNS = itertools.count()
 
@@ -76,11 +77,11 @@ def _fold(log: pa.Table, table: Input) -> list[int]:
     return sorted(i for indexes in live.values() for i in indexes)
 
 
-def full_plan(catalog: Catalog, relation: str) -> Node:
-    """A view's plan down to the inputs."""
+def full_plan(catalog: Catalog, relation: str, known: Container[str] = ()) -> Node:
+    """A view's plan down to the inputs, and to the `known` views."""
 
     def definition(id_: str) -> Node | None:
-        view = catalog.views.get(id_)
+        view = None if id_ in known else catalog.views.get(id_)
         return None if view is None else view.plan
 
     return inline(Scan(relation, catalog.schema_of(relation)), definition)
@@ -96,23 +97,29 @@ def _kept(table: pa.Table, catalog: Catalog, relation: str, now: datetime) -> pa
 
 
 class BatchAnswers:
-    """Batch answers from one log: each input becomes a temporary view once for all answers of an epoch."""
+    """Batch answers from one log: each input becomes a temporary view once for all answers of an epoch.
+
+    So does an answer of few rows: views above it are computed from it, where Spark would compute it again for each of them.
+    """
 
     def __init__(self, spark: SparkSession, catalog: Catalog, log: InputLog):
         self.catalog = catalog
         self.log = log
         self._compute = SparkCompute(spark, f"belvedere_batch_{os.getpid()}_{next(_RUNS)}")
-        self._epochs = 0
+        self._asked: tuple[int, datetime] | None = None
+        """The number of epochs and the clock that views and answers are of."""
         self._inputs: dict[tuple[str, int | None], str] = {}
         self._clock: datetime | None = None
+        self._answers: dict[str, pa.Table] = {}
+        """Answers of few rows, with hidden columns."""
 
     def answer(self, relation: str, now: datetime) -> pa.Table:
         """All rows of a view, computed from the log alone at the time `now`; the columns of its schema."""
-        if self._epochs != len(self.log.epochs):
-            self._renew()
+        if self._asked != (len(self.log.epochs), now):
+            self._renew(now)
         plan = full_plan(self.catalog, relation)
         if not has_history(plan):
-            return _kept(self._rows(plan, now), self.catalog, relation, now)
+            return _kept(self._whole(relation, now), self.catalog, relation, now)
 
         def after(node: Node, epoch: int, tables: Mapping[str, pa.Table]) -> pa.Table:
             return self._rows(node, self.log.epochs[epoch].clock, epoch, tables)
@@ -127,12 +134,21 @@ class BatchAnswers:
         """Delete views and scratch files."""
         self._compute.close()
 
-    def _renew(self) -> None:
-        """Drop the views of another epoch's inputs."""
+    def _renew(self, now: datetime) -> None:
+        """Drop the views of another epoch's inputs and answers."""
         self._compute.forget()
-        self._epochs = len(self.log.epochs)
+        self._asked = len(self.log.epochs), now
         self._inputs.clear()
+        self._answers.clear()
         self._clock = None
+
+    def _whole(self, relation: str, now: datetime) -> pa.Table:
+        """The answer of a plan without history."""
+        known = self._answers.get(relation)
+        answer = self._rows(full_plan(self.catalog, relation, self._answers), now) if known is None else known
+        if relation in self.catalog.views and answer.num_rows <= FEW:
+            self._answers[relation] = answer
+        return answer
 
     def _rows(
         self, plan: Node, now: datetime, epoch: int | None = None, tables: Mapping[str, pa.Table] | None = None
@@ -163,11 +179,12 @@ class BatchAnswers:
             compute.rest()
 
     def _input(self, relation: str, epoch: int | None) -> str:
-        """The view of an input's rows."""
+        """The view of the rows of an input, or of an answer."""
         name = self._inputs.get((relation, epoch))
         if name is None:
             name = self._inputs[relation, epoch] = f"input{len(self._inputs)}"
-            self._compute.put(name, Rows(self.log.current(self.catalog.inputs[relation], epoch)))
+            source = self.catalog.inputs.get(relation)
+            self._compute.put(name, Rows(self._answers[relation] if source is None else self.log.current(source, epoch)))
         return name
 
 

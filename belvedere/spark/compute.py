@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -18,21 +18,28 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from belvedere.catalog import Catalog
 from belvedere.engine.render import quote
 from belvedere.engine.rows import Memory, Rows, conform, fits_parquet
+from belvedere.engine.scratch import uri, write_frame
 from belvedere.engine.texts import PreparedStage
+from belvedere.engine.turns import Task, Turns
 from belvedere.engine.windows import WindowOperator
 from belvedere.plan.window_by import Ranges, Resume
+from belvedere.spark.cluster import is_cluster
 from belvedere.spark.failures import explain_failure
 from belvedere.spark.interpreting import FEW, Interpreting
+from belvedere.spark.together import one_query, parted
 from belvedere.spark.window_by.maintain import tuple_times, window_extents, window_reach, window_rows
-from belvedere.temporary import temporary_folder
+from belvedere.state.spread import RunTask
+from belvedere.temporary import scratch_folder
 
 SMALL = 20_000
 """Up to so many rows go to Spark as a local relation."""
+MANY = 200_000
+"""So many rows are stored by executors."""
 DRIVER_MEMORY = 1 << 30
 WIDTH = 16
 """Bytes that a value of a data frame is thought to have."""
@@ -46,17 +53,16 @@ class SparkCompute:
         self.prefix = prefix
         self.memory = Memory(memory)
         self.small = small
-        self._scratch = temporary_folder("epochs-")
+        self._scratch = scratch_folder("epochs-")
         self._files = itertools.count()
         self._large: dict[str, int] = {}
         self._views: set[str] = set()
         self._schemas: dict[str, pa.Schema] = {}
         """The types of queries without a schema: their texts stay the same from epoch to epoch."""
-        self._rows: dict[str, int] = {}
-        """How many rows each view has, about."""
-        self._many: set[str] = set()
-        """The views whose rows are many, or not counted."""
+        self._rows: dict[str, int | None] = {}
+        """How many rows each view has, about; None where they are not counted."""
         self._interpreting = Interpreting(spark)
+        self._turns: Turns[tuple[str, pa.Schema], Rows] = Turns(self._compute_together)
         self.last_query = ""
         """The query that ran last: the one that failed, where one failed."""
 
@@ -69,9 +75,7 @@ class SparkCompute:
         view = self.view_name(name)
         self._frame(rows).createOrReplaceTempView(view)
         self._views.add(view)
-        self._rows[quote(view)] = size = rows.num_rows if rows.frame is None else rows.guess
-        few = size <= FEW and (rows.frame is None or size > 0)
-        (self._many.discard if few else self._many.add)(quote(view))
+        self._rows[quote(view)] = rows.num_rows if rows.frame is None else rows.guess or None
         size = self._size(rows)
         self._large.pop(quote(view), None)
         if size > self.memory.large:
@@ -100,7 +104,7 @@ class SparkCompute:
     def _read(self, files: tuple[Path, ...], schema: pa.Schema) -> DataFrame:
         numbered = pa.schema([f.with_name(f"c{n}") for n, f in enumerate(schema)])
         types = self.spark.createDataFrame(numbered.empty_table()).schema
-        return self.spark.read.schema(types).parquet(*map(str, files)).toDF(*schema.names)
+        return self.spark.read.schema(types).parquet(*map(uri, files)).toDF(*schema.names)
 
     def _write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int = SMALL * 4) -> Path:
         """One scratch file; `rows` are those of a row group, which a reader or writer holds at once."""
@@ -128,15 +132,20 @@ class SparkCompute:
         path = self._write(itertools.chain(_emptied(held), rows), schema)
         return Rows(schema=schema, files=(path,), count=pq.read_metadata(path).num_rows)
 
-    def compute(self, sql: str, schema: pa.Schema | None = None) -> Rows:
-        """Run one query, in its own types without a schema.
+    def compute(self, sql: str, schema: pa.Schema | None = None, ordered: bool = False) -> Rows:
+        """Run one query, in its own types without a schema. Over few rows it waits for those of other stages, if no order is asked for.
 
         Where its inputs are large, or its result proves to be, executors write the rows to scratch files.
         """
-        self.last_query = sql
         if schema is None:
             schema = self._schemas.get(sql) or to_arrow_schema(self.spark.sql(sql).schema, timezone="UTC")
             self._schemas[sql] = schema
+        if self._turns.is_on and not ordered and self._has_at_most(self.small, sql) and not self._is_large(sql):
+            return self._turns.ask((sql, schema))
+        return self._compute(sql, schema)
+
+    def _compute(self, sql: str, schema: pa.Schema) -> Rows:
+        self.last_query = sql
         if self._is_large(sql) and fits_parquet(schema):
             return self._compute_apart(sql, schema)
         try:
@@ -147,32 +156,60 @@ class SparkCompute:
             return self._compute_apart(sql, schema)
         return self.keep(table.to_reader())
 
+    def take_turns(self, tasks: Sequence[Task]) -> None:
+        """Run stages; queries over few rows that several of them wait for become one."""
+        self._turns.run(tasks)
+
+    def _compute_together(self, queries: Sequence[tuple[str, pa.Schema]]) -> list[Rows | Exception]:
+        """The rows of each query; where one fails, each is run alone, so that the error is told of the right one."""
+        if len(queries) > 1:
+            sql, schema = one_query(queries)
+            try:
+                return [self.keep(t.to_reader()) for t in parted(self.collect(sql, schema))]
+            except (PySparkException, Py4JJavaError):
+                pass
+        return list(map(self._answer, queries))
+
+    def _answer(self, query: tuple[str, pa.Schema]) -> Rows | Exception:
+        try:
+            return self._compute(*query)
+        except Exception as error:  # raised where the query was asked for
+            return error
+
     def defer(self, sql: str, schema: pa.Schema) -> Rows:
         """The rows of a query that is run where they are read."""
-        most = max((rows for name, rows in self._rows.items() if name in sql), default=0)
+        most = max((rows or 0 for name, rows in self._rows.items() if name in sql), default=0)
         return Rows(frame=self.spark.sql(sql).select(*[quote(n) for n in schema.names]), schema=schema, guess=most)
+
+    def _has_at_most(self, rows: int, sql: str) -> bool:
+        """Whether each view in the query has so many rows or fewer."""
+        return all(found is not None and found <= rows for name, found in self._rows.items() if name in sql)
 
     def _is_large(self, sql: str) -> bool:
         return bool(self._large) and sum(size for name, size in self._large.items() if name in sql) > self.memory.large
 
     def _compute_apart(self, sql: str, schema: pa.Schema) -> Rows:
         """The executors write; few rows are then read."""
-        self._interpreting.choose(few=False)
+        self._interpreting.choose(False)
         folder = self._scratch / f"{next(self._files)}.parquet"
         frame = self.spark.sql(sql).select(*[quote(n) for n in schema.names])
-        writer = frame.toDF(*[f"c{n}" for n in range(len(schema))]).write
-        writer.option("compression", "lz4_raw").option("parquet.block.size", max(1 << 20, self.memory.chunk)).parquet(
-            str(folder)
-        )
-        files = tuple(sorted(folder.glob("*.parquet")))
-        rows = Rows(schema=schema, files=files, count=sum(pq.read_metadata(f).num_rows for f in files))
+        numbered = frame.toDF(*[f"c{n}" for n in range(len(schema))])
+        rows = write_frame(numbered, folder, schema, max(1 << 20, self.memory.chunk))
         few = rows.num_rows <= self.small and self.memory.has_room(self._size(rows))
         return self.keep(rows.reader()) if few else rows
 
     def collect(self, sql: str, schema: pa.Schema) -> pa.Table:
         """Run one query and bring its rows to the driver in the given Arrow types."""
-        self._interpreting.choose(few=not any(name in sql for name in self._many))
+        self._interpreting.choose(self._has_at_most(FEW, sql), sql)
         return conform(self.spark.sql(sql).toArrow(), schema)
+
+    def spreads(self, rows: Rows) -> bool:
+        """Whether rows are so many that executors in other processes should store them."""
+        return is_cluster(self.spark) and rows.files is not None and rows.num_rows >= MANY
+
+    def run_apart(self, rows: Rows, task: RunTask, schema: pa.Schema) -> pa.Table:
+        """Run a function over the batches of each part of the rows, in executors; what the functions give."""
+        return conform(self._frame(rows).mapInArrow(task, from_arrow_schema(schema)).toArrow(), schema)
 
     def explaining(self, prepared: PreparedStage, catalog: Catalog) -> AbstractContextManager[None]:
         """Run a stage; what Spark raises comes out as a diagnostic about the stage's view, with the row where one is to blame."""
@@ -196,7 +233,7 @@ class SparkCompute:
         return Rows(frame=tuple_times(self.spark, windows.block, self._inputs(windows)))
 
     def _inputs(self, windows: WindowOperator) -> list[DataFrame]:
-        self._interpreting.choose(few=False)
+        self._interpreting.choose(False)
         return [self.spark.sql(text) for text in windows.inputs]
 
     def rest(self) -> None:
@@ -207,7 +244,6 @@ class SparkCompute:
         """Delete scratch files: nothing of an epoch is needed after it."""
         self._large.clear()
         self._rows.clear()
-        self._many.clear()
         self.rest()
         for path in self._scratch.glob("*.parquet"):
             if path.is_dir():

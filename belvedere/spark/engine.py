@@ -29,12 +29,12 @@ def open_engine(
     store: Store,
     sinks: Mapping[str, Sink] | None = None,
     driver_memory: int = DRIVER_MEMORY,
-    state: Path | None = None,
+    state: Path | str | None = None,
     retain: float = RETAIN,
 ) -> Engine:
     """`driver_memory`: so many bytes of an epoch's rows are held by this process at most.
 
-    `state` is the folder of the operators' state, `retain` the seconds for which its files stay that are not needed any more.
+    `state` is the folder of the operators' state or its address; its files stay `retain` seconds once they are not needed.
     """
     compute = SparkCompute(spark, f"belvedere_{os.getpid()}_{next(_ENGINES)}", memory=driver_memory)
     opened = open_state(store, state, compute.memory.chunk, retain)

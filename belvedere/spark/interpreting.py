@@ -11,6 +11,10 @@ from pyspark.sql import SparkSession
 
 FEW = 2_000
 """Up to so many rows of each input a query is interpreted: joins of so many make a million pairs at most, which take a second."""
+SOME = 10
+"""So many times a query over few rows is interpreted: what runs on and on is worth its classes."""
+MOST_TEXTS = 2_000
+"""Of more queries than these it is not counted how often each ran."""
 COMPILED: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 INTERPRETED: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
@@ -22,13 +26,22 @@ class Interpreting:
         self._spark = spark
         self._own = {name: spark.conf.get(name, usual) or usual for name, usual in COMPILED.items()}
         self._interprets = False
+        self._runs: dict[str, int] = {}
 
-    def choose(self, few: bool) -> None:
+    def choose(self, few: bool, sql: str = "") -> None:
         """Settings for a query over few rows, or over many."""
-        if few != self._interprets:
-            for name, value in (INTERPRETED if few else self._own).items():
+        interprets = few and self._is_new(sql)
+        if interprets != self._interprets:
+            for name, value in (INTERPRETED if interprets else self._own).items():
                 self._spark.conf.set(name, value)
-            self._interprets = few
+            self._interprets = interprets
+
+    def _is_new(self, sql: str) -> bool:
+        """Whether the query has run a few times only, so that its classes would cost more than they save."""
+        if len(self._runs) >= MOST_TEXTS:
+            self._runs.clear()
+        self._runs[sql] = runs = self._runs.get(sql, 0) + 1
+        return runs <= SOME
 
     def restore(self) -> None:
         """The settings that the session had."""

@@ -18,12 +18,15 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from belvedere.spark.session import SETTINGS, local_session
+from belvedere.spark.cluster import cluster_settings, is_local, master_of, not_started
+from belvedere.spark.session import SETTINGS, local_session, make_session
 from belvedere.temporary import temporary_folder
 
-OWN_SETTINGS = ("cores", "memory", "trigger", "clock", "retry")
+OWN_SETTINGS = ("master", "spark.master", "cores", "memory", "trigger", "clock", "retry", "wait")
 """Settings of `[spark]` that are not Spark's own."""
 LEAST_RESULT = 16 << 20
 """Bytes that a result may have however little memory there is: what is not rows, as a listing of files, has no other way."""
@@ -36,16 +39,31 @@ _folder: str | None = None
 
 
 def quiet_session(settings: Mapping[str, str], driver_memory: int | None = None) -> SparkSession:
-    """A session with the settings of the project file: `cores`, `memory`, and Spark's own by their names.
+    """A session with the settings of the project file: `master`, `cores`, `memory`, and Spark's own by their names.
 
     Results of more bytes than a quarter of `driver_memory` do not come to the driver: Spark gives up, and executors write them to files.
     """
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark warns of the host's name
     largest = {} if driver_memory is None else {"spark.driver.maxResultSize": str(max(LEAST_RESULT, driver_memory // 4))}
-    extra = {"spark.log.level": "OFF", **_own_folder()} | largest | {k: v for k, v in settings.items() if k not in OWN_SETTINGS}
-    cores = settings.get("cores")
+    given = largest | {k: v for k, v in settings.items() if k not in OWN_SETTINGS}
+    extra = {"spark.log.level": "OFF", **_own_folder()} | given
+    master, cores = master_of(settings), settings.get("cores")
     with _stderr_aside(), _own_interrupts():
-        return local_session(int(cores) if cores else None, settings.get("memory", "4g"), extra)
+        if master is None:
+            return local_session(int(cores) if cores else None, settings.get("memory", "4g"), extra)
+        return _session_of(master, settings, extra)
+
+
+def _session_of(master: str, settings: Mapping[str, str], extra: Mapping[str, str]) -> SparkSession:
+    """A session on the master that is named. Raises B7035 where there is none."""
+    own = cluster_settings(master, settings)
+    if not is_local(master):
+        extra = {
+            k: v for k, v in extra.items() if k != "spark.local.dir" or k in settings
+        }  # executors have folders of their own
+    try:
+        return make_session(master, own | dict(extra))
+    except (PySparkException, Py4JError) as error:
+        raise not_started(master, error) from error
 
 
 @contextlib.contextmanager

@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 import time
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,6 +30,7 @@ from belvedere.intake.desk import Desk, open_desk
 from belvedere.intake.wire import DeskServer
 from belvedere.rules import maintain
 from belvedere.settings import ProjectSettings
+from belvedere.spark.cluster import has_ended, is_cluster, join_cluster, master_of
 from belvedere.spark.engine import open_engine
 from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session
 from belvedere.spark.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings, silence_py4j
@@ -64,6 +67,8 @@ class Runner:
         self.interval = seconds_of(project.spark.get("trigger", "500 ms"))
         self.retry = seconds_of(project.spark.get("retry", "1 minute"))
         self.clock_interval = seconds_of(project.spark.get("clock", "1 s"))
+        self.wait = seconds_of(project.spark.get("wait", "2 minutes"))
+        master_of(project.spark)
         self.owner = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.store = open_store(url)
         self.store_url = self.store.url
@@ -108,6 +113,11 @@ class Runner:
                     return
                 hint = 'the store is at its last good epoch; if memory ran out, write `memory = "8g"` under [spark] in belvedere.toml'
                 raise fail("B7022", "Spark's process ended", hint=hint, detail=last_words()) from error
+            if self.spark is not None and has_ended(self.spark):
+                hint = "look into the master's log; the store is at its last good epoch"
+                raise fail(
+                    "B7035", "the Spark cluster has ended the application", hint=hint, detail=str(error)[:200]
+                ) from error
             if isinstance(error, BelvedereError) or os.environ.get("BELVEDERE_TRACEBACK"):
                 raise
             if full := full_folder(error):
@@ -144,7 +154,7 @@ class Runner:
             return
         phase("starting Spark")
         spark = self.spark = quiet_session(self.project.spark, self.project.driver_memory)
-        if stopped.is_set():
+        if not self._join(spark, stopped) or stopped.is_set():
             return
         pipeline = maintain(self.catalog)
         phase("computing the first epoch")
@@ -161,6 +171,15 @@ class Runner:
                 if not is_transient(error):
                     raise
                 self._come_back(error, stopped, tell)
+
+    def _join(self, spark: SparkSession, stopped: StopFlag) -> bool:
+        """Make the executors of a cluster ready; whether it was not stopped meanwhile."""
+        if not is_cluster(spark):
+            return True
+        root = self.project.scratch
+        scratch = self._beside(".scratch") if root is None else root / sha256(self.store_url.encode()).hexdigest()[:16]
+        shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed: the lease says that there is no other
+        return join_cluster(spark, scratch, self.wait, stopped.is_set)
 
     def _wait_for_clock(self, stopped: StopFlag) -> None:
         """Wait while the store's last epoch lies more than an hour in the future: epochs would stand still until then."""

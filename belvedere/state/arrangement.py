@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.errors import BelvedereError, fail
+from belvedere.pieces import in_pieces
 from belvedere.schema import KEY
 from belvedere.state.compare import differing
 from belvedere.state.hashing import Numbers, numbers, text_hashes
@@ -23,19 +24,19 @@ Keys: TypeAlias = pa.Array | pa.RecordBatchReader | None
 """Which rows: an array of keys, a stream of batches whose first column holds them, or None for all."""
 Found: TypeAlias = list[tuple[Run, Positions]]
 Weighted: TypeAlias = tuple[pa.RecordBatch, int]
-RUN_BYTES = 64 << 20
 
 
 class Arrangement:
     """One relation in an epoch. Every call sees what the calls before it have changed."""
 
-    def __init__(self, arranged: Arranged, spill: Callable[[Run], Run], runs: Iterable[Run] = ()):
-        """`spill` writes a new run, where it is large, so that it leaves the memory."""
-        self.arranged = arranged
-        self.spill = spill
+    def __init__(self, arranged: Arranged, spill: Callable[[Run], Run], run_bytes: int, runs: Iterable[Run] = ()):
+        """`spill` writes a new run, where it is large, so that it leaves the memory; no new run has more than `run_bytes`."""
+        self.arranged, self.spill, self.run_bytes = arranged, spill, run_bytes
         self.runs = list(runs)
         self.new: list[Run] = []
         self.killed: list[tuple[Run, Positions]] = []
+        self.asked = self.found = 0
+        """Since the start: keys and ranges that were looked up, and rows that were found."""
 
     @property
     def count(self) -> int:
@@ -54,13 +55,14 @@ class Arrangement:
 
     def look_up_before(self, by: str, keys: Keys) -> Iterator[pa.RecordBatch]:
         """The rows as they were before this epoch whose path `by` is among `keys`."""
-        wanted = _distinct(keys)
+        wanted, found = _distinct(keys), []
         for run in self.runs if len(wanted) else ():
             positions = run.index(by).at(run.index(by).of_keys(wanted)[0])
             if run.dead is not None:
                 died = [p for r, p in self.killed if r is run] or [np.zeros(0, np.int64)]
                 positions = positions[~run.dead[positions] | np.isin(positions, np.concatenate(died))]
-            yield from self._rows([(run, positions)])
+            found.append((run, positions))
+        yield from self._rows(self._counted(len(wanted), found))
 
     def look_up_range(self, column: str, above: int | None, up_to: int | None) -> Iterator[pa.RecordBatch]:
         """The rows with `above < column <= up_to` (as numbers); None = unbounded on that side. NULLs never match."""
@@ -70,7 +72,7 @@ class Arrangement:
             first = 0 if above is None else int(np.searchsorted(index.values, above, "right"))
             last = len(index.values) if up_to is None else int(np.searchsorted(index.values, up_to, "right"))
             found.append((run, run.living(index.at(np.arange(first, max(first, last))))))
-        yield from self._rows(found)
+        yield from self._rows(self._counted(1, found))
 
     def look_up_span(self, by: str, key: int, column: str, low: int | None, high: int | None) -> Iterator[pa.RecordBatch]:
         """The rows whose path `by` is `key` with `low <= column <= high`; None = unbounded, below with the NULLs."""
@@ -80,7 +82,7 @@ class Arrangement:
             first = 0 if low is None else int(np.searchsorted(values, low, "left"))
             last = len(values) if high is None else int(np.searchsorted(values, high, "right"))
             found.append((run, run.living(positions[first : max(first, last)])))
-        yield from self._rows(found)
+        yield from self._rows(self._counted(1, found))
 
     def place(self, by: str, key: int, column: str, value: int, count: int, after: bool) -> int | None:
         """The number in `column` of the row `count` rows before (`after`: behind) all with `value`; None where there are not so many."""
@@ -105,15 +107,23 @@ class Arrangement:
 
     def _find(self, by: str | None, keys: Keys) -> Found:
         if by is None or keys is None:
-            return [(r, r.all_living()) for r in self._all]
+            return self._counted(0, [(r, r.all_living()) for r in self._all])
         if by != KEY:
             wanted = _distinct(keys)
-            return [(r, r.living(r.index(by).at(r.index(by).of_keys(wanted)[0]))) for r in self._all] if len(wanted) else []
+            runs = self._all if len(wanted) else ()
+            return self._counted(len(wanted), [(r, r.living(r.index(by).at(r.index(by).of_keys(wanted)[0]))) for r in runs])
         found: dict[int, list[Positions]] = {}
+        asked = 0
         for texts in _arrays(keys):
+            asked += len(texts)
             for n, (_, positions, _) in enumerate(self._of_texts(self._all, texts)):
                 found.setdefault(n, []).append(positions)
-        return [(self._all[n], np.unique(np.concatenate(parts))) for n, parts in found.items()]
+        return self._counted(asked, [(self._all[n], np.unique(np.concatenate(parts))) for n, parts in found.items()])
+
+    def _counted(self, asked: int, found: Found) -> Found:
+        self.asked += asked
+        self.found += sum(len(positions) for _, positions in found)
+        return found
 
     @staticmethod
     def _of_texts(runs: Sequence[Run], texts: pa.Array) -> Iterator[tuple[Run, Positions, Positions]]:
@@ -143,14 +153,12 @@ class Arrangement:
 
     # --- changes
 
-    def append(self, batches: Iterable[pa.RecordBatch], run_bytes: int = RUN_BYTES) -> None:
+    def append(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Put in rows whose `_key`s are new."""
-        for piece in pieces(batches, self.arranged.schema, run_bytes):
+        for piece in pieces(batches, self.arranged.schema, self.run_bytes):
             self.new.append(self.spill(make_run(piece, self.arranged)))
 
-    def replace(
-        self, by: str | None, keys: Keys, batches: Iterable[pa.RecordBatch], run_bytes: int = RUN_BYTES
-    ) -> Iterator[Weighted]:
+    def replace(self, by: str | None, keys: Keys, batches: Iterable[pa.RecordBatch]) -> Iterator[Weighted]:
         """Make the rows of `batches` the only ones whose `by` is among `keys` (all for None), and give what differs, with weights.
 
         An old row comes as it was stored, with -1, and the new with +1; rows that stay as they are, or differ in silent columns alone, do
@@ -158,7 +166,7 @@ class Arrangement:
         """
         asked = self._find(by, keys)
         before, met = self._all, {id(r): [np.zeros(0, np.int64)] for r in self._all}
-        for piece in pieces(batches, self.arranged.schema, run_bytes):
+        for piece in pieces(batches, self.arranged.schema, self.run_bytes):
             if pc.count_distinct(piece.column(KEY)).as_py() < len(piece):
                 raise self._same_key()
             if any(len(p) for _, p, _ in self._of_texts(self._all[len(before) :], piece.column(KEY))):
@@ -240,24 +248,10 @@ def _nearest(run: Run, positions: Positions, values: Numbers, edge: int, count: 
         width *= 4
 
 
-def pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema, size: int) -> Iterator[pa.RecordBatch]:
-    """The rows in the relation's columns and types, in record batches of about so many bytes."""
-    held: list[pa.RecordBatch] = []
-    bytes_held = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        held.append(batch.select(schema.names).cast(schema))
-        bytes_held += held[-1].nbytes
-        if bytes_held >= size:
-            yield _one(held)
-            held, bytes_held = [], 0
-    if held:
-        yield _one(held)
-
-
-def _one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+def pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema, run_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The rows in a relation's columns and types, in batches of the bytes of a run."""
+    for piece in in_pieces((b.select(schema.names).cast(schema) for b in batches), run_bytes, schema):
+        yield from piece.combine_chunks().to_batches()
 
 
 def _arrays(keys: pa.Array | pa.RecordBatchReader) -> Iterator[pa.Array]:

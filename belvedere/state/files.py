@@ -2,6 +2,8 @@
 
 In: record batches. Out: `Place`s, and the batches again, memory-mapped. A file is made whole under a new name and synced once; nothing is
 renamed, appended to later, or updated. What is not there, is too short, or has another checksum is told by name, never read as it is.
+Where the state lies elsewhere (`Remote`), the folder has copies of its files: a file is written there first, and fetched where its copy is
+missing or damaged.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from pyarrow import ipc
 
 from belvedere.durable import sync_folder
 from belvedere.errors import BelvedereError, fail
+from belvedere.state.remote import PART, Remote
 from belvedere.state.run import Place
 from belvedere.temporary import FULL
 
@@ -30,7 +33,8 @@ _ALIGNED = 64
 class Writer:
     """One new file, while it is written."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, remote: Remote | None = None):
+        self.remote = remote
         self.name = f"{uuid.uuid4().hex}{ENDING}"
         self.path = folder / self.name
         self._size = 0
@@ -60,8 +64,13 @@ class Writer:
         return place
 
     def finish(self) -> None:
-        """Sync the file and its name: from now on it survives a crash."""
+        """Sync the file and its name, or send it where the state lies: from now on it survives a crash. Raises B7062, B7064."""
         if self._file is None:
+            return
+        if self.remote is not None:
+            self._file.close()
+            self.remote.put(self.path)
+            self._is_safe = True
             return
         try:
             os.fsync(self._file.fileno())
@@ -75,22 +84,41 @@ class Writer:
         """Delete the file; not once it is safe: a commit whose answer was lost may name it, else the next start sweeps it."""
         if self._file is not None and not self._is_safe:
             with contextlib.suppress(OSError):
-                self._file.close()
                 self.path.unlink(missing_ok=True)
+                self._file.close()  # last: it writes once more, which fails where the disk is full
 
 
 class Files:
     """The files in one folder, as they are read."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, remote: Remote | None = None):
+        self.folder, self.remote = folder, remote
         self._mapped: dict[str, pa.Buffer] = {}
 
+    def writer(self) -> Writer:
+        """A new file."""
+        return Writer(self.folder, self.remote)
+
     def read(self, place: Place) -> pa.RecordBatch:
-        """One piece, in the memory of the file. Raises B7061 where the file is not there or too short."""
-        content = self._content(place)
+        """One piece, in the memory of the file. Raises B7061 where the file is not there or too short, B7064."""
+        content = self._content(place) if self.remote is None else self._copied(place, self.remote)
         with ipc.open_file(pa.BufferReader(content)) as reader:
             return reader.get_batch(0)
+
+    def _copied(self, place: Place, remote: Remote) -> pa.Buffer:
+        """The same of a copy, which is fetched again where it is not what it should be."""
+        with contextlib.suppress(BelvedereError):
+            if _fits(content := self._content(place), place):
+                return content
+        self._mapped.pop(place.file, None)
+        path = self.folder / place.file
+        try:
+            remote.get(path)
+        except FileNotFoundError as error:
+            raise damaged(path, f"it is not there, nor in {remote.address}", str(error)) from error
+        if not _fits(content := self._content(place), place):
+            raise self._differs(place)
+        return content
 
     def _content(self, place: Place) -> pa.Buffer:
         known = self._mapped.get(place.file)
@@ -106,24 +134,36 @@ class Files:
             self._mapped[place.file] = known
         return known.slice(place.offset, place.length)
 
+    def _differs(self, place: Place) -> BelvedereError:
+        return damaged(self.folder / place.file, f"the bytes from {place.offset:,} on have another checksum")
+
     def check(self, places: Iterable[Place]) -> None:
         """Compare all checksums. Raises B7061 for the first that differs."""
         with ThreadPoolExecutor(2) as threads:
-            for place, same in threads.map(lambda p: (p, zlib.crc32(self._content(p)) == p.checksum), places):
+            for place, same in threads.map(lambda p: (p, _fits(self._content(p), p)), places):
                 if not same:
-                    raise damaged(self.folder / place.file, f"the bytes from {place.offset:,} on have another checksum")
+                    raise self._differs(place)
 
     def sweep(self, named: Collection[str]) -> None:
         """Delete the files that nobody names."""
         with contextlib.suppress(OSError):
-            self.forget([p.name for p in self.folder.glob(f"*{ENDING}") if p.name not in named])
+            there = [p.name for end in (ENDING, PART) for p in self.folder.glob(f"*{end}")]
+            there += self.remote.names() if self.remote is not None else []
+            self.forget(set(there) - set(named))
 
     def forget(self, names: Iterable[str]) -> None:
         """Delete files."""
+        names = list(names)
+        if self.remote is not None:
+            self.remote.delete(names)
         for name in names:
             self._mapped.pop(name, None)
             with contextlib.suppress(OSError):
                 (self.folder / name).unlink(missing_ok=True)
+
+
+def _fits(content: pa.Buffer, place: Place) -> bool:
+    return zlib.crc32(content) == place.checksum
 
 
 def damaged(path: Path, what: str, detail: str | None = None) -> BelvedereError:

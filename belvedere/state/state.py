@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+import uuid
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from belvedere.state.arrangement import RUN_BYTES, Arrangement
+from belvedere.state.arrangement import Arrangement
 from belvedere.state.files import Files, Writer
 from belvedere.state.manifest import Entry, Manifest, dead_batch, read_manifest, runs_of
 from belvedere.state.merge import LEAST_ROWS, WIDTH, Merge, decided, to_merge
+from belvedere.state.remote import Remote
 from belvedere.state.run import Arranged, Place, Positions, Run, read_run, with_indexes
+from belvedere.state.spread import UNSEEN, RunTask, places_of, writing
 
+RUN_BYTES = 64 << 20
 DEAD_PLACES = 8
 """With more pieces of dead positions a run gets one of all."""
 RETAIN = 60.0
@@ -43,36 +48,58 @@ class Size:
     rows: int
     bytes: int
     runs: int = 0
+    asked: int = 0
+    found: int = 0
+    """Keys and ranges that stages have looked up since the start, and the rows that were found."""
 
     def __str__(self) -> str:
         runs = f" in {self.runs} run{'s' if self.runs > 1 else ''}" if self.runs else ""
-        return f"{self.rows:,} rows, {self.bytes:,} bytes{runs} now"
+        found = (
+            f"; since the start keys looked up: {self.asked:,}, rows found: {self.found:,}" if self.asked or self.found else ""
+        )
+        return f"{self.rows:,} rows, {self.bytes:,} bytes{runs} now{found}"
 
 
 class State:
     """The arrangements of one store, by relation."""
 
-    def __init__(self, folder: Path, at: Mapping[str, Any] | None = None, run_bytes: int = RUN_BYTES, retain: float = RETAIN):
-        """`at` is the place of the last manifest, None for a new store. Raises B7061 where it cannot be read."""
+    def __init__(
+        self,
+        folder: Path,
+        at: Mapping[str, Any] | None = None,
+        run_bytes: int = RUN_BYTES,
+        retain: float = RETAIN,
+        remote: Remote | None = None,
+    ):
+        """`at` is the place of the last manifest, None for a new store; of a `remote` state the folder has copies.
+
+        Raises B7061 where it cannot be read, B7064 where it cannot be reached.
+        """
         self.folder, self.run_bytes, self.retain = folder, run_bytes, retain
-        self.files = Files(folder)
+        self.files = Files(folder, remote)
         self._before: Place | None = None
+        self._look_ups: Mapping[str, tuple[int, int]] = (at or {}).get("look_ups", {})
         self._at = Place(*(at[f.name] for f in fields(Place))) if at else None
         self.manifest = read_manifest(self.files.read(self._at)) if self._at else Manifest()
         self.arrangements: dict[str, Arrangement] = {}
-        self._writer = Writer(folder)
+        self._writer = self.files.writer()
         self._threads = ThreadPoolExecutor(1, "merge")
         self._merging: _Merging | None = None
         self._prepared: Manifest | None = None
         self._next: dict[str, list[Run]] = {}
         self._swept = False
+        self.is_seen = True
+        """Whether other processes see the folder, as far as is known."""
+        self._apart: set[str] = set()
+        """The files that other processes have written in this epoch."""
         self.merge_seconds = self.write_seconds = 0.0
 
         self._checking: Future[None] | None = None
 
     def start_checking(self) -> None:
-        """Compare all checksums meanwhile; the first epoch waits for it."""
-        self._checking = self._threads.submit(self.check)
+        """Compare all checksums meanwhile; the first epoch waits for it. Copies were compared as they were read."""
+        if self.files.remote is None:
+            self._checking = self._threads.submit(self.check)
 
     def check(self) -> None:
         """Compare the checksums of all that the manifest names. Raises B7061."""
@@ -82,17 +109,22 @@ class State:
         """Open the arrangements of these relations: those that are `kept` with their rows, the others empty."""
         for arranged in wanted:
             runs = runs_of(arranged, self.manifest.relations[arranged.name][1], self.files) if arranged.name in kept else []
-            self.arrangements[arranged.name] = Arrangement(arranged, self._spill, runs)
+            self.arrangements[arranged.name] = Arrangement(arranged, self._spill, self.run_bytes, runs)
 
     def stored(self, name: str) -> Arrangement | None:
         """A relation as the manifest has it, whatever is arranged now."""
         found = self.manifest.relations.get(name)
-        return None if found is None else Arrangement(found[0], self._spill, runs_of(*found, self.files))
+        return None if found is None else Arrangement(found[0], self._spill, self.run_bytes, runs_of(*found, self.files))
 
     def sizes(self) -> dict[str, Size]:
         """What each relation takes on disk."""
         return {
-            name: Size(sum(e.alive for e in entries), sum(p.length for e in entries for p in (e.place, *e.dead)), len(entries))
+            name: Size(
+                sum(e.alive for e in entries),
+                sum(p.length for e in entries for p in (e.place, *e.dead)),
+                len(entries),
+                *self._look_ups.get(name, (0, 0)),
+            )
             for name, (_, entries) in self.manifest.relations.items()
         }
 
@@ -105,6 +137,32 @@ class State:
         found = read_run(self.files.read(place), run.arranged, place)
         assert run.dead is None
         return found
+
+    # --- runs of other processes
+
+    def append_apart(self, name: str, run: Callable[[RunTask], pa.Table], rows: int) -> bool:
+        """Let tasks write `rows` new rows of a relation as runs; `run` gives them the rows.
+
+        Whether they do: all must see the folder, unless the state lies elsewhere.
+        """
+        arrangement = self.arrangements[name]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        mark = self.folder / f"{uuid.uuid4().hex}.mark"
+        mark.write_text("")
+        try:
+            written = run(writing(arrangement.arranged, self.folder, mark.name, self.run_bytes, self.files.remote))
+        finally:
+            mark.unlink(missing_ok=True)
+        files = {f for f in written["file"].to_pylist() if f != UNSEEN}
+        self._apart |= files
+        places = places_of(written)
+        if places is None:
+            self.files.forget(files)
+            self.is_seen = False
+            return False
+        arrangement.new += [read_run(self.files.read(p), arrangement.arranged, p) for p in places]
+        assert sum(written["rows"].to_pylist()) == rows
+        return True
 
     # --- an epoch
 
@@ -142,6 +200,9 @@ class State:
             "runs": len(entries),
             "write_seconds": round(self.write_seconds, 3),
             "merge_seconds": round(self.merge_seconds, 3),
+            "keys_looked_up": sum(a.asked for a in self.arrangements.values()),
+            "rows_found": sum(a.found for a in self.arrangements.values()),
+            "look_ups": {n: (a.asked, a.found) for n, a in self.arrangements.items() if a.asked or a.found},
         }
 
     def _next_runs(self, arrangement: Arrangement) -> tuple[list[Run], tuple[Entry, ...]]:
@@ -197,7 +258,7 @@ class State:
         else:  # in the first epoch, whatever it changes: later a merge may be writing a file that nobody names yet
             self.files.sweep(named)
             self._swept = True
-        self._writer = Writer(self.folder)
+        self._writer, self._apart = self.files.writer(), set()
         if self._merging is None:
             self._start_merge()
 
@@ -205,10 +266,12 @@ class State:
         """Undo what the epoch has changed."""
         if self._prepared is not None:
             self._at, self._prepared = self._before, None
+        else:
+            self.files.forget(self._apart)  # else a commit whose answer was lost may name them
         for arrangement in self.arrangements.values():
             arrangement.undo()
         self._writer.discard()
-        self._writer = Writer(self.folder)
+        self._writer, self._apart = self.files.writer(), set()
 
     # --- merges
 
@@ -223,9 +286,13 @@ class State:
     def _merge(self, merge: Merge) -> tuple[Run, Positions]:
         started = time.perf_counter()
         run, places = merge.run()
-        writer = Writer(self.folder)
-        found = self._written(run, writer)
-        writer.finish()
+        writer = self.files.writer()
+        try:
+            found = self._written(run, writer)
+            writer.finish()
+        except BaseException:
+            writer.discard()  # half a file would fill the disk until the next start
+            raise
         self.merge_seconds += time.perf_counter() - started
         return found, places
 

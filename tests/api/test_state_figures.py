@@ -22,13 +22,19 @@ def test_status_has_rows_bytes_and_runs_of_the_state(tmp_path: Path) -> None:
     state = State(tmp_path)
     state.arrange([Arranged("R", SCHEMA)], frozenset())
     state.arrangements["R"].append([pa.record_batch([pa.array([1, 2]), pa.array(["1", "2"])], schema=SCHEMA)])
+    assert len(list(state.arrangements["R"].look_up(KEY, pa.array(["1", "3", "1"])))) == 1
     row = EpochRow(1, datetime(2024, 1, 1, tzinfo=UTC), extra={"state": state.prepare()})
     found = status_of(Catalog(), row, takes_pushes=False)["state"]
     assert (found["rows"], found["runs"]) == (2, 1)
     assert 0 < found["bytes"] < (tmp_path / row.extra["state"]["file"]).stat().st_size, "the file has the manifest too"
     state.committed()
     state.close()
-    assert found.keys() == {"rows", "bytes", "runs", "write_seconds", "merge_seconds"}
+    assert (found["keys_looked_up"], found["rows_found"]) == (2, 1)
+    seconds = {"write_seconds", "merge_seconds"}
+    assert found.keys() == {"rows", "bytes", "runs", "keys_looked_up", "rows_found"} | seconds
+    shown = State(tmp_path, row.extra["state"])
+    assert str(shown.sizes()["R"]).endswith("in 1 run now; since the start keys looked up: 2, rows found: 1")
+    shown.close()
     assert "state" not in status_of(Catalog(), EpochRow(0, datetime(2024, 1, 1, tzinfo=UTC)), takes_pushes=False)
 
 

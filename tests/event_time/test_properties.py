@@ -14,6 +14,7 @@ import pytest
 from belvedere.rules import Options
 from belvedere.rules.emit.emit import EMITTED, GROUPS
 from belvedere.workbench import Workbench
+from tests.depth import stores_by_turns
 from tests.event_time.cases import at
 
 START = at("8:00")
@@ -178,6 +179,6 @@ def test_bounds_epochs_and_restarts_never_change_results(spark: Any, store: str,
 @pytest.mark.spark
 @pytest.mark.nightly
 @pytest.mark.usefixtures("each_store")
-@pytest.mark.parametrize("seed", range(2, 12))
+@pytest.mark.parametrize(("each_store", "seed"), stores_by_turns(range(2, 12)), indirect=["each_store"])
 def test_more_random_bids(spark: Any, seed: int) -> None:
     test_bounds_epochs_and_restarts_never_change_results(spark, "sqlite://", seed)

@@ -14,11 +14,14 @@ import pytest
 from belvedere.engine.costs import LEAST
 from belvedere.rules import Options, plain, without
 from belvedere.workbench import Workbench
+from tests.depth import stores_by_turns
 from tests.rules.random_plans import catalog_of
 
 START = datetime(2024, 2, 29, 12, 0, tzinfo=UTC)
 WORDS = [None, "", "a", "b", "é", "~", "a|b", "\\", "日本"]
 NUMBERS = [None, 0.0, -0.0, 1.5, 2.25, float("nan"), float("inf"), -7.0]
+OPTIONS = 6
+"""So many seeds in a row have all of the options that `check` takes."""
 
 
 def random_row(random: Random, key: int) -> dict[str, Any]:
@@ -115,7 +118,7 @@ def test_views_in_postgres(spark: Any) -> None:
 @pytest.mark.spark
 @pytest.mark.nightly
 @pytest.mark.usefixtures("each_store")
-@pytest.mark.parametrize("seed", range(100, 250))
+@pytest.mark.parametrize(("each_store", "seed"), stores_by_turns(range(100, 250), OPTIONS), indirect=["each_store"])
 def test_many_random_catalogs(spark: Any, seed: int) -> None:
     check(spark, seed)
 
@@ -123,6 +126,6 @@ def test_many_random_catalogs(spark: Any, seed: int) -> None:
 @pytest.mark.spark
 @pytest.mark.nightly
 @pytest.mark.usefixtures("each_store", "tiny_memory")
-@pytest.mark.parametrize("seed", range(300, 320))
+@pytest.mark.parametrize(("each_store", "seed"), stores_by_turns(range(300, 320), OPTIONS), indirect=["each_store"])
 def test_many_random_catalogs_without_memory(spark: Any, seed: int) -> None:
     check(spark, seed)

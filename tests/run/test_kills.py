@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 
 from tests.examples.example_answers import EXAMPLES, answers, differences, duckdb_over, duckdb_queries, load_prepare
@@ -105,19 +106,30 @@ class Flights:
             self._put(path)
 
     def stored(self) -> tuple[dict[str, list[dict[str, Any]]], list[int]]:
-        """All tables of the store by name, and its epochs."""
+        """All tables of the store by name, and its epochs; what the operators' state has of them too is the same there."""
+        from belvedere.engine.opening import read_state
         from belvedere.store import open_store
 
         store = open_store(self.store)
         reader = store.reader()
+        state = read_state(reader, self.store)
         try:
-            tables = {}
+            state.check()
+            tables, compared = {}, 0
             for table in store.tables():
                 shown = [c.name for c in table.schema.columns if not c.hidden or c.name == "_uid"]
                 tables[table.name] = reader.rows(table).select(shown).to_pylist()
+                arranged = state.stored(table.name)
+                if arranged is not None:
+                    rows = pa.Table.from_batches(arranged.look_up(None, None), arranged.arranged.schema)
+                    both = [n for n in shown if n in rows.schema.names]
+                    assert differences(rows.select(both).to_pylist(), reader.rows(table).select(both).to_pylist()) == []
+                    compared += 1
+            assert compared
             epochs = [int(r[0]) for r in reader.execute('SELECT epoch FROM "_belvedere_epoch" ORDER BY epoch')]
             return tables, epochs
         finally:
+            state.close()
             reader.close()
             store.close()
 
@@ -203,12 +215,12 @@ def test_kill_9_neither_loses_nor_repeats(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-def test_kill_9_twenty_times(tmp_path: Path) -> None:
-    kill_at_random_moments(tmp_path, kills=20, days=60, seed=int(time.time()))
+def test_kill_9_thirty_times(tmp_path: Path) -> None:
+    kill_at_random_moments(tmp_path, kills=30, days=60, seed=int(time.time()))
 
 
 @pytest.mark.nightly
 @pytest.mark.postgres
 @pytest.mark.timeout(3600)
-def test_kill_9_over_postgres(tmp_path: Path, postgres_url: str) -> None:
-    kill_at_random_moments(tmp_path, kills=6, days=20, seed=int(time.time()), store=postgres_url)
+def test_kill_9_thirty_times_over_postgres(tmp_path: Path, postgres_url: str) -> None:
+    kill_at_random_moments(tmp_path, kills=30, days=60, seed=int(time.time()), store=postgres_url)

@@ -78,6 +78,7 @@ def test_a_run_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone
 
     with subprocess.Popen([sys.executable, "-c", "" if gone else "input()"], stdin=subprocess.PIPE) as process:
         monkeypatch.setattr(runner, "jvm_of", lambda spark: process)
+        monkeypatch.setattr(runner, "has_ended", lambda spark: False)
         if gone:
             process.wait()
         with runner.Runner(tmp_path / "s.sqrl", Catalog(), ProjectSettings(tmp_path), f"sqlite:///{tmp_path}/s.db") as run:

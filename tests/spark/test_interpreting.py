@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from belvedere.engine.rows import Rows
-from belvedere.spark.interpreting import COMPILED, FEW, INTERPRETED, Interpreting
+from belvedere.spark.interpreting import COMPILED, FEW, INTERPRETED, SOME, Interpreting
 
 
 class Settings:
@@ -38,12 +38,25 @@ def test_settings_change_where_the_choice_does_and_come_back() -> None:
     assert settings.found == {**COMPILED, **own}
 
 
+def test_a_query_that_runs_on_and_on_is_compiled() -> None:
+    settings = Settings()
+    spark: Any = SimpleNamespace(conf=settings)
+    choice = Interpreting(spark)
+    for _ in range(SOME):
+        choice.choose(True, "SELECT 1")
+        assert settings.found == dict(INTERPRETED)
+    choice.choose(True, "SELECT 1")
+    assert settings.found == dict(COMPILED)
+    choice.choose(True, "SELECT 2")
+    assert settings.found == dict(INTERPRETED)
+
+
 @pytest.mark.spark
 def test_a_query_is_interpreted_where_all_its_inputs_are_few(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from belvedere.spark.compute import SparkCompute
 
     chosen: list[bool] = []
-    monkeypatch.setattr(Interpreting, "choose", lambda self, few: chosen.append(few))
+    monkeypatch.setattr(Interpreting, "choose", lambda self, few, sql="": chosen.append(few))
     exchange = SparkCompute(spark, "interpreting")
     schema = pa.schema([pa.field("a", pa.int64())])
     for name, count in (("some", FEW), ("many", FEW + 1), ("framed", 1)):

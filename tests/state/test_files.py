@@ -35,9 +35,9 @@ def opened(folder: Path, at: Any = None, **settings: Any) -> State:
     return state
 
 
-def filled(folder: Path, epochs: int = 3) -> Any:
+def filled(folder: Path, epochs: int = 3, **settings: Any) -> Any:
     """The place of the manifest after some epochs, in which rows come and go."""
-    state, at = opened(folder), None
+    state, at = opened(folder, **settings), None
     for epoch in range(epochs):
         found = state.arrangements["R"]
         found.append([rows(epoch * 100, 100)])

@@ -1,4 +1,7 @@
-"""An arrangement against a dictionary: random rows, epochs, merges, undone epochs and restarts; every look-up after every step."""
+"""An arrangement against a dictionary and DuckDB: random rows, epochs, merges, undone epochs and restarts.
+
+After every step fixed look-ups are compared with the dictionary; at random moments random ones with what DuckDB says of the same rows.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import duckdb
 import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -67,6 +71,17 @@ def same(found: Any, expected: list[Row]) -> None:
     assert sorted(shown(r) for b in batches for r in b.to_pylist()) == sorted(map(shown, expected))
 
 
+def micros(hour: int | None) -> int | None:
+    return None if hour is None else int((START + timedelta(hours=hour)).timestamp() * 1_000_000)
+
+
+def keys_in(found: Any) -> list[str]:
+    return sorted(k for b in found for k in b.column(KEY).to_pylist())
+
+
+hours = st.none() | st.integers(-1, 10)
+
+
 class Arrangements(RuleBasedStateMachine):
     """`model` is the relation by `_key`; `saved` what it was after the last epoch."""
 
@@ -84,6 +99,8 @@ class Arrangements(RuleBasedStateMachine):
         self.model: dict[str, Row] = {}
         self.saved: dict[str, Row] = {}
         self.at: dict[str, Any] | None = None
+        self.database = duckdb.connect()
+        self.database.execute(f"CREATE TABLE r (moment BIGINT, {KEY} VARCHAR, _by BIGINT, _too BIGINT, new BOOLEAN)")
         self.open()
 
     def open(self) -> None:
@@ -160,6 +177,42 @@ class Arrangements(RuleBasedStateMachine):
         self.model = dict(self.saved)
         self.open()
 
+    def fill_database(self) -> None:
+        """The rows as they are now (`new`), and as they were after the last epoch."""
+        self.database.execute("DELETE FROM r")
+        both = [(r, True) for r in self.model.values()] + [(r, False) for r in self.saved.values()]
+        values = [[r["at"] and int(r["at"].timestamp() * 1_000_000), r[KEY], r["_by"], r["_too"], new] for r, new in both]
+        if values:
+            self.database.executemany("INSERT INTO r VALUES (?, ?, ?, ?, ?)", values)
+
+    def asked(self, where: str, *given: Any) -> list[str]:
+        return [r[0] for r in self.database.execute(f"SELECT {KEY} FROM r WHERE {where} ORDER BY 1", given).fetchall()]
+
+    @rule(wanted=st.lists(keys, max_size=9), groups=st.lists(st.integers(-1, 4), max_size=4), low=hours, high=hours)
+    def finds_what_duckdb_finds(self, wanted: list[str], groups: list[int], low: int | None, high: int | None) -> None:
+        self.fill_database()
+        texts, numbers = pa.array(wanted, pa.string()), pa.array(groups, pa.int64())
+        assert keys_in(self.relation.look_up(KEY, texts)) == self.asked(f"new AND list_contains(?::VARCHAR[], {KEY})", wanted)
+        assert keys_in(self.relation.look_up("_by", numbers)) == self.asked("new AND list_contains(?::BIGINT[], _by)", groups)
+        before = keys_in(self.relation.look_up_before("_by", numbers))
+        assert before == self.asked("NOT new AND list_contains(?::BIGINT[], _by)", groups)
+        first, last = micros(low), micros(high)
+        ranged = self.asked("new AND moment > coalesce(?, moment - 1) AND moment <= coalesce(?, moment)", first, last)
+        assert keys_in(self.relation.look_up_range("at", first, last)) == ranged
+        for group in {*groups, 1}:
+            inside = "coalesce(moment >= ?::BIGINT, ?::BIGINT IS NULL) AND coalesce(moment <= ?::BIGINT, true)"
+            spanned = self.asked(f"new AND _by = ? AND {inside}", group, first, first, last)
+            assert keys_in(self.relation.look_up_span("_by", group, "at", first, last)) == spanned
+
+    @rule(group=st.integers(0, 3), hour=st.integers(-1, 10), count=st.integers(1, 5), after=st.booleans())
+    def finds_the_place_that_duckdb_finds(self, group: int, hour: int, count: int, after: bool) -> None:
+        self.fill_database()
+        side, order = (">", "ASC") if after else ("<", "DESC")
+        query = f"SELECT moment FROM r WHERE new AND _by = ? AND moment {side} ? ORDER BY moment {order} LIMIT 1 OFFSET ?"
+        found = self.database.execute(query, [group, micros(hour), count - 1]).fetchone()
+        place = self.relation.place("_by", group, "at", int(micros(hour) or 0), count, after)
+        assert place == (found and found[0])
+
     @invariant()
     def finds_what_the_model_has(self) -> None:
         every = list(self.model.values())
@@ -191,6 +244,7 @@ class Arrangements(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "state"):
             self.state.close()
+            self.database.close()
             for found in self.patches:
                 found.stop()
             self.folder.cleanup()

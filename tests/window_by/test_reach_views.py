@@ -58,8 +58,10 @@ def row(random: Random, number: int) -> Row:
     }
 
 
-def followed(framed: dict[str, str], seed: int, rows: int, epochs: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Random changes in a few places of long partitions, and one restart; how many rows each stage read in each epoch."""
+def followed(
+    framed: dict[str, str], seed: int, rows: int, epochs: int, monkeypatch: pytest.MonkeyPatch, places: int = 1
+) -> list[int]:
+    """Random changes in so many places of long partitions in each epoch, and one restart; how many rows each stage read in each."""
     window_reach = pytest.importorskip("belvedere.rules.window_by.around")
     monkeypatch.setattr(window_reach, "FIRST_ROWS", 8)
     monkeypatch.setattr(window_reach, "LEAST_ROWS", 4)
@@ -79,12 +81,12 @@ def followed(framed: dict[str, str], seed: int, rows: int, epochs: int, monkeypa
         bench.insert("Ghcn", list(present.values()))
         bench.step()
         for epoch in range(epochs):
-            about = random.randrange(rows)
-            coming = {n: row(random, n) for n in random.sample(range(about, about + 6), 4)}
-            going = [n for n in random.sample(range(about, about + 6), 2) if n in present and n not in coming]
-            bench.delete("Ghcn", [present.pop(n) for n in going])
-            bench.insert("Ghcn", list(coming.values()))
-            present.update(coming)
+            for about in random.sample(range(rows), places):
+                coming = {n: row(random, n) for n in random.sample(range(about, about + 6), 4)}
+                going = [n for n in random.sample(range(about, about + 6), 2) if n in present and n not in coming]
+                bench.delete("Ghcn", [present.pop(n) for n in going])
+                bench.insert("Ghcn", list(coming.values()))
+                present.update(coming)
             bench.step()
             for view in framed:
                 found, expected = (sorted(map(str, r)) for r in (bench.rows(view), bench.batch(view)))
@@ -113,13 +115,13 @@ def test_labels_and_looks_back_read_what_is_around_a_change(monkeypatch: pytest.
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(6))
 def test_many_changes_find_the_windows_again_that_they_can_reach(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    followed({**SLIDING, **TUMBLING, **BACK}, seed, 600, 10, monkeypatch)
+    followed({**SLIDING, **TUMBLING, **BACK}, seed, 600, 4, monkeypatch, places=3)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(6))
 def test_many_changes_find_the_windows_again_by_their_labels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    followed(LABELLED, seed, 600, 10, monkeypatch)
+    followed(LABELLED, seed, 600, 4, monkeypatch, places=3)
 
 
 def test_partitions_with_one_hash_are_computed_whole(monkeypatch: pytest.MonkeyPatch) -> None:

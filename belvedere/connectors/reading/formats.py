@@ -54,7 +54,6 @@ class Reading:
     table: str
     columns: Sequence[Column]
     options: Mapping[str, Any]
-    scratch: Path
     chunk: int = CHUNK_BYTES
     """So many bytes of rows are held at once."""
     rejected: list[RejectedRow] = field(default_factory=list)

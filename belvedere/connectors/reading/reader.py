@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,10 +32,10 @@ from belvedere.connectors.reading.rows import NOT_JSON, REASON, collectable
 from belvedere.connectors.records import RejectedRow, SourceFile, path_text
 from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows, fits_parquet
-from belvedere.engine.scratch import PREFIX, Scratch, write_frame, written_rows
+from belvedere.engine.scratch import PREFIX, Scratch, write_frame
 from belvedere.errors import fail
 from belvedere.schema import Column
-from belvedere.temporary import process_folder
+from belvedere.temporary import scratch_folder
 from belvedere.time.entries import BoundMark
 
 FORMAT_NAMES = ("json", "csv", "parquet")
@@ -81,25 +79,24 @@ def read_files(
     wanted = pa.schema([pa.field(c.name, c.type) for c in columns])
     apart = apart and fits_parquet(wanted)
     rows, marks = Scratch(wanted, chunk if apart else sys.maxsize), MarkScratch(table)
-    with tempfile.TemporaryDirectory(dir=process_folder()) as scratch:
-        reading = Reading(spark, table, columns, options, Path(scratch), chunk, bounds_of=bounds_of)
-        # bounds count for the rows behind them, so their files are read in order
-        is_small = sum(f.length for f in files) <= min(SMALL_BYTES if small_bytes is None else small_bytes, chunk)
-        in_driver = has_marks(reading, files) or is_small
-        for format_, group in by_format(files, options):
-            if format_ not in FORMAT_NAMES:
-                for file in group:
-                    reading.reject(file.path, "is of no known format: json, csv or parquet")
-                continue
-            reading.order[:] = [str(path_text(f.path)) for f in group]
+    reading = Reading(spark, table, columns, options, chunk, bounds_of=bounds_of)
+    # bounds count for the rows behind them, so their files are read in order
+    is_small = sum(f.length for f in files) <= min(SMALL_BYTES if small_bytes is None else small_bytes, chunk)
+    in_driver = has_marks(reading, files) or is_small
+    for format_, group in by_format(files, options):
+        if format_ not in FORMAT_NAMES:
             for file in group:
-                for name in unknown_columns(file.path, format_, columns, options):
-                    reading.ignored.setdefault(name, file.path)
-            for frame in frames_of(reading, group, in_driver):
-                if frame is not None:
-                    _take(frame, reading, rows, marks, by_executors=apart and not in_driver)
-                _place_behind(reading, marks, rows.count)
-            _place_behind(reading, marks, rows.count)  # of files without any row
+                reading.reject(file.path, "is of no known format: json, csv or parquet")
+            continue
+        reading.order[:] = [str(path_text(f.path)) for f in group]
+        for file in group:
+            for name in unknown_columns(file.path, format_, columns, options):
+                reading.ignored.setdefault(name, file.path)
+        for frame in frames_of(reading, group, in_driver):
+            if frame is not None:
+                _take(frame, reading, rows, marks, by_executors=apart and not in_driver)
+            _place_behind(reading, marks, rows.count)
+        _place_behind(reading, marks, rows.count)  # of files without any row
     found = rows.rows()
     rejected = (*reading.rejected_files, *reading.rejected)
     taken = Rows(found) if isinstance(found, pa.Table) else found
@@ -122,13 +119,13 @@ def _take(frame: DataFrame, reading: Reading, rows: Scratch, marks: MarkScratch,
 @contextmanager
 def _ran(frame: DataFrame, reading: Reading, wanted: pa.Schema, by_executors: bool) -> Iterator[Rows]:
     """The rows of a data frame, with places and reasons: in the driver, or written to files by the executors."""
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=reading.scratch))
+    folder = scratch_folder(PREFIX)
     try:
         frame = collectable(frame)
         if by_executors:
             schema = pa.schema([*(f.with_nullable(True) for f in wanted), *PLACES])
-            write_frame(frame.select(*[F.col(quote(n)).alias(f"c{k}") for k, n in enumerate(schema.names)]), folder / "read")
-            yield written_rows(folder / "read", schema)
+            numbered = frame.select(*[F.col(quote(n)).alias(f"c{k}") for k, n in enumerate(schema.names)])
+            yield write_frame(numbered, folder / "read", schema)
         else:
             yield Rows(frame.toArrow())
     except PySparkException as error:

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from belvedere.engine.ordered import stream
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.rows import Rows, combined
+from belvedere.engine.rows import WEIGHT_FIELD, Rows, combined
 from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import ROWS, Texts
-from belvedere.engine.work import WEIGHT_FIELD, Work
+from belvedere.engine.work import Work
 from belvedere.instants import microseconds
 from belvedere.plan.bounds import Bounds
 from belvedere.plan.expressions import column

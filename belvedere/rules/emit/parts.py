@@ -61,7 +61,9 @@ def _named_groups(delta: Rows, path: str, others: Sequence[Rows], work: Work) ->
     for number, (rows, column) in enumerate([(delta, path), *((r, "group") for r in others)]):
         work.put("s0", f"groups{number}", rows)
         parts.append(f"SELECT {quote(column)} AS `group` FROM {work.view('s0', f'groups{number}')}")
-    return work.compute.compute(f"SELECT DISTINCT `group` FROM ({' UNION ALL '.join(parts)}) AS g ORDER BY `group`", FOUND)
+    return work.compute.compute(
+        f"SELECT DISTINCT `group` FROM ({' UNION ALL '.join(parts)}) AS g ORDER BY `group`", FOUND, ordered=True
+    )
 
 
 def _by_number(names: Rows, limit: int) -> Iterator[pa.Array]:

@@ -104,6 +104,7 @@ def emission_order(changes: Sequence[Rows], emission: Emission, key: tuple[str, 
     return compute.compute(
         f"SELECT {names} FROM (SELECT *, {kind} FROM {quote(compute.view_name(view))}) AS r ORDER BY {_words(emission, key, rows.schema)}",
         rows.schema,
+        ordered=True,
     )
 
 

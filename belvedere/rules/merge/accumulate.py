@@ -52,7 +52,7 @@ class Accumulator:
 
 
 @dataclass(frozen=True)
-class State:
+class Accumulators:
     """The accumulators of all aggregates of one GROUP BY, with names that cannot clash.
 
     `partials` are the aggregates over a delta, `merge` has one expression per partial over `old.` and `new.` columns,
@@ -65,7 +65,7 @@ class State:
     results: tuple[Item, ...]
 
 
-def state_of(node: Aggregate, accumulators: tuple[Accumulator, ...]) -> State:
+def accumulators_of(node: Aggregate, accumulators: tuple[Accumulator, ...]) -> Accumulators:
     """Lay the accumulators of an aggregate out as columns after its keys; the first counts the group's rows."""
     partials = [Item(ROWS, template("coalesce(sum(_weight), 0)"), BIGINT, nullable=False, hidden=True)]
     merge = [template(f"coalesce(old.{ROWS}, 0) + coalesce(new.{ROWS}, 0)")]
@@ -77,7 +77,7 @@ def state_of(node: Aggregate, accumulators: tuple[Accumulator, ...]) -> State:
             merge.append(_renamed(together, own))
         results.append(replace(item, expr=_renamed(accumulator.result, own)))
     columns = tuple(i.column for i in node.keys) + tuple(p.column for p in partials)
-    return State(Schema(columns, tuple(i.name for i in node.keys)), tuple(partials), tuple(merge), tuple(results))
+    return Accumulators(Schema(columns, tuple(i.name for i in node.keys)), tuple(partials), tuple(merge), tuple(results))
 
 
 def _renamed(expr: Expr, names: Mapping[str, str]) -> Expr:

@@ -26,7 +26,7 @@ from belvedere.plan.facts import Partition, partition_of
 from belvedere.plan.nodes import Aggregate, Expr, Project, Scan
 from belvedere.plan.rewrite import carry
 from belvedere.rules.bounds_below import of_keys
-from belvedere.rules.merge.accumulate import Accumulator, State, accumulate, state_of
+from belvedere.rules.merge.accumulate import Accumulator, Accumulators, accumulate, accumulators_of
 from belvedere.rules.merge.texts import STATE_PREFIX, merge_texts
 from belvedere.rules.rule import Maintain, Refusal, Rule, Site
 from belvedere.schema import has_map
@@ -151,10 +151,10 @@ def _applies(site: Site) -> Maintain | Refusal | None:
         if found is None:
             return None
         accumulators.append(found)
-    return partial(_maintain, site, top, partition, state_of(top, tuple(accumulators)), grows)
+    return partial(_maintain, site, top, partition, accumulators_of(top, tuple(accumulators)), grows)
 
 
-def _maintain(site: Site, top: Aggregate, partition: Partition, state: State, grows: bool) -> Relation:
+def _maintain(site: Site, top: Aggregate, partition: Partition, state: Accumulators, grows: bool) -> Relation:
     builder, part = site.builder, site.part
     source_plan = builder.with_relations(top.input, part.owner)
     source, slots = builder.delta_slots(source_plan)

@@ -125,6 +125,7 @@ def _many(work: Work, settling: Settling, rows: Rows, bound: int) -> Rows:
         f"LEFT JOIN ({before}) AS s ON p.part = s.part LEFT JOIN {reach} AS w ON p.part = w.part "
         "ORDER BY p.part, w.at DESC, w.`first` DESC, w.`last` DESC, w.`after` DESC",
         SPANS,
+        ordered=True,
     )
     kept = work.view(scan, "kept")
     work.put(scan, "kept", compute.keep(stream(KEPT, _kept(spans, resume, is_pinned(settling), bound))))

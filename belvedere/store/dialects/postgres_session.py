@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.errors import BelvedereError
+from belvedere.pieces import in_pieces
 from belvedere.schema import KEY
 from belvedere.store.dialects.faults import is_transient
 from belvedere.store.dialects.postgres_connect import ERRORS, connect
@@ -25,7 +26,6 @@ from belvedere.store.dialects.postgres_rows import in_array, numbered, selected
 from belvedere.store.dialects.session import KEYS, Flat, Row, Session, overwriting
 from belvedere.store.identifiers import SYSTEM, quoted, stored_name
 from belvedere.store.layout import Layout
-from belvedere.store.pieces import in_pieces
 from belvedere.store.protocol import Reader
 
 if TYPE_CHECKING:

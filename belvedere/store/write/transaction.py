@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.errors import fail
+from belvedere.pieces import in_pieces
 from belvedere.schema import KEY, WEIGHT
 from belvedere.store.dialects.codec import scalar
 from belvedere.store.dialects.session import Session
 from belvedere.store.identifiers import identifier
 from belvedere.store.layout import Layout, flat_batches
-from belvedere.store.pieces import in_pieces
 from belvedere.store.protocol import CHUNK_BYTES, EpochRow
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)

@@ -11,17 +11,16 @@ import pyarrow as pa
 
 
 def in_pieces(batches: Iterable[pa.RecordBatch], limit: int, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Tables of about `limit` bytes, at least one row each; one empty table where there are no rows."""
+    """Tables of about `limit` bytes, at least one row each."""
     held: list[pa.RecordBatch] = []
     size = 0
-    some = False
     for batch in _cut(batches, limit):
         if held and size + batch.nbytes > limit:
             yield pa.Table.from_batches(held, schema)
-            held, size, some = [], 0, True
+            held, size = [], 0
         held.append(batch)
         size += batch.nbytes
-    if held or not some:
+    if held:
         yield pa.Table.from_batches(held, schema)
 
 

@@ -1,0 +1,91 @@
+"""A folder of state elsewhere: in an object store, or on any other file system that Arrow knows.
+
+In: an address such as `s3://bucket/folder`. Out: whole files, written under new names, read, listed and deleted. Nothing is renamed,
+appended to or updated. Credentials, region and endpoint are what the environment says (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...) or,
+but for credentials, the address (`?region=...&endpoint_override=...`). Arrow's clients repeat requests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import fs
+
+from belvedere.errors import BelvedereError, fail
+
+OBJECT_STORES = ("s3", "gcs", "abfs")
+PART = ".part"
+_CHUNK = 8 << 20
+
+
+@dataclass(frozen=True)
+class Remote:
+    """The folder `id` below an address."""
+
+    address: str
+    id: str
+
+    @cached_property
+    def _place(self) -> tuple[fs.FileSystem, str]:
+        system, path = fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", self.address))
+        base = f"{path.rstrip('/')}/{self.id}"
+        if system.type_name not in OBJECT_STORES:
+            system.create_dir(base, recursive=True)
+        return system, base
+
+    def put(self, path: Path) -> None:
+        """Write a local file under its name. Raises B7064."""
+        with self._reaching(path.name), path.open("rb") as source:
+            system, base = self._place
+            with system.open_output_stream(f"{base}/{path.name}") as sink:
+                shutil.copyfileobj(source, sink, _CHUNK)
+
+    def get(self, path: Path) -> None:
+        """Read the file of that name into a local one, which is there whole or not at all. Raises FileNotFoundError, B7064."""
+        part = path.with_name(f"{uuid.uuid4().hex}{PART}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with self._reaching(path.name):
+                system, base = self._place
+                with system.open_input_stream(f"{base}/{path.name}") as source, part.open("wb") as sink:
+                    shutil.copyfileobj(source, sink, _CHUNK)
+                part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def names(self) -> list[str]:
+        """The names of the files that are there; none where that cannot be told."""
+        with contextlib.suppress(OSError, pa.ArrowException):
+            system, base = self._place
+            return [f.base_name for f in system.get_file_info(fs.FileSelector(base, allow_not_found=True))]
+        return []
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete files; those that cannot be deleted now are swept at the next start."""
+        for name in names:
+            with contextlib.suppress(OSError, pa.ArrowException):
+                system, base = self._place
+                system.delete_file(f"{base}/{name}")
+
+    @contextlib.contextmanager
+    def _reaching(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except (OSError, pa.ArrowException) as error:
+            raise self._unreachable(name, error) from error
+
+    def _unreachable(self, name: str, error: Exception) -> BelvedereError:
+        hint = "test the address, its rights and the network, and start again: the store is at its last good epoch"
+        return fail(
+            "B7064", f"the file {name} of state in {self.address} could not be written or read", hint=hint, detail=str(error)
+        )
