@@ -18,9 +18,8 @@ from belvedere.lang.definitions import Definitions
 from belvedere.lang.lower_columns import define_column
 from belvedere.lang.lower_imports import Importer
 from belvedere.lang.lower_inputs import define_created
-from belvedere.lang.lower_local_queries import define_local_query
 from belvedere.lang.lower_outputs import define_export, define_template
-from belvedere.lang.lower_relationships import define_relationship
+from belvedere.lang.lower_relationships import define_by_query, define_relationship
 from belvedere.lang.lower_views import define_distinct, define_subscription, define_view
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.statements.tree import (
@@ -72,6 +71,7 @@ def lower_statements(
         except BelvedereError as error:
             lowering.diagnostics += error.diagnostics
             _break(statement, lowering.definitions)
+    lowering.tell_selected()
     return lowering
 
 
@@ -80,7 +80,7 @@ HANDLERS: dict[type[Statement], Callable[[ScriptLowering, Any], None]] = {
     DefineView: define_view,
     DistinctOn: define_distinct,
     DefineColumn: define_column,
-    DefineLocalQuery: define_local_query,
+    DefineLocalQuery: define_by_query,
     DefineRelationship: define_relationship,
     CreateSubscription: define_subscription,
     ExportStatement: define_export,

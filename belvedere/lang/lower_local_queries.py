@@ -10,7 +10,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from belvedere.catalog import OWNER
-from belvedere.errors import fail
+from belvedere.errors import Diagnostic, Severity, fail
 from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.lower_columns import add_column
 from belvedere.lang.lower_inputs import link_nested
@@ -38,6 +38,11 @@ def define_local_query(script: ScriptLowering, statement: DefineLocalQuery) -> N
         add_column(script, owner, statement.path, exp.Subquery(this=statement.query), statement.span, statement.doc)
         return
     define_nested(script, owner, statement, query)
+    if query.args.get("group") is None and not any(map(contains_aggregate, query.expressions)):
+        message = f"`{statement.path.text}` is a nested table: its rows are stored for each row of `{owner.name}`"
+        hint = "a relationship is `SELECT *` FROM one table, with WHERE, ORDER BY and LIMIT: nothing is stored for it"
+        span = statement.path.span
+        script.diagnostics.append(Diagnostic("B4026", message, Severity.NOTICE, span, hint=hint))
 
 
 def define_nested(script: ScriptLowering, owner: NamedRelation, statement: DefineLocalQuery, query: exp.Select) -> None:

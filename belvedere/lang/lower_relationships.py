@@ -13,20 +13,38 @@ from sqlglot import exp
 from belvedere.catalog import OWNER, TARGET, Relationship, relationship_column
 from belvedere.errors import fail
 from belvedere.lang.definitions import NamedRelation
-from belvedere.lang.lower_local_queries import define_nested
+from belvedere.lang.lower_local_queries import define_local_query, define_nested
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.from_items import find_relation, lower_item
 from belvedere.lang.select.items import make_order
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
+from belvedere.lang.selected_relationships import selected_relationship
 from belvedere.lang.statements.tree import DefineLocalQuery, DefineRelationship, path_of
+from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import conjunction, conjuncts, map_columns
 from belvedere.plan.nodes import Expr, JoinKind, Order
 
 
+def define_by_query(script: ScriptLowering, statement: DefineLocalQuery) -> None:
+    """`T.r := SELECT ...`: rows of one relation as they are make a relationship; what a query computes is a column or a nested table."""
+    relationship = selected_relationship(statement, script.definitions)
+    if relationship is not None and _define(script, relationship):
+        script.selected.append(statement.path)
+    else:
+        define_local_query(script, statement)
+
+
 def define_relationship(script: ScriptLowering, statement: DefineRelationship) -> None:
     """`T.r := JOIN X x ON ... ORDER BY ... LIMIT n`."""
+    if not _define(script, statement):
+        hint = "put it into a view, or add the related value as a column first"
+        raise fail("B4011", "a subquery or path in a relationship is not supported", span=statement.span, hint=hint)
+
+
+def _define(script: ScriptLowering, statement: DefineRelationship) -> bool:
+    """Whether the relationship could be defined: its condition and its order read its two rows alone."""
     owner = script.owner(statement.path.owner, statement.path.span)
     owner = script.definitions.relations[owner.id]
     name = statement.path.last.text
@@ -41,7 +59,7 @@ def define_relationship(script: ScriptLowering, statement: DefineRelationship) -
     simple = len(statement.joins) == 1 and _plain_target(statement.joins[0])
     if not simple:
         _define_through(script, owner, statement)
-        return
+        return True
     join = statement.joins[0]
     frame = Frame(context)
     frame.plan, source = named_source(scan(owner), OWNER, context.names, owner)
@@ -56,15 +74,20 @@ def define_relationship(script: ScriptLowering, statement: DefineRelationship) -
             if part.find(exp.Query) is not None:
                 raise context.fail("B4011", "a subquery in a relationship is not supported", part, "put it into a view")
             resolved = Resolver(frame).resolve(part)
+            if resolved.find(SubqueryValue) is not None:
+                return False
             frame.inference().typed(resolved)
             conditions.append(_named(resolved, source, targets[0]))
     orders = _relationship_order(statement, frame, source, targets[0])
+    if any(o.expr.find(SubqueryValue) is not None for o in orders):
+        return False
     pairs, residual = _split(conditions)
     alias = join.this.alias
     definition = Relationship(
         owner.id, name, target.id, pairs, residual, orders, statement.limit, statement.span, statement.doc, alias
     )
     script.definitions.relate(definition)
+    return True
 
 
 def _plain_target(join: exp.Join) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from belvedere.catalog import Export, QueryTemplate, View
-from belvedere.errors import BelvedereError, Diagnostic, Span, fail
+from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.functions import types as t
 from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Definitions, NamedRelation
@@ -18,7 +18,7 @@ from belvedere.lang.lower_inputs import kept_for
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
 from belvedere.lang.select.frame import StatementContext
 from belvedere.lang.select.queries import new_context
-from belvedere.lang.statements.tree import HistoryClause, Part
+from belvedere.lang.statements.tree import DottedName, HistoryClause, Part
 from belvedere.plan.arrival import in_arrival_order
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.nodes import Node
@@ -36,6 +36,8 @@ class ScriptLowering:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     templates: dict[str, QueryTemplate] = field(default_factory=dict)
     exports: list[Export] = field(default_factory=list)
+    selected: list[DottedName] = field(default_factory=list)
+    """The relationships that were written as queries."""
 
     def context(self, parameters: dict[str, Typed] | None = None) -> StatementContext:
         return new_context(self.definitions, self.file, self.diagnostics, parameters)
@@ -82,6 +84,16 @@ class ScriptLowering:
                 raise fail(
                     "B3044", f"column `{c.name}` is always NULL and has no type", span=span, hint="write CAST(NULL AS type)"
                 )
+
+    def tell_selected(self) -> None:
+        """A notice (B4025) that names the queries that are relationships."""
+        if not self.selected:
+            return
+        names = ", ".join(f"`{p.text}`" for p in self.selected)
+        are = "is a relationship" if len(self.selected) == 1 else "are relationships"
+        message = f"{names} {are}: rows of a table as they are, of which nothing is stored"
+        hint = "name the columns instead of `*` where you want a nested table with rows of its own"
+        self.diagnostics.append(Diagnostic("B4025", message, Severity.NOTICE, self.selected[0].span, hint=hint))
 
     # -- tables by path -----------------------------------------------------------------------------------------------
 
