@@ -8,6 +8,7 @@ written to scratch files by the executors.
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -31,6 +32,7 @@ from belvedere.plan.window_by import Ranges, Resume
 from belvedere.spark.cluster import is_cluster
 from belvedere.spark.failures import explain_failure
 from belvedere.spark.interpreting import FEW, Interpreting
+from belvedere.spark.prepared import Prepared
 from belvedere.spark.together import one_query, parted
 from belvedere.spark.window_by.maintain import tuple_times, window_extents, window_reach, window_rows
 from belvedere.state.spread import RunTask
@@ -53,6 +55,8 @@ class SparkCompute:
         self.prefix = prefix
         self.memory = Memory(memory)
         self.small = small
+        self._named = re.compile(f"`({re.escape(prefix)}_[^`]+)`")
+        """The views in a query."""
         self._scratch = scratch_folder("epochs-")
         self._files = itertools.count()
         self._large: dict[str, int] = {}
@@ -62,6 +66,7 @@ class SparkCompute:
         self._rows: dict[str, int | None] = {}
         """How many rows each view has, about; None where they are not counted."""
         self._interpreting = Interpreting(spark)
+        self._prepared = None if is_cluster(spark) else Prepared(spark, self._scratch / "few")
         self._turns: Turns[tuple[str, pa.Schema], Rows] = Turns(self._compute_together)
         self.last_query = ""
         """The query that ran last: the one that failed, where one failed."""
@@ -73,13 +78,18 @@ class SparkCompute:
     def put(self, name: str, rows: Rows) -> None:
         """Make the view `name` of these rows."""
         view = self.view_name(name)
-        self._frame(rows).createOrReplaceTempView(view)
+        if not self._put_standing(view, rows):
+            self._frame(rows).createOrReplaceTempView(view)
         self._views.add(view)
         self._rows[quote(view)] = rows.num_rows if rows.frame is None else rows.guess or None
         size = self._size(rows)
         self._large.pop(quote(view), None)
         if size > self.memory.large:
             self._large[quote(view)] = size
+
+    def _put_standing(self, view: str, rows: Rows) -> bool:
+        few = rows.is_collected and rows.num_rows <= self.small
+        return self._prepared is not None and self._prepared.put(view, rows.table if few else None)
 
     def _size(self, rows: Rows) -> int:
         """About how many bytes the rows would take in the driver."""
@@ -200,7 +210,10 @@ class SparkCompute:
 
     def collect(self, sql: str, schema: pa.Schema) -> pa.Table:
         """Run one query and bring its rows to the driver in the given Arrow types."""
-        self._interpreting.choose(self._has_at_most(FEW, sql), sql)
+        views = self._named.findall(sql)
+        interprets = self._interpreting.choose(self._has_at_most(FEW, sql), sql)
+        if self._prepared is not None and self._prepared.holds(views):
+            return conform(self._prepared.collect(sql, interprets), schema)
         return conform(self.spark.sql(sql).toArrow(), schema)
 
     def spreads(self, rows: Rows) -> bool:
@@ -244,6 +257,8 @@ class SparkCompute:
         """Delete scratch files: nothing of an epoch is needed after it."""
         self._large.clear()
         self._rows.clear()
+        if self._prepared is not None:
+            self._prepared.sweep()
         self.rest()
         for path in self._scratch.glob("*.parquet"):
             if path.is_dir():
@@ -261,6 +276,8 @@ class SparkCompute:
         for view in self._views:
             self.spark.catalog.dropTempView(view)
         self._views.clear()
+        if self._prepared is not None:
+            self._prepared.clear()
         self.sweep()
 
     def discard(self) -> None:

@@ -28,13 +28,14 @@ class Interpreting:
         self._interprets = False
         self._runs: dict[str, int] = {}
 
-    def choose(self, few: bool, sql: str = "") -> None:
-        """Settings for a query over few rows, or over many."""
+    def choose(self, few: bool, sql: str = "") -> bool:
+        """Settings for a query over few rows, or over many; whether it is interpreted."""
         interprets = few and self._is_new(sql)
         if interprets != self._interprets:
             for name, value in (INTERPRETED if interprets else self._own).items():
                 self._spark.conf.set(name, value)
             self._interprets = interprets
+        return interprets
 
     def _is_new(self, sql: str) -> bool:
         """Whether the query has run a few times only, so that its classes would cost more than they save."""

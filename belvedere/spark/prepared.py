@@ -1,0 +1,138 @@
+"""Queries over few rows, planned once: what Spark does before it runs a query takes longer than few rows do.
+
+In: views of few rows, query texts. Out: the rows of each query. A view is a file that is written anew in each epoch, so a query that Spark
+has planned can be run again over what the files hold then. Only a plan that reads its files each time that it runs is kept: one
+with an exchange, a subquery or a broadcast holds on to what these gave at first.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from belvedere.engine.render import quote
+from belvedere.engine.rows import fits_parquet
+from belvedere.engine.scratch import uri
+
+LENGTH = 4 << 20
+"""Bytes that Spark takes each file to have: it reads the row groups whose middle lies before."""
+MOST = LENGTH // 2
+"""Up to so many bytes of rows are one row group of which this is sure."""
+PLANS = 500
+"""So many plans are remembered."""
+BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
+HOLDING = ("Exchange", "Subquery", "InMemoryTableScan")
+"""Operators that keep what they read first."""
+
+
+@dataclass
+class StandingView:
+    """A view over a file."""
+
+    schema: pa.Schema
+    file: Path
+    frame: DataFrame
+    is_current: bool = True
+    """Whether the temporary view is this one; else it is one of other rows."""
+    is_written: bool = False
+    """Whether the file has rows of this epoch, which data frames may be about to read."""
+
+
+class Prepared:
+    """The standing views of one engine and the plans of queries over them. `folder` need not exist."""
+
+    def __init__(self, spark: SparkSession, folder: Path):
+        self._spark = spark
+        self._folder = folder
+        self._views: dict[str, StandingView] = {}
+        self._plans: OrderedDict[tuple[str, bool], DataFrame | None] = OrderedDict()
+        """Per query and whether it is interpreted its plan; None where it cannot run again."""
+
+    def put(self, name: str, rows: pa.Table | None) -> bool:
+        """Make the view of these few rows, once an epoch; whether that can be. Else the view is the caller's to make."""
+        view = self._views.get(name)
+        if rows is None or rows.nbytes > MOST or (view is not None and view.is_written) or not fits_parquet(rows.schema):
+            if view is not None:
+                view.is_current = False
+            return False
+        if view is None or not view.schema.equals(rows.schema):
+            view = self._views[name] = self._made(name, rows.schema, view)
+        elif not view.is_current:
+            view.frame.createOrReplaceTempView(name)
+        pq.write_table(_numbered(rows), view.file, compression="none", use_dictionary=False, write_statistics=False)
+        view.is_current = view.is_written = True
+        return True
+
+    def _made(self, name: str, schema: pa.Schema, former: StandingView | None) -> StandingView:
+        if former is not None:
+            self._forget(name)
+        self._folder.mkdir(exist_ok=True)
+        file = former.file if former else self._folder / f"{len(self._views)}.parquet"
+        with file.open("wb") as made:
+            made.truncate(LENGTH)  # takes no room on the disk
+        types = from_arrow_schema(_numbered(schema.empty_table()).schema)
+        frame = self._spark.read.schema(types).parquet(uri(file)).toDF(*schema.names).coalesce(1)
+        frame.createOrReplaceTempView(name)
+        return StandingView(schema, file, frame)
+
+    def _forget(self, name: str) -> None:
+        for text, interpreted in [key for key in self._plans if quote(name) in key[0]]:
+            del self._plans[text, interpreted]
+
+    def holds(self, names: Collection[str]) -> bool:
+        """Whether all these views stand, with rows of this epoch."""
+        return all((v := self._views.get(n)) is not None and v.is_current and v.is_written for n in names)
+
+    def collect(self, sql: str, interpreted: bool) -> pa.Table:
+        """The rows of a query over standing views alone."""
+        key = sql, interpreted
+        if (frame := self._plans.get(key)) is not None:
+            self._plans.move_to_end(key)
+            return frame.toArrow()
+        if key in self._plans:
+            return self._spark.sql(sql).toArrow()
+        frame = self._planned(sql)
+        self._plans[key] = frame if _runs_again(frame) else None
+        if len(self._plans) > PLANS:
+            self._plans.popitem(last=False)
+        return frame.toArrow()
+
+    def _planned(self, sql: str) -> DataFrame:
+        """The query with its plan, which sends no side of a join around."""
+        conf = self._spark.conf
+        own = conf.get(BROADCAST)
+        conf.set(BROADCAST, "-1")
+        try:
+            frame = self._spark.sql(sql)
+            frame._jdf.queryExecution().executedPlan()
+        finally:
+            conf.set(BROADCAST, own or "")
+        return frame
+
+    def sweep(self) -> None:
+        """The epoch has ended: nothing reads what the files hold."""
+        for view in self._views.values():
+            view.is_written = False
+
+    def clear(self) -> None:
+        """Forget views and plans."""
+        self._views.clear()
+        self._plans.clear()
+
+
+def _runs_again(frame: DataFrame) -> bool:
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    return not any(operator in plan for operator in HOLDING)
+
+
+def _numbered(rows: pa.Table) -> pa.Table:
+    """Columns under names that any file can have; each may have NULL."""
+    names = [f.with_name(f"c{n}").with_nullable(True) for n, f in enumerate(rows.schema)]
+    return pa.Table.from_arrays(rows.columns, schema=pa.schema(names))
