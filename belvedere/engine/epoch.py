@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -119,7 +120,8 @@ class Engine:
         self.state.begin()
         transaction = self.store.begin(self.compute.memory.chunk)
         try:
-            context, taken, next_uid, seconds = self._compute(transaction, arrivals, clock, bounds)
+            with closing(Storage(self.state, transaction, self.plan, self.compute)) as storage:
+                context, taken, next_uid, seconds = self._compute(storage, arrivals, clock, bounds)
             for name, table in (records or {}).items():
                 transaction.append(name, table.to_reader())
             row = self._row(context, next_uid, EpochRow(self.epoch + 1, clock, offsets or {}))
@@ -135,12 +137,11 @@ class Engine:
             self.compute.sweep()
 
     def _compute(
-        self, transaction: Transaction, arrivals: Arrivals, clock: datetime, bounds: Mapping[str, Any] | None
+        self, storage: Storage, arrivals: Arrivals, clock: datetime, bounds: Mapping[str, Any] | None
     ) -> tuple[EpochContext, dict[str, StampedRows], int, dict[str, float]]:
         """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
         if self._is_first:
-            make_tables(self.plan, self.pipeline, self.store, self.state, transaction, self.compute)
-        storage = Storage(self.state, transaction, self.plan, self.compute)
+            make_tables(self.plan, self.pipeline, self.store, self.state, storage.transaction, self.compute)
         if bounds is None:
             arrivals, clocks = judge(self.catalog, self.clocks, arrivals, clock)
         else:
@@ -167,7 +168,7 @@ class Engine:
         seconds = self._run_stages(context)
         self._forget(storage, clock)
         expire(self.pipeline, context, self._forgotten, self._past)
-        self.exports.forget(transaction)
+        self.exports.forget(storage.transaction)
         return context, taken, next_uid, seconds
 
     def _row(self, context: EpochContext, next_uid: int, row: EpochRow) -> EpochRow:

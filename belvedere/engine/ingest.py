@@ -116,8 +116,10 @@ def ingest(table: Input, arrived: StampedRows, work: Work) -> Rows:
     """Write stamped arrivals to the transaction and return the input's delta."""
     if not work.output.stored and arrived.rows > work.compute.small:
         return arrived.stamped  # nobody looks these rows up: they need neither key nor hash
-    if table.append_only and arrived.stamped.is_collected and is_identified(work.output):
-        rows = Rows(identified(arrived.stamped.table, work.output, (WEIGHT,)))
+    # many changes are aggregated before any of their groups is looked up: they need no hash of a group
+    paths = [p for p in work.output.paths if p.stored or arrived.rows <= work.compute.small]
+    if table.append_only and arrived.stamped.is_collected and is_identified(work.output, paths):
+        rows = Rows(identified(arrived.stamped.table, work.output, (WEIGHT,), paths))
         if work.output.stored:
             work.append(rows)
         return rows

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from belvedere.engine.identity import NULL_MARK
-from belvedere.engine.relation import Relation
+from belvedere.engine.relation import Path, Relation
 from belvedere.engine.rows import combined
 from belvedere.plan.nodes import Node, Project, Scan
 from belvedere.schema import KEY, TIMESTAMP, Schema
@@ -38,11 +38,12 @@ def moved_columns(plan: Node) -> dict[str, str] | None:
     return {i.name: below[i.expr.name] for i in plan.items} if plain else None
 
 
-def is_identified(relation: Relation) -> bool:
-    """Whether `_key` and all hashes of a relation follow from whole numbers and times."""
+def is_identified(relation: Relation, paths: Sequence[Path] | None = None) -> bool:
+    """Whether `_key` and the hashes of a relation's paths (of all, without any given) follow from whole numbers and times."""
     schema, key = relation.schema, relation.schema.key or ()
     types = {c.name: c.type for c in schema}
-    hashed = ((e, t) for p in relation.paths for e, t in zip(p.exprs, p.types, strict=True))
+    chosen = relation.paths if paths is None else paths
+    hashed = ((e, t) for p in chosen for e, t in zip(p.exprs, p.types, strict=True))
     if not all(isinstance(e, exp.Column) and e.name in types and _is_word(types[e.name], t) for e, t in hashed):
         return False
     return bool(key) and all(pa.types.is_integer(types[n]) for n in key)
@@ -53,14 +54,14 @@ def _is_word(type_: pa.DataType, hashed_as: pa.DataType) -> bool:
     return all(map(pa.types.is_signed_integer, both)) or both == (TIMESTAMP, TIMESTAMP)
 
 
-def identified(table: pa.Table, relation: Relation, extra: Sequence[str] = ()) -> pa.Table:
-    """The relation's columns of a table with `_key` and the hashes, and `extra` columns behind them."""
+def identified(table: pa.Table, relation: Relation, extra: Sequence[str] = (), paths: Sequence[Path] | None = None) -> pa.Table:
+    """The relation's columns of a table with `_key` and the hashes of paths, and `extra` columns behind them."""
     schema: Schema = relation.schema
     texts = [pc.fill_null(table[n].cast(pa.string()), NULL_MARK) for n in schema.key or ()]
     key = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, "|")
     fields = [*schema.arrow, pa.field(KEY, pa.string(), nullable=False)]
     columns = [*(table[n] for n in schema.names), key]
-    for path in relation.paths:
+    for path in relation.paths if paths is None else paths:
         columns.append(pa.array(hashes([combined(table[e.name]) for e in path.exprs], table.num_rows)))
         fields.append(pa.field(path.name, pa.int64(), nullable=False))
     for name in extra:

@@ -6,11 +6,13 @@ lies in both: what changes in its arrangement is applied to its table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from belvedere.engine.behind import WritesBehind
 from belvedere.engine.compute import Compute
 from belvedere.engine.rows import Rows, weighted_stream
 from belvedere.engine.tables import TablePlan
@@ -26,7 +28,27 @@ class Storage:
     """Look-ups and changes of stored relations."""
 
     def __init__(self, state: State, transaction: Transaction, plan: TablePlan, compute: Compute):
-        self.state, self.transaction, self.plan, self.compute = state, transaction, plan, compute
+        self.state, self.plan, self.compute = state, plan, compute
+        self._transaction = transaction
+        self._behind = WritesBehind()
+
+    @property
+    def transaction(self) -> Transaction:
+        """The epoch's transaction, with all that was written. Raises what writing raised."""
+        self._behind.settle()
+        return self._transaction
+
+    def close(self) -> None:
+        """Let go of writes that are not done."""
+        self._behind.close()
+
+    def _write(self, write: Callable[[pa.RecordBatchReader], object], rows: Rows, columns: list[str]) -> None:
+        """Write rows behind, where they are at hand; a data frame is run by the one thread that all stages have."""
+        if rows.frame is None or rows.is_collected:
+            self._behind.do(lambda: write(rows.reader(columns)))
+        else:
+            self._behind.settle()
+            write(rows.reader(columns))
 
     def _arrangement(self, name: str) -> Arrangement | None:
         return self.state.arrangements.get(name)
@@ -85,8 +107,10 @@ class Storage:
         if found is not None and not self._append_apart(name, rows):
             found.append(rows.batches(found.arranged.schema.names) if isinstance(rows, Rows) else rows)
         if self.is_served(name):
-            names = self.plan.tables[name].arrow.names
-            self.transaction.append(name, rows.reader(names) if isinstance(rows, Rows) else rows)
+            if isinstance(rows, Rows):
+                self._write(partial(self._transaction.append, name), rows, self.plan.tables[name].arrow.names)
+            else:
+                self.transaction.append(name, rows)
 
     def _append_apart(self, name: str, rows: Rows | pa.RecordBatchReader) -> bool:
         """Many rows in files become runs in executors, where there are any and they see the state."""
@@ -99,7 +123,7 @@ class Storage:
         found = self.state.arrangements[name]
         delta = self.compute.keep(weighted_stream(found.arranged.schema, found.replace(by, keys, rows)))
         if self.is_served(name) and not delta.is_empty:
-            self.transaction.apply(name, delta.reader([*self.plan.tables[name].arrow.names, WEIGHT]))
+            self._write(partial(self._transaction.apply, name), delta, [*self.plan.tables[name].arrow.names, WEIGHT])
         return delta
 
     def apply(self, name: str, delta: pa.RecordBatchReader) -> None:
@@ -115,7 +139,7 @@ class Storage:
             assert last is not None
             found.delete_up_to(column, last)
         if self.is_served(name):
-            self.transaction.delete_range(name, column, up_to)
+            self._behind.do(partial(self._transaction.delete_range, name, column, up_to))
 
 
 def _number(found: Arrangement, column: str, value: Any) -> int | None:
