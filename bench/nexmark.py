@@ -156,16 +156,21 @@ def best_of_two(work: Any) -> float:
     return min(times)
 
 
-def opened(query: str) -> Iterator[Bench]:
-    """A bench that is closed, and whose files are gone, when the loop over it ends."""
+def events_module() -> ModuleType:
+    """The module that makes the example's events."""
     spec = importlib.util.spec_from_file_location("nexmark_events", EXAMPLE / "prepare.py")
     assert spec is not None
     assert spec.loader is not None
     generator = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = generator
     spec.loader.exec_module(generator)
+    return generator
+
+
+def opened(query: str) -> Iterator[Bench]:
+    """A bench that is closed, and whose files are gone, when the loop over it ends."""
     with tempfile.TemporaryDirectory(prefix="belvedere-bench-") as folder:
-        bench = Bench(query, generator, Path(folder))
+        bench = Bench(query, events_module(), Path(folder))
         yield bench
         bench.wb.close()
 
