@@ -44,7 +44,7 @@ def test_rows_are_stored_without_spark_as_with_it(spark: Any, monkeypatch: pytes
             wb.insert("Clicks", clicks(number * 500, size))
             with monkeypatch.context() as patched:
                 if wb is through:
-                    patched.setattr("belvedere.engine.ingest.is_identified", lambda relation: False)
+                    patched.setattr("belvedere.engine.ingest.is_identified", lambda relation, _paths=None: False)
                 wb.step()
         for name in ("Clicks", "Counts"):
             assert stored(direct, name) == stored(through, name)
