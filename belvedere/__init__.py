@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from belvedere.spark.window_by.run import sql as sql
+    from belvedere.queries import sql as sql
     from belvedere.workbench import Workbench as Workbench
 
 # loaded at first use: pyspark is slow to import
-_LAZY = {"sql": "belvedere.spark.window_by.run", "Workbench": "belvedere.workbench"}
+_LAZY = {"sql": "belvedere.queries", "Workbench": "belvedere.workbench"}
 
 
 def __getattr__(name: str) -> Any:

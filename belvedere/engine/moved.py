@@ -19,6 +19,7 @@ from belvedere.engine.identity import NULL_MARK
 from belvedere.engine.relation import Path, Relation
 from belvedere.engine.rows import combined
 from belvedere.plan.nodes import Node, Project, Scan
+from belvedere.plan.rewrite import plain_columns
 from belvedere.schema import KEY, TIMESTAMP, Schema
 
 Words = npt.NDArray[np.uint64]
@@ -33,9 +34,8 @@ def moved_columns(plan: Node) -> dict[str, str] | None:
         return {n: n for n in plan.schema.names}
     if not isinstance(plan, Project) or (below := moved_columns(plan.input)) is None:
         return None
-    types = {c.name: c.type for c in plan.input.schema}
-    plain = all(isinstance(i.expr, exp.Column) and types.get(i.expr.name) == i.type for i in plan.items)
-    return {i.name: below[i.expr.name] for i in plan.items} if plain else None
+    plain = plain_columns(plan)
+    return {name: below[own] for name, own in plain.items()} if len(plain) == len(plan.items) else None
 
 
 def is_identified(relation: Relation, paths: Sequence[Path] | None = None) -> bool:

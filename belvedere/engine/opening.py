@@ -15,7 +15,7 @@ from pathlib import Path
 from belvedere.engine.epoch import STATE
 from belvedere.errors import fail
 from belvedere.state.remote import Remote
-from belvedere.state.state import RETAIN, RUN_BYTES, State, clear_others
+from belvedere.state.state import COPIES, RETAIN, RUN_BYTES, State, clear_others
 from belvedere.store import file_of
 from belvedere.store.protocol import Reader, Store
 
@@ -24,8 +24,11 @@ LEAST_RUN, MOST_RUN = 1 << 20, 1 << 30
 """The bound of a run is between these, whatever memory there is: many runs are slow to look up, and Arrow's texts end at 2 GB."""
 
 
-def open_state(store: Store, root: Path | str | None, run_bytes: int = RUN_BYTES, retain: float = RETAIN) -> State:
-    """The state of a store that is written; `root` is the folder for it where one is named, or the address of one elsewhere.
+def open_state(
+    store: Store, root: Path | str | None, run_bytes: int = RUN_BYTES, retain: float = RETAIN, copies: int = COPIES
+) -> State:
+    """The state of a store that is written; `root` is the folder for it where one is named, or the address of one elsewhere,
+    of which `copies` bytes are held here.
 
     Raises B7061 where files are missing, B7064 where they cannot be reached.
     """
@@ -39,7 +42,7 @@ def open_state(store: Store, root: Path | str | None, run_bytes: int = RUN_BYTES
     if last is None and root is None:
         clear_others(folder)  # of a store that was deleted
     run_bytes = min(max(run_bytes, LEAST_RUN), MOST_RUN)
-    state = State(folder, last.extra.get(STATE) if last else None, run_bytes, retain, remote)
+    state = State(folder, last.extra.get(STATE) if last else None, run_bytes, retain, remote, copies)
     state.start_checking()
     return state
 

@@ -167,6 +167,21 @@ class Rows:
         return pa.RecordBatchReader.from_batches(schema, (b for b in found if b.num_rows))
 
 
+def coming(batch: pa.RecordBatch) -> pa.Array:
+    """Which rows of a change come."""
+    return pc.greater(batch.column(WEIGHT), 0)
+
+
+def going(batch: pa.RecordBatch) -> pa.Array:
+    """Which rows of a change go."""
+    return pc.less(batch.column(WEIGHT), 0)
+
+
+def named_as(schema: pa.Schema, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The same columns with the names and types of `schema`."""
+    return pa.RecordBatchReader.from_batches(schema, (b.rename_columns(schema.names).cast(schema) for b in rows))
+
+
 def weighted_stream(schema: pa.Schema, changes: Iterable[tuple[pa.RecordBatch, int]]) -> pa.RecordBatchReader:
     """Rows of this schema with the weight beside each batch as a column."""
     schema = schema.append(WEIGHT_FIELD)

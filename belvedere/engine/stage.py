@@ -94,6 +94,14 @@ class Stage:
         """What the output is, as text: stored rows are good for as long as it stays the same."""
         return (print_plan(self.plan),)
 
+    def columns_read(self, slot: Slot) -> frozenset[str] | None:
+        """The columns of a slot's relation that make a difference to the stage; None where all may."""
+        return None
+
+    def retracts(self, relations: Mapping[str, Relation]) -> bool:
+        """Whether what it gives is exactly what differs, so that the output's old rows need not be looked up."""
+        return False
+
     # --- running
 
     def texts(self, texts: Texts) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from belvedere.engine.behind import WritesBehind
 from belvedere.engine.compute import Compute
-from belvedere.engine.rows import Rows, weighted_stream
+from belvedere.engine.rows import Rows, coming, going, weighted_stream
 from belvedere.engine.tables import TablePlan
 from belvedere.schema import KEY, WEIGHT
 from belvedere.state.arrangement import Arrangement, Keys
@@ -22,6 +22,7 @@ from belvedere.state.hashing import number
 from belvedere.state.spread import PLACES
 from belvedere.state.state import State
 from belvedere.store.protocol import Transaction
+from belvedere.store.write.apart import COPIED
 
 
 class Storage:
@@ -52,6 +53,10 @@ class Storage:
 
     def _arrangement(self, name: str) -> Arrangement | None:
         return self.state.arrangements.get(name)
+
+    def is_arranged(self, name: str) -> bool:
+        """Whether the relation is looked up in an arrangement."""
+        return name in self.state.arrangements
 
     def is_served(self, name: str) -> bool:
         """Whether the relation is a table of the database."""
@@ -107,10 +112,18 @@ class Storage:
         if found is not None and not self._append_apart(name, rows):
             found.append(rows.batches(found.arranged.schema.names) if isinstance(rows, Rows) else rows)
         if self.is_served(name):
+            if isinstance(rows, Rows) and self._copied_apart(name, rows):
+                return
             if isinstance(rows, Rows):
                 self._write(partial(self._transaction.append, name), rows, self.plan.tables[name].arrow.names)
             else:
                 self.transaction.append(name, rows)
+
+    def _copied_apart(self, name: str, rows: Rows) -> bool:
+        """Many rows in files are copied into the database by executors, where they reach it."""
+        if not self.compute.spreads(rows):
+            return False
+        return self.transaction.append_apart(name, lambda task: self.compute.run_apart(rows, task, COPIED), rows.num_rows)
 
     def _append_apart(self, name: str, rows: Rows | pa.RecordBatchReader) -> bool:
         """Many rows in files become runs in executors, where there are any and they see the state."""
@@ -126,10 +139,25 @@ class Storage:
             self._write(partial(self._transaction.apply, name), delta, [*self.plan.tables[name].arrow.names, WEIGHT])
         return delta
 
+    def overwrite(self, name: str, by: str | None, keys: Keys, rows: pa.RecordBatchReader) -> None:
+        """Make `rows` the only rows of an arrangement that nobody else reads whose `by` is among `keys` (all for None)."""
+        assert not self.is_served(name)
+        self.state.arrangements[name].overwrite(by, keys, rows)
+
     def apply(self, name: str, delta: pa.RecordBatchReader) -> None:
         """Change a relation that nobody looks up; per `_key` at most one row of each weight, the -1 first."""
         assert name not in self.state.arrangements
         self.transaction.apply(name, delta)
+
+    def change(self, name: str, rows: Rows) -> None:
+        """The same with rows in any order."""
+        columns = [*self.plan.tables[name].arrow.names, WEIGHT]
+        parts = [self.compute.keep(rows.where(test)) for test in (going, coming)]
+        if all(p.is_collected for p in parts):  # what goes and comes back is then overwritten in place
+            parts = [Rows(pa.concat_tables([p.table for p in parts]))]
+        for part in parts:
+            if not part.is_empty:
+                self._write(partial(self._transaction.apply, name), part, columns)
 
     def delete_range(self, name: str, column: str, up_to: Any) -> None:
         """Drop rows with `column <= up_to`."""

@@ -88,9 +88,10 @@ def served_relations(pipeline: Pipeline) -> frozenset[str]:
 def looked_up_relations(pipeline: Pipeline) -> frozenset[str]:
     """The relations whose old rows a stage needs: those that it reads by key or whole, and those whose rows it replaces."""
     found = {s.relation for stage in pipeline.stages for s in stage.slots if reads_rows(stage, s, pipeline.relations)}
-    replaced = {s.output for s in pipeline.stages if not pipeline.relations[s.output].append_only}
+    relations = pipeline.relations
+    replaced = {s.output for s in pipeline.stages if not (relations[s.output].append_only or s.retracts(relations))}
     results = {s.output for s in pipeline.stages if s.is_result and not s.is_input}
-    kept = {n for n in found if pipeline.relations[n].keep is not None}
+    kept = {n for n in found if relations[n].keep is not None}
     return frozenset((found - kept | replaced) - results)
 
 
@@ -187,7 +188,9 @@ def _parts(meaning: str) -> list[str]:
 def _table(relation: Relation, catalog: Catalog, meaning: str, is_arranged: bool) -> StoredTable:
     """A relation as a table of the database; what is arranged too is found there."""
     ranges = relation.ranges if not is_arranged else (INGEST_TIME,) if relation.keep is not None else ()
-    return StoredTable(relation.name, relation.schema, ranges, read_indexes(catalog, relation.name), meaning)
+    view = catalog.views.get(relation.name)
+    order = tuple((o.expr.name, o.descending, o.nulls_come_first) for o in view.order) if view is not None else ()
+    return StoredTable(relation.name, relation.schema, ranges, read_indexes(catalog, relation.name), meaning, order)
 
 
 def _arranged(relation: Relation, meaning: str) -> Arranged:

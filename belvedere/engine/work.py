@@ -12,7 +12,6 @@ from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
@@ -20,7 +19,7 @@ from belvedere.engine.moved import identified
 from belvedere.engine.ordered import stream
 from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.render import quote
-from belvedere.engine.rows import WEIGHT_FIELD, Keys, Rows, combined, keys_of, weighted_stream
+from belvedere.engine.rows import WEIGHT_FIELD, Keys, Rows, combined, coming, keys_of, weighted_stream
 from belvedere.engine.storage import Storage
 from belvedere.engine.tables import arranged_schema, delta_schema
 from belvedere.engine.texts import DELTA, ROWS, PreparedStage, view_name
@@ -131,12 +130,15 @@ class Work:
 
     def overwrite(self, relation: str, by: str | None, keys: Keys | pa.Array | None, rows: pa.RecordBatchReader) -> None:
         """The same of another relation where nobody wants to know what differs."""
-        self.storage.replace(relation, by, given(keys), rows)
+        self.storage.overwrite(relation, by, given(keys), rows)
 
     def take(self, rows: Rows) -> Rows:
         """Write weighted rows to the output and return what really changed."""
         if self.output.append_only:
             return self.append(rows)
+        if not self.storage.is_arranged(self.output.name):
+            self.storage.change(self.output.name, rows)
+            return rows
         return self.replace(KEY, keys_of([(rows, KEY)]), rows.where(coming, without(rows, WEIGHT)))
 
     # --- views and queries
@@ -238,11 +240,6 @@ class Work:
 def given(keys: Keys | pa.Array | None) -> pa.Array | pa.RecordBatchReader | None:
     """Keys as the store takes them."""
     return keys.given() if isinstance(keys, Keys) else keys
-
-
-def coming(batch: pa.RecordBatch) -> pa.Array:
-    """Which rows of a change come."""
-    return pc.greater(batch.column(WEIGHT), 0)
 
 
 def without(rows: Rows, *names: str) -> list[str]:

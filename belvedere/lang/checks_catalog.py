@@ -23,6 +23,7 @@ from belvedere.plan.nodes import (
     TopK,
     Values,
 )
+from belvedere.plan.spl_aggregate import SplAggregate
 
 
 def check_catalog(catalog: Catalog) -> list[Diagnostic]:
@@ -51,12 +52,14 @@ def _endless_joins(catalog: Catalog) -> list[Diagnostic]:
     for view in catalog.views.values():
         nodes = tuple(view.plan.walk())
         versions = {
-            id(n.input) for n in nodes if isinstance(n, TopK)
-        }  # FOR SYSTEM_TIME AS OF: joined, then cut to the last version
+            id(n.input): n for n in nodes if isinstance(n, TopK)
+        }  # FOR SYSTEM_TIME AS OF: joined, then cut to the last one
         for join in (n for n in nodes if isinstance(n, Join)):
             sides = [_endless(side, catalog) for side in (join.left, join.right)]
-            if None not in sides and sides[0] != sides[1] and not _bounds_time(join, catalog):
-                found.append(_endless_join(view, sides[0] or "", sides[1] or "", versions=id(join) in versions))
+            cut = versions.get(id(join))
+            bounded = _bounds_time(join, catalog) or (cut is not None and _settles(cut, catalog))
+            if None not in sides and sides[0] != sides[1] and not bounded:
+                found.append(_endless_join(view, sides[0] or "", sides[1] or "", versions=cut is not None))
                 break
     return found
 
@@ -64,7 +67,7 @@ def _endless_joins(catalog: Catalog) -> list[Diagnostic]:
 def _endless_join(view: View, left: str, right: str, *, versions: bool) -> Diagnostic:
     message = f"the join in `{view.name}` keeps all rows of `{left}` and `{right}` for ever"
     if versions:
-        hint = f"a late change corrects what was joined: say in a view of `{left}` how long, `WHERE time + n DAY >= now()`, and join that"
+        hint = f"say WATERMARK FOR the times of `{left}` and `{right}`: rows and versions leave once the bounds of both have passed them"
     else:
         hint = "filter one side by `time + n DAY >= now()`, or make it state: `DISTINCT T ON key ORDER BY time DESC`"
     return Diagnostic("B6121", message, Severity.NOTICE, view.span, hint=hint)
@@ -78,7 +81,7 @@ def _bounds_time(join: Join, catalog: Catalog) -> bool:
 
 def _ties_times(join: Join, catalog: Catalog) -> bool:
     """Whether each side's rows are final once the other side's bound is far enough."""
-    known = _event_times(catalog, settled=True)
+    known = event_times(catalog, settled=True)
     for one, other in ((join.left, join.right), (join.right, join.left)):
         tied = implied_bounds(bounds_of(other, known), join.condition)
         if not any(c.name in tied and is_time(c.type) for c in one.schema):
@@ -86,7 +89,13 @@ def _ties_times(join: Join, catalog: Catalog) -> bool:
     return True
 
 
-def _event_times(catalog: Catalog, settled: bool = False) -> Known:
+def _settles(cut: TopK, catalog: Catalog) -> bool:
+    """Whether bounds of both sides tell which rows keep the version that they were joined with."""
+    found = bounds_of(cut, event_times(catalog, settled=True))
+    return any(n in found and is_time(cut.schema[n].type) for n in cut.alike)
+
+
+def event_times(catalog: Catalog, settled: bool = False) -> Known:
     """Which columns of inputs and views may have a bound; with `settled` only those of inputs that do not change below it."""
 
     def known(relation: str) -> Bounds | None:
@@ -116,7 +125,7 @@ def _endless_groups(catalog: Catalog) -> list[Diagnostic]:
 
 def _unused_times(node: Aggregate, catalog: Catalog) -> list[str]:
     """The event-time columns of an endless input, where no key of the groups is one or follows one."""
-    known = _event_times(catalog)
+    known = event_times(catalog)
     if _endless(node.input, catalog) is None or event_time_columns(node, known) or grouping_columns(node, known):
         return []
     below = bounds_of(node.input, known)
@@ -134,6 +143,8 @@ def _endless(node: Node, catalog: Catalog) -> str | None:
     match node:
         case Scan():
             return _endless_relation(node.relation, catalog)
+        case SplAggregate():
+            return _endless(node.input, catalog) if node.every else None
         case Aggregate() | TopK() | Distinct() | SetOperation() | Values():
             return None
         case Filter() if reads_clock(node.condition):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from belvedere.catalog import TARGET, Input, Relationship, Subscription, View
+from belvedere.catalog import TARGET, Input, Relationship, Subscription, View, relationship_column
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.lang.names import did_you_mean
 from belvedere.schema import Schema
@@ -96,6 +96,13 @@ class Definitions:
         now = self.latest(then)
         used = relationship.columns_of(TARGET) | {t for _, t in relationship.pairs}
         return now if all(now.schema.find(name) is not None for name in used) else then
+
+    def in_order(self, relationship: Relationship) -> Relationship:
+        """The relationship with its target's own order, where it says none."""
+        view = self.views.get(self.target_of(relationship).id)
+        if relationship.order or view is None or not view.order:
+            return relationship
+        return replace(relationship, order=tuple(replace(o, expr=relationship_column(TARGET, o.expr.name)) for o in view.order))
 
     def steps(self, relation: NamedRelation, names: Iterable[str]) -> list[NamedRelation]:
         """The relations to which names lead, from a relation along relationships, as far as they do."""

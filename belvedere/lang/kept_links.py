@@ -70,7 +70,7 @@ def _related(relationship: Relationship, owner: Schema, target: Schema) -> tuple
     rest = [] if bound.residual is None else [bound.residual]
     joined: Node = Join(left, right, JoinKind.INNER, conjunction([*equal, *rest]))
     if bound.limit is not None:
-        joined = TopK(joined, bound.order, bound.limit, partition=left.schema.key or ())
+        joined = TopK(joined, bound.order, bound.limit, partition=left.schema.key or (), alike=left.schema.names)
     return joined, bound.order
 
 

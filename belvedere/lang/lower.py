@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from belvedere.catalog import Catalog, Relationship
-from belvedere.errors import BelvedereError, Diagnostic
+from belvedere.errors import BelvedereError, Diagnostic, fail
+from belvedere.lang.behind import served_behind
 from belvedere.lang.checks_catalog import check_catalog
+from belvedere.lang.checks_open import open_windows
 from belvedere.lang.definitions import Definitions
 from belvedere.lang.lower_columns import define_column
 from belvedere.lang.lower_imports import Importer
@@ -31,6 +33,7 @@ from belvedere.lang.statements.tree import (
     DefineTemplate,
     DefineView,
     DistinctOn,
+    DottedName,
     ExportStatement,
     ImportAll,
     ImportTable,
@@ -49,7 +52,10 @@ def lower_script(
     lowering = lower_statements(script, path, project, (), {})
     catalog = finish(lowering)
     if not any(d.severity == "error" for d in lowering.diagnostics):
-        lowering.diagnostics += check_catalog(catalog)
+        catalog, told = served_behind(catalog, frozenset(i for i in catalog.public if i.casefold() in lowering.no_query))
+        lowering.diagnostics += told
+    if not any(d.severity == "error" for d in lowering.diagnostics):
+        lowering.diagnostics += [*check_catalog(catalog), *open_windows(catalog)]
     return catalog, tuple(lowering.diagnostics)
 
 
@@ -68,6 +74,7 @@ def lower_statements(
     for statement in script.statements:
         try:
             _lower(statement, lowering, importer)
+            lowering.read_hints(statement)
         except BelvedereError as error:
             lowering.diagnostics += error.diagnostics
             _break(statement, lowering.definitions)
@@ -75,8 +82,20 @@ def lower_statements(
     return lowering
 
 
+def define_input(script: ScriptLowering, statement: CreateInput) -> None:
+    """`CREATE STREAM | TABLE`, then the columns that are computed of the others."""
+    for clause in statement.clauses.watermarks:
+        if any(c.name.text.casefold() == clause.column.text.casefold() for c in statement.computed):
+            hint = "let the row bring its time, or leave WATERMARK FOR out: a stream then has the event time `rowtime`"
+            raise fail("B5001", f"event-time column `{clause.column.text}` is computed", span=clause.span, hint=hint)
+    define_created(statement, script.definitions, script.file)
+    for made in statement.computed:
+        path = DottedName((statement.name, made.name))
+        define_column(script, DefineColumn(span=made.span, doc=made.doc, path=path, expression=made.expression))
+
+
 HANDLERS: dict[type[Statement], Callable[[ScriptLowering, Any], None]] = {
-    CreateInput: lambda script, s: define_created(s, script.definitions, script.file),
+    CreateInput: define_input,
     DefineView: define_view,
     DistinctOn: define_distinct,
     DefineColumn: define_column,
@@ -125,7 +144,7 @@ def finish(lowering: ScriptLowering) -> Catalog:
     exports = tuple(replace(e, relation=ids[e.relation]) for e in lowering.exports)
     links, public = relationships(definitions, ids), _public(definitions, ids)
     histories = {ids[i]: keep for i, keep in definitions.histories.items()}
-    return Catalog(inputs, views, links, templates, subscriptions, exports, public, histories)
+    return Catalog(inputs, views, links, templates, subscriptions, exports, public, histories=histories)
 
 
 def _present(parent: str | None, definitions: Definitions, ids: dict[str, str]) -> str | None:
@@ -142,7 +161,7 @@ def rename_scans(node: Node, ids: Mapping[str, str]) -> Node:
 def relationships(definitions: Definitions, ids: dict[str, str]) -> tuple[Relationship, ...]:
     """The relationships of the current versions."""
     return tuple(
-        replace(r, owner=ids[relation.id], target=ids[definitions.target_of(r).id])
+        replace(definitions.in_order(r), owner=ids[relation.id], target=ids[definitions.target_of(r).id])
         for relation in definitions
         for r in relation.relationships.values()
     )

@@ -24,6 +24,7 @@ from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, name_parts
 from belvedere.lang.select.subqueries import attach_all
 from belvedere.lang.statements.tree import DefineColumn, DottedName
+from belvedere.lang.view_order import own_order
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Expr, Item, Project
 
@@ -65,7 +66,14 @@ def add_column(
         parent = (script.definitions.get(owner.parent), owner.parent_key)
     defined = view or script.definitions.inputs.get(owner.id)
     before = defined.doc if defined is not None else None
-    script.add_view(owner.name, plan, span, before, like=owner, parent=parent)
+    order = own_order(view.order, _still(plan, source)) if view is not None else ()
+    script.add_view(owner.name, plan, span, before, like=owner, parent=parent, order=order)
+
+
+def _still(plan: Project, source: FromItem) -> dict[str, str]:
+    """What the owner's columns are called now."""
+    names = {i.expr.name: i.name for i in reversed(plan.items) if isinstance(i.expr, exp.Column)}
+    return {c.name: names[c.internal] for c in source.columns if c.internal in names}
 
 
 def _pathless_aggregate(expression: exp.Expr, owner: NamedRelation, context: StatementContext) -> BelvedereError:
@@ -99,7 +107,9 @@ def _needed(script: ScriptLowering, owner: NamedRelation) -> set[str]:
     """Columns that the key and the relationships of a table rest on."""
     current = script.definitions.relations[owner.id]
     read = (r.columns_of(OWNER) | {own for own, _ in r.pairs} for r in current.relationships.values())
-    return set(owner.schema.key or ()).union(*read)
+    view = script.definitions.views.get(owner.id)
+    order = [o.expr.name for o in view.order] if view is not None else []
+    return set(owner.schema.key or ()).union(order, *read)
 
 
 def _rename_in_relationships(script: ScriptLowering, owner: NamedRelation, old: str, new: str) -> None:

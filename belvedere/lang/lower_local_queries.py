@@ -22,6 +22,7 @@ from belvedere.lang.select.items import output_name
 from belvedere.lang.select.path_aggregates import is_scalar
 from belvedere.lang.select.queries import lower_nested
 from belvedere.lang.statements.tree import DefineLocalQuery, WindowByBlock, unwrap_query
+from belvedere.lang.view_order import ordered_plan, unlimited
 from belvedere.plan.keys import item_of, unused_name
 
 
@@ -64,7 +65,8 @@ def define_nested(script: ScriptLowering, owner: NamedRelation, statement: Defin
         raise fail(
             "B3043", f"column `{clash.pop()}` is taken by the parent's key", span=statement.span, hint="use another name"
         )
-    nested = script.add_view(name, inner.plan, statement.span, statement.doc, parent=(owner, pairs))
+    plan, order = ordered_plan(inner.plan)
+    nested = script.add_view(name, unlimited(plan), statement.span, statement.doc, parent=(owner, pairs), order=order)
     link_nested(script.definitions, owner, nested, statement.path.last.text, statement.doc)
 
 

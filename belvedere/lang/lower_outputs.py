@@ -5,6 +5,8 @@ In: the statement and the script so far. Out: the script's exports and templates
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from belvedere.catalog import Export, Parameter, QueryTemplate
 from belvedere.errors import fail
 from belvedere.functions import types as t
@@ -14,6 +16,7 @@ from belvedere.lang.parameters import default_of, infer_parameters
 from belvedere.lang.script_lowering import ScriptLowering, finish_plan
 from belvedere.lang.select.queries import lower_query
 from belvedere.lang.statements.tree import DefineTemplate, ExportStatement, WindowByBlock, unwrap_query
+from belvedere.lang.view_order import ordered_plan
 
 
 def define_export(script: ScriptLowering, statement: ExportStatement) -> None:
@@ -41,7 +44,8 @@ def define_template(script: ScriptLowering, statement: DefineTemplate) -> None:
         parameters[written.name.text] = Typed(type_, False)
     if not statement.parameters:
         parameters = infer_parameters(statement.query, script.context())
-    plan = finish_plan(lower_query(statement.query, script.context(parameters)))
+    context = replace(script.context(parameters), is_read=True)
+    plan = finish_plan(ordered_plan(lower_query(statement.query, context))[0])
     name = statement.path.text if statement.path is not None else _template_name(script)
     if name in script.templates:
         raise fail("B2008", f"query template `{name}` is defined twice", span=statement.span, hint="choose another name")

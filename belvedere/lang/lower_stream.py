@@ -16,6 +16,7 @@ from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.select.emit import complete_rows, grouped_stream, order_windows
 from belvedere.lang.select.frame import StatementContext
 from belvedere.lang.select.items import make_order
+from belvedere.lang.select.lost_time import lost_time
 from belvedere.lang.select.scope import FromItem
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.stream_joins import joins_streams, windowed_join
@@ -25,6 +26,7 @@ from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of
 from belvedere.plan.monotone import interval_length, monotone
 from belvedere.plan.nodes import Item, Node, Project, Union
+from belvedere.plan.rewrite import inline
 from belvedere.plan.time_nodes import PTIME, UNDO, VERSION, Emit, InOrder
 from belvedere.schema import ROWTIME, TIMESTAMP, find_named
 
@@ -57,9 +59,16 @@ def _delay(clause: EmitClause, context: StatementContext) -> int | None:
 
 
 def _check_event_time(plan: Node, clause: EmitClause, context: StatementContext) -> None:
-    if not event_time_columns(plan, known_bounds(context)):
-        hint = "group by an event-time column or a window of it, and say WATERMARK FOR where the input is defined"
+    known = known_bounds(context)
+    if not event_time_columns(plan, known):
+        hint = lost_time(inline(plan, lambda i: _definition(i, context)), known)
+        hint = hint or "group by an event-time column or a window of it, and say WATERMARK FOR where the input is defined"
         raise context.fail("B5013", "EMIT AFTER WATERMARK needs an event-time column in the result", clause, hint)
+
+
+def _definition(id_: str, context: StatementContext) -> Node | None:
+    view = context.definitions.views.get(id_)
+    return None if view is None else view.plan
 
 
 def known_bounds(context: StatementContext) -> Known:

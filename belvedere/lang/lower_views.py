@@ -19,6 +19,7 @@ from belvedere.lang.select.queries import lower_query
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
 from belvedere.lang.statements.tree import CreateSubscription, DefineView, DistinctOn, unwrap_query
+from belvedere.lang.view_order import is_unsorted, ordered_plan, unlimited
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Node, Order, Project, TopK
@@ -30,20 +31,19 @@ OPERATION, EVENT_TIME, SEQUENCE, OLD = "_op", "_event_time", "_seq", "_old"
 def define_view(script: ScriptLowering, statement: DefineView) -> None:
     """`V := query`."""
     context = script.context()
-    plan = lower_query(statement.query, context)
-    plan = _unordered(plan, statement.query, context)
-    made = script.add_view(statement.path.text, plan, statement.span, statement.doc)
+    plan, order = ordered_plan(lower_query(statement.query, context))
+    plan = unlimited(plan) if order else _unordered(plan, statement.query, context)
+    made = script.add_view(statement.path.text, plan, statement.span, statement.doc, order=order)
     script.keep_history(made, statement.history)
 
 
 def _unordered(plan: Node, query: exp.Query, context: StatementContext) -> Node:
-    """A view is a set: an ORDER BY without LIMIT says nothing about it."""
-    top = plan.input if isinstance(plan, Project) else plan
-    if not isinstance(top, TopK) or top.limit is not None or top.offset:
+    """An ORDER BY without LIMIT that cannot be the order of a table: by the clock, by nested values, of events."""
+    if not is_unsorted(plan):
         return plan
     order, hint = unwrap_query(query).args.get("order") or query, "order it where it is read, or add LIMIT"
-    context.notice("B3060", "a view has no order: ORDER BY without LIMIT is left out", order, hint)
-    return replace(plan, input=top.input) if isinstance(plan, Project) else top.input
+    context.notice("B3060", "rows cannot be served in this order: ORDER BY without LIMIT is left out", order, hint)
+    return unlimited(plan)
 
 
 def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:

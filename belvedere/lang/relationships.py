@@ -58,6 +58,7 @@ def join_relationship(
     context = frame.context
     relation = context.definitions.target_of(definition)
     right, target = named_source(scan(relation), alias, context.names, relation, addressable=addressable)
+    definition = context.definitions.in_order(definition)
     bound = definition.over(lambda c: column(target_column(owner if c.table == OWNER else target, c.name)))
     own = {c.internal for c in target.columns}
     local = conjunction(c for c in conjuncts(bound.residual) if columns_of(c) <= own)
@@ -86,10 +87,10 @@ def join_relationship(
         return target, conditions
     if by_row and frame.plan.schema.key is None:
         frame.plan = carry_keys(frame.plan)
-    rows = frame.plan.schema.key or ()
+    rows, own_names = frame.plan.schema.key or (), frame.plan.schema.names
     frame.join(right, kind, conjunction(conditions))
     if by_row:  # the first n matches per row so far: joined first, then cut
-        frame.plan = TopK(frame.plan, bound.order, bound.limit, partition=rows)
+        frame.plan = TopK(frame.plan, bound.order, bound.limit, partition=rows, alike=own_names)
     return target, []
 
 

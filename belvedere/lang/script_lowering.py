@@ -18,11 +18,13 @@ from belvedere.lang.lower_inputs import kept_for
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
 from belvedere.lang.select.frame import StatementContext
 from belvedere.lang.select.queries import new_context
-from belvedere.lang.statements.tree import DottedName, HistoryClause, Part
+from belvedere.lang.statements.tree import DottedName, HistoryClause, Part, Statement, defined_name
 from belvedere.plan.arrival import in_arrival_order
 from belvedere.plan.keys import carry_keys
-from belvedere.plan.nodes import Node
+from belvedere.plan.nested import Definition, join_nested
+from belvedere.plan.nodes import Node, Order
 from belvedere.plan.prune import prune
+from belvedere.plan.spl_aggregate import SplAggregate
 
 
 @dataclass
@@ -38,6 +40,8 @@ class ScriptLowering:
     exports: list[Export] = field(default_factory=list)
     selected: list[DottedName] = field(default_factory=list)
     """The relationships that were written as queries."""
+    no_query: set[str] = field(default_factory=set)
+    """The folded names that shall have no endpoint."""
 
     def context(self, parameters: dict[str, Typed] | None = None) -> StatementContext:
         return new_context(self.definitions, self.file, self.diagnostics, parameters)
@@ -55,17 +59,25 @@ class ScriptLowering:
         *,
         like: NamedRelation | None = None,
         parent: tuple[NamedRelation, tuple[tuple[str, str], ...]] | None = None,
+        order: tuple[Order, ...] = (),
     ) -> NamedRelation:
         """A new version of a name. `like` is the version before, whose relationships it keeps."""
-        plan = finish_plan(plan)
+        plan = finish_plan(plan, self._nested)
         self._refuse_unstorable(plan, span)
         id_ = self.definitions.new_id(name)
         of, pairs = (parent[0].id, parent[1]) if parent is not None else (None, ())
-        view = View(id_, like.name if like is not None else name, plan, plan.schema, span, doc, of, pairs, self.written(span))
+        view = View(
+            id_, like.name if like is not None else name, plan, plan.schema, span, doc, of, pairs, self.written(span), order
+        )
         relation = self.definitions.define(view, like.relationships if like is not None else None)
         if like is not None and like.id in self.definitions.histories:  # the table with one more column is the same table
             self.definitions.histories[id_] = self.definitions.histories.pop(like.id)
         return relation
+
+    def _nested(self, id_: str) -> Node | None:
+        """The plan of a view."""
+        view = self.definitions.views.get(id_)
+        return None if view is None else view.plan
 
     def keep_history(self, made: NamedRelation, clause: HistoryClause | None) -> None:
         """`WITH HISTORY [KEEP d]` of a definition."""
@@ -76,6 +88,9 @@ class ScriptLowering:
     def _refuse_unstorable(plan: Node, span: Span) -> None:
         """Intervals and the type of NULL have no form in a store; some names are taken there."""
         refuse_engine_columns((c.name for c in plan.schema.visible), span)
+        if any(isinstance(n, SplAggregate) and n.window.final for n in plan.walk()):
+            hint = "leave it out: it is for files, in `belvedere query`"
+            raise fail("B5209", "flushOnFinal is for rows that end, and those of a view do not", span=span, hint=hint)
         for c in plan.schema:
             if t.is_interval(c.type):
                 hint = "give a number: `unix_micros(a) - unix_micros(b)`, or extract a field of it"
@@ -84,6 +99,17 @@ class ScriptLowering:
                 raise fail(
                     "B3044", f"column `{c.name}` is always NULL and has no type", span=span, hint="write CAST(NULL AS type)"
                 )
+
+    def read_hints(self, statement: Statement) -> None:
+        """`/*+ no_query */` before the definition of a table or view; other hints are said to mean nothing here."""
+        name = defined_name(statement)
+        for hint in statement.hints:
+            if hint.casefold() == "no_query" and name is not None:
+                self.no_query.add(name.casefold())
+                continue
+            message = f"the hint `{hint}` means nothing " + ("here" if name is None else f"for `{name}`")
+            found = "write `/*+ no_query */` before a table or view that shall have no endpoint; others may be left out"
+            self.diagnostics.append(Diagnostic("B4033", message, Severity.NOTICE, statement.span, hint=found))
 
     def tell_selected(self) -> None:
         """A notice (B4025) that names the queries that are relationships."""
@@ -118,6 +144,6 @@ class ScriptLowering:
         return relation
 
 
-def finish_plan(plan: Node) -> Node:
-    """A query's plan with its key, and without what nobody reads."""
-    return prune(in_arrival_order(carry_keys(plan)))
+def finish_plan(plan: Node, definition: Definition = lambda _: None) -> Node:
+    """A query's plan with its key, and without what nobody reads; nested tables are taken from their parents' rows."""
+    return prune(in_arrival_order(join_nested(carry_keys(plan), definition)))

@@ -1,7 +1,8 @@
 """Which indexes a stored relation needs for the reads that the API makes.
 
 In: a catalog and a relation's id. Out: lists of columns, none of them the beginning of another one: the key (a row by its key, the
-order of pages), the target side of relationships with their order, and the columns that query templates compare with parameters.
+order of pages), a view's own order, the target side of relationships with their order, and the columns that query templates
+compare with parameters.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def read_indexes(catalog: Catalog, relation: str) -> tuple[Columns, ...]:
     wanted += [c for t in catalog.templates.values() for c in _of_template(t, relation)]
     view = catalog.views.get(relation)
     if view is not None and view.parent is not None:
-        wanted.append(tuple(own for own, _ in view.parent_key))
+        wanted.append((*(own for own, _ in view.parent_key), *(o.expr.name for o in view.order)))
+    elif view is not None:
+        wanted.append(tuple(o.expr.name for o in view.order))
     known = {c.name: c.type for c in schema}
     usable = {w for w in wanted if w and all(n in known and not pa.types.is_nested(known[n]) for n in w)}
     return tuple(sorted(_without_beginnings(usable)))

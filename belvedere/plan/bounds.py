@@ -86,7 +86,7 @@ def _bounds(node: Node, known: Known) -> dict[str, int]:
         case Distinct() | Unnest():
             return bounds_of(node.inputs[0], known)
         case TopK():
-            return _only(bounds_of(node.input, known), node.partition)
+            return _only(bounds_of(node.input, known), (*node.partition, *node.alike, *_first_times(node)))
         case Window():
             return _window(node, bounds_of(node.input, known))
         case Emit():
@@ -161,7 +161,32 @@ def _window(node: Window, below: Bounds) -> dict[str, int]:
         if leading is not None and not _looks_ahead(call):
             own.add(leading)
         kept &= own
-    return {n: b for n, b in below.items() if n in kept}
+    return {n: b for n, b in below.items() if n in kept} | _ends(node, below)
+
+
+def _ends(node: Window, below: Bounds) -> dict[str, int]:
+    """Of the next time, `lead(t) OVER (... ORDER BY t)`, the bound of the time: a row to come is the next of those before it."""
+    return {i.name: below[time] for i in node.items if (time := next_time(i.expr)) is not None and time in below}
+
+
+def next_time(expr: Expr) -> str | None:
+    """The column of which a window function gives the next value in its own order; None for any other."""
+    call = expr.this if isinstance(expr, exp.Window) else None
+    order = expr.args.get("order")
+    if not isinstance(call, exp.Lead) or call.args.get("offset") or call.args.get("default") or order is None:
+        return None
+    first = order.expressions[0]
+    same = isinstance(call.this, exp.Column) and first.this == call.this
+    return call.this.name if same and not first.args.get("desc") else None
+
+
+def _first_times(node: TopK) -> tuple[str, ...]:
+    """The column by which the earliest rows come first: what a row to come displaces is not before it."""
+    first = node.order[0] if node.order else None
+    if first is None or first.descending or not isinstance(first.expr, exp.Column):
+        return ()
+    nulls_last = not first.nulls_come_first
+    return (first.expr.name,) if nulls_last or not node.input.schema[first.expr.name].nullable else ()
 
 
 def _leading_column(call: exp.Expr, below: Node) -> str | None:
@@ -200,6 +225,8 @@ def _join(node: Join, known: Known) -> tuple[Bounds, ...]:
     """
     parts = conjuncts(node.condition)
     left, right = bounds_of(node.left, known), bounds_of(node.right, known)
+    if node.versions is not None:
+        return _of_versions(node, left, right)
     from_left, from_right = _implied(left, parts), _implied(right, parts)
     if node.kind in (JoinKind.LEFT, JoinKind.FULL, JoinKind.ANTI):
         from_left = {n: b for n, b in from_left.items() if n not in node.left.schema.names} | left
@@ -210,6 +237,17 @@ def _join(node: Join, known: Known) -> tuple[Bounds, ...]:
     if _holds_nothing_back(node.left, known):
         return (_visible(node, from_right),)
     return _visible(node, from_left), _visible(node, from_right)
+
+
+def _of_versions(node: Join, left: Bounds, right: Bounds) -> tuple[Bounds, ...]:
+    """The bounds of left columns, which carry the time: a version to come is valid from a time on that is not below its bound.
+
+    It ends the validity of the one before it, however old that is; rows of earlier times keep what they were joined with.
+    """
+    since, until = node.versions or ("", "")
+    begins = {**right, **({since: right[until]} if until in right else {})}
+    found = (left, _implied(begins, conjuncts(node.condition)))
+    return tuple(_only(b, node.left.schema.names) for b in found)
 
 
 def _holds_nothing_back(node: Node, known: Known) -> bool:
@@ -251,8 +289,16 @@ def _comparisons(part: Expr) -> list[tuple[Expr, Expr, bool]]:
             return [(a, b, isinstance(part, exp.LT))]
         case exp.GT() | exp.GTE() if a is not None and b is not None:
             return [(b, a, isinstance(part, exp.GT))]
+        case exp.Or() if _is_null(part.left):
+            # NULL is not below any bound
+            return [c for c in _comparisons(part.right.unnest()) if c[1] == part.left.unnest().this]
         case _:
             return []
+
+
+def _is_null(part: Expr) -> bool:
+    test = part.unnest()
+    return isinstance(test, exp.Is) and isinstance(test.expression, exp.Null) and isinstance(test.this, exp.Column)
 
 
 def _raise(bounds: dict[str, int], smaller: Expr, greater: Expr, strict: bool) -> None:

@@ -30,6 +30,7 @@ from belvedere.plan.nodes import (
     Values,
     Window,
 )
+from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.plan.window_by import WindowBlock
 
@@ -62,6 +63,8 @@ def expressions_of(node: Node) -> tuple[Expr, ...]:
             return () if node.condition is None else (node.condition,)
         case Aggregate():
             return tuple(i.expr for i in node.keys + node.aggregates)
+        case SplAggregate():
+            return tuple(i.expr for i in node.partition + node.groups + node.aggregates)
         case TopK():
             return tuple(o.expr for o in node.order)
         case Unnest():

@@ -17,6 +17,7 @@ from belvedere.functions.function import Function
 from belvedere.functions.table import function_of
 from belvedere.plan.expressions import call
 from belvedere.plan.nodes import Aggregate, Expr, Filter, Item, Join, Node, Order, Project, Scan, TopK, Unnest, Window
+from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.schema import Schema
 
 BINARY: dict[type[Expr], str] = {
@@ -48,6 +49,8 @@ def forgive(node: Node, views: Mapping[str, Schema] | None = None) -> Node:
         case Aggregate():
             schema = node.input.schema
             return replace(node, keys=_items(node.keys, schema), aggregates=_items(node.aggregates, schema))
+        case SplAggregate():
+            return replace(node, aggregates=_items(node.aggregates, node.input.schema))
         case TopK():
             return replace(
                 node, order=tuple(Order(forgiving(o.expr, node.schema), o.descending, o.nulls_first) for o in node.order)

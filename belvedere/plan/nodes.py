@@ -153,6 +153,9 @@ class JoinKind(StrEnum):
 class Join(Node):
     """Two relations side by side; `condition` None is TRUE (a cross join). SEMI and ANTI give the left columns only.
 
+    `versions` are two columns of the right side: each of its rows is a version, valid from the one time until before the other (NULL: to
+    this day), and the condition asks for the one that is valid at a time of the left row. So a left row has at most one.
+
     `there`, if any, is a hidden column: TRUE where there is a left row. A FULL join needs it in its key where the keys of both sides
     may be NULL: a left row without a right one and a right row without a left one could look the same.
     """
@@ -162,6 +165,7 @@ class Join(Node):
     kind: JoinKind
     condition: Expr | None = None
     there: str | None = None
+    versions: tuple[str, str] | None = None
 
     @cached_property
     def schema(self) -> Schema:
@@ -185,6 +189,8 @@ class Join(Node):
         left, right = self.left.schema, self.right.schema
         if left.key is None or right.key is None:
             return None
+        if self.versions is not None:
+            return left.key
         pairs = equated(self.condition)
         if self.kind in (JoinKind.INNER, JoinKind.LEFT) and _determined(right, pairs, left):
             return left.key
@@ -333,6 +339,8 @@ class TopK(Node):
     partition: tuple[str, ...] = ()
     by_rows: bool = False
     """Whether each row stays what it is, with the input's key, also where the first one alone is wanted."""
+    alike: tuple[str, ...] = ()
+    """Columns that are equal in all rows of a partition: where it is the key of a join's left side, that side's columns."""
 
     @cached_property
     def schema(self) -> Schema:

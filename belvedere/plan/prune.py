@@ -30,6 +30,7 @@ from belvedere.plan.nodes import (
     Values,
     Window,
 )
+from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.plan.time_nodes import TimeWindow
 
 
@@ -51,6 +52,8 @@ def _prune(node: Node, wanted: frozenset[str]) -> Node:
             items = tuple(i for i in node.items if i.name in wanted)
             window = replace(node, items=items)
             return _over(window, wanted) if items else _prune(node.input, wanted)
+        case SplAggregate():
+            return _spl(node, wanted)
         case Filter() | Unnest():
             return _over(node, wanted)
         case TopK():
@@ -113,3 +116,13 @@ def _aggregate(node: Aggregate, wanted: frozenset[str]) -> Node:
     below, items = _through(node.input, (*node.keys, *aggregates))
     count = len(node.keys)
     return replace(node, input=below, keys=items[:count], aggregates=items[count:])
+
+
+def _spl(node: SplAggregate, wanted: frozenset[str]) -> Node:
+    aggregates = tuple(i for i in node.aggregates if i.name in wanted)
+    kept = wanted.union(node.schema.key or ())
+    pruned = replace(
+        node, aggregates=aggregates, readings=tuple(r for r in node.readings if r.name in kept or r.name == node.pane)
+    )
+    read = {n for n in (node.order, node.clock, node.time, node.punctuation) if n is not None}
+    return _over(pruned, node.window.columns.union(read))

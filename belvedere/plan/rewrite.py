@@ -109,6 +109,13 @@ def passes_key(plan: Node, top: Node, side: Node, own: Schema) -> bool:
     return same and outer == tuple(column(n) for n in key)
 
 
+def plain_columns(project: Project) -> dict[str, str]:
+    """The columns of a projection that are columns of its input as they are: name -> the name there."""
+    types = {c.name: c.type for c in project.input.schema}
+    items = (i for i in project.items if isinstance(i.expr, exp.Column) and types.get(i.expr.name) == i.type)
+    return {i.name: i.expr.name for i in items}
+
+
 def replace_node(tree: Node, old: Node, new: Node) -> Node:
     """The chain `tree` with `new` in place of `old`."""
     if tree is old:

@@ -15,7 +15,7 @@ from sqlglot import exp
 from belvedere.plan.expressions import column, conjunction, conjuncts, reads_clock, replace_columns
 from belvedere.plan.facts import is_linear
 from belvedere.plan.keys import item_of, unused_name
-from belvedere.plan.nodes import Expr, Filter, Join, JoinKind, Node, Project
+from belvedere.plan.nodes import Expr, Filter, Join, JoinKind, Node, Project, TopK
 
 PlanPlace = tuple[int, str]
 """A column of a join, whatever it is called there: the number of the side and the side's own name for it."""
@@ -77,8 +77,13 @@ def _joins(node: Node) -> Iterator[Join]:
         for side in _leaves(node):
             yield from _joins(side)
     else:
-        for below in node.inputs:
+        for below in _below(node):
             yield from _joins(below)
+
+
+def _below(node: Node) -> tuple[Node, ...]:
+    """What may be shared below a node: not a join that is cut to a version per row, whose pairs nobody stores."""
+    return node.input.inputs if isinstance(node, TopK) and node.alike and isinstance(node.input, Join) else node.inputs
 
 
 def _first_operator(plan: Node) -> Node:
@@ -168,6 +173,9 @@ def _replaced(node: Node, shared: Mapping[tuple[object, ...], _Shape]) -> Node:
         found = shared.get(shape.key)
         if found is not None:
             return _renamed(shape, found)
+    if _below(node) is not node.inputs and node.inputs[0].inputs == _below(node):
+        cut = node.inputs[0]
+        return node.with_inputs((cut.with_inputs(tuple(_replaced(i, shared) for i in cut.inputs)),))
     below = tuple(_replaced(i, shared) for i in node.inputs)
     return node if all(a is b for a, b in zip(below, node.inputs, strict=True)) else node.with_inputs(below)
 

@@ -25,6 +25,7 @@ from belvedere.plan.nodes import (
     Values,
     Window,
 )
+from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
 from belvedere.plan.window_by import WindowBlock
 
@@ -77,7 +78,7 @@ def _line(node: Node) -> str:
             then = "".join(f", {name}{' desc' if down else ''}" for name, down, _ in node.then)
             return f"in order of {node.time}{then}" + (f" within {node.within}us" if node.within is not None else "")
         case _:
-            return type(node).__name__.lower()
+            return _spl(node) if isinstance(node, SplAggregate) else type(node).__name__.lower()
 
 
 def _items(items: Iterable[Item]) -> str:
@@ -146,3 +147,13 @@ def _emit(node: Emit) -> str:
     if node.watermark:
         words.append("after watermark")
     return " ".join(words)
+
+
+def _spl(node: SplAggregate) -> str:
+    words = [f"spl window {node.window.text}"]
+    if node.partition:
+        words.append(f"partitioned by [{_items(node.partition)}]")
+    words.append(f"group by [{_items(node.groups)}]" if node.groups else "")
+    shown = [_items(node.aggregates), *(f"{r.name} = {r.reading}()" for r in node.readings)]
+    words.append(", ".join(s for s in shown if s))
+    return " ".join(w for w in (*words, "every firing" if node.every else "") if w)

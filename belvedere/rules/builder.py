@@ -20,8 +20,8 @@ from belvedere.engine.tables import reads_rows
 from belvedere.plan.bounds import Bounds, bounds_of, event_time_columns
 from belvedere.plan.facts import Partition, base_scan, is_linear, needs_clock
 from belvedere.plan.keys import carry_keys, keep_columns
-from belvedere.plan.nodes import Expr, Join, JoinKind, Node, Scan, Values
-from belvedere.plan.rewrite import inline, push_down, replace_scans
+from belvedere.plan.nodes import Expr, Join, JoinKind, Node, Project, Scan, Values
+from belvedere.plan.rewrite import inline, plain_columns, push_down, replace_node, replace_scans
 from belvedere.rules.options import Options
 from belvedere.schema import Schema
 from belvedere.time.event_time import Clocks, bounds_by_input
@@ -80,6 +80,7 @@ class Builder:
     def pipeline(self) -> Pipeline:
         relations = {n: replace(d.relation, paths=tuple(d.paths)) for n, d in self.drafts.items()}
         served = {i: self.names[i] for i in self.stored_ids if i in self.names}
+        relations |= _with_silent(relations, self.stages, frozenset(served.values()))
         made = Pipeline(relations, tuple(self.stages), served, self.never_final, self.options.cost)
         found = final_below(made, bounds_by_input(self.catalog, Clocks()).__getitem__)
         for name, columns in found.items():
@@ -176,6 +177,7 @@ class Builder:
 
     def slot(self, number: int, fragment: Node, keys: KeyExpressions | None, owner: str) -> tuple[Slot, Node]:
         """The slot for one input of an operator, and the fragment to render in its place."""
+        fragment = self._of_shared(fragment, owner)
         base = base_scan(fragment)
         if base is not None:
             relation = self.relation_of_scan(base)
@@ -191,6 +193,16 @@ class Builder:
         path = None if keys is None else self.drafts[state.name].path(*keys)
         slot = Slot(f"s{number}", state.name, path)
         return slot, keep_columns(Scan(slot.name, state.schema), fragment.schema.names)
+
+    def _of_shared(self, fragment: Node, owner: str) -> Node:
+        """What only renames the columns of an operator reads the operator's own relation, which others may read too."""
+        below = fragment
+        while isinstance(below, Project) and _renames(below):
+            below = below.input
+        if below is fragment or isinstance(below, Scan) or is_linear(below):
+            return fragment
+        state = self.shared(carry_keys(below), owner)
+        return replace_node(fragment, below, keep_columns(Scan(state.name, state.schema), below.schema.names))
 
     def slots(self, top: Node, partition: Partition | None, owner: str) -> tuple[tuple[Slot, ...], Node]:
         slots, inputs = [], []
@@ -242,6 +254,30 @@ class Builder:
         exprs = push_down(source, partition.inputs[0])
         path = self.drafts[slots[0].relation].path(exprs, partition.types, stored=False)
         return (replace(slots[0], path=path),)
+
+
+def _with_silent(
+    relations: Mapping[str, Relation], stages: list[Stage], served: frozenset[str]
+) -> Iterator[tuple[str, Relation]]:
+    """Operators' own relations with the columns that no reader of theirs reads: these alone make no change."""
+    readers: dict[str, list[frozenset[str] | None]] = {}
+    for stage in stages:
+        for slot in stage.slots:
+            readers.setdefault(slot.relation, []).append(stage.columns_read(slot))
+    for stage in stages:
+        relation, read = relations[stage.output], readers.get(stage.output, [])
+        if stage.output in served or stage.is_result or stage.is_input or relation.append_only or not read:
+            continue
+        if relation.view is None and all(r is not None for r in read):
+            wanted = frozenset().union(*(r for r in read if r is not None))
+            silent = tuple(n for n in relation.schema.names if n not in wanted)
+            yield stage.output, replace(relation, silent=tuple(dict.fromkeys((*relation.silent, *silent))))
+
+
+def _renames(project: Project) -> bool:
+    """Whether it shows every column of its input as it is, under whatever names."""
+    plain = plain_columns(project)
+    return len(plain) == len(project.items) and set(plain.values()) == set(project.input.schema.names)
 
 
 def _passing(pipeline: Pipeline) -> Iterator[str]:

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from belvedere.engine.relation import Relation
-from belvedere.engine.rows import WEIGHT_FIELD, Rows, keys_of
+from belvedere.engine.rows import WEIGHT_FIELD, Rows, coming, keys_of
 from belvedere.engine.stage import Stage
 from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import Texts
-from belvedere.engine.work import Work, coming
+from belvedere.engine.work import Work
 from belvedere.instants import microseconds
 from belvedere.plan.bounds import Bounds, Known
 from belvedere.plan.expressions import column, conjunction, conjuncts, reads_clock

@@ -21,7 +21,8 @@ from belvedere.engine.rows import Rows, combined
 from belvedere.engine.stage import Stage
 from belvedere.engine.texts import ROWS, Texts
 from belvedere.engine.work import Work
-from belvedere.plan.nodes import Scan
+from belvedere.plan.nodes import Order, Scan
+from belvedere.plan.sorting import sorted_places
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT, Column, Schema
 
@@ -43,6 +44,8 @@ class EventsStage(Stage):
     """`on` says which changes of the slot's relation make events; None = all."""
 
     on: ChangeKind | None = None
+    order: tuple[Order, ...] = ()
+    """The order of an epoch's events of one kind; among equal ones, and where changes are many, that of their keys."""
 
     rule = "events"
     is_result = True
@@ -62,12 +65,18 @@ class EventsStage(Stage):
         kinds = tuple(ChangeKind) if self.on is None else (self.on,)
         first = [n for n in (SEQUENCE,) if n in delta.schema.names]
         pieces = changes_by_key(delta, work.name("s0", "sorted"), work.compute, first)
-        found = (_events(*matching(piece, kind), kind, work) for kind in kinds for piece in pieces())
+        found = (_events(*self._in_order(*matching(piece, kind)), kind, work) for kind in kinds for piece in pieces())
         events = work.compute.keep(stream(work.output.schema.arrow, found))
         if events.is_empty:
             return None
         work.put("s0", ROWS, events)
         return work.added(work.rows("rows"))
+
+    def _in_order(self, rows: pa.Table, old: pa.Table) -> tuple[pa.Table, pa.Table]:
+        if not self.order:
+            return rows, old
+        places = sorted_places(rows, self.order)
+        return rows.take(places), old.take(places) if old.num_rows == rows.num_rows else old
 
     def frees(self, relation: Relation) -> str | None:
         return "changes leave once they are delivered" if relation.name.endswith(CHANGES) else None
@@ -89,7 +98,8 @@ def maintain_changes(builder: Builder, id_: str) -> None:
     schema = Schema((*(c for c in relation.schema if not c.hidden), *EVENT_COLUMNS), (SEQUENCE,))
     part = StageOwner(id_ + CHANGES, id_, None)
     reason = "one event for each row that is new, changed or gone, until it is exported"
-    stage = EventsStage(part.name, Scan("s0", relation.schema), (Slot("s0", relation.name),), id_, reason)
+    order = builder.catalog.views[id_].order if id_ in builder.catalog.views else ()
+    stage = EventsStage(part.name, Scan("s0", relation.schema), (Slot("s0", relation.name),), id_, reason, None, order)
     builder.emit(stage, part, schema, append_only=True, ranges=(SEQUENCE,))
 
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.rows import WEIGHT_FIELD, Rows, conform
+from belvedere.engine.rows import WEIGHT_FIELD, Rows, coming, conform
 from belvedere.engine.stage import Stage
 from belvedere.engine.texts import Texts
-from belvedere.engine.work import Work, coming
+from belvedere.engine.work import Work
 from belvedere.instants import microseconds
 from belvedere.plan.nodes import Scan
 from belvedere.rules.builder import Builder, StageOwner

@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from belvedere.engine.relation import Relation
+from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.rows import WEIGHT_FIELD, Rows
 from belvedere.engine.stage import Stage
 from belvedere.engine.texts import Texts
 from belvedere.engine.work import Work
+from belvedere.plan.expressions import columns_of
 from belvedere.plan.facts import is_linear, needs_clock
-from belvedere.plan.nodes import Scan, Values
+from belvedere.plan.nodes import Filter, Node, Project, Scan, Values
+from belvedere.plan.rewrite import plain_columns
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import WEIGHT
 
@@ -27,6 +29,16 @@ class LinearStage(Stage):
     rule = "linear"
     defers = True
     reads_once = True
+
+    def columns_read(self, slot: Slot) -> frozenset[str] | None:
+        found = _columns(self.plan) if len(self.slots) == 1 else None
+        return None if found is None else found[0]
+
+    def retracts(self, relations: Mapping[str, Relation]) -> bool:
+        """Where no two rows that differ become rows that do not: every column is shown as it is."""
+        found = _columns(self.plan) if len(self.slots) == 1 else None
+        source = relations[self.slots[0].relation] if self.slots else None
+        return found is not None and source is not None and found[1].issuperset(set(source.schema.names) - set(source.silent))
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
         return {"changes": texts.changes(self.plan)}
@@ -40,6 +52,21 @@ class LinearStage(Stage):
         if work.prepared.is_fused:
             return work.defer(work.sql["changes"])
         return work.take(work.rows("changes", WEIGHT_FIELD))
+
+
+def _columns(plan: Node) -> tuple[frozenset[str], frozenset[str]] | None:
+    """The columns of its scan that a chain of projections and filters reads, and those that it shows as they are."""
+    wanted, shown = frozenset(plan.schema.names), {n: n for n in plan.schema.names}
+    node: Node = plan
+    while isinstance(node, Project | Filter):
+        if isinstance(node, Filter):
+            wanted |= columns_of(node.condition)
+        else:
+            wanted = frozenset().union(*(columns_of(i.expr) for i in node.items if i.name in wanted))
+            plain = plain_columns(node)
+            shown = {top: plain[n] for top, n in shown.items() if n in plain}
+        node = node.input
+    return (wanted, frozenset(shown.values())) if isinstance(node, Scan) else None
 
 
 @dataclass(frozen=True)

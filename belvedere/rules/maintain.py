@@ -15,6 +15,7 @@ from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.share import share_joins
+from belvedere.rules.as_of import AS_OF
 from belvedere.rules.bounds_below import operator_of
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.rules.clock import CLOCK
@@ -38,7 +39,9 @@ from belvedere.rules.outer_join import OUTER_JOIN
 from belvedere.rules.row_number import ROW_NUMBER
 from belvedere.rules.rule import Refusal, Rule, Site
 from belvedere.rules.sessions import SESSIONS
+from belvedere.rules.spl.rule import SPL
 from belvedere.rules.top import TOP
+from belvedere.rules.versions import VERSIONS
 from belvedere.rules.whole import WHOLE
 from belvedere.rules.window_by.open import OPEN_WINDOWS
 from belvedere.rules.window_by.over import OVER
@@ -49,6 +52,7 @@ RULES: tuple[Rule, ...] = (
     CLOCK,
     EMIT,
     IN_ORDER,
+    SPL,
     DISTINCT,
     OFFSET,
     GROUPING_SETS,
@@ -57,6 +61,8 @@ RULES: tuple[Rule, ...] = (
     OUTER_JOIN,
     OPEN_WINDOWS,
     SESSIONS,
+    VERSIONS,
+    AS_OF,
     FIRST,
     TOP,
     MERGE,

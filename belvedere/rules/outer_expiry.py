@@ -33,11 +33,16 @@ PRESERVED: Mapping[JoinKind, tuple[int, ...]] = {
 """The sides (0 left, 1 right) whose rows make a result: every result has a row of one of them."""
 
 
+def preserved(join: Join) -> tuple[int, ...]:
+    """The same of a join; one with versions makes at most one result of each left row."""
+    return (0,) if join.versions is not None else PRESERVED.get(join.kind, ())
+
+
 def join_of(plan: Node) -> Join | None:
     """The join that is computed key by key, where these rules are for its kind."""
     while _passes(plan):
         plan = plan.inputs[0]
-    return plan if isinstance(plan, Join) and plan.kind in PRESERVED else None
+    return plan if isinstance(plan, Join) and preserved(plan) else None
 
 
 def times_to_carry(plan: Node, join: Join, bounds: Bounds) -> tuple[Item, ...]:
@@ -46,13 +51,13 @@ def times_to_carry(plan: Node, join: Join, bounds: Bounds) -> tuple[Item, ...]:
     `bounds` are those of the join. Empty where a side has none: then no result is known to be final.
     """
     found, shown = [], {_origin(plan, n) for n in plan.schema.names}
-    for side in PRESERVED.get(join.kind, ()):
+    for side in preserved(join):
         columns = [c for c in join.inputs[side].schema if c.name in bounds and c.type == TIMESTAMP]
         if not columns:
             return ()
         if not any(c.name in shown for c in columns):
             first = columns[0]
-            found.append(Item(f"_time{side}", column(first.name), first.type, first.nullable or len(PRESERVED[join.kind]) > 1))
+            found.append(Item(f"_time{side}", column(first.name), first.type, first.nullable or len(preserved(join)) > 1))
     return tuple(found)
 
 
@@ -67,8 +72,8 @@ def needed(plan: Node, own: Bounds, side: int) -> dict[str, int]:
     if join is None:
         return {}
     columns = join.inputs[side].schema.names
-    for preserved, (_, time, bound) in _limits(plan, own).items():
-        implied = {time: bound} if preserved == side else implied_bounds({time: bound}, join.condition)
+    for made, (_, time, bound) in _limits(plan, own).items():
+        implied = {time: bound} if made == side else implied_bounds({time: bound}, join.condition)
         need = {n: b for n, b in implied.items() if n in columns}
         found = need if found is None else {n: min(found[n], b) for n, b in need.items() if n in found}
     return found or {}
@@ -80,14 +85,14 @@ def _limits(plan: Node, own: Bounds) -> dict[int, tuple[str, str, int]]:
     if join is None:
         return {}
     found = {}
-    for side in PRESERVED[join.kind]:
+    for side in preserved(join):
         columns = join.inputs[side].schema.names
         for name, bound in own.items():
             time = _origin(plan, name)
             if time in columns and bound != FOREVER and plan.schema[name].type == TIMESTAMP:
                 found[side] = (name, time, bound)
                 break
-    return found if len(found) == len(PRESERVED[join.kind]) else {}
+    return found if len(found) == len(preserved(join)) else {}
 
 
 def _origin(node: Node, name: str) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from belvedere.spark.compute import SparkCompute
 from belvedere.spark.interpreting import FEW
 
 _RUNS = itertools.count()
+CLOCK = "clock"
 
 
 class InputLog:
@@ -99,93 +101,135 @@ def _kept(table: pa.Table, catalog: Catalog, relation: str, now: datetime) -> pa
 class BatchAnswers:
     """Batch answers from one log: each input becomes a temporary view once for all answers of an epoch.
 
-    So does an answer of few rows: views above it are computed from it, where Spark would compute it again for each of them.
+    So does an answer of few rows: views above it are computed from it, where Spark would compute it again for each of them. Views have
+    the same names in each epoch, so that what Spark planned for one serves the next. Folds over history go on from the epoch before.
     """
 
     def __init__(self, spark: SparkSession, catalog: Catalog, log: InputLog):
         self.catalog = catalog
         self.log = log
         self._compute = SparkCompute(spark, f"belvedere_batch_{os.getpid()}_{next(_RUNS)}")
-        self._asked: tuple[int, datetime] | None = None
-        """The number of epochs and the clock that views and answers are of."""
-        self._inputs: dict[tuple[str, int | None], str] = {}
-        self._clock: datetime | None = None
+        self._moment: tuple[int, datetime] | None = None
+        """The epochs of the log and the clock that views and answers are of."""
+        self._names: dict[str, str] = {}
+        """By relation the name of its view."""
+        self._made: set[str] = set()
+        """The relations whose views hold rows of this moment."""
         self._answers: dict[str, pa.Table] = {}
         """Answers of few rows, with hidden columns."""
+        self._histories: dict[str, History] = {}
 
     def answer(self, relation: str, now: datetime) -> pa.Table:
-        """All rows of a view, computed from the log alone at the time `now`; the columns of its schema."""
-        if self._asked != (len(self.log.epochs), now):
-            self._renew(now)
-        plan = full_plan(self.catalog, relation)
-        if not has_history(plan):
-            return _kept(self._whole(relation, now), self.catalog, relation, now)
+        """All rows of a relation, computed from the log alone at the time `now`; the columns of its schema."""
+        return self.answers((relation,), now)[relation]
 
-        def after(node: Node, epoch: int, tables: Mapping[str, pa.Table]) -> pa.Table:
-            return self._rows(node, self.log.epochs[epoch].clock, epoch, tables)
-
-        history = History(self.catalog, tuple(self.log.epochs), after)
-        plan = history.with_scans(plan)
-        if not self.log.epochs:
-            return plan.schema.arrow.empty_table()
-        return _in_order(after(plan, len(self.log.epochs) - 1, history.at(-1)), plan)
+    def answers(self, relations: Collection[str], now: datetime) -> dict[str, pa.Table]:
+        """`answer` for several: those that do not need each other are one query."""
+        plans = {r: full_plan(self.catalog, r) for r in relations}
+        found = {r: self._folded(r, plan, now) for r, plan in plans.items() if has_history(plan)}
+        waiting = {r: self._views_below(r) for r in relations if r not in found}
+        self._at(len(self.log.epochs), now)
+        while waiting:
+            ready = [r for r, below in waiting.items() if not below & waiting.keys()]
+            found |= self._whole(ready, now)
+            for relation in ready:
+                del waiting[relation]
+        return {r: found[r] for r in relations}
 
     def close(self) -> None:
         """Delete views and scratch files."""
         self._compute.close()
 
-    def _renew(self, now: datetime) -> None:
-        """Drop the views of another epoch's inputs and answers."""
-        self._compute.forget()
-        self._asked = len(self.log.epochs), now
-        self._inputs.clear()
-        self._answers.clear()
-        self._clock = None
+    def _at(self, epochs: int, now: datetime) -> None:
+        """What views and answers hold of another moment counts no more."""
+        if self._moment != (epochs, now):
+            self._compute.sweep()
+            self._moment = epochs, now
+            self._made.clear()
+            self._answers.clear()
 
-    def _whole(self, relation: str, now: datetime) -> pa.Table:
-        """The answer of a plan without history."""
-        known = self._answers.get(relation)
-        answer = self._rows(full_plan(self.catalog, relation, self._answers), now) if known is None else known
-        if relation in self.catalog.views and answer.num_rows <= FEW:
-            self._answers[relation] = answer
-        return answer
+    def _views_below(self, relation: str) -> set[str]:
+        """The views that a relation's query reads, and those that these read."""
+        view = self.catalog.views.get(relation)
+        scans = {n.relation for n in view.plan.walk() if isinstance(n, Scan)} if view else set()
+        found = scans & self.catalog.views.keys()
+        return found.union(*(self._views_below(r) for r in found))
 
-    def _rows(
-        self, plan: Node, now: datetime, epoch: int | None = None, tables: Mapping[str, pa.Table] | None = None
-    ) -> pa.Table:
-        """All rows of a plan over the inputs, after an epoch of the log (None: now) and with the given tables beside them."""
+    def _folded(self, relation: str, plan: Node, now: datetime) -> pa.Table:
+        """The answer of a plan with history."""
+        history = self._histories.get(relation)
+        if history is None:
+            history = self._histories[relation] = History(relation, plan, self.catalog, self._after)
+        history.go_on(self.log.epochs)
+        if not self.log.epochs:
+            return history.plan.schema.arrow.empty_table()
+        return _in_order(self._after(history.plan, len(self.log.epochs) - 1, history.tables), history.plan)
+
+    def _after(self, plan: Node, epoch: int, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """A plan over the inputs after an epoch of the log, and over the given tables."""
+        now = self.log.epochs[epoch].clock
+        self._at(epoch + 1, now)
+        for name in {n.relation for n in plan.walk() if isinstance(n, Scan)} & tables.keys():
+            self._made.discard(name)
+            self._make(name, partial(_same, tables[name]))
+        return self._rows([plan], now)[0]
+
+    def _whole(self, relations: Sequence[str], now: datetime) -> dict[str, pa.Table]:
+        """The answers of relations without history that do not need each other."""
+        asked = [r for r in relations if r not in self._answers]
+        plans = [full_plan(self.catalog, r, self._answers) for r in asked]
+        found = dict(zip(asked, self._rows(plans, now), strict=True))
+        known = {r: self._answers[r] for r in relations if r in self._answers}
+        self._answers |= {r: t for r, t in found.items() if r in self.catalog.views and t.num_rows <= FEW}
+        return known | {r: _kept(t, self.catalog, r, now) for r, t in found.items()}
+
+    def _rows(self, plans: Sequence[Node], now: datetime) -> list[pa.Table]:
+        """All rows of each plan over the inputs and the views that were made."""
         compute = self._compute
-        names: dict[str, str] = {}
-        for relation in {n.relation: None for n in plan.walk() if isinstance(n, Scan)}:
-            known = (tables or {}).get(relation)
-            if known is None:
-                names[relation] = self._input(relation, epoch)
-            else:
-                names[relation] = f"given{len(names)}"
-                compute.put(names[relation], Rows(known))
-        if self._clock != now:
-            compute.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([now], TIMESTAMP)})))
-            self._clock = now
-        clock = compute.view_name("clock")
-        plan, windows = split_windows(plan, lambda r: compute.view_name(names.get(r, r)), clock)
-        for found in windows:
-            compute.put(found.name, compute.windows(found, few=False))
-        query = render(plan, lambda r: compute.view_name(names.get(r, r)), clock)
-        columns = ", ".join(quote(c.name) for c in plan.schema)
-        fields: list[Any] = [pa.field(c.name, c.type) for c in plan.schema]
+        for relation in {n.relation: None for plan in plans for n in plan.walk() if isinstance(n, Scan)}:
+            self._make(relation, partial(self._contents, relation))
+        self._put(f"${CLOCK}", CLOCK, lambda: pa.table({CLOCK_COLUMN: pa.array([now], TIMESTAMP)}))
         try:
-            return compute.collect(f"SELECT {columns} FROM ({query}) AS v", pa.schema(fields))
+            return compute.collect_all([self._query(plan, number) for number, plan in enumerate(plans)])
         finally:
             compute.rest()
 
-    def _input(self, relation: str, epoch: int | None) -> str:
-        """The view of the rows of an input, or of an answer."""
-        name = self._inputs.get((relation, epoch))
-        if name is None:
-            name = self._inputs[relation, epoch] = f"input{len(self._inputs)}"
-            source = self.catalog.inputs.get(relation)
-            self._compute.put(name, Rows(self._answers[relation] if source is None else self.log.current(source, epoch)))
-        return name
+    def _query(self, plan: Node, number: int) -> tuple[str, pa.Schema]:
+        """A plan as text, with the schema of its rows; the rows of its windows are views of its own."""
+        compute, own = self._compute, f"windows{number}_"
+
+        def view_of(relation: str) -> str:
+            return compute.view_name(self._names[relation] if relation in self._made else own + relation)
+
+        clock = compute.view_name(CLOCK)
+        plan, windows = split_windows(plan, view_of, clock)
+        for found in windows:
+            compute.put(own + found.name, compute.windows(found, few=False))
+        columns = ", ".join(quote(c.name) for c in plan.schema)
+        fields: list[Any] = [pa.field(c.name, c.type) for c in plan.schema]
+        return f"SELECT {columns} FROM ({render(plan, view_of, clock)}) AS v", pa.schema(fields)
+
+    def _make(self, relation: str, rows: Callable[[], pa.Table]) -> None:
+        """A relation's view at this moment, once."""
+        self._put(relation, self._names.setdefault(relation, f"rows{len(self._names)}"), rows)
+
+    def _put(self, relation: str, name: str, rows: Callable[[], pa.Table]) -> None:
+        """`name` is that of the view."""
+        if relation not in self._made:
+            self._compute.put(name, Rows(rows()))
+            self._made.add(relation)
+
+    def _contents(self, relation: str) -> pa.Table:
+        """The rows of an input, or an answer."""
+        source = self.catalog.inputs.get(relation)
+        if source is None:
+            return self._answers[relation]
+        assert self._moment is not None
+        return self.log.current(source, self._moment[0] - 1)
+
+
+def _same(table: pa.Table) -> pa.Table:
+    return table
 
 
 def run_batch(spark: SparkSession, catalog: Catalog, relation: str, log: InputLog, now: datetime) -> pa.Table:

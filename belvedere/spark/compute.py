@@ -32,7 +32,7 @@ from belvedere.plan.window_by import Ranges, Resume
 from belvedere.spark.cluster import is_cluster
 from belvedere.spark.failures import explain_failure
 from belvedere.spark.interpreting import FEW, Interpreting
-from belvedere.spark.prepared import Prepared
+from belvedere.spark.prepared import StandingViews
 from belvedere.spark.together import one_query, parted
 from belvedere.spark.window_by.maintain import tuple_times, window_extents, window_reach, window_rows
 from belvedere.state.spread import RunTask
@@ -66,7 +66,7 @@ class SparkCompute:
         self._rows: dict[str, int | None] = {}
         """How many rows each view has, about; None where they are not counted."""
         self._interpreting = Interpreting(spark)
-        self._prepared = None if is_cluster(spark) else Prepared(spark, self._scratch / "few")
+        self._standing = None if is_cluster(spark) else StandingViews(spark, self._scratch / "few")
         self._turns: Turns[tuple[str, pa.Schema], Rows] = Turns(self._compute_together)
         self.last_query = ""
         """The query that ran last: the one that failed, where one failed."""
@@ -89,7 +89,7 @@ class SparkCompute:
 
     def _put_standing(self, view: str, rows: Rows) -> bool:
         few = rows.is_collected and rows.num_rows <= self.small
-        return self._prepared is not None and self._prepared.put(view, rows.table if few else None)
+        return self._standing is not None and self._standing.put(view, rows.table if few else None)
 
     def _size(self, rows: Rows) -> int:
         """About how many bytes the rows would take in the driver."""
@@ -180,6 +180,12 @@ class SparkCompute:
                 pass
         return list(map(self._answer, queries))
 
+    def collect_all(self, queries: Sequence[tuple[str, pa.Schema]]) -> list[pa.Table]:
+        """The rows of each query in the driver: those over few rows are one query. Raises what the first that fails raises."""
+        few = [n for n, (sql, _) in enumerate(queries) if self._has_at_most(self.small, sql)]
+        together = dict(zip(few, self._compute_together([queries[n] for n in few]) if len(few) > 1 else (), strict=False))
+        return [_raised(together[n]).table if n in together else self.collect(*query) for n, query in enumerate(queries)]
+
     def _answer(self, query: tuple[str, pa.Schema]) -> Rows | Exception:
         try:
             return self._compute(*query)
@@ -212,8 +218,8 @@ class SparkCompute:
         """Run one query and bring its rows to the driver in the given Arrow types."""
         views = self._named.findall(sql)
         interprets = self._interpreting.choose(self._has_at_most(FEW, sql), sql)
-        if self._prepared is not None and self._prepared.holds(views):
-            return conform(self._prepared.collect(sql, interprets), schema)
+        if self._standing is not None and self._standing.holds(views):
+            return conform(self._standing.collect(sql, interprets), schema)
         return conform(self.spark.sql(sql).toArrow(), schema)
 
     def spreads(self, rows: Rows) -> bool:
@@ -257,8 +263,8 @@ class SparkCompute:
         """Delete scratch files: nothing of an epoch is needed after it."""
         self._large.clear()
         self._rows.clear()
-        if self._prepared is not None:
-            self._prepared.sweep()
+        if self._standing is not None:
+            self._standing.sweep()
         self.rest()
         for path in self._scratch.glob("*.parquet"):
             if path.is_dir():
@@ -276,13 +282,19 @@ class SparkCompute:
         for view in self._views:
             self.spark.catalog.dropTempView(view)
         self._views.clear()
-        if self._prepared is not None:
-            self._prepared.clear()
+        if self._standing is not None:
+            self._standing.clear()
         self.sweep()
 
     def discard(self) -> None:
         """Delete the scratch folder alone: the views go with Spark's process."""
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _raised(answer: Rows | Exception) -> Rows:
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def _emptied(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ from belvedere.engine.opening import open_state
 from belvedere.engine.pipeline import Pipeline
 from belvedere.settings import Sink
 from belvedere.spark.compute import DRIVER_MEMORY, SparkCompute
-from belvedere.state.state import RETAIN
+from belvedere.state.state import COPIES, RETAIN
 from belvedere.store.protocol import Store
 
 _ENGINES = itertools.count()
@@ -31,11 +31,13 @@ def open_engine(
     driver_memory: int = DRIVER_MEMORY,
     state: Path | str | None = None,
     retain: float = RETAIN,
+    copies: int = COPIES,
 ) -> Engine:
     """`driver_memory`: so many bytes of an epoch's rows are held by this process at most.
 
-    `state` is the folder of the operators' state or its address; its files stay `retain` seconds once they are not needed.
+    `state` is the folder of the operators' state or its address; its files stay `retain` seconds once they are not needed,
+    and of an address `copies` bytes are copied here.
     """
     compute = SparkCompute(spark, f"belvedere_{os.getpid()}_{next(_ENGINES)}", memory=driver_memory)
-    opened = open_state(store, state, compute.memory.chunk, retain)
+    opened = open_state(store, state, compute.memory.chunk, retain, copies)
     return Engine(compute, catalog, pipeline, store, opened, Exports(catalog, sinks or {}, store))

@@ -45,7 +45,7 @@ class StandingView:
     """Whether the file has rows of this epoch, which data frames may be about to read."""
 
 
-class Prepared:
+class StandingViews:
     """The standing views of one engine and the plans of queries over them. `folder` need not exist."""
 
     def __init__(self, spark: SparkSession, folder: Path):

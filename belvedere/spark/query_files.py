@@ -59,10 +59,11 @@ def answer_template(spark: SparkSession, catalog: Catalog, template: QueryTempla
     view = View(QUERY, QUERY, plan, plan.schema)
     whole = replace(catalog, inputs=inputs, views={**catalog.views, QUERY: view})
     log = InputLog(whole)
-    first = 1
+    first, arrivals = 1, {}
     for id_, given in tables.items():
-        log.add(EpochReport(1, now, arrivals={id_: stamp(given, inputs[id_], first, now)}))
+        arrivals[id_] = stamp(given, inputs[id_], first, now)
         first += given.num_rows
+    log.add(EpochReport(1, now, arrivals=arrivals))
     with explain_query_failure():
         rows = run_batch(spark, whole, QUERY, log, now)
     if ordered:

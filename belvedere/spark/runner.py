@@ -208,7 +208,7 @@ class Runner:
         project = self.project
         state = project.state or (None if file_of(self.store_url) else self._beside(".state"))
         retain = seconds_of(project.retain)
-        settings = (project.sinks, project.driver_memory, state, retain)
+        settings = (project.sinks, project.driver_memory, state, retain, project.state_copies)
         engine = open_engine(spark, self.catalog, pipeline, self.store, *settings)
         try:
             self.store.create(RECORDS)

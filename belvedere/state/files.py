@@ -137,6 +137,23 @@ class Files:
     def _differs(self, place: Place) -> BelvedereError:
         return damaged(self.folder / place.file, f"the bytes from {place.offset:,} on have another checksum")
 
+    def copies(self) -> dict[str, int]:
+        """The bytes of each copy of a file that lies elsewhere."""
+        with contextlib.suppress(OSError):
+            return {p.name: p.stat().st_size for p in self.folder.glob(f"*{ENDING}")}
+        return {}
+
+    def let_go(self, name: str) -> None:
+        """Delete a file of the folder; a copy is fetched again when it is read."""
+        self._mapped.pop(name, None)
+        with contextlib.suppress(OSError):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def missing(self, names: Collection[str]) -> str | None:
+        """One of the files that is not where the state lies; None where all are, or where that cannot be told."""
+        there = set(self.remote.names()) if self.remote is not None else set()
+        return min(set(names) - there, default=None) if there else None
+
     def check(self, places: Iterable[Place]) -> None:
         """Compare all checksums. Raises B7061 for the first that differs."""
         with ThreadPoolExecutor(2) as threads:
@@ -157,9 +174,7 @@ class Files:
         if self.remote is not None:
             self.remote.delete(names)
         for name in names:
-            self._mapped.pop(name, None)
-            with contextlib.suppress(OSError):
-                (self.folder / name).unlink(missing_ok=True)
+            self.let_go(name)
 
 
 def _fits(content: pa.Buffer, place: Place) -> bool:

@@ -69,13 +69,18 @@ def read_manifest(batch: pa.RecordBatch) -> Manifest:
 
 
 def runs_of(arranged: Arranged, entries: Iterable[Entry], files: Files) -> list[Run]:
-    """The runs, memory-mapped, with their dead rows marked."""
+    """The runs, memory-mapped, with their dead rows marked; those of a state elsewhere are read when they are used."""
     found = []
     for entry in entries:
-        run = read_run(files.read(entry.place), arranged, entry.place)
+        dead = [files.read(place).column(0).to_numpy().astype(np.int64) for place in entry.dead]
+        if files.remote is None:
+            run = read_run(files.read(entry.place), arranged, entry.place)
+        else:
+            size = entry.alive + len(np.unique(np.concatenate(dead))) if dead else entry.alive
+            run = Run(None, arranged, entry.place, read=files.read, size=size)
         run.dead_places = entry.dead
-        for place in entry.dead:
-            run.kill(files.read(place).column(0).to_numpy().astype(np.int64))
+        for positions in dead:
+            run.kill(positions)
         found.append(run)
     return found
 

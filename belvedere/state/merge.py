@@ -68,7 +68,7 @@ def to_merge(runs: Sequence[Run], limit: int) -> tuple[Run, ...]:
         chosen: list[Run] = []
         size = 0
         for run in found:
-            size += run.batch.nbytes * run.alive // max(1, len(run))
+            size += run.bytes * run.alive // max(1, len(run))
             if size > limit and chosen:
                 break
             chosen.append(run)

@@ -7,7 +7,7 @@ positions. An index of a column with NULLs has them behind all others; how many 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -98,9 +98,12 @@ class Index:
 
 @dataclass(eq=False)
 class Run:
-    """Rows with their indexes; `dead` are marked positions. `place` is where the run lies once it is written."""
+    """Rows with their indexes; `dead` are marked positions. `place` is where the run lies once it is written.
 
-    batch: pa.RecordBatch
+    A run of a state that lies elsewhere is read when it is first used, by `read`, and let go where the copies take too much room.
+    """
+
+    held: pa.RecordBatch | None
     arranged: Arranged
     place: Place | None = None
     dead: npt.NDArray[np.bool_] | None = None
@@ -111,15 +114,47 @@ class Run:
     alive: int = -1
     in_order: bool = False
     """Whether the rows lie in the order of the first index."""
+    read: Callable[[Place], pa.RecordBatch] | None = None
+    size: int = -1
+    """How many rows there are."""
+    is_used: bool = False
+    """Whether rows were read since somebody last looked."""
     _made: dict[str, Index] = field(default_factory=dict)
     _freed: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.held is not None:
+            self.size = int(self.held.num_rows)
         if self.alive < 0:
-            self.alive = len(self)
+            self.alive = self.size
 
     def __len__(self) -> int:
-        return int(self.batch.num_rows)
+        return self.size
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        """The columns of rows and indexes."""
+        self.is_used = True
+        if (held := self.held) is None:
+            assert self.read is not None
+            assert self.place is not None
+            held = self.held = self.read(self.place)
+            self.in_order = is_in_order(held)
+        return held
+
+    @property
+    def bytes(self) -> int:
+        """What it takes, without reading it."""
+        if self.held is None and self.place is not None:
+            return self.place.length
+        return int(self.batch.nbytes)
+
+    def let_go(self) -> None:
+        """Forget what was read; it is read again when it is used."""
+        assert self.read is not None
+        self.held = None
+        self._made.clear()
+        self.__dict__.pop("rows", None)
 
     @cached_property
     def rows(self) -> pa.RecordBatch:
@@ -128,6 +163,7 @@ class Run:
 
     def index(self, name: str) -> Index:
         """The index of a path, of `_key`, or of a range column; made where the run has none."""
+        self.is_used = True
         if name not in self._made:
             self._made[name] = self._stored_index(name) or make_index(self.rows, name)
         return self._made[name]
@@ -247,4 +283,9 @@ def with_indexes(run: Run) -> pa.RecordBatch:
 
 def read_run(batch: pa.RecordBatch, arranged: Arranged, place: Place) -> Run:
     """The inverse."""
-    return Run(batch, arranged, place, in_order=_IN_ORDER in (batch.schema.metadata or {}))
+    return Run(batch, arranged, place, in_order=is_in_order(batch))
+
+
+def is_in_order(batch: pa.RecordBatch) -> bool:
+    """Whether the rows of a written run lie in the order of its first index."""
+    return _IN_ORDER in (batch.schema.metadata or {})

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.state.arrangement import Arrangement
-from belvedere.state.files import Files, Writer
+from belvedere.state.files import Files, Writer, damaged
 from belvedere.state.manifest import Entry, Manifest, dead_batch, read_manifest, runs_of
 from belvedere.state.merge import LEAST_ROWS, WIDTH, Merge, decided, to_merge
 from belvedere.state.remote import Remote
@@ -30,6 +30,8 @@ from belvedere.state.spread import UNSEEN, RunTask, places_of, writing
 RUN_BYTES = 64 << 20
 DEAD_PLACES = 8
 """With more pieces of dead positions a run gets one of all."""
+COPIES = 10 << 30
+"""Bytes of copies of a state that lies elsewhere: what is over that after an epoch goes, the longest unused first."""
 RETAIN = 60.0
 """Seconds for which files stay that are not named any more: readers of the epoch before may have them open."""
 
@@ -70,12 +72,13 @@ class State:
         run_bytes: int = RUN_BYTES,
         retain: float = RETAIN,
         remote: Remote | None = None,
+        copies: int = COPIES,
     ):
-        """`at` is the place of the last manifest, None for a new store; of a `remote` state the folder has copies.
+        """`at` is the place of the last manifest, None for a new store; of a `remote` state the folder has copies, of about so many bytes.
 
         Raises B7061 where it cannot be read, B7064 where it cannot be reached.
         """
-        self.folder, self.run_bytes, self.retain = folder, run_bytes, retain
+        self.folder, self.run_bytes, self.retain, self.copies = folder, run_bytes, retain, copies
         self.files = Files(folder, remote)
         self._before: Place | None = None
         self._look_ups: Mapping[str, tuple[int, int]] = (at or {}).get("look_ups", {})
@@ -94,12 +97,19 @@ class State:
         """The files that other processes have written in this epoch."""
         self.merge_seconds = self.write_seconds = 0.0
 
+        self._used: dict[str, int] = {}
+        """When each file's runs were last used: a number that grows."""
         self._checking: Future[None] | None = None
 
     def start_checking(self) -> None:
-        """Compare all checksums meanwhile; the first epoch waits for it. Copies were compared as they were read."""
+        """Compare all checksums meanwhile; the first epoch waits for it. Copies are compared as they are read.
+
+        Raises B7061 where a file is not where the state lies.
+        """
         if self.files.remote is None:
             self._checking = self._threads.submit(self.check)
+        elif (name := self.files.missing(self.manifest.files)) is not None:
+            raise damaged(self.folder / name, f"it is not in {self.files.remote.address}")
 
     def check(self) -> None:
         """Compare the checksums of all that the manifest names. Raises B7061."""
@@ -130,7 +140,7 @@ class State:
 
     def _spill(self, run: Run) -> Run:
         """Write a run that is large, before the epoch ends."""
-        return self._written(run, self._writer) if run.batch.nbytes >= self.run_bytes // 2 else run
+        return self._written(run, self._writer) if run.bytes >= self.run_bytes // 2 else run
 
     def _written(self, run: Run, writer: Writer) -> Run:
         place = writer.add(with_indexes(run))
@@ -259,8 +269,32 @@ class State:
             self.files.sweep(named)
             self._swept = True
         self._writer, self._apart = self.files.writer(), set()
+        self._let_go()
         if self._merging is None:
             self._start_merge()
+
+    def _let_go(self) -> None:
+        """Delete copies while they take more than they may."""
+        if self.files.remote is None:
+            return
+        runs: dict[str, list[Run]] = {}
+        for run in (r for a in self.arrangements.values() for r in a.runs):
+            assert run.place is not None
+            run.read = self.files.read
+            runs.setdefault(run.place.file, []).append(run)
+        sizes, now = self.files.copies(), max(self._used.values(), default=0) + 1
+        self._used = {f: now if any(r.is_used for r in found) else self._used.get(f, 0) for f, found in runs.items()}
+        over = sum(sizes.values()) - self.copies
+        for name in sorted(runs.keys() & sizes.keys(), key=self._used.__getitem__):
+            if over <= 0:
+                break
+            for run in runs[name]:
+                run.let_go()
+            self.files.let_go(name)
+            over -= sizes[name]
+        for found in runs.values():
+            for run in found:
+                run.is_used = False
 
     def rollback(self) -> None:
         """Undo what the epoch has changed."""

@@ -32,6 +32,7 @@ def table_to_text(table: StoredTable) -> str:
         "ranges": table.ranges,
         "indexes": table.indexes,
         "meaning": table.meaning,
+        "order": table.order,
     }
     return json.dumps(content, ensure_ascii=True)
 
@@ -44,7 +45,8 @@ def table_from_text(text: str) -> StoredTable:
     key = None if content["key"] is None else tuple(content["key"])
     indexes = tuple(tuple(i) for i in content["indexes"])
     schema = Schema(columns, key)
-    return StoredTable(content["name"], schema, tuple(content["ranges"]), indexes, content["meaning"])
+    order = tuple((str(name), bool(down), bool(first)) for name, down, first in content.get("order", ()))
+    return StoredTable(content["name"], schema, tuple(content["ranges"]), indexes, content["meaning"], order)
 
 
 def same_meaning(stored: StoredTable, wanted: StoredTable) -> bool:

@@ -40,13 +40,28 @@ class Layout:
         return self.table.arrow
 
     @cached_property
+    def stored(self) -> pa.Schema:
+        """The columns that are stored: `_key` is not, where another column is the row's identity."""
+        return pa.schema([f for f in self.arrow if f.name != KEY or self.table.identity == KEY])
+
+    @cached_property
     def forms(self) -> tuple[Form, ...]:
-        return tuple(form(self.dialect, f.type) for f in self.arrow)
+        return tuple(form(self.dialect, f.type) for f in self.stored)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The stored names of all columns, not quoted."""
-        return tuple(stored_name(f.name) for f in self.arrow)
+        return tuple(stored_name(f.name) for f in self.stored)
+
+    @cached_property
+    def key(self) -> str:
+        """The stored name of the column by which a row is found, not quoted."""
+        return stored_name(self.table.identity)
+
+    def keys(self, texts: pa.Array) -> pa.Array:
+        """`_key`s in the stored form of that column."""
+        field = self.stored.field(self.table.identity)
+        return self.form_of(field.name).encode(texts.cast(pa.string()).cast(field.type))
 
     @cached_property
     def quoted(self) -> tuple[str, ...]:
@@ -63,24 +78,33 @@ class Layout:
 
     def form_of(self, column: str) -> Form:
         """The form of a column by its name in the catalog."""
-        place: int = self.arrow.get_field_index(column)
+        place: int = self.stored.get_field_index(column)
         return self.forms[place]
 
     def create(self) -> str:
         """The CREATE TABLE statement."""
+        mark = " PRIMARY KEY" if self._lies_by_key else " NOT NULL"
         parts = [
-            f"{name} {f.sql}{' NOT NULL' if field.name == KEY else ''}"
-            for name, f, field in zip(self.quoted, self.forms, self.arrow, strict=True)
+            f"{quoted(name)} {f.sql}{mark if name == self.key else ''}"
+            for name, f in zip(self.columns, self.forms, strict=True)
         ]
         return f"CREATE TABLE {self.name} ({', '.join(parts)})"
 
+    @property
+    def _lies_by_key(self) -> bool:
+        """Whether the table lies in the order of its key, so that no index of it is needed."""
+        return self.dialect.lies_by_number and self.table.identity != KEY
+
     def indexes(self) -> dict[str, str]:
-        """The indexes that the table should have: name -> CREATE INDEX statement. The first is the unique one of `_key`."""
-        wanted = [(KEY,)] + [(c,) for c in self.table.ranges] + list(self.table.indexes)
+        """The indexes that the table should have: name -> CREATE INDEX statement. The first is the unique one of the rows' identity."""
+        own = (self.table.identity,)
+        wanted = dict.fromkeys([own] + [(c,) for c in self.table.ranges] + list(self.table.indexes))
+        if self._lies_by_key:
+            del wanted[own]
         result = {}
-        for columns in dict.fromkeys(wanted):
+        for columns in wanted:
             name = index_name(self.table.name, columns)
-            unique = "UNIQUE " if columns == (KEY,) else ""
+            unique = "UNIQUE " if columns == own else ""
             listed = ", ".join(identifier(c) for c in columns)
             result[name] = f"CREATE {unique}INDEX IF NOT EXISTS {quoted(name)} ON {self.name} ({listed})"
         return result
@@ -88,7 +112,7 @@ class Layout:
     def flatten(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch of the table's rows as the driver moves them; columns are found by name, others are ignored."""
         arrays = []
-        for field, how in zip(self.arrow, self.forms, strict=True):
+        for field, how in zip(self.stored, self.forms, strict=True):
             place = batch.schema.get_field_index(field.name)
             if place < 0:
                 raise fail("B7013", f'rows for the stored table "{self.table.name}" have no column "{field.name}"')
@@ -105,6 +129,8 @@ class Layout:
     def restore(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The inverse of `flatten`: rows in the catalog's types."""
         arrays = [f.decode(batch.column(i)) for i, f in enumerate(self.forms)]
+        if self.table.identity != KEY:
+            arrays.append(arrays[self.stored.get_field_index(self.table.identity)].cast(pa.string()))
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
 
 

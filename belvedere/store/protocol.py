@@ -10,7 +10,7 @@ Every stored row has `_key` (utf8, not null: canonical text of the key columns).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -30,7 +30,7 @@ __all__ = ["CHUNK_BYTES", "KEY", "WEIGHT", "EpochRow", "Lease", "Reader", "Store
 
 @dataclass(frozen=True)
 class StoredTable:
-    """How a relation is stored: `schema.columns`, then `_key`.
+    """How a relation is stored: `schema.columns`, then `_key`, unless a whole number alone identifies a row.
 
     `ranges` are columns of the schema indexed for `lookup_range`; `indexes` serve API reads (column names of the schema, in order).
     """
@@ -41,6 +41,8 @@ class StoredTable:
     indexes: tuple[tuple[str, ...], ...] = ()
     meaning: str = ""
     """A fingerprint of the plan behind the table: another meaning under the same name is another table."""
+    order: tuple[tuple[str, bool, bool], ...] = ()
+    """A view's own order: (column, descending, NULLs first)."""
 
     @property
     def arrow(self) -> pa.Schema:
@@ -48,6 +50,14 @@ class StoredTable:
         fields = [pa.field(c.name, c.type, c.nullable) for c in self.schema.columns]
         fields.append(pa.field(KEY, pa.string(), nullable=False))
         return pa.schema(fields)
+
+    @property
+    def identity(self) -> str:
+        """The column by which a stored row is found: its own key where that is one whole number, else `_key`."""
+        key = self.schema.key or ()
+        if len(key) == 1 and not self.schema[key[0]].nullable and pa.types.is_signed_integer(self.schema[key[0]].type):
+            return key[0]
+        return KEY
 
 
 @dataclass(frozen=True)
@@ -90,6 +100,9 @@ class Transaction(Protocol):
 
     def append(self, table: str, rows: pa.RecordBatchReader) -> None:
         """Put in rows whose `_key`s are new: the fast path for streams."""
+
+    def append_apart(self, table: str, put: Callable[[Any], pa.Table], rows: int) -> bool:
+        """Let tasks of other processes put in so many new rows; whether they did. `put` runs a task's function over them."""
 
     def delete_range(self, table: str, column: str, up_to: Any) -> int:
         """Drop rows with `column <= up_to` (state that is final); returns how many."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from belvedere.store.identifiers import SYSTEM
 
-FORMAT = "3"
+FORMAT = "4"
 """Another one where stored forms or these tables change so that an older version would read them wrongly."""
 
 EPOCH = f"{SYSTEM}epoch"

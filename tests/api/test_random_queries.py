@@ -161,7 +161,8 @@ def _written(value: Any) -> str:
     return json.dumps(value)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.deep
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filters(depth=1), orders)
 def test_random_pages(memory: MemoryReader, condition: dict[str, Any], order: list[tuple[str, str]]) -> None:
     seen: list[int] = []
@@ -176,7 +177,8 @@ def test_random_pages(memory: MemoryReader, condition: dict[str, Any], order: li
 
 
 @pytest.mark.postgres
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.deep
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filters(), orders)
 def test_postgres_agrees_with_sqlite(
     memory: MemoryReader, postgres_store: str, condition: dict[str, Any], order: list[tuple[str, str]]

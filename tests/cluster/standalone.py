@@ -31,9 +31,14 @@ class Cluster:
     def __init__(self, folder: Path, workers: int = 2, memory: str = "1g"):
         self.folder, self.memory = folder, memory
         self.port = free_port()
+        self.workers: list[subprocess.Popen[bytes]] = []
         self.master = self._start("master.Master", "master", "--port", str(self.port))
-        self._wait()
-        self.workers = [self.start_worker(n) for n in range(workers)]
+        try:
+            self._wait()
+            self.workers += [self.start_worker(n) for n in range(workers)]
+        except BaseException:
+            self.stop()
+            raise
 
     @property
     def url(self) -> str:

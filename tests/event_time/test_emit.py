@@ -57,8 +57,10 @@ def test_every_table_of_the_paper_at_every_time(spark: Any, store: str, restarts
         for name in LISTINGS:
             assert sorted(shown(wb.rows(name)), key=repr) == sorted(bid_cases()[name], key=repr), name
         if not restarts:
-            for view in ("sum_table_after_both", *(f"sum_{f}" for f in STREAMS), "q7_emit_stream_after_delay_6m"):
-                assert wb.batch(view) == wb.rows(view), view
+            for view, batch in wb.batches(
+                ("sum_table_after_both", *(f"sum_{f}" for f in STREAMS), "q7_emit_stream_after_delay_6m")
+            ).items():
+                assert batch == wb.rows(view), view
     finally:
         wb.close()
 
@@ -107,7 +109,7 @@ def test_a_row_that_goes_over_to_another_group_is_emitted_with_each_group(spark:
             found = sorted(f"{r['wstart']:%-H:%M} {r['id']} {r['v']}" for r in wb.rows("D"))
             assert found == emitted.get(time, []), time
             assert sorted(map(str, wb.batch("D"))) == sorted(map(str, wb.rows("D")))
-            for name in "ES":
-                assert wb.batch(name) == wb.rows(name), (name, time)
+            for name, batch in wb.batches("ES").items():
+                assert batch == wb.rows(name), (name, time)
     finally:
         wb.close()

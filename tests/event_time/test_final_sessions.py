@@ -13,6 +13,7 @@ from belvedere.compiler import compile_script
 from belvedere.rules import Options, maintain
 from belvedere.rules.explain import explain
 from belvedere.workbench import Workbench
+from tests.depth import STORES_AND_SEEDS
 from tests.event_time.cases import at
 
 START = at("8:00")
@@ -94,7 +95,7 @@ VIEWS = ("Runs", "All", "Longest", "Many", "Met")
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 6))])
+@pytest.mark.parametrize(("store", "seed"), STORES_AND_SEEDS, indirect=["store"])
 def test_sessions_are_the_same_with_and_without_those_that_left(spark: Any, store: str, seed: int) -> None:
     """Rows come and go too: those of a join move from a session of bids without an ask to one of bids with it."""
     random, low = Random(seed), 0
@@ -123,8 +124,8 @@ def test_sessions_are_the_same_with_and_without_those_that_left(spark: Any, stor
         open_ones = {n: sizes[n] for n, r in benches[0].pipeline.relations.items() if "session.wend" in r.final}
         assert len(open_ones) >= len(VIEWS)
         assert sum(open_ones.values()) < sum(len(benches[1].rows(v)) for v in VIEWS)
-        for view in VIEWS:
-            assert sorted(map(repr, benches[0].batch(view))) == sorted(map(repr, benches[0].rows(view))), view
+        for view, batch in benches[0].batches(VIEWS).items():
+            assert sorted(map(repr, batch)) == sorted(map(repr, benches[0].rows(view))), view
     finally:
         for wb in benches:
             wb.close()

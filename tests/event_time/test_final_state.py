@@ -24,6 +24,7 @@ from belvedere.rules.merge.rule import SUFFIX as STATE
 from belvedere.schema import HISTORY
 from belvedere.time.past_bounds import PastBounds
 from belvedere.workbench import Workbench
+from tests.depth import STORES_AND_SEEDS
 from tests.event_time.cases import at
 
 START = at("8:00")
@@ -268,7 +269,7 @@ def rows_of_state(wb: Workbench) -> dict[str, int]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 8))])
+@pytest.mark.parametrize(("store", "seed"), STORES_AND_SEEDS, indirect=["store"])
 def test_views_are_the_same_with_and_without_what_was_forgotten(spark: Any, store: str, seed: int) -> None:
     benches = [
         Workbench(SCRIPT, store, spark=spark),
@@ -302,8 +303,8 @@ def test_views_are_the_same_with_and_without_what_was_forgotten(spark: Any, stor
         kept = benches[1].engine.counts()
         empty = [n for n in rows_of_state(benches[0]) if n in kept and not kept[n]]
         assert empty == [] if seed > 1 else len(empty) < 3, "there was something to forget"
-        for view in NAMES if seed > 1 else ("Sums", "Pairs", "Fulls"):
-            assert sorted(map(repr, benches[0].rows(view))) == sorted(map(repr, benches[0].batch(view))), view
+        for view, batch in benches[0].batches(NAMES if seed > 1 else ("Sums", "Pairs", "Fulls")).items():
+            assert sorted(map(repr, benches[0].rows(view))) == sorted(map(repr, batch)), view
     finally:
         for wb in benches:
             wb.close()

@@ -14,6 +14,7 @@ from belvedere.cli import run
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.workbench import Workbench
+from tests.depth import STORES_AND_SEEDS
 from tests.event_time.cases import at
 
 SCRIPT = """
@@ -53,7 +54,7 @@ def feed(wb: Workbench, epoch: int, random: Random) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly), pytest.param(3, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("store", "seed"), STORES_AND_SEEDS, indirect=["store"])
 def test_a_view_as_of_any_epoch_is_what_batch_answered_then(spark: Any, store: str, seed: int) -> None:
     wb, random = Workbench(SCRIPT, store, spark=spark), Random(seed)
     epochs, oracle = (4, ("Totals", "Best")) if seed == 1 else (14, VIEWS)

@@ -10,6 +10,7 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.workbench import Workbench
+from tests.depth import at_night
 from tests.event_time.cases import at, rowtime_cases
 
 INPUTS = "CREATE STREAM _o (orderid INT);\nCREATE STREAM _s (orderid INT);\n"
@@ -129,14 +130,14 @@ def test_bounds_let_batches_unmatched_rows_and_closed_windows_out(spark: Any, st
         assert wb.rows("Pairs") == []  # the silent side holds
         stagger = [[r["ptime"], r["m"], r["n"]] for r in wb.rows("Stagger")]
         assert stagger == [[at(t), at(m), n] for t, m, n in case("stagger_window", "groupby")["expected"]]
-        for view in ("Sorted", "Ties", "Alone", "Closed", "Pairs", "Stagger"):
-            assert wb.batch(view) == wb.rows(view), view
+        for view, batch in wb.batches(("Sorted", "Ties", "Alone", "Closed", "Pairs", "Stagger")).items():
+            assert batch == wb.rows(view), view
     finally:
         wb.close()
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 8))])
+@pytest.mark.parametrize("seed", [1, *at_night([2, 3, 4])])
 def test_bounds_and_epochs_never_change_what_meets(spark: Any, seed: int) -> None:
     random = Random(seed)
     times = sorted(random.randint(0, 400) for _ in range(24))

@@ -130,8 +130,8 @@ def test_a_group_comes_out_when_a_row_or_bound_reaches_its_end(spark: Any, store
         wb.bound("s", at("10:01"))
         wb.step()
         assert wb.rows("Minutes")[1:] == [{"m": at("10:00"), "n": 1}]
-        for view in ("Minutes", "Days", "Ends"):
-            assert wb.batch(view) == wb.rows(view)
+        for view, batch in wb.batches(("Minutes", "Days", "Ends")).items():
+            assert batch == wb.rows(view)
     finally:
         wb.close()
 
@@ -167,8 +167,8 @@ def test_a_window_over_rowtime_is_closed_at_both_ends_and_comes_out_at_once(spar
         assert rows == [e[:3] for e in expected]
         days = [[at(t), c, *v] for t, c, *v in windows["weather_over_day_city"]["expected"]]
         assert sorted([t, c, lo, hi, int(m)] for t, c, _, lo, hi, m in (r.values() for r in wb.rows("Days"))) == sorted(days)
-        for view in ("Hours", "Counts", "Days"):
-            assert wb.batch(view) == wb.rows(view)
+        for view, batch in wb.batches(("Hours", "Counts", "Days")).items():
+            assert batch == wb.rows(view)
         before = wb.rows("Counts")
         wb.open("Trades", producer="slow")
         wb.insert("Trades", [{"ticker": t, "amount": 1, "rowtime": at(x)} for t, x in (("a", "12:00"), ("b", "13:00"))])

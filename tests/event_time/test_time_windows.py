@@ -11,6 +11,7 @@ import pytest
 from belvedere.compiler import compile_script
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.workbench import Workbench
+from tests.depth import STORES_AND_SEEDS
 from tests.event_time.cases import at
 
 START = at("8:00")
@@ -136,7 +137,7 @@ def test_a_call_without_alias_goes_by_its_tables_name_too() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 6))])
+@pytest.mark.parametrize(("store", "seed"), STORES_AND_SEEDS, indirect=["store"])
 def test_windows_are_what_their_definition_says(spark: Any, store: str, seed: int) -> None:
     random, bids = Random(seed), list[Bid]()
     wb = Workbench(SCRIPT, store, spark=spark)
@@ -167,7 +168,7 @@ def test_windows_are_what_their_definition_says(spark: Any, store: str, seed: in
         assert minutes(wb.rows("closed")) == sorted(
             (c for c in counted if c[1] <= bound), key=repr
         )  # a bid at the end is apart
-        for view in ("cumulate", "session", "closed"):
-            assert minutes(wb.batch(view)) == minutes(wb.rows(view)), view
+        for view, batch in wb.batches(("cumulate", "session", "closed")).items():
+            assert minutes(batch) == minutes(wb.rows(view)), view
     finally:
         wb.close()

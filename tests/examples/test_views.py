@@ -180,3 +180,59 @@ def test_the_papers_request_for_a_monitoring_group(folder: Path) -> None:
     assert len(hours) == 3
     assert differences(hours, expected) == []
     wb.close()
+
+
+def test_trades_and_quotes_in_windows(folder: Path) -> None:
+    market = load_prepare("spl")
+    market.write(folder / "data" / "market")
+    wb = open_example("spl", folder)
+    trades: list[dict[str, Any]] = []
+    quotes: list[dict[str, Any]] = []
+    moment = market.START
+    for number, minutes in enumerate((2, 5, 1, 7, 15)):
+        upto = moment + timedelta(minutes=minutes)
+        arriving, quoted = list(market.trades(moment, upto)), list(market.quotes(moment, upto))
+        moment = upto
+        wb.insert("Trades", arriving)
+        wb.insert("Quotes", quoted)
+        wb.clock(moment)
+        wb.step()
+        trades += arriving
+        quotes += quoted
+        check_views(wb, "spl", spl_database(trades, quotes))
+        assert differences(wb.rows("Rises"), rises(trades)) == []
+        if number == 2:
+            wb.restart()
+    for view in ("LastTrades", "Minutes", "Bars", "Rises", "Largest", "LastQuotes", "Distances"):
+        assert differences(wb.rows(view), wb.batch(view)) == [], view
+    wb.close()
+
+
+def spl_database(trades: list[dict[str, Any]], quotes: list[dict[str, Any]]) -> duckdb.DuckDBPyConnection:
+    database = duckdb_over({})
+    for name, rows in (("Trades", trades), ("Quotes", quotes)):
+        database.register(f"_{name}", pa.Table.from_pylist([{**row, "_arrival": n} for n, row in enumerate(rows)]))
+        database.execute(f"CREATE TABLE {name} AS SELECT * REPLACE (time::TIMESTAMPTZ AS time) FROM _{name}")
+    return database
+
+
+def rises(trades: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last stretch of each share that ended with a price more than 0.5 above its first, row by row."""
+    held: dict[str, list[dict[str, Any]]] = {}
+    fired: dict[str, list[dict[str, Any]]] = {}
+    for row in trades:
+        rows = held.setdefault(row["sym"], [])
+        if rows and row["price"] - rows[0]["price"] > 0.5:
+            fired[row["sym"]] = rows
+            rows = held[row["sym"]] = []
+        rows.append(row)
+    return [
+        {
+            "sym": sym,
+            "trades": len(rows),
+            "lowest": rows[0]["price"],
+            "highest": rows[-1]["price"],
+            "shares": sum(r["shares"] for r in rows) // len(rows),
+        }
+        for sym, rows in fired.items()
+    ]

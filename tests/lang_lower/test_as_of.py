@@ -86,8 +86,8 @@ def test_a_late_version_corrects_the_result(spark: Any) -> None:
     wb = Workbench(BASE + VIEWS, spark=spark)
 
     def state() -> dict[int, tuple[Any, Any]]:
-        for name in ("Priced", "Maybe", "Total"):
-            assert sorted(map(repr, wb.rows(name))) == sorted(map(repr, wb.batch(name)))
+        for name, batch in wb.batches(("Priced", "Maybe", "Total")).items():
+            assert sorted(map(repr, wb.rows(name))) == sorted(map(repr, batch))
         assert wb.rows("Total")[0]["n"] == len(wb.rows("Priced"))
         prices = {r["id"]: r["price"] for r in wb.rows("Priced")}
         return {r["id"]: (prices.get(r["id"]), r["rate"]) for r in wb.rows("Maybe")}

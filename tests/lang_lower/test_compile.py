@@ -76,7 +76,7 @@ CREATE STREAM A (id INT, xs ARRAY<INT>, ys ARRAY<STRUCT<id: INT, zs: ARRAY<INT>>
 V := SELECT xs[0] AS x, id FROM A ORDER BY transform(xs, X -> x * 2)[0] LIMIT 3;
 W := SELECT transform(ys, ID -> aggregate(id.zs, 0, (s, z) -> s + z + id.id)) AS sums, _uid FROM A
 """
-    assert "top 3 by TRANSFORM(A.xs, X -> x * 2)[0]" in plan_of(text, "V")
+    assert "_order = TRANSFORM(xs, X -> x * 2)[0]" in plan_of(text, "V")
     assert "ID -> AGGREGATE(id.zs, 0, (s, z) -> s + z + id.id)" in plan_of(text, "W")
 
 

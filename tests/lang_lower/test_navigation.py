@@ -77,8 +77,8 @@ def test_the_related_row_comes_and_goes(spark: Any) -> None:
     wb = Workbench(BASE + VIEWS, spark=spark)
 
     def rows() -> dict[int, tuple[Any, ...]]:
-        for name in ("V", "Cities"):
-            assert sorted(map(repr, wb.rows(name))) == sorted(map(repr, wb.batch(name)))
+        for name, batch in wb.batches(("V", "Cities")).items():
+            assert sorted(map(repr, wb.rows(name))) == sorted(map(repr, batch))
         return {r["sensorid"]: (r["last"], r["temp"], r["city"]) for r in wb.rows("V")}
 
     wb.insert("Sensors", [{"sensorid": n, "machineid": m} for n, m in ((1, 10), (2, None), (3, 11))])

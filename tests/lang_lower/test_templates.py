@@ -10,7 +10,7 @@ from belvedere.cli import run
 from belvedere.compiler import compile_script
 from belvedere.errors import Severity
 
-BASE = "CREATE TABLE T (k INT, s STRING, at TIMESTAMP, PRIMARY KEY (k));\n_Hidden := SELECT k, s FROM T WHERE k > 1;\n"
+BASE = "CREATE TABLE T (k INT, s STRING, at TIMESTAMP, PRIMARY KEY (k));\nCREATE STREAM _Hidden (k INT, s STRING);\n"
 
 
 @pytest.mark.parametrize(

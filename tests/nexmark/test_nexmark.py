@@ -95,7 +95,7 @@ def test_every_query_after_every_epoch(spark: Any, nexmark: ModuleType, tmp_path
 
 @pytest.mark.spark
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(2, 6))
+@pytest.mark.parametrize("seed", [2, 3])
 def test_many_events_in_many_epochs(spark: Any, nexmark: ModuleType, tmp_path: Path, seed: int) -> None:
     auctions = Auctions(nexmark, tmp_path, nexmark.Options(rate=500, disorder=20.0, seed=seed))
     cuts = [0, 100, 5_000, 5_001, 20_000, 20_000, 21_000, 40_000, 60_000]

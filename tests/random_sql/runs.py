@@ -92,6 +92,7 @@ class Run:
     def differences(self, batch: bool) -> list[str]:
         """Views that are not what DuckDB answers, nor (if asked, or where DuckDB is silent) what the batch run does."""
         database, found = self.database(), []
+        batches = self.wb.batches(n for n, q in self.queries.items() if batch or q.theirs is None)
         for name, query in self.queries.items():
             kept = self.wb.rows(name)
             if query.theirs is not None:
@@ -99,8 +100,8 @@ class Run:
                 columns = [d[0] for d in result.description]
                 theirs = [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
                 found += self.difference(name, kept, theirs, f"DuckDB\n  {query.theirs}")
-            if batch or query.theirs is None:
-                found += self.difference(name, kept, self.wb.batch(name), "batch")
+            if name in batches:
+                found += self.difference(name, kept, batches[name], "batch")
         return found
 
     def difference(self, name: str, kept: list[Row], theirs: list[Row], what: str) -> list[str]:

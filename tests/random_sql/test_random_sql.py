@@ -12,8 +12,8 @@ from tests.random_sql.queries import SCRIPT, chosen_queries, random_query
 from tests.random_sql.runs import Run
 
 WITHOUT_MEMORY = [
-    *(("sqlite", first) for first in range(3_800, 3_900, 20)),
-    *(pytest.param("postgres", first, marks=pytest.mark.postgres) for first in range(3_900, 4_000, 20)),
+    *(("sqlite", first) for first in range(3_800, 3_840, 20)),
+    *(pytest.param("postgres", first, marks=pytest.mark.postgres) for first in range(3_900, 3_940, 20)),
 ]
 
 
@@ -45,12 +45,12 @@ def check(spark: Any, first: int, views: int, epochs: int, options: Options | No
 
 @pytest.mark.spark
 def test_random_views_equal_duckdb_and_batch(spark: Any) -> None:
-    check(spark, first=0, views=20, epochs=3)
+    check(spark, first=0, views=10, epochs=3)
 
 
 @pytest.mark.spark
 @pytest.mark.nightly
-@pytest.mark.parametrize("first", range(1_000, 3_000, 20))
+@pytest.mark.parametrize("first", range(1_000, 1_480, 20))
 def test_many_random_views(spark: Any, first: int) -> None:
     check(spark, first, views=20, epochs=5, options=plain() if first % 60 == 0 else None)
 
@@ -59,7 +59,7 @@ def test_many_random_views(spark: Any, first: int) -> None:
 @pytest.mark.nightly
 @pytest.mark.postgres
 @pytest.mark.usefixtures("on_postgres")
-@pytest.mark.parametrize("first", range(3_000, 3_800, 20))
+@pytest.mark.parametrize("first", range(3_000, 3_160, 20))
 def test_many_random_views_in_postgres(spark: Any, first: int) -> None:
     check(spark, first, views=20, epochs=5)
 

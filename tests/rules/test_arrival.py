@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from belvedere import Workbench
-from tests.rules.batch_answers import are_batch_answers
+from tests.depth import STORES_AND_SEEDS
+from tests.rules.batch_answers import are_batch_answers, epochs
 
 SCRIPT = """
 CREATE TABLE T (k INT, g INT, t INT, x INT, PRIMARY KEY (k));
@@ -98,14 +99,13 @@ def ranked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("each_store")
-@pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.nightly) for s in range(2, 8))])
-def test_store_batch_and_python_agree_on_ties(spark: Any, seed: int) -> None:
+@pytest.mark.parametrize(("each_store", "seed"), STORES_AND_SEEDS, indirect=["each_store"])
+def test_store_batch_and_python_agree_on_ties(spark: Any, each_store: str, seed: int) -> None:
     random = Random(seed)
     wb = Workbench(SCRIPT)
     known: dict[int, dict[str, Any]] = {}
     bag: list[dict[str, Any]] = []
-    for epoch in range(4):
+    for epoch in range(epochs(seed)):
         for _ in range(20):
             new = {"k": random.randint(1, 40), **row(random)}
             wb.insert("T", [new])

@@ -26,7 +26,7 @@ def test_values_that_read_the_clock_follow_it(spark: Any) -> None:
         wb.step()
         assert max(r["x"] for r in wb.rows("Now")) == now
         assert [r["x"] for r in wb.rows("Passed")] == ([1] if day > 1 else [])
-        for view in ("Now", "Passed", "Fixed"):
-            assert sorted(map(repr, wb.rows(view))) == sorted(map(repr, wb.batch(view))), (view, day)
+        for view, batch in wb.batches(("Now", "Passed", "Fixed")).items():
+            assert sorted(map(repr, wb.rows(view))) == sorted(map(repr, batch)), (view, day)
         assert len(wb.changes("Fixed")) == (2 if day == 1 else 0)
     wb.close()

@@ -10,7 +10,8 @@ import pytest
 from belvedere import Workbench
 from belvedere.compiler import compile_script
 from belvedere.rules import Options, maintain, without
-from tests.rules.batch_answers import are_batch_answers
+from tests.depth import STORES_AND_SEEDS
+from tests.rules.batch_answers import are_batch_answers, epochs
 
 SCRIPT = """
 CREATE TABLE T (k INT, a INT, b INT, s STRING, PRIMARY KEY (k));
@@ -43,18 +44,14 @@ def small(random: Random) -> int | None:
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("each_store", "seed"),
-    [
-        ("sqlite", 1),
-        pytest.param("postgres", 2, marks=[pytest.mark.postgres, pytest.mark.nightly]),
-        *(pytest.param("sqlite", s, marks=pytest.mark.nightly) for s in range(3, 12)),
-    ],
+    STORES_AND_SEEDS,
     indirect=["each_store"],
 )
 def test_views_equal_their_batch_answer(spark: Any, each_store: str, seed: int) -> None:
     random = Random(seed)
     wb = Workbench(SCRIPT, options=Options(cost=False))
     bag: list[dict[str, Any]] = []
-    for epoch in range(6):
+    for epoch in range(epochs(seed)):
         for _ in range(8 if epoch == 0 else random.randint(0, 3)):
             wb.insert("T", [{"k": random.randint(1, 12), "a": small(random), "b": small(random), "s": random.choice("xyz")}])
         wb.insert("_Log", [{"k": random.randint(1, 5), "a": small(random)} for _ in range(random.randint(0, 3))])

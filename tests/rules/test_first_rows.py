@@ -13,6 +13,7 @@ from belvedere.rules import first as first_rows
 from belvedere.rules.explain import explain
 from belvedere.rules.first import FirstStage
 from belvedere.workbench import Workbench
+from tests.depth import STORES_AND_SEEDS
 from tests.rules.test_recomputation import same_rows
 
 SCRIPT = """
@@ -57,9 +58,8 @@ def change(wb: Workbench, random: Random, rows: int, deletions: int) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("each_store")
-@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 12))])
-def test_first_rows_equal_the_batch_answer(spark: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("each_store", "seed"), STORES_AND_SEEDS, indirect=["each_store"])
+def test_first_rows_equal_the_batch_answer(spark: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With so few rows to follow that they are used up often, and not always."""
     monkeypatch.setattr(first_rows, "MORE", 2)
     read: list[str] = []
@@ -72,8 +72,8 @@ def test_first_rows_equal_the_batch_answer(spark: Any, seed: int, monkeypatch: p
         for epoch in range(epochs):
             change(wb, random, rows=[0, 30, 3, 6][min(epoch, 3)], deletions=random.choice([0, 2, 8]))
             wb.step()
-            for name in wb.catalog.views:
-                assert same_rows(wb.rows(name), wb.batch(name)), (epoch, name, wb.rows(name), wb.batch(name))
+            for name, batch in wb.batches(wb.catalog.views).items():
+                assert same_rows(wb.rows(name), batch), (epoch, name, wb.rows(name), batch)
             if epoch % 3 == 1:
                 wb.restart()
         assert stages < len(read) < stages * epochs

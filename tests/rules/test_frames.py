@@ -14,7 +14,8 @@ from belvedere.plan.nodes import Window
 from belvedere.rules import Options, maintain, without
 from belvedere.rules.frames import around as frame_reach
 from belvedere.rules.frames.frames import frames_of
-from tests.rules.batch_answers import STORES_AND_SEEDS, are_batch_answers, epochs
+from tests.depth import STORES_AND_SEEDS
+from tests.rules.batch_answers import are_batch_answers, epochs
 
 TABLE = "CREATE TABLE T (k INT, g INT, n INT, t TIMESTAMP, d DATE, s STRING, x INT, PRIMARY KEY (k));\n"
 MINUTE, DAY = 60_000_000, 86_400_000_000

@@ -31,8 +31,8 @@ def test_rows_without_another_side_are_apart(spark: Any) -> None:
                 wb.insert("Sales", [row])
             wb.delete("Sales", [{"id": random.randrange(8)}])
             wb.step()
-            for name in wb.catalog.views:
-                assert same_rows(wb.rows(name), wb.batch(name)), name
+            for name, batch in wb.batches(wb.catalog.views).items():
+                assert same_rows(wb.rows(name), batch), name
             nulls = [r for r in wb.rows("Alike") if r["left_b"] is None and r["right_b"] is None]
             assert len(nulls) in (0, 2)  # the group of NULL is on both sides, and meets nobody
     finally:

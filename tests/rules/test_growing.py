@@ -18,7 +18,8 @@ from belvedere.rules import Options, maintain, without
 from belvedere.rules.frames import around as frame_reach
 from belvedere.rules.keyed import KeyedStage
 from belvedere.rules.spans import Spans
-from tests.rules.batch_answers import STORES_AND_SEEDS, are_batch_answers, epochs
+from tests.depth import STORES_AND_SEEDS
+from tests.rules.batch_answers import are_batch_answers, epochs
 
 TABLE = """CREATE TABLE T (k INT, g INT, n INT, t TIMESTAMP, s STRING, x INT, b BIGINT, d DOUBLE, c DECIMAL(12, 2), y DECIMAL(38, 10),
   PRIMARY KEY (k));

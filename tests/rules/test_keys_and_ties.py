@@ -47,8 +47,8 @@ First := SELECT s FROM T ORDER BY s LIMIT 2;
 
 
 def same_views(wb: Workbench) -> None:
-    for view in wb.catalog.public & wb.catalog.views.keys():
-        assert same_rows(wb.rows(view), wb.batch(view)), (view, wb.rows(view), wb.batch(view))
+    for view, batch in wb.batches(v for v in wb.catalog.views if v in wb.catalog.public).items():
+        assert same_rows(wb.rows(view), batch), (view, wb.rows(view), batch)
 
 
 def test_sums_and_averages_of_wide_decimals_are_exact() -> None:

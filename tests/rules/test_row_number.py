@@ -58,8 +58,8 @@ def test_rows_and_changes_are_those_of_the_window_function(spark: Any) -> None:
             if epoch == 1:
                 wb.restart()
             changed.append({n: sorted(map(repr, wb.changes(n))) for n in FIRST})
-            for name in FIRST:
-                assert sorted(map(repr, wb.rows(name))) == sorted(map(repr, wb.batch(name))), (name, epoch)
+            for name, batch in wb.batches(FIRST).items():
+                assert sorted(map(repr, wb.rows(name))) == sorted(map(repr, batch)), (name, epoch)
         if epoch != 1:
             assert changed[0] == changed[1]
     for wb in benches:

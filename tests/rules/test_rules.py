@@ -93,8 +93,8 @@ def test_views_equal_their_batch_run(spark: Any, options: Options, least: int) -
             wb.step()
             assert wb._report is not None
             whole.append(set(wb._report.whole))
-            for name in wb.catalog.views:
-                assert same_rows(wb.rows(name), wb.batch(name)), (epoch, name, wb.rows(name), wb.batch(name))
+            for name, batch in wb.batches(wb.catalog.views).items():
+                assert same_rows(wb.rows(name), batch), (epoch, name, wb.rows(name), batch)
     finally:
         wb.close()
     if options.cost:

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.depth import examples
 from tests.run.loops import Loop
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 TYPES = """i INT, l BIGINT, d DOUBLE, x DECIMAL(6, 2), b BOOLEAN, s STRING, t TIMESTAMP, day DATE, raw BINARY, list ARRAY<INT>,
     o STRUCT<a: INT, s: STRING>, m MAP<STRING, INT>"""
@@ -45,7 +46,7 @@ VALUES = st.recursive(
 OBJECTS = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=6)
 DEEP = b'{"o": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 # to make a failing example smaller takes many epochs
-SLOW = settings(max_examples=12, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=examples(12), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
 @SLOW

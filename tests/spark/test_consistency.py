@@ -43,8 +43,8 @@ def test_the_total_is_zero_in_every_epoch(spark: Any, options: Options) -> None:
             wb.delete("Transactions", [{"id": random.randrange(40)}])
         wb.step()
         assert wb.rows("Total") == [{"total": 0}]
-        for view in ("Credits", "Debits", "Balance", "Richest", "Indebted"):
-            assert same_rows(wb.rows(view), wb.batch(view)), view
+        for view, batch in wb.batches(("Credits", "Debits", "Balance", "Richest", "Indebted")).items():
+            assert same_rows(wb.rows(view), batch), view
         if epoch == 2:
             wb.restart()
     wb.close()
@@ -82,8 +82,8 @@ def test_keys_may_be_long(spark: Any) -> None:
             if epoch:
                 wb.delete("_Texts", [{"body": text, "n": 0}])
             wb.step()
-            for view in ("Sizes", "Shown"):
-                assert same_rows(wb.rows(view), wb.batch(view))
+            for view, batch in wb.batches(("Sizes", "Shown")).items():
+                assert same_rows(wb.rows(view), batch)
         assert sorted(r["n"] for r in wb.rows("Sizes")) == [1, 3, 5, 9, 11]
     finally:
         wb.close()

@@ -53,7 +53,7 @@ def answer(compute: SparkCompute, sql: str) -> list[str]:
 @settings(max_examples=examples(8), deadline=None)
 def test_each_epoch_has_the_answer_of_its_own_rows(spark: Any, epochs: list[tuple[list[Any], list[Any]]]) -> None:
     compute, plain = SparkCompute(spark, "standing"), SparkCompute(spark, "plain")
-    plain._prepared = None
+    plain._standing = None
     try:
         for a, b in epochs:
             for one in (compute, plain):
@@ -75,8 +75,8 @@ def test_plans_are_kept_where_they_read_their_files_again(compute: SparkCompute)
     for text in QUERIES:
         sql = text.format(a=compute.view_name("a"), b=compute.view_name("b"))
         answer(compute, sql)
-        assert compute._prepared is not None
-        kept[text] = any(frame is not None for (known, _), frame in compute._prepared._plans.items() if known == sql)
+        assert compute._standing is not None
+        kept[text] = any(frame is not None for (known, _), frame in compute._standing._plans.items() if known == sql)
     assert kept == QUERIES
 
 

@@ -152,8 +152,8 @@ def test_stages_of_one_level_are_one_query_and_a_failure_is_told_of_its_view(spa
         if not is_on:
             wb.close()
     assert counts[1] <= counts[0] - 2, "sums, medians and quotients are one"
-    for view in ("Sums", "Medians", "Quotients", "Over"):
-        assert sorted(map(repr, wb.rows(view))) == sorted(map(repr, wb.batch(view)))
+    for view, batch in wb.batches(("Sums", "Medians", "Quotients", "Over")).items():
+        assert sorted(map(repr, wb.rows(view))) == sorted(map(repr, batch))
     before = wb.rows("Sums")
     wb.insert("T", [{"k": 20, "a": 1, "b": 0}])
     with pytest.raises(BelvedereError, match='"Quotients"') as raised:

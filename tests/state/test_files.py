@@ -210,8 +210,8 @@ def test_a_crash_before_and_after_each_write_loses_and_repeats_nothing(spark: An
             assert wb.store.last_epoch() == last
             wb.restart()
             wb.step()
-        for view in ("Sums", "Pairs", "Middle"):
-            assert sorted(map(repr, wb.rows(view))) == sorted(map(repr, wb.batch(view))), (view, point, sign)
+        for view, batch in wb.batches(("Sums", "Pairs", "Middle")).items():
+            assert sorted(map(repr, wb.rows(view))) == sorted(map(repr, batch)), (view, point, sign)
         if reached < point:
             break  # the epoch has no more calls than these
     assert 6 < reached < 30

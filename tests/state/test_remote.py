@@ -111,6 +111,44 @@ def test_copies_that_are_gone_or_damaged_are_fetched_again(s3: S3, tmp_path: Pat
         state.close()
 
 
+def test_copies_take_no_more_than_they_may(s3: S3, tmp_path: Path) -> None:
+    """What is let go is fetched again; a run that is not looked up is not copied at all."""
+    remote = Remote(s3.address("bounded"), "one")
+    at = None
+    expected: list[int] = []
+    for epoch in range(2):  # so few runs are not merged
+        folder = tmp_path / str(epoch)  # the second one on another machine
+        state = State(folder, at, remote=remote, copies=6_000)
+        state.start_checking()
+        state.arrange([ARRANGED], frozenset({"R"}) if epoch else frozenset())
+        for part in range(3):
+            state.begin()
+            first = 300 * epoch + 100 * part
+            state.arrangements["R"].append([rows(first, 100)])
+            expected += range(first, first + 100)
+            at = state.prepare()
+            state.committed()
+            kept = sum(p.stat().st_size for p in folder.glob("*.run") if p.name in state.manifest.files)
+            assert kept <= 6_000
+        assert numbers(state) == expected
+        state.close()
+    assert len(s3.names("bounded")) >= 6
+
+
+def test_a_file_that_is_gone_is_told_at_the_start(s3: S3, tmp_path: Path) -> None:
+    remote = Remote(s3.address("gone"), "one")
+    at = filled(tmp_path / "copies", remote=remote)
+    state = State(tmp_path / "copies", at, remote=remote)
+    name = min(state.manifest.files - {at["file"]})
+    state.close()
+    s3.client.delete_object(Bucket=BUCKET, Key=f"gone/one/{name}")
+    state = State(tmp_path / "elsewhere", at, remote=remote)
+    with pytest.raises(BelvedereError, match=name) as raised:
+        state.start_checking()
+    assert raised.value.diagnostics[0].code == "B7061"
+    state.close()
+
+
 @pytest.mark.parametrize("damage", ["missing", "changed"])
 def test_a_damaged_file_of_the_address_is_told_by_name(s3: S3, tmp_path: Path, damage: str) -> None:
     remote = Remote(s3.address(damage), "one")
@@ -151,8 +189,8 @@ Pairs := SELECT x.k, y.k AS other FROM T x JOIN T y ON x.a = y.a AND x.k < y.k;
 
 
 def agree(wb: Workbench) -> None:
-    for view in ("Sums", "Pairs"):
-        assert sorted(map(repr, wb.rows(view))) == sorted(map(repr, wb.batch(view)))
+    for view, batch in wb.batches(("Sums", "Pairs")).items():
+        assert sorted(map(repr, wb.rows(view))) == sorted(map(repr, batch))
 
 
 @pytest.mark.spark
@@ -176,7 +214,7 @@ def test_a_workbench_goes_on_after_a_crash_around_each_write(s3: S3, spark: Any,
                 wb.restart()
             wb.step()
             agree(wb)
-    assert len(state_rows("Sums", store)) == len(wb.rows("Sums"))
+    assert len(state_rows("Pairs", store)) == len(wb.rows("Pairs"))
     wb.restart()
     wb.insert("T", [{"k": 1, "a": 5, "b": 5}])
     wb.step()  # sweeps

@@ -20,7 +20,21 @@ COUNTS = StoredTable(
     meaning="counts",
 )
 
+NUMBERED = StoredTable(
+    "Numbered",
+    Schema((Column("ID", pa.int32(), nullable=False), *COUNTS.schema.columns), ("ID",)),
+    ranges=("at",),
+    indexes=(("ID",), ("word", "number")),
+    meaning="numbered",
+)
+"""Its rows are found by a whole number."""
+
 Row = Mapping[str, Any]
+
+
+def numbered(key: str, **values: Any) -> dict[str, Any]:
+    """A row of NUMBERED."""
+    return {"ID": int(key), **row(key, **values)}
 
 
 def row(key: str, **values: Any) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from belvedere.store import Store, StoredTable
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.dialects.codec import form, scalar
 from belvedere.store.dialects.sqlite_decimals import DecimalForm, decimal_form, decimal_to_text_sql
+from tests.depth import examples
 from tests.store.samples import code, delta, epoch
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
@@ -101,7 +102,8 @@ def exact(value: Any) -> Any:
     return value
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.deep
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
 def test_each_type_round_trips(dialect: str, data: st.DataObject) -> None:
@@ -115,7 +117,8 @@ def test_each_type_round_trips(dialect: str, data: st.DataObject) -> None:
         assert exact(back.to_pylist()) == exact(array.to_pylist())
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.deep
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_all_types_round_trip_through_the_store(store: Store, data: st.DataObject) -> None:
     store.drop([TABLE.name])
@@ -139,7 +142,8 @@ def test_all_types_round_trip_through_the_store(store: Store, data: st.DataObjec
 
 
 @pytest.mark.parametrize(("precision", "scale"), [(5, 2), (18, 0), (18, 18), (19, 0), (38, 10), (38, 38), (38, 0)])
-@settings(max_examples=40, deadline=None)
+@pytest.mark.deep
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_decimals_sort_and_print_in_sqlite_as_numbers(precision: int, scale: int, data: st.DataObject) -> None:
     type_ = pa.decimal128(precision, scale)

@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.store import Store
+from belvedere.store import Store, open_store
+from belvedere.store.dialects import dialect_of
+from belvedere.store.layout import Layout
 from belvedere.store.protocol import CHUNK_BYTES
-from tests.store.samples import COUNTS, code, delta, epoch, filled, reader, row, stored
+from tests.store.samples import COUNTS, NUMBERED, code, delta, epoch, filled, numbered, reader, row, stored
 
 A, B, C = row("a", word="a", number=1), row("b", word="b", number=2), row("c", word="c", number=3)
 
@@ -54,6 +56,83 @@ def test_many_keys_are_looked_up(store: Store, count: int) -> None:
     wanted = [*range(0, count, 2), *range(0, count, 2), -5]
     found = transaction.lookup("Counts", pa.array([f"k{i}" for i in wanted])).read_all()
     assert sorted(found["number"].to_pylist()) == list(range(0, count, 2))
+    transaction.rollback()
+
+
+@pytest.mark.parametrize("count", [3, 1001, 60_000])
+def test_rows_of_a_whole_number_are_found_by_it(store: Store, count: int) -> None:
+    """No text lies beside the number; what changes many of them finds them all the same."""
+    filled(store, [numbered(str(i), number=i) for i in range(count)], table=NUMBERED)
+    layout = Layout(dialect_of(store.url), NUMBERED)
+    assert layout.columns == ("ID", "word", "number", "share", "at")
+    transaction = store.begin()
+    wanted = pa.array([str(i) for i in range(1, count, 2)])
+    found = transaction.lookup("Numbered", wanted).read_all()
+    assert sorted(found["_key"].to_pylist()) == sorted(wanted.to_pylist())
+    changes = [(r, w) for i in range(count) for r, w in ((numbered(str(i), number=i), -1), (numbered(str(i), number=-i), 1))]
+    gone = [(numbered(str(i)), -1) for i in range(0, count, 2)]
+    transaction.apply("Numbered", delta(changes, NUMBERED))
+    transaction.apply("Numbered", delta(gone, NUMBERED))
+    transaction.commit(epoch(2))
+    with_reader = store.reader()
+    rows = sorted(with_reader.rows(NUMBERED).to_pylist(), key=lambda r: r["ID"])
+    assert rows == [numbered(str(i), number=-i) for i in range(1, count, 2)]
+    with_reader.close()
+
+
+def copies(store: Store) -> list[str]:
+    """The staging tables that are there."""
+    found = store.reader()
+    try:
+        sql = "SELECT tablename FROM pg_tables WHERE tablename LIKE '%copied%'"
+        return [name for (name,) in found.execute(sql)] if store.dialect == "postgres" else []
+    finally:
+        found.close()
+
+
+def test_rows_that_other_processes_put_in(store: Store) -> None:
+    """A task that was run twice counts once; what it left goes with the next run's first copy."""
+    parts = [[row(f"{part}-{i}", number=i, share=nan, word="ü\0") for i in range(500)] for part in range(3)]
+
+    def put(task: Any) -> pa.Table:
+        for part in parts:
+            list(task(reader(part)))  # tries whose answers were lost
+        return pa.Table.from_batches([b for part in parts for b in task(reader(part, cut=100))])
+
+    filled(store, [A])
+    transaction = store.begin()
+    taken = transaction.append_apart("Counts", put, 1500)
+    assert taken is (store.dialect == "postgres")
+    if not taken:
+        transaction.append("Counts", reader([r for part in parts for r in part]))
+    transaction.rollback()
+    assert len(copies(store)) == int(taken)
+    again = open_store(store.url)
+    transaction = again.begin()
+    if not transaction.append_apart("Counts", put, 1500):
+        transaction.append("Counts", reader([r for part in parts for r in part]))
+    transaction.commit(epoch(2))
+    assert copies(again) == []
+    transaction = again.begin()
+    expected = {r["_key"]: comparable(r) for r in (A, *(r for part in parts for r in part))}
+    assert {k: comparable(r) for k, r in stored(transaction).items()} == expected
+    transaction.rollback()
+    again.close()
+
+
+def test_processes_that_do_not_reach_the_database(store: Store) -> None:
+    filled(store, [A])
+
+    def put(task: Any) -> pa.Table:
+        raise OSError("no route to host")
+
+    for number in (2, 3):
+        transaction = store.begin()
+        assert not transaction.append_apart("Counts", put, 1)
+        transaction.append("Counts", reader([row(f"n{number}")]))
+        transaction.commit(epoch(number))
+    transaction = store.begin()
+    assert stored(transaction).keys() == {"a", "n2", "n3"}
     transaction.rollback()
 
 

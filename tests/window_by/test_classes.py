@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 from belvedere.lang.window_by.explain import explain_window_query
 from belvedere.schema import Column, Schema
+from tests.depth import examples
 from tests.window_by.oracle import Framing, Tree, answer
 from tests.window_by.paper import close
 from tests.window_by.random_queries import ignored, tables, text_of
@@ -76,7 +77,8 @@ def follows_the_rules(rows: list[dict[str, Any]], framing: Framing) -> None:
 
 @pytest.mark.parametrize("name", ENDS)
 @given(rows=tables())
-@settings(max_examples=5, deadline=None)
+@pytest.mark.deep
+@settings(max_examples=examples(5), deadline=None)
 def test_ends(name: str, rows: list[dict[str, Any]]) -> None:
     named, end = ENDS[name]
     framing = Framing(False, None, compared("<", field("start", "v"), constant(4)), end)
@@ -86,7 +88,8 @@ def test_ends(name: str, rows: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("name", STARTS)
 @given(rows=tables())
-@settings(max_examples=5, deadline=None)
+@pytest.mark.deep
+@settings(max_examples=examples(5), deadline=None)
 def test_starts_of_labels(name: str, rows: list[dict[str, Any]]) -> None:
     named, start = STARTS[name]
     framing = Framing(False, compared(">", field("label", "v"), constant(1)), start, APART)

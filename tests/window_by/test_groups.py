@@ -8,6 +8,7 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.rules import maintain
+from tests.depth import at_night
 from tests.window_by.test_keys import TABLE, followed
 
 ROWS = "FROM T AS g WHERE g.v <> 4 "
@@ -83,7 +84,7 @@ def test_other_groups_are_left(text: str) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("seed", "views"),
-    [(0, ["Days", "One", "Below"]), *(pytest.param(n, list(TEXTS), marks=pytest.mark.nightly) for n in range(1, 6))],
+    [(0, ["Days", "One", "Below"]), *at_night((n, list(TEXTS)) for n in (1, 2, 3))],
 )
 def test_views_follow_their_groups(spark: Any, seed: int, views: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     reach = pytest.importorskip("belvedere.rules.window_by.around")

@@ -16,6 +16,7 @@ from belvedere.lang.window_by.relational import Unsaid, said
 from belvedere.plan.window_by import WindowBlock
 from belvedere.rules import maintain, without
 from belvedere.workbench import Workbench
+from tests.depth import at_night
 
 COLUMNS = (
     "id BIGINT, st STRING, el STRING, day DATE, at TIMESTAMP, o BIGINT, v INT, x DOUBLE, f BOOLEAN, a STRUCT<b: STRING, c: INT>, "
@@ -138,7 +139,7 @@ def test_by_which_rule_they_are_kept() -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("seed", "views"),
-    [(0, ["Pairs", "Inner", "Ends"]), *(pytest.param(n, list(TEXTS), marks=pytest.mark.nightly) for n in range(1, 6))],
+    [(0, ["Pairs", "Inner", "Ends"]), *at_night((n, list(TEXTS)) for n in (1, 2, 3))],
 )
 def test_views_follow_by_keys_that_are_expressions(
     spark: Any, seed: int, views: list[str], monkeypatch: pytest.MonkeyPatch
@@ -162,9 +163,9 @@ def followed(spark: Any, seed: int, text: str, views: list[str], epochs: int) ->
             wb.delete("T", [{"id": random.randrange(90)} for _ in range(2)])
         wb.step()
         rows = spark.createDataFrame(wb.rows("T"), COLUMNS)
-        for name in views:
+        for name, batch in wb.batches(views).items():
             found = Counter(map(str, wb.rows(name)))
-            assert found == Counter(map(str, wb.batch(name))), (name, epoch)
+            assert found == Counter(map(str, batch)), (name, epoch)
             if epoch == epochs - 1:
                 assert found == Counter(map(str, belvedere.sql(spark, queries[name], T=rows).toArrow().to_pylist())), name
         if epoch == 1:

@@ -8,6 +8,7 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.rules import maintain
+from tests.depth import at_night
 from tests.window_by.test_keys import TABLE, followed
 from tests.window_by.test_views import STREAM, streamed
 
@@ -103,6 +104,6 @@ def test_rows_leave_between_blocks_too() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, 4))])
+@pytest.mark.parametrize("seed", [0, *at_night([1, 2])])
 def test_rows_of_final_windows_between_blocks_leave(seed: int) -> None:
     streamed(seed, 3, ["Cold", "Sessions"] if not seed else ["Cold", "Three", "Blocks", "Sessions", "Week"], INNER, OUTER)

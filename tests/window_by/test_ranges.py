@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from belvedere.kernels import ranges, search
 from belvedere.kernels.rows import ordered_codes
 from belvedere.kernels.values import order_key
+from tests.depth import examples
 
 REALS = st.sampled_from([0.0, -0.0, 1e-9, 0.1, -2.5, 1e16, -1e16, math.inf, -math.inf, math.nan])
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
@@ -45,7 +46,8 @@ def same(left: float, right: float) -> bool:
 
 
 @given(columns(REALS))
-@settings(max_examples=200, deadline=None)
+@pytest.mark.deep
+@settings(max_examples=examples(200), deadline=None)
 def test_sums_of_doubles(column: tuple[Any, Any, Any, Any]) -> None:
     found = ranges.real_sum(column[0].astype(np.float64), *column[1:])
     for value, inside in zip(found, members(column), strict=True):
@@ -60,7 +62,8 @@ WHOLE = st.sampled_from([0, 1, -7, 2**32, -(2**32) + 1, 2**62, -(2**62), 2**63 -
 
 
 @given(columns(WHOLE))
-@settings(max_examples=200, deadline=None)
+@pytest.mark.deep
+@settings(max_examples=examples(200), deadline=None)
 def test_sums_of_whole_numbers_fit_or_are_refused(column: tuple[Any, Any, Any, Any]) -> None:
     numbers, valid, first, last = column
     sums = [
@@ -76,7 +79,8 @@ def test_sums_of_whole_numbers_fit_or_are_refused(column: tuple[Any, Any, Any, A
 
 
 @given(columns(FINITE))
-@settings(max_examples=100, deadline=None)
+@pytest.mark.deep
+@settings(max_examples=examples(100), deadline=None)
 def test_moments(column: tuple[Any, Any, Any, Any]) -> None:
     count, mean, second, _, _ = ranges.moments(column[0].astype(np.float64), *column[1:])
     for n, m, s, inside in zip(count, mean, second, members(column), strict=True):
@@ -88,7 +92,8 @@ def test_moments(column: tuple[Any, Any, Any, Any]) -> None:
 
 
 @given(columns(REALS), st.sampled_from([0.0, 0.5, 0.9, 1.0]))
-@settings(max_examples=100, deadline=None)
+@pytest.mark.deep
+@settings(max_examples=examples(100), deadline=None)
 def test_percentiles_and_distinct_values(column: tuple[Any, Any, Any, Any], fraction: float) -> None:
     values, valid, first, last = column
     values = values.astype(np.float64)
@@ -101,7 +106,8 @@ def test_percentiles_and_distinct_values(column: tuple[Any, Any, Any, Any], frac
 
 
 @given(columns(REALS), st.booleans())
-@settings(max_examples=100, deadline=None)
+@pytest.mark.deep
+@settings(max_examples=examples(100), deadline=None)
 def test_extremes_in_the_order_of_values(column: tuple[Any, Any, Any, Any], greatest: bool) -> None:
     values, _, first, last = column
     codes = ordered_codes(values.astype(np.float64))
@@ -119,7 +125,8 @@ EDGES = st.sampled_from([search.LEAST, search.LEAST + 1, -1, 0, 1, 5, search.GRE
 
 @pytest.mark.parametrize("operator", list(OPERATORS))
 @given(st.lists(EDGES, min_size=1, max_size=30), st.lists(st.tuples(st.integers(0, 31), EDGES), min_size=1, max_size=8))
-@settings(max_examples=100, deadline=None)
+@pytest.mark.deep
+@settings(max_examples=examples(100), deadline=None)
 def test_searches(operator: str, values: list[int], queries: list[tuple[int, int]]) -> None:
     begin, wanted = (np.array(x, np.int64) for x in zip(*queries, strict=True))
     found = search.first_compared(operator, np.array(values, np.int64), begin, wanted)
@@ -129,7 +136,8 @@ def test_searches(operator: str, values: list[int], queries: list[tuple[int, int
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=30), st.integers(-4, 4), st.integers(0, 29))
-@settings(max_examples=100, deadline=None)
+@pytest.mark.deep
+@settings(max_examples=examples(100), deadline=None)
 def test_bounds_of_rising_values(values: list[int], wanted: int, begin: int) -> None:
     ordered, start = np.array(sorted(values), np.int64), min(begin, len(values) - 1)
     for beyond in (False, True):
@@ -142,7 +150,8 @@ WHOLE = st.integers(-(10**28) + 1, 10**28 - 1)
 
 
 @given(st.lists(st.none() | WHOLE, min_size=1, max_size=30), st.integers(0, 29), st.integers(0, 29))
-@settings(max_examples=100, deadline=None)
+@pytest.mark.deep
+@settings(max_examples=examples(100), deadline=None)
 def test_sums_of_decimals_are_exact(given_: list[int | None], one: int, other: int) -> None:
     values = [None if v is None else Decimal(v).scaleb(-3) for v in given_]
     low, high = sorted(min(n, len(values) - 1) for n in (one, other))

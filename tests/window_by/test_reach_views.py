@@ -88,8 +88,8 @@ def followed(
                 bench.insert("Ghcn", list(coming.values()))
                 present.update(coming)
             bench.step()
-            for view in framed:
-                found, expected = (sorted(map(str, r)) for r in (bench.rows(view), bench.batch(view)))
+            for view, batch in bench.batches(framed).items():
+                found, expected = (sorted(map(str, r)) for r in (bench.rows(view), batch))
                 assert found == expected, (view, epoch)
             if epoch == 0:
                 bench.restart()
@@ -113,13 +113,13 @@ def test_labels_and_looks_back_read_what_is_around_a_change(monkeypatch: pytest.
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_many_changes_find_the_windows_again_that_they_can_reach(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     followed({**SLIDING, **TUMBLING, **BACK}, seed, 600, 4, monkeypatch, places=3)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_many_changes_find_the_windows_again_by_their_labels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     followed(LABELLED, seed, 600, 4, monkeypatch, places=3)
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.spark.window_by.interpret_query import compile_query
+from tests.depth import examples
 from tests.window_by.oracle import Framing, Tree, partitions
 from tests.window_by.random_queries import conditions, tables, text_of
 
@@ -79,7 +80,8 @@ PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 
 
 @given(tables(), framings())
-@settings(max_examples=100, deadline=None, phases=PHASES)
+@pytest.mark.deep
+@settings(max_examples=examples(100), deadline=None, phases=PHASES)
 def test_the_windows_are_those_of_xquery(saxon: Any, rows: list[dict[str, Any]], framing: Framing) -> None:
     processor = saxon.new_xquery_processor()
     expected: list[str] = []

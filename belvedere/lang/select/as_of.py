@@ -55,7 +55,7 @@ def join_as_of(frame: Frame, item: exp.Table, relation: NamedRelation, kind: Joi
     links, rest = _conditions(frame, item, on, left, right, found, internal)
     before = exp.LTE(this=order[0].expr.copy(), expression=time)
     joined = Join(left, right, kind, conjunction([*links, before]))
-    frame.plan = TopK(joined, order, 1, partition=left.schema.key or ())
+    frame.plan = TopK(joined, order, 1, partition=left.schema.key or (), alike=left.schema.names)
     if rest is None:
         return
     if kind is JoinKind.INNER:

@@ -14,6 +14,7 @@ from belvedere.catalog import OWNER, Catalog, View
 from belvedere.lang.lower_relationships import joined_query
 from belvedere.lang.select.expand_paths import PathExpansion, base_name, fresh, requalify
 from belvedere.lang.select.path_aggregates import expand_path_aggregates, is_scalar
+from belvedere.lang.spl.tree import SplClause
 from belvedere.lang.statements.dialect import Sqrl
 from belvedere.lang.statements.parse import parse_script
 from belvedere.lang.statements.tree import (
@@ -43,7 +44,8 @@ def expand(catalog: Catalog, id_: str) -> str:
         call.replace(_window_call(call))
     for version in query.find_all(exp.Version):
         version.set("this", "FOR SYSTEM_TIME")  # the standard's words
-    text = query.sql(dialect="spark", pretty=True, comments=False, max_text_width=100)
+    dialect = "spark" if query.find(SplClause) is None else Sqrl  # the standard has no windows of SPL
+    text = query.sql(dialect=dialect, pretty=True, comments=False, max_text_width=100)
     return f"CREATE VIEW {name} AS\n{text}"
 
 

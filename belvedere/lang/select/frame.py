@@ -39,6 +39,8 @@ class StatementContext:
     parameters: dict[str, Typed] = field(default_factory=dict)
     tables: Mapping[str, Node] = field(default_factory=dict)
     """Plans of the WITH clause's names, by folded name."""
+    is_read: bool = False
+    """Whether the query is answered when it is asked: its rows then come in the order of the view that it reads."""
 
     def fail(self, code: str, message: str, node: exp.Expr, hint: str | None = None) -> BelvedereError:
         """An error at a node of the script."""

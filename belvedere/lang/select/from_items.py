@@ -20,7 +20,9 @@ from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, SourceColumn
 from belvedere.lang.statements.tree import WindowCall, is_modified, path_of
-from belvedere.plan.nodes import Expr, Node, Values
+from belvedere.plan.expressions import column
+from belvedere.plan.keys import item_of
+from belvedere.plan.nodes import Expr, Item, Node, Project, Values
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import TIMESTAMP, Column
 
@@ -28,6 +30,8 @@ HINTS = {
     "version": "write `JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`",
     "over": "windows of streams are for joins of two streams by name: SELECT STREAM ... FROM a OVER (...) JOIN b ON ...",
 }
+WINDOW_TIME = "window_time"
+"""Flink's name for the last millisecond of a window."""
 UNSUPPORTED = {
     "pivots": "PIVOT",
     "sample": "TABLESAMPLE",
@@ -147,6 +151,11 @@ def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:
         node, kind, time.internal, size, lengths.get("hopsize", 0), lengths.get("offset", 0), partition, start, end
     )
     bounds = tuple(SourceColumn(n, i, Typed(TIMESTAMP, False)) for n, i in zip(names, (start, end), strict=True))
+    if call.args.get("flink"):
+        last = f"{prefix}.{WINDOW_TIME}"
+        before = exp.Sub(this=column(end), expression=exp.Interval(this=exp.Literal.string("0.001"), unit=exp.var("SECOND")))
+        node = Project(node, (*map(item_of, node.schema), Item(last, before, TIMESTAMP, nullable=False, hidden=True)))
+        bounds += (SourceColumn(WINDOW_TIME, last, Typed(TIMESTAMP, False), hidden=True),)
     table = source.alias if isinstance(data, exp.Table) and not item.alias else None
     return node, FromItem(alias, bounds + source.columns, None, table=table)
 

@@ -23,6 +23,7 @@ from belvedere.lang.select.items import limits, make_order, ordinal
 from belvedere.lang.select.scope import FromItem, Scope
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.subqueries import Inner
+from belvedere.lang.spl.lower import has_window, lower_window
 from belvedere.lang.statements.tree import WindowByBlock, emit_of, is_stream, span_of, unwrap_query
 from belvedere.plan.expressions import column, map_columns, row_number
 from belvedere.plan.keys import carry_keys, item_of
@@ -71,6 +72,8 @@ def _window_by(query: WindowByBlock, context: StatementContext) -> Node:
 
 
 def _unemitted(query: exp.Query, context: StatementContext) -> Node:
+    if isinstance(query, exp.Select) and has_window(query):
+        return lower_window(query, context)
     if _streams(query):
         return lower_stream(query, context)
     _refuse_within(query, context)
@@ -128,6 +131,8 @@ def refuse_stream_forms(query: exp.Query, context: StatementContext) -> None:
         raise context.fail(
             "B5010", "EMIT and STREAM cannot stand in an expression's subquery", query, "write a view with it first"
         )
+    if has_window(query):
+        raise context.fail("B5214", "a window cannot stand in an expression's subquery", query, "write a view with it first")
     _refuse_within(query, context)
 
 

@@ -61,16 +61,21 @@ class SelectLowering:
     def lower(self, *, named: bool) -> Inner:
         """The whole select. `named`: outputs keep their names; else they get names that no other query has."""
         self._refuse()
-        self.correlated += lower_from(self.frame, self.select)
+        self._from()
         self.frame.settled = True
         self.correlated += apply_where(self.frame, self.select)
         self.frame.plan = push_conditions(self.frame.plan)
         self._link()
         self.items.read()
+        if named or self.select.args.get("limit"):
+            self.orders += self._order_of_view()
         self._group()
         self._attach()
         self._windows()
         return self._finish(named=named)
+
+    def _from(self) -> None:
+        self.correlated += lower_from(self.frame, self.select)
 
     def _refuse(self) -> None:
         distinct = self.select.args.get("distinct")
@@ -113,6 +118,19 @@ class SelectLowering:
             if columns_of(a) <= own and columns_of(a) and columns_of(b) and not columns_of(b) & own:
                 return a, b
         return None
+
+    def _order_of_view(self) -> list[Clause]:
+        """The order of the one view whose rows these are, where the query is read or limited and says none."""
+        sources, given = self.frame.scope.sources, self.select.args
+        grouped = any(given.get(k) for k in ("group", "having", "distinct")) or any(
+            map(contains_aggregate, self.select.expressions)
+        )
+        asked = self.context.is_read or given.get("limit") is not None
+        if self.orders or grouped or not asked or len(sources) != 1 or sources[0].relation is None or self.domain is not None:
+            return []
+        view = self.context.definitions.views.get(sources[0].relation.id)
+        found = [(o, sources[0].find(o.expr.name)) for o in view.order] if view is not None else []
+        return [Clause(column(c.internal), _written(o)) for o, c in found if c is not None]
 
     # -- GROUP BY and HAVING ------------------------------------------------------------------------------------------
 
@@ -272,6 +290,10 @@ class SelectLowering:
                 raise self.context.fail("B3045", message, key.written, "select it too")
             orders.append(replace(key.order, expr=column(found.name)))
         return tuple(orders)
+
+
+def _written(order: Order) -> exp.Ordered:
+    return exp.Ordered(this=order.expr.copy(), desc=order.descending, nulls_first=order.nulls_come_first)
 
 
 def _rewrite(clauses: Iterable[Clause], change: Callable[[Expr, exp.Expr], Expr]) -> None:

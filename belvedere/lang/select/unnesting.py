@@ -65,6 +65,8 @@ def add_lateral(frame: Frame, item: exp.Expr, kind: JoinKind) -> None:
     table = alias.name if alias is not None and alias.this is not None else name
     ordinality = isinstance(call, exp.Unnest) and bool(call.args.get("offset"))
     expr = Resolver(frame).resolve(argument)
+    if isinstance(call, exp.Unnest) and len(written) != 1 and t.is_array_of_struct(frame.inference().type(expr)):
+        name = "inline"  # standard SQL: the objects' fields are columns
     source = unnest(frame, name, expr, table, written, outer=outer, ordinality=ordinality, node=item)
     frame.scope.sources.append(source)
 

@@ -6,7 +6,7 @@ In: the parser's tokens. Out: the parts' dataclasses of `belvedere.lang.statemen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -21,6 +21,7 @@ from belvedere.lang.statements.splitting import RawStatement, Tokens
 from belvedere.lang.statements.supported import unsupported
 from belvedere.lang.statements.tree import (
     ColumnDefinition,
+    ComputedColumn,
     DottedName,
     HistoryClause,
     InputClauses,
@@ -46,6 +47,13 @@ def cut_history(tokens: list[Token]) -> tuple[list[Token], list[Token]]:
             rest = tokens[n + 2 :]
             return (tokens[:n], tokens[n:]) if not rest or rest[0].text.upper() == "KEEP" else (tokens, [])
     return tokens, []
+
+
+METADATA = {
+    "timestamp": "write `x AS _ingest_time`, the clock at arrival; a stream without WATERMARK FOR has it as its event time `rowtime`",
+    "uuid": "leave it out: each row has a number `_uid`, which grows with arrival",
+}
+"""What to write for METADATA FROM."""
 
 
 class ClauseParser(SqrlParser):
@@ -138,6 +146,9 @@ class ClauseParser(SqrlParser):
                 nullable = True
             elif self._match(TokenType.PRIMARY_KEY):
                 nullable, is_key = False, True
+                self._match_text_seq("NOT", "ENFORCED")
+            elif self._at_words("METADATA", "FROM"):
+                self._metadata(name)
             elif self._match_text_seq("COMMENT") and self._curr and self._curr.token_type == TokenType.STRING:
                 doc = self._curr.text
                 self._advance()
@@ -146,6 +157,19 @@ class ClauseParser(SqrlParser):
                 self.refuse("B1001", f"unexpected {shown(self._curr)} in column `{name.text}`", hint=hint)
         made = ColumnDefinition(name=name, type=data_type, nullable=nullable, doc=doc, span=self._since(first))
         return made, is_key
+
+    def _computed_column(self) -> ComputedColumn:
+        first = self._curr
+        doc = self._doc_at(first)
+        name = self._name("the name of a column")
+        self._match(TokenType.ALIAS)
+        return ComputedColumn(name=name, expression=self._expression(), doc=doc, span=self._since(first))
+
+    def _metadata(self, name: Part) -> NoReturn:
+        """Columns that another system fills in have another name here."""
+        said = self._token(2)
+        hint = METADATA.get(said.text.casefold() if said else "", f"let the row bring `{name.text}`")
+        self.refuse("B1033", f"column `{name.text}` comes from METADATA", hint=hint)
 
     def _doc_at(self, token: Token) -> str | None:
         """The doc comment before a token of this statement."""
@@ -160,6 +184,7 @@ class ClauseParser(SqrlParser):
             self.expected("`(` after PRIMARY KEY")
         parts: list[Part] = self._parse_csv(lambda: self._name("the name of a column"))
         self._match_r_paren()
+        self._match_text_seq("NOT", "ENFORCED")
         return parts
 
     def _parameters(self) -> tuple[TemplateParameter, ...]:
@@ -172,6 +197,7 @@ class ClauseParser(SqrlParser):
             name = self._name("the name of a parameter")
             self._match(TokenType.COLON)
             data_type = self._type(name.text)
+            self._match_text_seq("NOT", "NULL")
             default = self._expression() if self._match(TokenType.EQ) else None
             parameters.append(TemplateParameter(name=name, type=data_type, default=default, span=self._since(first)))
             if not self._match(TokenType.COMMA):

@@ -16,6 +16,17 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
 from belvedere.lang.select.windowing import parse_window_call, starts_window_call
+from belvedere.lang.spl.parser import (
+    at_clause,
+    at_options,
+    at_suffix,
+    mentions_window,
+    parse_clauses,
+    parse_options,
+    parse_suffix,
+    refuse_other,
+)
+from belvedere.lang.spl.tree import SplClause
 from belvedere.lang.statements.positioned_parser import PositionedParser
 from belvedere.lang.statements.printing import SqrlGenerator
 from belvedere.lang.statements.problems import Problem, near_keyword, shown
@@ -79,6 +90,8 @@ class SqrlParser(PositionedParser):
 
     _stream_window: exp.Expr | None = None
     """The window after a stream in FROM, until the stream's node is there to hold it."""
+    _spl_window: SplClause | None = None
+    """SPL's window after a table in FROM, likewise."""
     _bare_numbers = False
     """Whether a number stands for itself, inside INTERVAL, rather than beginning `n UNIT`."""
 
@@ -215,6 +228,7 @@ class SqrlParser(PositionedParser):
             return None
         if self._curr and self._curr.token_type == TokenType.OVER:
             self._stream_window = self._parse_stream_window()
+        self._take_spl_window()
         self._refuse_other_clauses()
         return super()._parse_table_alias(alias_tokens)
 
@@ -237,12 +251,45 @@ class SqrlParser(PositionedParser):
         if word == "EMIT" and after in ("CHANGES", "FINAL"):
             meant = "EMIT STREAM" if after == "CHANGES" else "EMIT AFTER WATERMARK"
             self.refuse("B1001", f"unexpected `{self._next.text}` after EMIT", self._next, hint=f"write {meant}")
-        if word == "WINDOW" and after == "(":
-            hint = "write Tumble(...) or Hop(...) in FROM, or OVER (...) in the SELECT list"
-            self.refuse("B1001", "a table takes no WINDOW (...)", hint=hint)
+        refuse_other(self)
+
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        """As in sqlglot; beside a window of SPL `Count()` is a call too, and `ArgMin` tells its name, for it has another order there."""
+        first, after = self._curr, self._token(2)
+        called = bool(first) and self._next is not None and self._next.token_type == TokenType.L_PAREN
+        name = first.text.upper() if called else ""
+        if name == "COUNT" and after is not None and after.token_type == TokenType.R_PAREN and mentions_window(self._tokens):
+            self._advance(3)
+            return self._covered(exp.Anonymous(this=first.text, expressions=[]), first)  # type: ignore[no-any-return]
+        node = super()._parse_function_call(*args, **kwargs)
+        if node is not None and name in ("ARGMIN", "ARGMAX"):
+            node.meta["written"] = name.lower()
+        return node
+
+    def _take_spl_window(self) -> None:
+        """SPL's window after a table, in either form."""
+        if at_suffix(self) or at_options(self):
+            again = self._curr
+            found = parse_suffix(self) if at_suffix(self) else parse_options(self)
+            if self._spl_window is not None and self._spl_window.meta["start"] != found.meta["start"]:
+                self.refuse("B5215", "a table has two windows", again, hint="read it twice, or define two views")
+            self._spl_window = found
+
+    def _parse_table_hints(self) -> list[exp.Expr] | None:
+        self._take_spl_window()
+        return super()._parse_table_hints()
+
+    def _parse_window_clause(self) -> list[exp.Expr] | None:
+        if at_clause(self):
+            return list(parse_clauses(self))
+        refuse_other(self)
+        return super()._parse_window_clause()
 
     def _parse_query_modifiers(self, this: Any) -> Any:
         query = super()._parse_query_modifiers(this)
+        if isinstance(query, exp.Select) and any(isinstance(w, SplClause) for w in query.args.get("windows") or ()):
+            query.set("spl", query.args["windows"])
+            query.set("windows", None)
         if isinstance(query, exp.Query) and self._at_emit():
             query.set("emit", self._parse_emit())
         elif isinstance(query, (exp.Select, exp.SetOperation)) and self._curr and self._curr.text.upper() == "EMIT":
@@ -308,11 +355,15 @@ class SqrlParser(PositionedParser):
     def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         if starts_window_call(self._curr, self._next, self._token(2)):
             return parse_window_call(self)
-        before, self._stream_window = self._stream_window, None
+        before, self._stream_window, self._spl_window = (self._stream_window, self._spl_window), None, None
         table = super()._parse_table(*args, **kwargs)
-        if self._stream_window is not None and table is not None:
-            table.set("over", self._stream_window)
-        self._stream_window = before
+        self._take_spl_window()
+        if table is not None and self._spl_window is not None and not table.args.get("alias"):
+            table.set("alias", self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS))
+        for name, window in (("over", self._stream_window), ("spl", self._spl_window)):
+            if window is not None and table is not None:
+                table.set(name, window)
+        self._stream_window, self._spl_window = before
         return table
 
 

@@ -159,6 +159,9 @@ def _items(context: _Context, begin: int, end: int, closing: TokenType | None = 
     first = begin
     while index < end:
         token = tokens[index]
+        if index > first and token.start == tokens[index - 1].start:  # `5L` is read as a cast: three tokens at one place
+            index += 1
+            continue
         if index > first or closing is not None:
             items += [_mark(context, c, token) for c in context.read.comments[index]]
         if closing is not None and token.token_type == closing:
@@ -191,12 +194,13 @@ def _mark(context: _Context, comment: Comment, following: Token) -> Mark:
 def _word(context: _Context, token: Token) -> Word:
     text = context.text[token.start : token.end + 1]
     called = context.text[token.end + 1 : token.end + 2] == "(" and text.upper() in CALLED
-    named = context.text[token.end + 1 : token.end + 9].lstrip()[:2] == "=>"
+    after = context.text[token.end + 1 : token.end + 9].lstrip()
+    named = after[:2] == "=>" or (token.token_type == TokenType.WINDOW and after[:1] == "=")
     keyword = token.start not in context.names and (token.token_type in KEYWORD_TYPES or text.upper() in KEYWORDS)
     keyword = keyword and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
     keyword = keyword and not called and not named
     typed = any(a <= token.start < b for a, b in context.types)
     adjacent = token.start > 0 and not context.text[token.start - 1].isspace()
     if keyword and not typed:
-        text = " ".join(text.upper().split())
+        text = " ".join(text.upper().split()).replace("PARTITIONED", "partitioned")  # SPL's word, as `sliding` is
     return Word(text, token.token_type, keyword=keyword, adjacent=adjacent, typed=typed)

@@ -169,6 +169,9 @@ def _starts_clause(items: list[LayoutItem], i: int) -> bool:
         return not excludes and not distinct_from
     if item.kind == T.JOIN or item.kind in JOIN_WORDS:
         return _starts_join(items, i)
+    if item.kind == T.WINDOW:
+        following = items[i + 2] if i + 2 < len(items) else None
+        return isinstance(following, Word) and following.kind == T.COLON
     return item.text.upper() == "EMIT"
 
 

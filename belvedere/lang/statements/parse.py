@@ -6,6 +6,8 @@ goes on at the next statement after an error. Queries and expressions are read b
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -29,7 +31,7 @@ def parse_script(text: str, file: str = "script.sqrl") -> Script:
         statement, found = parse_statement(raw, text, file, read)
         diagnostics += found
         if statement is not None:
-            statements.append(statement)
+            statements.append(replace(statement, hints=raw.hints) if raw.hints else statement)
         else:
             unread.add(_defined_by(raw.tokens).casefold())
     return Script(file, text, tuple(statements), _ordered(diagnostics), frozenset(unread - {""}))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.generators.spark import SparkGenerator
 
+from belvedere.lang.spl.tree import SplClause, SplPart, clause_of
 from belvedere.lang.statements.tree import EmitClause, WindowByBlock, WindowCall
 
 
@@ -20,6 +21,8 @@ class SqrlGenerator(SparkGenerator):
         **SparkGenerator.TRANSFORMS,
         EmitClause: lambda self, e: self.emit_sql(e),
         WindowCall: lambda self, e: self.windowcall_sql(e),
+        SplClause: lambda _, e: e.shown,
+        SplPart: lambda _, e: e.shown,
         WindowByBlock: lambda self, e: self._with_emit(e, e.text_of),
     }
 
@@ -39,6 +42,12 @@ class SqrlGenerator(SparkGenerator):
                 shown.append(f"{key} => " + wrapper.format(self.sql(value)))
         return f"{expression.args['function'].upper()}({', '.join(shown)})"
 
+    def table_sql(self, expression: exp.Table, sep: str = " AS ") -> str:
+        return _windowed(expression, super().table_sql(expression, sep))
+
+    def subquery_sql(self, expression: exp.Subquery, sep: str = " AS ") -> str:
+        return _windowed(expression, super().subquery_sql(expression, sep))
+
     def _with_emit(self, expression: exp.Expr, text: str) -> str:
         emit = expression.args.get("emit")
         return f"{text} {self.sql(emit)}" if emit is not None else text
@@ -47,7 +56,15 @@ class SqrlGenerator(SparkGenerator):
         text: str = super().select_sql(expression)
         if expression.args.get("stream"):
             text = text.replace("SELECT", "SELECT STREAM", 1)
+        clauses = [f"{c.args['label'].name} : {c.shown[8:-1]}" for c in expression.args.get("spl") or ()]
+        text += f" WINDOW {'; '.join(clauses)}" if clauses else ""
         return self._with_emit(expression, text)
 
     def set_operations(self, expression: exp.SetOperation) -> str:
         return self._with_emit(expression, super().set_operations(expression))
+
+
+def _windowed(expression: exp.Expr, text: str) -> str:
+    """What stands in FROM with its window of SPL."""
+    clause = clause_of(expression)
+    return text if clause is None else f"{text} {clause.shown}"

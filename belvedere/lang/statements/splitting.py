@@ -13,12 +13,14 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from belvedere.errors import Diagnostic, Fix, Span
+from belvedere.lang.spl.parser import labelled
 from belvedere.lang.statements.dialect import Sqrl
 
 LEXEMES = re.compile(
     r"""--[^\n]*|/\*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`|(?P<open>['"`])""",
     re.DOTALL,
 )
+HINT = re.compile(r"[A-Za-z_]\w*")
 COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 BODY_COMES = {
     TokenType.ALIAS,
@@ -59,6 +61,7 @@ class RawStatement:
     start: int
     end: int
     doc: str | None = None
+    hints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,11 @@ class Tokens:
             if comment.is_doc:
                 return doc_text(comment.text)
         return None
+
+    def hints_before(self, index: int) -> tuple[str, ...]:
+        """The names in `/*+ a, b(c) */` comments right before a token."""
+        said = (c.text[3:-2] for c in self.comments[index] if c.text.startswith("/*+"))
+        return tuple(name for text in said for name in HINT.findall(re.sub(r"\([^)]*\)", " ", text)))
 
 
 def doc_text(comment: str) -> str:
@@ -215,7 +223,8 @@ def split(text: str, read: Tokens) -> list[RawStatement]:
     for begin, end in boundaries(text, read.tokens):
         tokens = read.tokens[begin:end]
         prepared, streams = prepare(tokens)
-        statements.append(RawStatement(prepared, streams, tokens[0].start, tokens[-1].end + 1, read.doc_before(begin)))
+        doc, hints = read.doc_before(begin), read.hints_before(begin)
+        statements.append(RawStatement(prepared, streams, tokens[0].start, tokens[-1].end + 1, doc, hints))
     return statements
 
 
@@ -227,7 +236,7 @@ def boundaries(text: str, tokens: list[Token]) -> list[tuple[int, int]]:
     body = Body()
     for i, token in enumerate(tokens):
         kind = token.token_type
-        if kind == TokenType.SEMICOLON:
+        if kind == TokenType.SEMICOLON and not labelled(tokens[i + 1 : i + 4]):
             ranges.append((begin, i))
             begin, depth, body = i + 1, 0, Body()
             continue

@@ -25,6 +25,7 @@ from belvedere.lang.statements.problems import Problem, shown
 from belvedere.lang.statements.splitting import RawStatement, Tokens
 from belvedere.lang.statements.tree import (
     ColumnDefinition,
+    ComputedColumn,
     CreateInput,
     CreateSubscription,
     DefineColumn,
@@ -92,6 +93,8 @@ class StatementParser(ClauseParser):
             hint = "write `;` or begin a new line before the next statement"
         elif isinstance(statement, CreateInput):
             hint = "after the columns stand WATERMARK, LATE, KEEP, IDLE AFTER or WITH HISTORY; sources are set up in belvedere.toml"
+            if self._curr.text.upper().startswith("PARTITIONED"):
+                hint = "leave it out: rows are found by indexes on what views, relationships and templates ask for"
         self.refuse("B1001", f"unexpected {shown(self._curr)}", hint=hint)
 
     def _span(self) -> Span:
@@ -111,6 +114,10 @@ class StatementParser(ClauseParser):
 
     def _unknown_statement(self) -> NoReturn:
         nearest = nearest_name(self._curr.text, ("IMPORT", "EXPORT", "CREATE", "SELECT", "WITH"))
+        if self._curr.text.upper() == "INSERT":
+            self.refuse(
+                "B1008", "no statement begins with `INSERT`", hint="write `V := SELECT ...` and `EXPORT V TO sink.Name`"
+            )
         hint = f"did you mean `{nearest}`?" if nearest else "a statement is IMPORT, EXPORT, CREATE, SELECT, or `name := ...`"
         self.refuse("B1008", f"no statement begins with {shown(self._curr)}", hint=hint)
 
@@ -345,11 +352,14 @@ class StatementParser(ClauseParser):
         columns: list[ColumnDefinition] = []
         key: list[Part] = []
         watermarks = []
+        computed: list[ComputedColumn] = []
         while True:
             if self._curr.token_type == TokenType.PRIMARY_KEY:
                 key += self._primary_key()
             elif self._at_words("WATERMARK", "FOR"):
                 watermarks.append(self._watermark())
+            elif self._is_name(self._curr) and self._next and self._next.token_type == TokenType.ALIAS:
+                computed.append(self._computed_column())
             elif self._curr and self._curr.token_type != TokenType.R_PAREN:
                 column, is_key = self._column_definition()
                 columns.append(column)
@@ -359,5 +369,5 @@ class StatementParser(ClauseParser):
         self._match_r_paren()
         return CreateInput(
             span=self._span(), doc=self.raw.doc, kind=kind, name=name, columns=tuple(columns), primary_key=tuple(key),
-            clauses=self._input_clauses(watermarks),
+            clauses=self._input_clauses(watermarks), computed=tuple(computed),
         )  # fmt: skip

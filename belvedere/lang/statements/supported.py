@@ -13,6 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.functions.table import function_of
+from belvedere.lang.spl.tree import SplClause, SplPart
 from belvedere.lang.statements.call_forms import misplaced
 from belvedere.lang.statements.problems import Problem
 from belvedere.lang.statements.tree import EmitClause, WindowByBlock, WindowCall, place_of
@@ -21,14 +22,14 @@ Class = type[exp.Expr]
 
 _SET_OPERATION = "with_ this expression distinct by_name order limit offset emit"
 _NAMES: dict[str, str] = {
-    "Select": "with_ expressions distinct from_ laterals joins where group having qualify windows order limit offset emit stream",
+    "Select": "with_ expressions distinct from_ laterals joins where group having qualify windows order limit offset emit stream spl",
     "Union Except Intersect": _SET_OPERATION,
-    "Subquery": "this alias with_ joins order limit offset emit sample pivots",
+    "Subquery": "this alias with_ joins order limit offset emit sample pivots spl",
     "With": "expressions recursive",
     "CTE": "this alias materialized",  # rows are the same either way
     "Null": "",
     "Where Having Qualify From Paren Not Neg BitwiseNot Var Any All Boolean RawString National IgnoreNulls RespectNulls": "this",
-    "Table": "this alias db catalog joins version when sample pivots over",
+    "Table": "this alias db catalog joins version when sample pivots over spl",
     "Version": "this kind expression",
     "TableSample Pivot": "*",  # refused with the table
     "TableAlias": "this columns",
@@ -81,7 +82,7 @@ def _read() -> dict[Class, frozenset[str]]:
         for classes, names in _NAMES.items()
         for name in classes.split()
     }
-    own = {class_: frozenset(class_.arg_types) for class_ in (EmitClause, WindowCall, WindowByBlock)}
+    own = {class_: frozenset(class_.arg_types) for class_ in (EmitClause, WindowCall, WindowByBlock, SplClause, SplPart)}
     return {**read, **own}
 
 

@@ -19,6 +19,8 @@ What the dialect has already made the same, whatever its spelling:
 * `JOIN s.readings r` without ON has no `on`; `CAST` is `exp.Cast`, only `TRY_CAST` is `exp.TryCast`.
 * A path in FROM (`_.sensors.readings`, `s.readings r`) is an `exp.Table`: `path_of(table)` gives its parts in order.
 * `?` is `exp.Placeholder()` with `meta["index"]` (from 0 per statement); `:name`, `@name` are `exp.Placeholder(this=name)`.
+* SPL's window of a table is an `SplClause` (`belvedere.lang.spl.tree`) at `args["spl"]` of what stands in FROM; those with a label
+  are a list at `args["spl"]` of the select.
 * A query with `WINDOW BY` is not parsed here: it is a `WindowByBlock` that holds its text.
 """
 
@@ -122,6 +124,8 @@ class Statement:
 
     span: Span
     doc: str | None = None
+    hints: tuple[str, ...] = ()
+    """What a `/*+ ... */` comment before it says, without its arguments."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +188,16 @@ class ColumnDefinition:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ComputedColumn:
+    """`name AS expression` in CREATE STREAM or TABLE."""
+
+    name: Part
+    expression: exp.Expr
+    doc: str | None = None
+    span: Span
+
+
+@dataclass(frozen=True, kw_only=True)
 class CreateInput(Statement):
     """`CREATE STREAM|TABLE name (columns, [PRIMARY KEY (...)], [WATERMARK FOR ...]) [clauses]`; `kind` is STREAM or TABLE."""
 
@@ -192,6 +206,7 @@ class CreateInput(Statement):
     columns: tuple[ColumnDefinition, ...]
     primary_key: tuple[Part, ...] = ()
     clauses: InputClauses = field(default_factory=InputClauses)
+    computed: tuple[ComputedColumn, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,3 +362,10 @@ def unwrap_query(query: exp.Expr) -> exp.Query:
 def path_of(table: exp.Table) -> tuple[exp.Identifier, ...]:
     """The names of a table reference in the order in which they are written; empty for a function call."""
     return tuple(part for part in table.parts if isinstance(part, exp.Identifier))
+
+
+def defined_name(statement: Statement) -> str | None:
+    """The name of the table or view that a statement defines."""
+    if isinstance(statement, (DefineView, DistinctOn, DefineLocalQuery, CreateSubscription)):
+        return statement.path.text
+    return statement.name.text if isinstance(statement, (ImportTable, CreateInput)) else None

@@ -1,13 +1,13 @@
 """The batch answer of what depends on history: the input's batch answer after each epoch, folded by definition.
 
-In: a plan with `Emit` or `InOrder` nodes, a log of accepted input with the clock and the bounds of each epoch, a function that answers a
-plan at an epoch. Out: the plan over tables for those nodes. Slow by design: it is an oracle.
+In: a plan with `Emit`, `InOrder` or `SplAggregate` nodes, a log of accepted input with the clock and the bounds of each epoch, a function
+that answers a plan at an epoch. Out: the plan over tables for those nodes. Slow by design: it is an oracle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,10 +15,14 @@ import pyarrow as pa
 
 from belvedere.catalog import Catalog
 from belvedere.instants import microseconds
+from belvedere.plan.bounds import bounds_of
+from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.plan.time_nodes import Emit, InOrder
 from belvedere.rules.emit.emission import plan_emission
 from belvedere.rules.emit.fold import EmitFold, OrderFold
+from belvedere.rules.spl.batch import SplReplay
 from belvedere.time.event_time import Clocks, bounds_by_input
 
 
@@ -32,51 +36,77 @@ class LoggedEpoch:
 
 BatchAnswer = Callable[[Node, int, Mapping[str, pa.Table]], pa.Table]
 """All rows of a plan after an epoch (counted from 0), given the tables of scans that are not inputs."""
+Fold = Callable[[list[dict[str, Any]], LoggedEpoch], list[dict[str, Any]]]
+"""Goes on by one epoch: from the rows of its input after it, to its own."""
+Step = Callable[[int, Sequence[LoggedEpoch]], pa.Table]
+"""The rows of a node with history after an epoch of the log, given all epochs."""
+HISTORIC = (Emit, InOrder, SplAggregate)
 
 
-@dataclass
 class History:
-    """Answers plans with history; `tables` are the contents of each such node after each epoch."""
+    """One plan with history, answered epoch by epoch: `plan` is over scans, and `tables` are what these hold so far."""
 
-    catalog: Catalog
-    epochs: tuple[LoggedEpoch, ...]
-    answer: BatchAnswer
-    tables: dict[str, list[pa.Table]] = field(default_factory=dict)
+    def __init__(self, name: str, plan: Node, catalog: Catalog, answer: BatchAnswer):
+        self._name, self._catalog, self._answer = name, catalog, answer
+        self._steps: dict[str, Step] = {}
+        """Of each node with history, behind those in its input."""
+        self._past: list[dict[str, pa.Table]] = []
+        """What `tables` were after each epoch."""
+        self.tables: dict[str, pa.Table] = {}
+        self.plan = self._with_scans(plan)
 
-    def at(self, epoch: int) -> dict[str, pa.Table]:
-        """The tables of all nodes with history after an epoch."""
-        return {n: t[epoch] for n, t in self.tables.items()}
+    def go_on(self, epochs: Sequence[LoggedEpoch]) -> None:
+        """Take in the epochs of the log that have come since."""
+        for number in range(len(self._past), len(epochs)):
+            for name, step in self._steps.items():
+                self.tables[name] = step(number, epochs)
+            self._past.append(dict(self.tables))
 
-    def with_scans(self, node: Node) -> Node:
+    def _with_scans(self, node: Node) -> Node:
         """The plan with a scan in place of each node that depends on history."""
-        if not isinstance(node, (Emit, InOrder)):
-            return node.with_inputs(tuple(self.with_scans(i) for i in node.inputs))
-        below = self.with_scans(node.input)
-        name = f"$history{len(self.tables)}"
-        fold = self._emitted(node, below) if isinstance(node, Emit) else self._ordered(node, below)
-        schema = node.schema.arrow
-        self.tables[name] = [pa.Table.from_pylist(rows, schema=schema) for rows in fold] or [schema.empty_table()]
+        if not isinstance(node, HISTORIC):
+            return node.with_inputs(tuple(self._with_scans(i) for i in node.inputs))
+        below = self._with_scans(node.input)
+        name = f"{self._name}$history{len(self._steps)}"
+        if isinstance(node, SplAggregate):
+            self._steps[name] = self._replayed(node, below)
+        else:
+            fold = self._emitted(node) if isinstance(node, Emit) else self._ordered(node)
+            self._steps[name] = self._folded(below, fold, node.schema.arrow)
+        self.tables[name] = node.schema.arrow.empty_table()
         return Scan(name, node.schema)
 
-    def _rows(self, below: Node, epoch: int) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self.answer(below, epoch, self.at(epoch)).to_pylist()
-        return rows
+    def _folded(self, below: Node, fold: Fold, schema: pa.Schema) -> Step:
+        def step(number: int, epochs: Sequence[LoggedEpoch]) -> pa.Table:
+            rows = self._answer(below, number, self.tables).to_pylist()
+            return pa.Table.from_pylist(fold(rows, epochs[number]), schema=schema)
 
-    def _emitted(self, node: Emit, below: Node) -> list[list[dict[str, Any]]]:
-        emission = plan_emission(node, node.input, bounds_by_input(self.catalog, Clocks()))
+        return step
+
+    def _replayed(self, node: SplAggregate, below: Node) -> Step:
+        def step(number: int, epochs: Sequence[LoggedEpoch]) -> pa.Table:
+            clocks = tuple(microseconds(e.clock) for e in epochs)
+            bounds = tuple(bounds_of(node.input, e.bounds.get).get(node.time or "", NEVER) for e in epochs)
+            return SplReplay(replace(node, input=below), clocks, bounds, self._answer_then).after(number)
+
+        return step
+
+    def _answer_then(self, plan: Node, epoch: int, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """The rows of a plan over nodes with history, and over these tables, as they were after an epoch."""
+        return self._answer(plan, epoch, {**(self._past[epoch] if epoch < len(self._past) else self.tables), **tables})
+
+    def _emitted(self, node: Emit) -> Fold:
+        emission = plan_emission(node, node.input, bounds_by_input(self._catalog, Clocks()))
         visible = tuple(c.name for c in node.input.schema.visible)
         fold = EmitFold(emission, node.input.schema.key or (), visible)
-        return [
-            fold.epoch(self._rows(below, n), microseconds(e.clock), emission.bounds(e.bounds.get))
-            for n, e in enumerate(self.epochs)
-        ]
+        return lambda rows, e: fold.epoch(rows, microseconds(e.clock), emission.bounds(e.bounds.get))
 
-    def _ordered(self, node: InOrder, below: Node) -> list[list[dict[str, Any]]]:
-        emission = plan_emission(node, node.input, bounds_by_input(self.catalog, Clocks()))
+    def _ordered(self, node: InOrder) -> Fold:
+        emission = plan_emission(node, node.input, bounds_by_input(self._catalog, Clocks()))
         fold = OrderFold(node, node.input.schema.key or (), tuple(n for n in node.schema.names[:-1]))
-        return [fold.epoch(self._rows(below, n), emission.bounds(e.bounds.get)[0]) for n, e in enumerate(self.epochs)]
+        return lambda rows, e: fold.epoch(rows, emission.bounds(e.bounds.get)[0])
 
 
 def has_history(plan: Node) -> bool:
     """Whether the answer depends on how the input came to be."""
-    return any(isinstance(n, (Emit, InOrder)) for n in plan.walk())
+    return any(isinstance(n, HISTORIC) for n in plan.walk())

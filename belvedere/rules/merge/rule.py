@@ -6,7 +6,7 @@ group and are few, one query does it all; else a first one aggregates the change
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from belvedere.engine.relation import Path, Relation
 from belvedere.engine.render import print_expression
-from belvedere.engine.rows import Keys, Rows, keys_of
+from belvedere.engine.rows import Keys, Rows, keys_of, named_as, weighted_stream
 from belvedere.engine.stage import Stage, slots_known
 from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import ROWS, Texts
@@ -27,9 +27,10 @@ from belvedere.plan.nodes import Aggregate, Expr, Project, Scan
 from belvedere.plan.rewrite import carry
 from belvedere.rules.bounds_below import of_keys
 from belvedere.rules.merge.accumulate import Accumulator, Accumulators, accumulate, accumulators_of
-from belvedere.rules.merge.texts import STATE_PREFIX, merge_texts
+from belvedere.rules.merge.texts import FLAGS, IS, NEW_PREFIX, OLD_PREFIX, STATE_PREFIX, WAS, merge_texts, preserves_rows
 from belvedere.rules.rule import Maintain, Refusal, Rule, Site
 from belvedere.schema import has_map
+from belvedere.state.compare import differing
 
 SUFFIX = "$state"
 
@@ -54,6 +55,9 @@ class MergeStage(Stage):
     def states(self) -> tuple[str, ...]:
         return (self.state,)
 
+    def retracts(self, relations: Mapping[str, Relation]) -> bool:
+        return preserves_rows(self.plan)
+
     @property
     def meaning(self) -> tuple[str, ...]:
         return (*super().meaning, print_plan(self.partial), *(print_expression(e) for e in self.merge))
@@ -70,23 +74,20 @@ class MergeStage(Stage):
         path = state.paths[0].name
         keys, together = keys_of_changes(work, state.paths[0]), ""
         if keys is not None:
-            together = f"{work.sql['with']}, " if "both" in work.sql else f"{work.sql['with']} "
+            together = f"{work.sql['with']} "
         else:
             added = work.compute.compute(work.sql["added"])
             if added.is_empty:
                 return None
             work.put("new", ROWS, added)
             keys = keys_of([(added, path)])
-            together = "WITH " if "both" in work.sql else ""
         work.put("old", ROWS, work.look_up(state.name, path, keys))
         if "both" in work.sql:
-            rows = _both(work, together, state, keys)
-        else:
-            merged = work.compute.compute(together + work.sql["state"], delta_schema(state))
-            work.overwrite(state.name, path, keys, merged.reader())
-            work.put("state", ROWS, merged)
-            rows = work.rows("rows").reader()
-        return work.replace(self.path, keys, rows)
+            return _replace_both(work, together, state, keys)
+        merged = work.compute.compute(together + work.sql["state"], delta_schema(state))
+        work.overwrite(state.name, path, keys, merged.reader())
+        work.put("state", ROWS, merged)
+        return work.replace(self.path, keys, work.rows("rows").reader())
 
     # --- expiry
 
@@ -128,13 +129,31 @@ def keys_of_changes(work: Work, path: Path) -> Keys | None:
     return keys_of(found)
 
 
-def _both(work: Work, together: str, state: Relation, keys: Keys) -> pa.RecordBatchReader:
-    """One query for the new accumulators, which are written at once, and the output's rows, which are returned."""
+def _replace_both(work: Work, together: str, state: Relation, keys: Keys) -> Rows:
+    """One query for the new accumulators, which are written at once, and beside them the output's rows as they were and are."""
     stored, shown = delta_schema(state), delta_schema(work.output)
-    prefixed = [pa.field(STATE_PREFIX + f.name, f.type, f.nullable) for f in stored]
-    rows = work.compute.compute(together + work.sql["both"], pa.schema([*shown, *prefixed]))
-    work.overwrite(state.name, state.paths[0].name, keys, rows.reader([f.name for f in prefixed], stored.names))
-    return rows.reader(shown.names)
+    sides = [_prefixed(STATE_PREFIX, stored), _prefixed(OLD_PREFIX, shown), _prefixed(NEW_PREFIX, shown), list(FLAGS)]
+    rows = work.compute.compute(together + work.sql["both"], pa.schema([f for side in sides for f in side]))
+    named = rows.where(lambda b: b.column(IS), [f.name for f in sides[0]])
+    work.overwrite(state.name, state.paths[0].name, keys, named_as(stored, named))
+    return work.take(work.compute.keep(weighted_stream(shown, _changes(rows, shown, work.output.silent))))
+
+
+def _prefixed(prefix: str, schema: pa.Schema) -> list[pa.Field]:
+    """A side of the query: where there is no such row it has NULLs."""
+    return [pa.field(prefix + f.name, f.type) for f in schema]
+
+
+def _changes(rows: Rows, shown: pa.Schema, silent: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """The output's rows that differ, with weights: the old before the new."""
+    compared = [n for n in shown.names if n not in silent]
+    for batch in rows.batches():
+        was, is_ = (batch.column(n).to_numpy(zero_copy_only=False) for n in (WAS, IS))
+        old, new = (batch.select([p + n for n in shown.names]).rename_columns(shown.names) for p in (OLD_PREFIX, NEW_PREFIX))
+        differ = ~(was & is_) | differing(old, new, compared)
+        for side, chosen, weight in ((old, was & differ, -1), (new, is_ & differ, 1)):
+            if chosen.any():
+                yield side.filter(pa.array(chosen)).cast(shown), weight
 
 
 def _applies(site: Site) -> Maintain | Refusal | None:

@@ -50,6 +50,8 @@ class Dialect(ABC):
     faults: ClassVar[tuple[FaultRule, ...]]
     clock: ClassVar[str]
     """The epoch's clock `e.clock`, as a timestamp."""
+    lies_by_number: ClassVar[bool] = False
+    """Whether a table lies in the order of a primary key that is a whole number."""
     near: ClassVar[bool] = False
     """Whether a read takes less time than handing it to another thread."""
     exact_numbers: ClassVar[bool] = True

@@ -26,7 +26,7 @@ def _is_long_type(type_: pa.DataType) -> bool:
 
 
 def _places(layout: Layout, columns: Columns) -> list[int]:
-    found = (layout.arrow.get_field_index(c) for c in columns)
+    found = (layout.stored.get_field_index(c) for c in columns)
     return [n for n in found if _is_long_type(layout.forms[n].flat)]
 
 

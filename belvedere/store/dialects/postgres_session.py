@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from threading import RLock
@@ -18,12 +19,11 @@ import pyarrow.compute as pc
 
 from belvedere.errors import BelvedereError
 from belvedere.pieces import in_pieces
-from belvedere.schema import KEY
 from belvedere.store.dialects.faults import is_transient
 from belvedere.store.dialects.postgres_connect import ERRORS, connect
 from belvedere.store.dialects.postgres_long import is_narrow, narrow_index, too_long
 from belvedere.store.dialects.postgres_rows import in_array, numbered, selected
-from belvedere.store.dialects.session import KEYS, Flat, Row, Session, overwriting
+from belvedere.store.dialects.session import KEYS, MARK, Flat, Row, Session, overwriting
 from belvedere.store.identifiers import SYSTEM, quoted, stored_name
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import Reader
@@ -31,6 +31,10 @@ from belvedere.store.protocol import Reader
 if TYPE_CHECKING:
     from belvedere.store.dialects.dialect import Dialect
 
+NUMBERS = f"{SYSTEM}numbers"
+"""The temporary table for keys that are whole numbers."""
+COPIES = f"{SYSTEM}copied_"
+"""How the tables begin that other processes fill."""
 FILL_ROWS = 10_000
 """More rows than these in an empty table change what the planner should do."""
 FEW_KEYS = 1000
@@ -59,12 +63,14 @@ class PostgresSession(Session):
         self._process = process
         self._alone: PostgresSession | None = None
         self._filled: set[str] = set()
+        self._swept = False
         self._connection = self._connect()
 
     def _connect(self) -> Any:
         connection = connect(self.dialect, self.url, _SETTINGS)
         with self._guarded(), connection.cursor() as cursor:
-            cursor.execute(f'CREATE TEMP TABLE {KEYS} (k text COLLATE "C") ON COMMIT DELETE ROWS')
+            for name, type_ in ((KEYS, 'text COLLATE "C"'), (NUMBERS, "bigint")):
+                cursor.execute(f"CREATE TEMP TABLE {name} (k {type_}) ON COMMIT DELETE ROWS")
         return connection
 
     def _guarded(self, doing: str = "") -> AbstractContextManager[None]:
@@ -102,7 +108,7 @@ class PostgresSession(Session):
             yield from selected(layout, cursor.fetch_record_batch())
 
     def select(self, layout: Layout, keys: pa.Array) -> Flat:
-        place = f"{layout.name} AS t WHERE t.{quoted(KEY)}"
+        place = f"{layout.name} AS t WHERE t.{quoted(layout.key)}"
         if len(keys) > FEW_KEYS:
             return self.read(layout, f"{place} IN (SELECT k FROM {self._held(keys)})")
         # few keys are always looked up by index: without fresh statistics the planner would read whole tables
@@ -146,7 +152,7 @@ class PostgresSession(Session):
         self.execute(into + overwriting(layout))
 
     def delete(self, layout: Layout, keys: pa.Array) -> None:
-        key = quoted(KEY)
+        key = quoted(layout.key)
         if len(keys) > FEW_KEYS:
             self.execute(f"DELETE FROM {layout.name} AS t USING {self._held(keys)} AS k WHERE t.{key} = k.k")
             return
@@ -154,10 +160,12 @@ class PostgresSession(Session):
             cursor.execute(f"DELETE FROM {layout.name} WHERE {key} = ANY($1)", in_array(keys))
 
     def _held(self, keys: pa.Array) -> str:
-        """Make these keys the only ones of the temporary table, whose name it returns."""
-        self._empty(KEYS)
-        self._copy(KEYS, pa.table([pc.unique(keys)], ["k"]), temporary=True)
-        return KEYS
+        """Make these keys the only ones of the temporary table of their type, whose name it returns."""
+        name = NUMBERS if pa.types.is_integer(keys.type) else KEYS
+        found = pc.unique(keys)
+        self._empty(name)
+        self._copy(name, pa.table([found.cast(pa.int64()) if name == NUMBERS else found], ["k"]), temporary=True)
+        return name
 
     def _empty(self, temporary: str) -> None:
         """A new transaction finds it empty."""
@@ -172,6 +180,32 @@ class PostgresSession(Session):
 
     def delete_where(self, sql: str, parameters: Sequence[Any]) -> int:
         return int(self.execute(f"WITH gone AS ({sql} RETURNING 1) SELECT count(*) FROM gone", parameters)[0][0])
+
+    def stage(self, layout: Layout) -> str | None:
+        session = self.alone()
+        if not self._swept:  # what a run left that ended before its commit
+            pattern = f"{COPIES}%".replace("_", r"\_")
+            for (left,) in session.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE ?", (pattern,)):
+                session.execute(f"DROP TABLE IF EXISTS {quoted(left)}")
+            self._swept = True
+        name = f"{COPIES}{uuid.uuid4().hex}"
+        columns = [f"{c} {f.sql}" for c, f in zip(layout.quoted, layout.forms, strict=True)]
+        session.execute(f"CREATE UNLOGGED TABLE {quoted(name)} ({', '.join(columns)}, {quoted(MARK)} text)")
+        return name
+
+    def copy_to_stage(self, layout: Layout, stage: str, rows: pa.RecordBatch) -> set[tuple[str, ...]]:
+        table = pa.Table.from_batches([rows])
+        self._copy(stage, table, doing=f': table "{layout.table.name}"')
+        return too_long(layout, table)
+
+    def take_stage(self, layout: Layout, stage: str, marks: Sequence[str], long: set[tuple[str, ...]]) -> None:
+        self._narrow(layout, long)
+        columns, name = layout.column_list, quoted(stage)
+        self.execute(
+            f"DELETE FROM {name} WHERE {quoted(MARK)} NOT IN (SELECT json_array_elements_text(?::json))", (json.dumps(marks),)
+        )
+        self.execute(f"INSERT INTO {layout.name} ({columns}) SELECT {columns} FROM {name}")
+        self.execute(f"DROP TABLE {name}")
 
     def alone(self) -> PostgresSession:
         if self._alone is None:

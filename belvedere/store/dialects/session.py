@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from belvedere.schema import KEY
 from belvedere.store.identifiers import SYSTEM, quoted
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import Reader
@@ -25,6 +24,8 @@ Flat = Iterator[pa.RecordBatch]
 
 KEYS = f"{SYSTEM}keys"
 """The temporary table for the keys of one call."""
+MARK = "_mark"
+"""The column that says which rows count of those that other processes put in."""
 
 
 class Session(ABC):
@@ -32,6 +33,8 @@ class Session(ABC):
 
     dialect: Dialect
     url: str
+    is_reached: bool = True
+    """Whether processes of other machines reach the database, as far as is known."""
 
     @abstractmethod
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
@@ -87,6 +90,20 @@ class Session(ABC):
     def delete_where(self, sql: str, parameters: Sequence[Any]) -> int:
         """Run a DELETE statement; returns how many rows it took out."""
 
+    # rows that other processes put in
+
+    def stage(self, layout: Layout) -> str | None:
+        """Make a table that other processes can fill with flat rows of a table, each with a mark; None where they reach no database."""
+        return None
+
+    def copy_to_stage(self, layout: Layout, stage: str, rows: pa.RecordBatch) -> set[tuple[str, ...]]:
+        """Put flat rows with a mark into it; the indexes of the table that cannot take some of them."""
+        raise NotImplementedError
+
+    def take_stage(self, layout: Layout, stage: str, marks: Sequence[str], long: set[tuple[str, ...]]) -> None:
+        """Move the rows of these marks into the table, in the transaction that is open, and drop the other table."""
+        raise NotImplementedError
+
     # the rest
 
     @abstractmethod
@@ -123,6 +140,6 @@ class Session(ABC):
 
 def overwriting(layout: Layout) -> str:
     """The end of an INSERT that overwrites rows of the same key."""
-    key = quoted(KEY)  # to set it too would touch its index
+    key = quoted(layout.key)  # to set it too would touch its index
     changes = ", ".join(f"{c} = excluded.{c}" for c in layout.quoted if c != key) or f"{key} = excluded.{key}"
     return f" ON CONFLICT ({key}) DO UPDATE SET {changes}"

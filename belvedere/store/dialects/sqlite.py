@@ -69,6 +69,7 @@ class Sqlite(Dialect):
     name = "sqlite"
     urls = ("sqlite:",)
     # no type for doubles: the affinity REAL would make 0.0 of -0.0
+    lies_by_number = True
     names = TypeNames(integer="INTEGER", double="", text="TEXT", blob="BLOB")
     patterns = Patterns("*", "?", special="*?[", escaped="[{}]", whole="{}")
     faults = _FAULTS

@@ -24,7 +24,6 @@ import adbc_driver_sqlite.dbapi as adbc
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.schema import KEY
 from belvedere.store.dialects.session import KEYS, Flat, Row, Session, overwriting
 from belvedere.store.dialects.sqlite_libraries import ADBC, closed, opened
 from belvedere.store.dialects.sqlite_rows import BATCH_ROWS, insert_statement, select_statement, selected
@@ -109,7 +108,7 @@ class SqliteSession(Session):
         self.execute(f"DELETE FROM {KEYS}")
         self._many(f"INSERT OR IGNORE INTO {KEYS} VALUES (?)", pa.record_batch([_in_order(keys, 1)], ["k"]))
         # SQLite keeps the order of a CROSS JOIN: it looks keys up, it reads no whole table
-        return self.read(layout, f"{KEYS} AS k CROSS JOIN {layout.name} AS t WHERE t.{quoted(KEY)} = k.k")
+        return self.read(layout, f"{KEYS} AS k CROSS JOIN {layout.name} AS t WHERE t.{quoted(layout.key)} = k.k")
 
     def insert(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
@@ -144,7 +143,7 @@ class SqliteSession(Session):
 
     def delete(self, layout: Layout, keys: pa.Array) -> None:
         bound = pa.record_batch([_in_order(keys, 1000)], ["k"])
-        self._many(f"DELETE FROM {layout.name} WHERE {quoted(KEY)} = ?", bound)
+        self._many(f"DELETE FROM {layout.name} WHERE {quoted(layout.key)} = ?", bound)
 
     def _many(self, sql: str, rows: pa.RecordBatch, doing: str = "") -> None:
         with self._lock, self._guarded(doing), self._connection.cursor() as cursor:

@@ -88,6 +88,9 @@ def _sort(order: Order, names: Mapping[str, str]) -> Sort:
     return Sort(names[order.expr.name], order.descending, order.nulls_come_first)
 
 
+_SHOWN = {"Emit": "EMIT", "InOrder": "SELECT STREAM", "SplAggregate": "a window of SPL"}
+
+
 @dataclass(frozen=True)
 class _Plans:
     dialect: Dialect
@@ -97,7 +100,7 @@ class _Plans:
         printer = _NODES.get(type(node))
         if printer is None:
             what = type(node).__name__
-            what = "EMIT" if what == "Emit" else "SELECT STREAM" if what == "InOrder" else f"a {what.lower()}"
+            what = _SHOWN.get(what, f"a {what.lower()}")
             raise fail("B8020", f"{what} cannot be computed when it is read", hint="compute it in a view, and query the view")
         return printer(self, node)
 

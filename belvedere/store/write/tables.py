@@ -57,7 +57,7 @@ class Tables:
             if other != name:
                 raise fail("B7017", f'the stored tables "{other}" and "{name}" differ in case only', hint="rename one of them")
             seen: dict[str, str] = {}
-            for field, column in zip(layout.arrow, layout.columns, strict=True):
+            for field, column in zip(layout.stored, layout.columns, strict=True):
                 if (other := seen.setdefault(column.casefold(), field.name)) != field.name:
                     raise fail("B7017", f'the columns "{other}" and "{field.name}" of "{name}" differ in case only')
             if len(seen) < len(layout.columns):

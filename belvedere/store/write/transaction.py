@@ -19,6 +19,7 @@ from belvedere.store.dialects.session import Session
 from belvedere.store.identifiers import identifier
 from belvedere.store.layout import Layout, flat_batches
 from belvedere.store.protocol import CHUNK_BYTES, EpochRow
+from belvedere.store.write.apart import Put, copying, marks_of
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
@@ -73,7 +74,7 @@ class EpochTransaction:
         layout = self._start(table)
         if keys is None:
             return self._rows(layout, self._session.select_all(layout))
-        return self._rows(layout, self._session.select(layout, self._keys(layout, keys)) if len(keys) else iter(()))
+        return self._rows(layout, self._session.select(layout, layout.keys(keys)) if len(keys) else iter(()))
 
     def lookup_range(self, table: str, column: str, above: Any, up_to: Any) -> pa.RecordBatchReader:
         layout = self._start(table)
@@ -93,12 +94,12 @@ class EpochTransaction:
 
     def _apply_piece(self, layout: Layout, piece: pa.Table) -> None:
         """What goes and comes back is overwritten in place; the rest is deleted, or inserted."""
-        gone = self._keys(layout, _of_weight(piece, -1)[KEY].combine_chunks())
+        gone = layout.keys(_of_weight(piece, -1)[KEY].combine_chunks())
         coming = _of_weight(piece, 1).combine_chunks().to_batches()
         rows = pa.Table.from_batches(flat_batches(layout, coming), layout.flat)
         if rows.num_rows > UNORDERED:
-            rows = rows.sort_by(KEY)
-        came = rows[KEY].combine_chunks()
+            rows = rows.sort_by(layout.key)
+        came = rows[layout.key].combine_chunks()
         left = gone.filter(pc.invert(pc.is_in(gone, value_set=came)))
         back = pc.is_in(came, value_set=gone)
         changed, fresh = rows.filter(back), rows.filter(pc.invert(back))
@@ -109,14 +110,24 @@ class EpochTransaction:
         if fresh.num_rows:
             self._session.insert(layout, fresh.to_batches())
 
-    def _keys(self, layout: Layout, keys: pa.Array) -> pa.Array:
-        """Keys in their stored form."""
-        return layout.form_of(KEY).encode(keys.cast(pa.string()))
-
     def append(self, table: str, rows: pa.RecordBatchReader) -> None:
         layout = self._start(table)
         put = self._session.fill if self._empty(layout) else self._session.insert
         put(layout, flat_batches(layout, rows))
+
+    def append_apart(self, table: str, put: Put, rows: int) -> bool:
+        """Let tasks of other processes put in so many new rows, where they can reach the database; `put` runs them."""
+        layout = self._start(table)
+        stage = self._session.stage(layout) if self._session.is_reached else None
+        if stage is None:
+            return False
+        try:
+            copied = put(copying(self._session.url, layout.table, stage))
+        except Exception:  # they cannot reach it, or a row cannot be stored, which this process then tells
+            self._session.is_reached = False
+            return False
+        self._session.take_stage(layout, stage, *marks_of(copied, rows))
+        return True
 
     def delete_range(self, table: str, column: str, up_to: Any) -> int:
         layout = self._start(table)

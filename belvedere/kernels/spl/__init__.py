@@ -1,0 +1,1 @@
+"""SPL windows in numpy: which rows a window holds at each of its firings."""

@@ -1,0 +1,34 @@
+"""Where a query loses the event time of its rows: what B5013 says to do about it.
+
+In: a plan down to its inputs, and which of their columns have bounds. Out: a hint, or None where no operator in it loses a time.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from belvedere.plan.bounds import Known, event_time_columns
+from belvedere.plan.nodes import Join, Node, TopK
+
+
+def lost_time(plan: Node, known: Known) -> str | None:
+    """What to write so that the rows have a time that a bound follows."""
+    for node in plan.walk():
+        if isinstance(node, TopK) and event_time_columns(node.input, known) - event_time_columns(node, known):
+            return _limit(node)
+        if isinstance(node, TopK) and isinstance(node.input, Join) and not event_time_columns(node, known):
+            join = node.input
+            if node.alike and event_time_columns(join.left, known) and not event_time_columns(join.right, known):
+                return "say WATERMARK FOR the time of the versions too: one that comes late changes what was joined"
+    return None
+
+
+def _limit(node: TopK) -> str | None:
+    """The first rows per key have a time that follows the bound, the last ones do not."""
+    first = node.order[0] if node.order else None
+    if first is None or not isinstance(first.expr, exp.Column) or node.alike:
+        return None
+    name = first.expr.name.rpartition(".")[2]
+    if first.descending:
+        return f"the last row of a key may be replaced at any time: take the first one, ORDER BY {name} without DESC"
+    return f"rows without a time come first: declare `{name} TIMESTAMP NOT NULL`, or say ORDER BY {name} NULLS LAST"

@@ -1,0 +1,52 @@
+"""A window clause of SPL as it is written: nodes of the query's tree.
+
+In: nothing. Out: `SplClause` at `args["spl"]` of a table or subquery of FROM, and as a list at that of a select (SPL's own spelling,
+where a clause has the label of a table). Nothing is checked here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot import exp
+
+
+class SplPart(exp.Expression):
+    """One part of a clause: a word, perhaps with arguments (`called`). `this` is the word as it is written."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "called": False, "value": False}
+
+    @property
+    def word(self) -> str:
+        """The word in small letters."""
+        return str(self.args["this"]).lower()
+
+    @property
+    def shown(self) -> str:
+        """The part as people write it."""
+        arguments = ", ".join(a.sql("spark").replace("`", "") for a in self.expressions)
+        return f"{self.args['this']}({arguments})" if self.args.get("called") else str(self.args["this"])
+
+
+class SplClause(exp.Expression):
+    """A whole clause: the label of SPL's spelling, the parts in their order, and what the partitions are by."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"label": False, "expressions": True, "keys": False}
+
+    @property
+    def keys(self) -> list[Any]:
+        """The expressions of PARTITION BY."""
+        return self.args.get("keys") or []
+
+    @property
+    def shown(self) -> str:
+        """The clause in the form that stands after a table."""
+        by = ", ".join(k.sql("spark") for k in self.keys)
+        parts = [f"{p.shown} BY {by}" if by and p.word == "partitioned" else p.shown for p in self.expressions]
+        return f"WINDOW ({', '.join(parts)})"
+
+
+def clause_of(item: exp.Expr) -> SplClause | None:
+    """The window of a table or subquery of FROM."""
+    found = item.args.get("spl")
+    return found if isinstance(found, SplClause) else None

@@ -1,0 +1,1 @@
+"""How aggregates over SPL windows are maintained."""

@@ -1,0 +1,133 @@
+"""The contents of firings as rows, and the query that aggregates them.
+
+In: an `SplAggregate`, sorted rows, the firings found among them. Out: a table with a row for each row of each firing's contents, and
+the relational plan over it that gives the node's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.kernels.search import Ints
+from belvedere.kernels.spl.rows import Firings
+from belvedere.plan.arrival import in_arrival_order
+from belvedere.plan.expressions import column
+from belvedere.plan.keys import item_of
+from belvedere.plan.nodes import Aggregate, Expr, Item, Node, Project, Scan
+from belvedere.plan.spl_aggregate import PANE_TIMINGS, FiringReading, SplAggregate
+from belvedere.plan.spl_windows import Interval
+from belvedere.schema import TIMESTAMP, Column, Schema
+
+CONTENTS = "contents"
+"""The scan by which the query reads the contents of firings."""
+FIRST_ARRIVAL = "$first"
+"""Where the rows of one firing are put in order: when the first row of their group arrived."""
+FARTHEST = 253_402_300_799_999_999
+"""The last microsecond of the year 9999: the time of a watermark that lies beyond."""
+PIECE = 1 << 21
+"""So many rows of contents are made at once."""
+
+
+def name_of(reading: FiringReading) -> str:
+    """The column of the contents with what a firing says of itself."""
+    return f"${reading}"
+
+
+def readings_of(node: SplAggregate) -> tuple[FiringReading, ...]:
+    """What firings say of themselves."""
+    panes = isinstance(node.window.kind, Interval)
+    return tuple(r for r in FiringReading if panes or not r.of_panes)
+
+
+def contents_schema(node: SplAggregate) -> Schema:
+    """The columns of the contents: those of the input and the readings of the firing."""
+    added = tuple(Column(name_of(r), r.type, nullable=False, hidden=True) for r in readings_of(node))
+    return Schema((*node.input.schema.columns, *added), (name_of(FiringReading.FIRING), node.order))
+
+
+def contents_plan(node: SplAggregate) -> Node:
+    """The node's rows from the contents, besides the firing's number and FIRST_ARRIVAL."""
+    source = Scan(CONTENTS, contents_schema(node))
+    readings = tuple(item_of(c) for c in source.schema.columns[len(node.input.schema.columns) :])
+    arrived = Item(FIRST_ARRIVAL, exp.Min(this=column(node.order)), pa.int64(), hidden=True)
+    called = tuple(Item(i.name, _first_of_equals(i.expr, node.order), i.type, i.nullable, i.hidden) for i in node.aggregates)
+    groups = Aggregate(source, (*readings, *node.partition, *node.groups), (*called, arrived))
+    firing = (item_of(groups.schema[name_of(FiringReading.FIRING)]), item_of(groups.schema[FIRST_ARRIVAL]))
+    return Project(in_arrival_order(groups), (*_shown(node, groups.schema), *firing))
+
+
+def _shown(node: SplAggregate, groups: Schema) -> tuple[Item, ...]:
+    items = tuple(item_of(groups[i.name]) for i in (*node.partition, *node.groups, *node.aggregates))
+    return items + tuple(Item(r.name, column(name_of(r.reading)), r.reading.type, False, r.hidden) for r in node.readings)
+
+
+def _first_of_equals(expr: Expr, order: str) -> Expr:
+    """Of equal greatest values the row that arrived first counts."""
+    made = expr.copy()
+    for call in list(made.find_all(exp.ArgMax)):
+        key = call.expression
+        parts = [exp.Literal.string("_0"), key.copy(), exp.Literal.string("_1"), exp.Neg(this=column(order))]
+        pair = exp.Anonymous(this="named_struct", expressions=parts)
+        known = exp.Not(this=exp.Is(this=key.copy(), expression=exp.Null()))
+        call.set("expression", exp.Case(ifs=[exp.If(this=known, true=pair)]))
+    return made
+
+
+def contents(node: SplAggregate, rows: pa.Table, firings: Firings, numbers: Ints, members: Ints | None) -> Iterator[pa.Table]:
+    """The contents of these firings, which have these numbers, in pieces that part no firing."""
+    lengths = firings.last - firings.first + 1
+    piece = np.cumsum(lengths) // PIECE
+    cuts = np.flatnonzero(np.diff(piece)) + 1
+    for chosen in np.split(np.arange(len(firings)), cuts):
+        yield _piece(node, rows, firings.take(chosen), numbers[chosen], members)
+
+
+def _piece(node: SplAggregate, rows: pa.Table, firings: Firings, numbers: Ints, members: Ints | None) -> pa.Table:
+    lengths = firings.last - firings.first + 1
+    begun = np.cumsum(lengths) - lengths
+    places = np.arange(int(lengths.sum())) - np.repeat(begun - firings.first, lengths)
+    chosen = places if members is None else members[places]
+    schema = contents_schema(node)
+    found = rows.select(node.input.schema.names).take(pa.array(chosen))
+    firing = pa.array(np.repeat(np.arange(len(firings)), lengths))
+    said = readings(node, firings, numbers)
+    columns = [*found.columns, *(said[name].take(firing) for name in schema.names[len(found.schema) :])]
+    return pa.table(columns, schema=schema.arrow)
+
+
+def readings(node: SplAggregate, firings: Firings, numbers: Ints) -> dict[str, pa.Array]:
+    """What the firings say of themselves, by the names of the contents' columns."""
+    found = {
+        FiringReading.FIRING_TIME: pa.array(np.minimum(firings.at, FARTHEST), pa.int64()).cast(TIMESTAMP),
+        FiringReading.FIRING: pa.array(numbers, pa.int64()),
+    }
+    kind = node.window.kind
+    if isinstance(kind, Interval):
+        assert firings.pane is not None
+        assert firings.index is not None
+        found[FiringReading.INTERVAL_START] = pa.array(firings.pane, pa.int64()).cast(TIMESTAMP)
+        found[FiringReading.INTERVAL_END] = pa.array(firings.pane + kind.duration, pa.int64()).cast(TIMESTAMP)
+        found[FiringReading.PANE_TIMING] = pa.array(PANE_TIMINGS).take(pa.array(np.minimum(firings.index, 1)))
+        found[FiringReading.PANE_INDEX] = pa.array(firings.index, pa.int32())
+    return {name_of(r): values for r, values in found.items()}
+
+
+def last_firings(firings: Firings) -> Ints:
+    """The last firing of each partition (and pane), in order."""
+    keys = (firings.partition,) if firings.pane is None else (firings.pane, firings.partition)
+    order = np.lexsort((np.arange(len(firings)), *keys))
+    final = np.ones(len(firings), np.bool_)
+    differs = [k[order][1:] != k[order][:-1] for k in keys]
+    final[:-1] = np.logical_or.reduce(differs) if len(firings) else final[:-1]
+    return np.sort(order[final])
+
+
+def ordered(table: pa.Table) -> pa.Table:
+    """Rows of the plan in the order of their firings, in each by the first arrival of their group, without these two columns."""
+    firing = name_of(FiringReading.FIRING)
+    order = [(firing, "ascending"), (FIRST_ARRIVAL, "ascending")]
+    return table.sort_by(order).drop_columns([firing, FIRST_ARRIVAL])

@@ -1,0 +1,224 @@
+"""One epoch of SPL windows.
+
+In: a stage, the rows that arrived, the clock and the bounds. Out: the change of the output; the state after it is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.engine.moved import identified, is_identified
+from belvedere.engine.rows import Rows, combined, conform
+from belvedere.engine.tables import delta_schema
+from belvedere.engine.texts import ROWS as VIEW
+from belvedere.engine.work import Work
+from belvedere.instants import microseconds
+from belvedere.kernels.search import GREATEST, Bools, Ints
+from belvedere.kernels.spl.find import find
+from belvedere.kernels.spl.panes import PaneRows, find_panes, in_time
+from belvedere.kernels.spl.rows import NEVER, Firings
+from belvedere.plan.bounds import bounds_of
+from belvedere.plan.spl_windows import Interval
+from belvedere.plan.time_nodes import SEQUENCE
+from belvedere.rules.events import next_numbers
+from belvedere.rules.spl.contents import CONTENTS, contents, last_firings, ordered
+from belvedere.rules.spl.ranges import firing_rows
+from belvedere.rules.spl.rows import ArrivedRows, micros, present, sorted_rows, whole, window_rows
+from belvedere.rules.spl.state import (
+    DUE,
+    HASH,
+    PART,
+    TIME,
+    UNDER,
+    next_due,
+    partition_rows,
+    partitions_of,
+)
+from belvedere.schema import KEY
+
+if TYPE_CHECKING:
+    from belvedere.rules.spl.rule import SplStage
+
+PATH = "_h0"
+"""The access path of the held rows, by their partition."""
+
+
+def run_windows(stage: SplStage, work: Work) -> Rows | None:
+    """Tumbling and sliding windows."""
+    now, clock = microseconds(work.clock), f"{stage.output} ticked"
+    _begin(stage, work)
+    ticked = work.sequences.get(clock, NEVER)
+    arrived = present(stage.node, _arrived(stage, work))
+    touched = _touched(stage, work, arrived, now)
+    work.sequences[clock] = now
+    if not len(touched[0]):
+        return None
+    parts, hashes = touched
+    stored = work.look_up(stage.partitions, KEY, parts).table
+    known = partitions_of(stored, parts)
+    rows = _with_held(stage, work, arrived, parts, hashes)
+    given = window_rows(stage.node, rows)
+    found = find(stage.window, given, known, ticked, now)
+    _store_rows(stage, work, rows, found.kept)
+    due = next_due(stage.window, given, found.kept, found.partitions, now)
+    coming = partition_rows(parts, hashes, found.partitions, due, ~found.forgotten)
+    work.overwrite(stage.partitions, KEY, parts, coming.to_reader())
+    return _written(stage, work, rows.table, found.firings, found.members)
+
+
+def _begin(stage: SplStage, work: Work) -> None:
+    """What is made anew remembers nothing."""
+    if work.is_fresh:
+        for what in ("ticked", "watermark", "late", "firings"):
+            work.sequences.pop(f"{stage.output} {what}", None)
+
+
+def _arrived(stage: SplStage, work: Work) -> pa.Table:
+    """The new rows as the state has them."""
+    schema = delta_schema(work.prepared.states[stage.held])
+    if not work.put_deltas():
+        return schema.empty_table()
+    return work.compute.compute(work.sql["input"], schema).table
+
+
+def _touched(stage: SplStage, work: Work, arrived: pa.Table, now: int) -> tuple[pa.Array, Ints]:
+    """The partitions that have something to do, by their texts, and the hashes of their values."""
+    texts, hashes = combined(arrived[PART]), combined(arrived[PATH])
+    if stage.takes_all:
+        more = work.look_up(stage.partitions, None, None).table
+    else:
+        more = work.look_up_range(stage.partitions, DUE, None, now).table
+    texts = pa.concat_arrays([texts, combined(more["part"]).cast(texts.type)])
+    hashes = pa.concat_arrays([hashes, combined(more[HASH])])
+    encoded = texts.dictionary_encode()
+    first = np.unique(encoded.indices.to_numpy(zero_copy_only=False), return_index=True)[1]
+    return encoded.dictionary, hashes.to_numpy(zero_copy_only=False)[first]
+
+
+def _with_held(stage: SplStage, work: Work, arrived: pa.Table, parts: pa.Array, hashes: Ints) -> ArrivedRows:
+    """The new rows and those that the windows of these partitions hold."""
+    held = work.look_up(stage.held, PATH, pa.array(np.unique(hashes))).table
+    names = held.schema.names
+    both = pa.concat_tables([conform(held, held.schema), arrived.select(names).cast(held.schema)])
+    code = pc.index_in(combined(both[PART]), value_set=parts)
+    is_new = np.arange(both.num_rows) >= held.num_rows
+    mine = pc.is_valid(code)  # rows of other partitions may have the same hash
+    both, code, is_new = both.filter(mine), code.drop_null(), is_new[mine.to_numpy(zero_copy_only=False)]
+    return sorted_rows(stage.node, both, code.to_numpy(zero_copy_only=False).astype(np.int64), is_new)
+
+
+def _store_rows(stage: SplStage, work: Work, rows: ArrivedRows, kept: Bools) -> None:
+    """New rows that stay come into the state, held ones that do not leave it."""
+    gone = rows.table.filter(pa.array(~rows.is_new & ~kept))
+    if gone.num_rows:
+        nothing = work.stored_schema(stage.held).empty_table().to_reader()
+        work.overwrite(stage.held, KEY, combined(gone[KEY]), nothing)
+    come = rows.table.filter(pa.array(rows.is_new & kept))
+    if come.num_rows:
+        work.append(Rows(come), stage.held)
+
+
+# --- panes
+
+
+def run_panes(stage: SplStage, work: Work) -> Rows | None:
+    """Windows of event time."""
+    node, kind = stage.node, stage.window.kind
+    assert isinstance(kind, Interval)
+    assert node.time is not None
+    name, late = f"{stage.output} watermark", f"{stage.output} late"
+    _begin(stage, work)
+    before = work.sequences.get(name, NEVER)
+    watermark = max(before, bounds_of(stage.source, work.bounds.__getitem__).get(node.time, NEVER))
+    arrived = _in_time(stage, present(node, _arrived(stage, work)), before)
+    if arrived.num_rows:
+        work.append(Rows(arrived), stage.held)
+        times = whole(arrived[TIME])
+        oldest = min(int(times.min()), work.sequences.get(late, GREATEST))
+        work.sequences[late] = oldest
+    if watermark == before:
+        return None
+    work.sequences[name] = watermark
+    oldest = min(before, work.sequences.pop(late, GREATEST))
+    low = None if oldest - NEVER <= kind.duration + 1 else oldest - kind.duration - 1
+    held = work.look_up_range(stage.held, TIME, low, watermark).table
+    if kind.discard + kind.duration < watermark - NEVER:
+        work.storage.delete_range(stage.held, TIME, watermark - kind.discard - kind.duration)
+    if not held.num_rows:
+        return None
+    encoded = combined(held[PART]).dictionary_encode()
+    code = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    rows = sorted_rows(node, held, code, np.zeros(held.num_rows, np.bool_))
+    given = PaneRows(rows.partition, whole(rows.table[node.order]), whole(rows.table[TIME]), whole(rows.table[UNDER]))
+    found = find_panes(kind, given, before, np.array([watermark], np.int64))
+    return _written(stage, work, rows.table, found.firings, found.members)
+
+
+def _in_time(stage: SplStage, arrived: pa.Table, watermark: int) -> pa.Table:
+    """The new rows that are in time, with the watermark under which they came and their time."""
+    kind = stage.window.kind
+    assert isinstance(kind, Interval)
+    times = micros(arrived[stage.node.time])
+    under = np.full(len(times), watermark, np.int64)
+    for name, values in ((TIME, times), (UNDER, under)):
+        place = arrived.schema.get_field_index(name)
+        arrived = arrived.set_column(place, arrived.schema.field(place), pa.array(values, pa.int64()))
+    return arrived.filter(pa.array(in_time(kind, times, under)))
+
+
+# --- the output
+
+
+def _written(stage: SplStage, work: Work, rows: pa.Table, firings: Firings, members: Ints | None) -> Rows | None:
+    """The change of the output by these firings."""
+    if not len(firings):
+        return None
+    numbers = next_numbers(work, f"{stage.output} firings", len(firings)).to_numpy()
+    if not stage.node.every:
+        chosen = last_firings(firings)
+        firings, numbers = firings.take(chosen), numbers[chosen]
+    made, hashes = firing_rows(stage.node, rows, firings, numbers, members), None
+    if made is None:
+        made, hashes = _queried(stage, work, rows, firings, numbers, members)
+    if stage.node.every:
+        return work.added(_identified(work, _numbered(work, made)))
+    found = _identified(work, conform(made, work.output.schema.arrow))
+    if "panes" not in work.sql:
+        place = firings.last if members is None else members[firings.last]
+        hashes = combined(rows[PATH]).take(pa.array(place))
+    elif hashes is None:  # each pane has its row
+        assert stage.path is not None
+        hashes = pa.concat_arrays([combined(t[stage.path]) for t in found.tables()])
+    return work.replace(stage.path, pc.unique(hashes), found.reader())
+
+
+def _queried(
+    stage: SplStage, work: Work, rows: pa.Table, firings: Firings, numbers: Ints, members: Ints | None
+) -> tuple[pa.Table, pa.Array | None]:
+    """The rows of firings by the query over their contents, and the hashes of their panes."""
+    tables, hashes = [], []
+    for piece in contents(stage.node, rows, firings, numbers, members):
+        work.put(CONTENTS, VIEW, Rows(piece))
+        tables.append(ordered(work.compute.compute(work.sql["contents"]).table))
+        if "panes" in work.sql:
+            found = work.compute.compute(work.sql["panes"], pa.schema([(stage.path, pa.int64())]))
+            hashes.append(combined(found.table[stage.path]))
+    return pa.concat_tables(tables), pa.concat_arrays(hashes) if hashes else None
+
+
+def _numbered(work: Work, rows: pa.Table) -> pa.Table:
+    numbers = next_numbers(work, work.output.name, rows.num_rows)
+    columns = {c.name: numbers if c.name == SEQUENCE else rows[c.name] for c in work.output.schema}
+    return conform(pa.table(columns), work.output.schema.arrow)
+
+
+def _identified(work: Work, rows: pa.Table) -> Rows:
+    """Rows of the output with their `_key` and hashes."""
+    if is_identified(work.output):
+        return Rows(identified(rows, work.output))
+    work.put("made", VIEW, Rows(rows))
+    return work.rows("rows")

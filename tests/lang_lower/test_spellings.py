@@ -1,0 +1,73 @@
+"""Spellings of DataSQRL and Flink SQL: what they mean here, or what to write instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from belvedere.compiler import compile_script
+from belvedere.workbench import Workbench
+
+BASE = """
+CREATE STREAM Orders (id INT, ts TIMESTAMP_LTZ(3), items ARRAY<STRUCT<sku STRING, qty INT>>, tags ARRAY<STRING>,
+                      WATERMARK FOR ts AS ts - INTERVAL '1' SECOND);
+"""
+WINDOWS = "TABLE(TUMBLE(TABLE Orders, DESCRIPTOR(ts), INTERVAL '7' DAY))"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE A (id INT, t TIMESTAMP_LTZ(3), PRIMARY KEY (id) NOT ENFORCED);",
+        "CREATE TABLE A (id INT PRIMARY KEY NOT ENFORCED, t TIMESTAMP(3));",
+        "Q(id INT NOT NULL) := SELECT * FROM Orders WHERE id = :id;",
+        f"V := SELECT window_time, count(*) AS n FROM {WINDOWS} GROUP BY window_start, window_end, window_time EMIT AFTER WATERMARK;",
+        "V := SELECT o.id, i.sku FROM Orders o CROSS JOIN UNNEST(o.items) i;",
+        "V := SELECT o.id, i.q FROM Orders o CROSS JOIN UNNEST(o.items) AS i (s, q);",
+        "V := SELECT o.id, t.tag FROM Orders o CROSS JOIN UNNEST(o.tags) AS t (tag);",
+        "V := SELECT o.id, t.item.sku FROM Orders o CROSS JOIN UNNEST(o.items) AS t (item);",
+        "EXPORT Orders TO print.Orders; EXPORT Orders TO logger.Orders;",
+        "CREATE TABLE A (id INT, twice AS id * 2, at AS _ingest_time, PRIMARY KEY (id));",
+    ],
+)
+def test_what_is_meant_here_too(text: str) -> None:
+    compiled = compile_script(BASE + text)
+    assert compiled.ok, compiled.diagnostics
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "hint"),
+    [
+        ("INSERT INTO sink SELECT * FROM Orders;", "B1008", "EXPORT V TO sink.Name"),
+        ("CREATE TABLE A (id INT, b INT) PARTITIONED BY (b);", "B1001", "indexes"),
+        ("CREATE TABLE A (id INT) WITH ('connector' = 'kafka');", "B1001", "belvedere.toml"),
+        ("CREATE TABLE A (id INT, b TIMESTAMP METADATA FROM 'timestamp');", "B1033", "_ingest_time"),
+        ("CREATE TABLE A (id INT, b STRING NOT NULL METADATA FROM 'uuid');", "B1033", "_uid"),
+        ("CREATE STREAM A (s STRING, t AS CAST(s AS TIMESTAMP), WATERMARK FOR t);", "B5001", "rowtime"),
+    ],
+)
+def test_what_to_write_instead(text: str, code: str, hint: str) -> None:
+    found = [d for d in compile_script(BASE + text).diagnostics if d.severity == "error"]
+    assert [d.code for d in found] == [code]
+    assert hint in (found[0].hint or "")
+
+
+@pytest.mark.spark
+def test_they_give_what_they_say(spark: Any) -> None:
+    wb = Workbench(
+        BASE
+        + f"""
+        Weeks := SELECT window_time, count(*) AS n FROM {WINDOWS} GROUP BY window_start, window_end, window_time;
+        Lines := SELECT o.id, i.sku, i.qty FROM Orders o CROSS JOIN UNNEST(o.items) i;
+        CREATE TABLE A (id INT, twice AS id * 2, PRIMARY KEY (id));
+        """,
+        spark=spark,
+    )
+    wb.insert("Orders", [{"id": 1, "ts": "2024-01-03 00:00:00", "items": [{"sku": "x", "qty": 2}, {"sku": "y", "qty": 1}]}])
+    wb.insert("A", [{"id": 4}])
+    wb.step()
+    assert [(str(r["window_time"])[:23], r["n"]) for r in wb.rows("Weeks")] == [("2024-01-03 23:59:59.999", 1)]
+    assert sorted((r["sku"], r["qty"]) for r in wb.rows("Lines")) == [("x", 2), ("y", 1)]
+    assert wb.rows("A") == [{"id": 4, "twice": 8}]
+    wb.close()

@@ -1,0 +1,111 @@
+"""Run the kernels of SPL windows over a stream of rows that is cut into calls, with what each leaves carried to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from belvedere.kernels.search import LEAST
+from belvedere.kernels.spl.find import find
+from belvedere.kernels.spl.panes import PaneRows, find_panes
+from belvedere.kernels.spl.rows import Partitions, WindowRows, steps
+from belvedere.plan.spl_windows import Delta, Interval, Punctuation, Sliding, SplWindow, Tumbling
+from tests.spl.simulator import Fired, Tuple
+
+Cut = tuple[Sequence[Tuple], int]
+"""The new rows of a call, and its clock."""
+
+
+def run(window: SplWindow, cuts: Sequence[Cut]) -> list[Fired]:
+    """The firings of a tumbling or sliding window."""
+    keys = list(dict.fromkeys(r.partition for rows, _ in cuts for r in rows))
+    known = Partitions.fresh(len(keys))
+    held: list[Tuple] = []
+    ticked, fired = LEAST, []
+    for new, now in cuts:
+        marked = [(r, False) for r in held] + [(r, True) for r in new]
+        marked.sort(key=lambda m: (keys.index(m[0].partition), m[0].number))
+        rows = [r for r, _ in marked]
+        given = window_rows(window, rows, [n for _, n in marked], keys)
+        found = find(window, given, known, ticked, now)
+        for place in range(len(found.firings)):
+            contents = found.rows_of(place)
+            part = keys[found.firings.partition[place]]
+            fired.append(Fired(int(found.firings.at[place]), part, tuple(rows[i].number for i in contents)))
+        held = [r for r, k in zip(rows, found.kept, strict=True) if k]
+        known, ticked = found.partitions, now
+        blank = Partitions.fresh(1)
+        for name, values in vars(known).items():
+            values[found.forgotten] = getattr(blank, name)[0]
+    return fired
+
+
+def window_rows(window: SplWindow, rows: list[Tuple], new: list[bool], keys: list[Any]) -> WindowRows:
+    assert isinstance(window.kind, Tumbling | Sliding)
+    eviction = window.kind.eviction
+    trigger = window.kind.trigger if isinstance(window.kind, Sliding) else eviction
+
+    def column(policy: Any) -> Any:
+        if not isinstance(policy, Delta):
+            return None
+        values = np.array([r.values[policy.column] for r in rows])
+        whole = all(isinstance(r.values[policy.column], int) for r in rows)
+        return steps(values.astype(np.int64 if whole else np.float64), policy.step)
+
+    marks = None
+    if isinstance(eviction, Punctuation):
+        marks = np.array([r.values["mark"] for r in rows], np.int64)
+    return WindowRows(
+        np.array([keys.index(r.partition) for r in rows], np.int64),
+        np.array([r.number for r in rows], np.int64),
+        np.array([r.at for r in rows], np.int64),
+        np.array(new, np.bool_),
+        column(eviction) if isinstance(window.kind, Sliding) else None,
+        column(trigger),
+        marks,
+    )
+
+
+def run_panes(kind: Interval, cuts: Sequence[tuple[Sequence[Tuple], int]], whole: bool = False) -> list[Fired]:
+    """The firings of panes: after the rows of each cut its watermark. `whole`: all in one call."""
+    keys = list(dict.fromkeys(r.partition for rows, _ in cuts for r in rows))
+    held: list[tuple[Tuple, int]] = []
+    before, fired = -(1 << 62), []
+    calls: list[tuple[list[tuple[Tuple, int]], list[int]]] = [([], [])]
+    for new, watermark in cuts:
+        calls[-1][0].extend((r, before) for r in new)
+        if watermark > before:
+            calls[-1][1].append(watermark)
+        before = max(before, watermark)
+        if not whole:
+            calls.append(([], []))
+    before = -(1 << 62)
+    for arrived, watermarks in calls:
+        held = sorted([*held, *arrived], key=lambda m: (keys.index(m[0].partition), m[0].number))
+        numbers = [r.number for r, _ in held]
+        rows = PaneRows(
+            np.array([keys.index(r.partition) for r, _ in held], np.int64),
+            np.array(numbers, np.int64),
+            np.array([r.values["time"] for r, _ in held], np.int64),
+            np.array([u for _, u in held], np.int64),
+        )
+        found = find_panes(kind, rows, before, np.array(watermarks, np.int64))
+        firings = found.firings
+        assert firings.pane is not None
+        assert firings.index is not None
+        for place in range(len(firings)):
+            contents = found.members[firings.first[place] : firings.last[place] + 1]
+            fired.append(
+                Fired(
+                    int(firings.at[place]),
+                    keys[firings.partition[place]],
+                    tuple(numbers[i] for i in contents),
+                    int(firings.pane[place]),
+                    int(firings.index[place]),
+                )
+            )
+        held = [m for m, k in zip(held, found.kept, strict=True) if k]
+        before = watermarks[-1] if watermarks else before
+    return fired
