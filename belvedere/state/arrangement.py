@@ -17,7 +17,7 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.pieces import in_pieces
 from belvedere.schema import KEY
 from belvedere.state.compare import differing
-from belvedere.state.hashing import Numbers, numbers, text_hashes
+from belvedere.state.hashing import Numbers, distinct, numbers, text_hashes
 from belvedere.state.run import LEAST, TAKE, Arranged, Positions, Run, make_run, span_name
 
 Keys: TypeAlias = pa.Array | pa.RecordBatchReader | None
@@ -114,11 +114,11 @@ class Arrangement:
             return self._counted(len(wanted), [(r, r.living(r.index(by).at(r.index(by).of_keys(wanted)[0]))) for r in runs])
         found: dict[int, list[Positions]] = {}
         asked = 0
-        for texts in _arrays(keys):
+        for texts in map(pc.unique, _arrays(keys)):
             asked += len(texts)
             for n, (_, positions, _) in enumerate(self._of_texts(self._all, texts)):
                 found.setdefault(n, []).append(positions)
-        return self._counted(asked, [(self._all[n], np.unique(np.concatenate(parts))) for n, parts in found.items()])
+        return self._counted(asked, [(self._all[n], distinct(np.concatenate(parts))) for n, parts in found.items()])
 
     def _counted(self, asked: int, found: Found) -> Found:
         self.asked += asked
@@ -261,14 +261,14 @@ def pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema, run_bytes: int)
 
 
 def _arrays(keys: pa.Array | pa.RecordBatchReader) -> Iterator[pa.Array]:
-    """The distinct keys, an array at a time."""
+    """The keys, an array at a time."""
     if isinstance(keys, pa.ChunkedArray):
         keys = keys.combine_chunks()
     arrays = (b.column(0) for b in keys) if isinstance(keys, pa.RecordBatchReader) else (keys,)
-    yield from (pc.unique(a) for a in arrays if len(a))
+    yield from (a for a in arrays if len(a))
 
 
 def _distinct(keys: pa.Array | pa.RecordBatchReader) -> Numbers:
     """Hashes, sorted and distinct."""
     parts = [numbers(a) for a in _arrays(keys)]
-    return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+    return distinct(np.concatenate(parts)) if parts else np.zeros(0, np.int64)

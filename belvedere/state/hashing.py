@@ -66,6 +66,14 @@ def numbers(values: pa.Array) -> Numbers:
     return found
 
 
+def distinct(values: Numbers) -> Numbers:
+    """The numbers, sorted, each once: `np.unique` gathers so many in a hash table, which takes fifty times as long as to sort them."""
+    ordered = np.sort(values)
+    first = np.ones(len(ordered), np.bool_)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first]
+
+
 def number(value: object, type_: pa.DataType) -> int:
     """The same of one value."""
     return int(numbers(pa.array([value], type_))[0])

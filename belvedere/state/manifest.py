@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.state.files import Files
+from belvedere.state.hashing import distinct
 from belvedere.state.run import Arranged, Place, Run, read_run
 
 _TEXT = "manifest"
@@ -76,7 +77,7 @@ def runs_of(arranged: Arranged, entries: Iterable[Entry], files: Files) -> list[
         if files.remote is None:
             run = read_run(files.read(entry.place), arranged, entry.place)
         else:
-            size = entry.alive + len(np.unique(np.concatenate(dead))) if dead else entry.alive
+            size = entry.alive + len(distinct(np.concatenate(dead))) if dead else entry.alive
             run = Run(None, arranged, entry.place, read=files.read, size=size)
         run.dead_places = entry.dead
         for positions in dead:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from belvedere.schema import KEY
-from belvedere.state.hashing import Numbers, numbers, text_hashes
+from belvedere.state.hashing import Numbers, distinct, numbers, text_hashes
 
 Positions = npt.NDArray[np.int64]
 
@@ -205,7 +205,7 @@ class Run:
         """Mark rows as dead; the positions of those that were not."""
         if self.dead is None:
             self.dead = np.zeros(len(self), np.bool_)
-        found = np.unique(self.living(positions))
+        found = distinct(self.living(positions))
         self.dead[found] = True
         self.alive -= len(found)
         return found
