@@ -73,14 +73,16 @@ class Rows:
         files: tuple[Path, ...] | None = None,
         count: int | None = None,
         guess: int = 0,
+        text: str = "",
     ):
-        """`guess`: about how many rows a frame has that was not counted."""
+        """`guess`: about how many rows a frame has that was not counted; `text`: the query that it runs, where that is known."""
         self._table = table
         self.frame = frame
         self._schema = table.schema if table is not None else schema
         self.files = files
         self._count = count
         self.guess = guess
+        self.text = text
 
     @property
     def schema(self) -> pa.Schema:

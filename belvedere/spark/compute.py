@@ -56,7 +56,8 @@ class SparkCompute:
         self.memory = Memory(memory)
         self.small = small
         self._named = re.compile(f"`({re.escape(prefix)}_[^`]+)`")
-        """The views in a query."""
+        """The views in a query, and the common table expressions that stand for some."""
+        self._defined = re.compile(f"WITH `({re.escape(prefix)}_[^`]+)` AS ")
         self._scratch = scratch_folder("epochs-")
         self._files = itertools.count()
         self._large: dict[str, int] = {}
@@ -88,6 +89,8 @@ class SparkCompute:
             self._large[quote(view)] = size
 
     def _put_standing(self, view: str, rows: Rows) -> bool:
+        if self._standing is not None and rows.frame is not None and rows.text and not rows.is_collected:
+            return self._standing.put_query(view, rows.frame, rows.text, self._views_in(rows.text))
         few = rows.is_collected and rows.num_rows <= self.small
         return self._standing is not None and self._standing.put(view, rows.table if few else None)
 
@@ -195,7 +198,12 @@ class SparkCompute:
     def defer(self, sql: str, schema: pa.Schema) -> Rows:
         """The rows of a query that is run where they are read."""
         most = max((rows or 0 for name, rows in self._rows.items() if name in sql), default=0)
-        return Rows(frame=self.spark.sql(sql).select(*[quote(n) for n in schema.names]), schema=schema, guess=most)
+        frame = self.spark.sql(sql).select(*[quote(n) for n in schema.names])
+        return Rows(frame=frame, schema=schema, guess=most, text=sql)
+
+    def _views_in(self, sql: str) -> set[str]:
+        """The views that a query reads."""
+        return set(self._named.findall(sql)) - set(self._defined.findall(sql))
 
     def _has_at_most(self, rows: int, sql: str) -> bool:
         """Whether each view in the query has so many rows or fewer."""
@@ -216,7 +224,7 @@ class SparkCompute:
 
     def collect(self, sql: str, schema: pa.Schema) -> pa.Table:
         """Run one query and bring its rows to the driver in the given Arrow types."""
-        views = self._named.findall(sql)
+        views = self._views_in(sql)
         interprets = self._interpreting.choose(self._has_at_most(FEW, sql), sql)
         if self._standing is not None and self._standing.holds(views):
             return conform(self._standing.collect(sql, interprets), schema)

@@ -27,6 +27,9 @@ class Interpreting:
         self._own = {name: spark.conf.get(name, usual) or usual for name, usual in COMPILED.items()}
         self._interprets = False
         self._runs: dict[str, int] = {}
+        self._compiled: set[str] = set()
+        self._compiles = False
+        """Whether a query was compiled since the last `restore`: one at a time, or all would be in the same epoch."""
 
     def choose(self, few: bool, sql: str = "") -> bool:
         """Settings for a query over few rows, or over many; whether it is interpreted."""
@@ -39,11 +42,19 @@ class Interpreting:
 
     def _is_new(self, sql: str) -> bool:
         """Whether the query has run a few times only, so that its classes would cost more than they save."""
+        if sql in self._compiled:
+            return False
         if len(self._runs) >= MOST_TEXTS:
             self._runs.clear()
+            self._compiled.clear()
         self._runs[sql] = runs = self._runs.get(sql, 0) + 1
-        return runs <= SOME
+        if runs <= SOME or self._compiles:
+            return True
+        self._compiled.add(sql)
+        self._compiles = True
+        return False
 
     def restore(self) -> None:
         """The settings that the session had."""
         self.choose(few=False)
+        self._compiles = False

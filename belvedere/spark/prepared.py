@@ -45,6 +45,15 @@ class StandingView:
     """Whether the file has rows of this epoch, which data frames may be about to read."""
 
 
+@dataclass
+class StandingQuery:
+    """A view of a query over standing views."""
+
+    text: str
+    views: frozenset[str]
+    is_current: bool = True
+
+
 class StandingViews:
     """The standing views of one engine and the plans of queries over them. `folder` need not exist."""
 
@@ -52,22 +61,44 @@ class StandingViews:
         self._spark = spark
         self._folder = folder
         self._views: dict[str, StandingView] = {}
+        self._queries: dict[str, StandingQuery] = {}
         self._plans: OrderedDict[tuple[str, bool], DataFrame | None] = OrderedDict()
         """Per query and whether it is interpreted its plan; None where it cannot run again."""
 
     def put(self, name: str, rows: pa.Table | None) -> bool:
         """Make the view of these few rows, once an epoch; whether that can be. Else the view is the caller's to make."""
+        if query := self._queries.get(name):
+            query.is_current = False
         view = self._views.get(name)
         if rows is None or rows.nbytes > MOST or (view is not None and view.is_written) or not fits_parquet(rows.schema):
             if view is not None:
                 view.is_current = False
             return False
+        if self._queries.pop(name, None) is not None:
+            self._forget(name)
         if view is None or not view.schema.equals(rows.schema):
             view = self._views[name] = self._made(name, rows.schema, view)
         elif not view.is_current:
             view.frame.createOrReplaceTempView(name)
         pq.write_table(_numbered(rows), view.file, compression="none", use_dictionary=False, write_statistics=False)
         view.is_current = view.is_written = True
+        return True
+
+    def put_query(self, name: str, frame: DataFrame, text: str, views: Collection[str]) -> bool:
+        """Make the view of a query's rows, which are not computed before they are read; whether that can be."""
+        query = self._queries.get(name)
+        if not self.holds(views):
+            if query is not None:
+                query.is_current = False
+            return False
+        if query is None or query.text != text:
+            self._forget(name)
+            query = None
+        if query is None or not query.is_current:
+            frame.createOrReplaceTempView(name)
+            self._queries[name] = StandingQuery(text, frozenset(views))
+        if name in self._views:
+            self._views[name].is_current = False
         return True
 
     def _made(self, name: str, schema: pa.Schema, former: StandingView | None) -> StandingView:
@@ -83,12 +114,22 @@ class StandingViews:
         return StandingView(schema, file, frame)
 
     def _forget(self, name: str) -> None:
+        """Nothing of what was planned over this view holds any more."""
         for text, interpreted in [key for key in self._plans if quote(name) in key[0]]:
             del self._plans[text, interpreted]
+        for above in [n for n, q in self._queries.items() if name in q.views]:
+            del self._queries[above]
+            self._forget(above)
 
     def holds(self, names: Collection[str]) -> bool:
         """Whether all these views stand, with rows of this epoch."""
-        return all((v := self._views.get(n)) is not None and v.is_current and v.is_written for n in names)
+        return all(map(self._holds, names))
+
+    def _holds(self, name: str) -> bool:
+        if (query := self._queries.get(name)) is not None and query.is_current:
+            return self.holds(query.views)
+        view = self._views.get(name)
+        return view is not None and view.is_current and view.is_written
 
     def collect(self, sql: str, interpreted: bool) -> pa.Table:
         """The rows of a query over standing views alone."""
@@ -124,6 +165,7 @@ class StandingViews:
     def clear(self) -> None:
         """Forget views and plans."""
         self._views.clear()
+        self._queries.clear()
         self._plans.clear()
 
 

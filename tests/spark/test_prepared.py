@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from belvedere.engine.rows import Rows
 from belvedere.spark.compute import SparkCompute
+from belvedere.spark.interpreting import SOME
 from belvedere.spark.prepared import MOST
 from tests.depth import examples
 
@@ -107,6 +108,61 @@ def test_a_view_may_be_few_rows_then_many_then_of_other_columns(compute: SparkCo
         found = compute.collect(sql, pa.schema([pa.field("n", pa.int64()), *text]))
         assert found.to_pylist() == [{"n": 1, "k": value}]
         compute.sweep()
+
+
+def plans_of(compute: SparkCompute) -> int:
+    assert compute._standing is not None
+    return sum(frame is not None for frame in compute._standing._plans.values())
+
+
+def test_a_query_with_a_common_table_expression_is_planned_once(compute: SparkCompute) -> None:
+    number = pa.schema([pa.field("k", pa.int64())])
+    new, source = compute.view_name("new"), compute.view_name("a")
+    sql = f"WITH `{new}` AS (SELECT k + 1 AS k FROM `{source}`) SELECT k FROM `{new}`"
+    for value in (1, 2, 3):
+        compute.put("a", Rows(pa.table({"k": [value]}, number)))
+        assert compute.collect(sql, number).to_pylist() == [{"k": value + 1}]
+        compute.sweep()
+    assert plans_of(compute) == 1
+
+
+def test_a_view_of_a_query_may_stand_too(compute: SparkCompute) -> None:
+    """Whatever its text, its inputs, and what was there under its name before."""
+    number, text = pa.schema([pa.field("k", pa.int64())]), pa.schema([pa.field("k", pa.string())])
+    a, pairs = compute.view_name("a"), compute.view_name("pairs")
+    twice, once = (f"SELECT x.k FROM `{a}` AS x JOIN {other} AS y ON x.k = y.k" for other in (f"`{a}`", "(SELECT 1 AS k)"))
+    sql = f"SELECT count(*) AS n, max(k) AS k FROM `{pairs}`"
+
+    def epoch(rows: pa.Table, query: str | pa.Table) -> dict[str, Any]:
+        compute.put("a", Rows(rows))
+        compute.put("pairs", compute.defer(query, rows.schema) if isinstance(query, str) else Rows(query))
+        (found,) = compute.collect(sql, pa.schema([pa.field("n", pa.int64()), *rows.schema])).to_pylist()
+        compute.sweep()
+        return dict(found)
+
+    for values in ([1], [1, 2, 2], [3]):
+        assert epoch(pa.table({"k": values}, number), twice) == {"n": sum(values.count(v) for v in values), "k": max(values)}
+    assert plans_of(compute) == 1
+    assert epoch(pa.table({"k": [1, 2]}, number), once) == {"n": 1, "k": 1}
+    assert epoch(pa.table({"k": ["x", "x"]}, text), twice) == {"n": 4, "k": "x"}
+    many = pa.table({"k": range(compute.small + 1)}, number)
+    assert epoch(many, twice) == {"n": compute.small + 1, "k": compute.small}
+    assert epoch(pa.table({"k": [7]}, number), twice) == {"n": 1, "k": 7}
+    assert epoch(pa.table({"k": [7]}, number), pa.table({"k": [8, 9]}, number)) == {"n": 2, "k": 9}
+    assert epoch(pa.table({"k": [5]}, number), twice) == {"n": 1, "k": 5}
+
+
+def test_queries_are_compiled_one_an_epoch(compute: SparkCompute) -> None:
+    number = pa.schema([pa.field("k", pa.int64())])
+    queries = [f"SELECT k + {n} AS k FROM `{compute.view_name('a')}`" for n in range(3)]
+    compiled = []
+    for _ in range(SOME + len(queries) + 1):
+        compute.put("a", Rows(pa.table({"k": [1]}, number)))
+        for n, sql in enumerate(queries):
+            assert compute.collect(sql, number).to_pylist() == [{"k": 1 + n}]
+        compute.sweep()
+        compiled.append(sum(not interpreted for _, interpreted in compute._standing._plans))  # type: ignore[union-attr]
+    assert compiled[SOME - 1 :] == [0, 1, 2, 3, 3]
 
 
 def test_a_failed_query_runs_again(compute: SparkCompute) -> None:
