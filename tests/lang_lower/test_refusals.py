@@ -15,6 +15,7 @@ Machines.sensors := JOIN Sensors s ON s.machineid = _.machineid;
 CASES = [
     ("V := SELECT sensrid FROM Sensors", "B2002", "sensrid", "did you mean `sensorid`?"),
     ("V := SELECT s.foo FROM Sensors s", "B2002", "s.foo", "there is `sensorid`, `machineid`, `name`"),
+    ("V := SELECT s.11 = name AS b FROM Sensors s", "B1001", "s.11", "quote"),
     ("V := SELECT * FROM Sensor", "B2001", "Sensor", "did you mean `Sensors`?"),
     ("V := SELECT x.name FROM Sensors s", "B2004", "x.name", "did you mean `s`?"),
     (

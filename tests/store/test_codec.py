@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlglot import exp
 
 from belvedere.errors import BelvedereError
 from belvedere.schema import PACKED, TIMESTAMP, Column, Schema
@@ -21,6 +22,7 @@ from belvedere.store import Store, StoredTable
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.dialects.codec import form, scalar
 from belvedere.store.dialects.sqlite_decimals import DecimalForm, decimal_form, decimal_to_text_sql
+from belvedere.store.read.typed import NameBindings, TypedSql, alike
 from tests.depth import examples
 from tests.store.samples import code, delta, epoch
 
@@ -156,6 +158,46 @@ def test_decimals_sort_and_print_in_sqlite_as_numbers(precision: int, scale: int
     with sqlite3.connect(":memory:") as connection:
         texts = [connection.execute(f"SELECT {decimal_to_text_sql('?1', type_)}", (f,)).fetchone()[0] for f in flat]
     assert texts == [format(abs(v) if v == 0 else v, "f") for v in values]
+
+
+SIZES = st.one_of(
+    st.sampled_from([pa.int8(), pa.int32(), pa.int64()]),
+    st.integers(1, 38).flatmap(lambda p: st.integers(0, p).map(lambda s: pa.decimal128(p, s))),
+)
+
+
+@pytest.mark.deep
+@settings(max_examples=examples(120), deadline=None)
+@given(types=st.tuples(SIZES, SIZES), data=st.data())
+def test_decimals_of_any_two_sizes_compare_in_sqlite_as_numbers(
+    types: tuple[pa.DataType, pa.DataType], data: st.DataObject
+) -> None:
+    values = [data.draw(_numbers(type_)) for type_ in types]
+    near = data.draw(st.booleans())
+    if near and pa.types.is_decimal(types[1]):  # the same number, where the other type has it
+        values[1] = _as(values[0], types[1]) or values[1]
+    sides = [TypedSql(f"?{n + 1}", type_) for n, type_ in enumerate(types)]
+    left, right = alike(exp.true(), *sides, NameBindings(DIALECTS["sqlite"], lambda column: sides[0]))
+    stored = [
+        form(DIALECTS["sqlite"], type_).encode(pa.array([v], type_)).to_pylist()[0]
+        for v, type_ in zip(values, types, strict=True)
+    ]
+    with sqlite3.connect(":memory:") as connection:
+        (found,) = connection.execute(f"SELECT (({left.sql})<({right.sql}))||(({left.sql})=({right.sql}))", stored).fetchall()
+    assert found[0] == f"{int(values[0] < values[1])}{int(values[0] == values[1])}"
+
+
+def _numbers(type_: pa.DataType) -> st.SearchStrategy[Any]:
+    if pa.types.is_decimal(type_):
+        return decimals(type_.precision, type_.scale)
+    return st.integers(-(2 ** (type_.bit_width - 1)), 2 ** (type_.bit_width - 1) - 1)
+
+
+def _as(value: Any, type_: pa.DataType) -> decimal.Decimal | None:
+    try:
+        return pa.scalar(Decimal(value)).cast(type_).as_py()  # type: ignore[no-any-return]
+    except pa.ArrowInvalid:
+        return None
 
 
 @pytest.mark.parametrize("precision", [5, 38])

@@ -82,6 +82,8 @@ class Resolver:
         if isinstance(node.this, exp.Star):
             raise self.frame.fail("B3013", "`*` cannot stand here", node, "name the columns")
         parts = name_parts(node)
+        if not parts:
+            raise self.frame.fail("B1001", f"`{node.sql('spark')}` is no column", node, "quote names that are no words: `11`")
         variable = parts[0].name.casefold() in self._variables
         for look_up, when in ((self.first, not variable), (self.fallback, not variable and not self._known(node))):
             found = look_up(node) if look_up is not None and when else None

@@ -54,8 +54,6 @@ class Dialect(ABC):
     """Whether a table lies in the order of a primary key that is a whole number."""
     near: ClassVar[bool] = False
     """Whether a read takes less time than handing it to another thread."""
-    exact_numbers: ClassVar[bool] = True
-    """Whether decimals of different scale compare as numbers in their stored form."""
     first_start: ClassVar[tuple[str, ...]] = ()
     """What a transaction that makes the store's own tables begins with: two first starts at once would collide."""
     for_lease: ClassVar[str | None] = None
@@ -165,6 +163,10 @@ class Dialect(ABC):
     @abstractmethod
     def decimal(self, unscaled: int, type_: pa.DataType) -> str:
         """The literal `unscaled` / 10^scale of a decimal type that holds it."""
+
+    def comparable_decimal(self, sql: str, type_: pa.DataType, digits: int, scale: int) -> str:
+        """A stored decimal or whole number to be compared with another: in the form of so many digits, which hold both."""
+        return sql
 
     @abstractmethod
     def instant(self, microseconds: int) -> str:

@@ -22,7 +22,7 @@ from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, TypeNames, casting, is_text
 from belvedere.store.dialects.dialect import Dialect, Patterns, is_binary, literal, null_order
 from belvedere.store.dialects.faults import FaultRule
-from belvedere.store.dialects.sqlite_decimals import DIGITS, decimal_form, decimal_to_text_sql, stored_decimals
+from belvedere.store.dialects.sqlite_decimals import DIGITS, comparable_sql, decimal_form, decimal_to_text_sql, stored_decimals
 from belvedere.store.dialects.sqlite_libraries import ADBC, is_open
 from belvedere.store.protocol import Reader
 from belvedere.store.read.query import Operator, Role, Sort
@@ -75,7 +75,6 @@ class Sqlite(Dialect):
     faults = _FAULTS
     clock = "e.clock"
     near = True
-    exact_numbers = False
 
     # stored forms
 
@@ -199,6 +198,9 @@ class Sqlite(Dialect):
     def decimal(self, unscaled: int, type_: pa.DataType) -> str:
         stored = decimal_form(type_).encode(unscaled)
         return str(stored) if isinstance(stored, int) else literal(stored)
+
+    def comparable_decimal(self, sql: str, type_: pa.DataType, digits: int, scale: int) -> str:
+        return comparable_sql(sql, type_, digits, scale)
 
     def instant(self, microseconds: int) -> str:
         return str(microseconds)

@@ -109,6 +109,30 @@ def decimal_to_text_sql(sql: str, type_: pa.DataType) -> str:
     return f"CASE substr({sql},1,1) WHEN '1' THEN {positive} WHEN '0' THEN '-'||{negative} END"
 
 
+def comparable_sql(sql: str, type_: pa.DataType, digits: int, scale: int) -> str:
+    """SQL for a stored decimal or whole number in the form of DECIMAL(digits, scale), which holds all numbers of its own type.
+
+    `digits` may be beyond what a type has: texts compare at any width.
+    """
+    whole = pa.types.is_integer(type_)
+    behind = scale - (0 if whole else type_.scale)
+    if digits <= _NARROW:
+        return f"({sql}*{10**behind})" if behind else sql
+    if whole or type_.precision <= _NARROW:
+        width = digits - behind
+        positive = f"'1'||printf('%0{width}d',{sql})||'{'0' * behind}'"
+        behind_sign = f"substr(printf('%0{width + 1}d',{sql}),2)"
+        negative = f"'0'||{_complement_sql(behind_sign)}||'{'9' * behind}'"
+        return f"CASE WHEN {sql}>=0 THEN {positive} WHEN {sql}<0 THEN {negative} END"
+    before = digits - behind - type_.precision
+    if not before and not behind:
+        return sql
+    parts = (
+        f"WHEN '{sign}' THEN '{sign}{d * before}'||substr({sql},2)||'{d * behind}'" for sign, d in (("1", "0"), ("0", "9"))
+    )
+    return f"CASE substr({sql},1,1) {' '.join(parts)} END"
+
+
 def _complement_sql(digits: str) -> str:
     for low in range(5):
         for old, new in ((low, "x"), (9 - low, low), ("x", 9 - low)):

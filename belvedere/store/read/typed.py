@@ -89,17 +89,12 @@ def _alike_decimals(tree: Expr, left: TypedSql, right: TypedSql, scope: NameBind
     assert b is not None
     if types.is_floating(a) or types.is_floating(b) or not (_is_number(a) and _is_number(b)):
         raise refused(tree, f"{a} is not compared with {b}")
-    if scope.dialect.exact_numbers or a == b:
+    if a == b:
         return left, right
     scale = max(_scale(a), _scale(b))
-    if any(_precision(t) - _scale(t) + scale > 18 for t in (a, b)):
-        raise refused(tree, "decimals of different scale need more than 18 digits")
-    return _scaled(left, a, scale), _scaled(right, b, scale)
-
-
-def _scaled(value: TypedSql, type_: pa.DataType, scale: int) -> TypedSql:
-    factor = 10 ** (scale - _scale(type_))
-    return value if factor == 1 else TypedSql(f"({value.sql}*{factor})", type_)
+    digits = max(_precision(t) - _scale(t) for t in (a, b)) + scale
+    comparable = scope.dialect.comparable_decimal
+    return TypedSql(comparable(left.sql, a, digits, scale), a), TypedSql(comparable(right.sql, b, digits, scale), b)
 
 
 def _scale(type_: pa.DataType) -> int:
