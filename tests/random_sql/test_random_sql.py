@@ -50,7 +50,7 @@ def test_random_views_equal_duckdb_and_batch(spark: Any) -> None:
 
 @pytest.mark.spark
 @pytest.mark.nightly
-@pytest.mark.parametrize("first", range(1_000, 1_480, 20))
+@pytest.mark.parametrize("first", range(1_000, 1_240, 20))
 def test_many_random_views(spark: Any, first: int) -> None:
     check(spark, first, views=20, epochs=5, options=plain() if first % 60 == 0 else None)
 
@@ -59,7 +59,7 @@ def test_many_random_views(spark: Any, first: int) -> None:
 @pytest.mark.nightly
 @pytest.mark.postgres
 @pytest.mark.usefixtures("on_postgres")
-@pytest.mark.parametrize("first", range(3_000, 3_160, 20))
+@pytest.mark.parametrize("first", range(3_000, 3_080, 20))
 def test_many_random_views_in_postgres(spark: Any, first: int) -> None:
     check(spark, first, views=20, epochs=5)
 

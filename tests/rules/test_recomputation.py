@@ -118,7 +118,7 @@ def test_views_in_postgres(spark: Any) -> None:
 @pytest.mark.spark
 @pytest.mark.nightly
 @pytest.mark.usefixtures("each_store")
-@pytest.mark.parametrize(("each_store", "seed"), stores_by_turns(range(100, 136), OPTIONS), indirect=["each_store"])
+@pytest.mark.parametrize(("each_store", "seed"), stores_by_turns(range(100, 120), OPTIONS), indirect=["each_store"])
 def test_many_random_catalogs(spark: Any, seed: int) -> None:
     check(spark, seed)
 
@@ -126,6 +126,6 @@ def test_many_random_catalogs(spark: Any, seed: int) -> None:
 @pytest.mark.spark
 @pytest.mark.nightly
 @pytest.mark.usefixtures("each_store", "tiny_memory")
-@pytest.mark.parametrize(("each_store", "seed"), stores_by_turns(range(300, 308), OPTIONS), indirect=["each_store"])
+@pytest.mark.parametrize(("each_store", "seed"), stores_by_turns(range(304, 308), OPTIONS), indirect=["each_store"])
 def test_many_random_catalogs_without_memory(spark: Any, seed: int) -> None:
     check(spark, seed)

@@ -94,7 +94,7 @@ def test_maintained_is_batch(each_store: str, seed: int, spark: Any) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(100, 140))
+@pytest.mark.parametrize("seed", range(100, 120))
 def test_maintained_is_batch_often(seed: int, spark: Any) -> None:
     check(seed, spark)
 

@@ -46,7 +46,7 @@ def test_views_are_their_batch_answers(seed: int, spark: Any) -> None:
 
 @pytest.mark.spark
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(100, 130))
+@pytest.mark.parametrize("seed", range(100, 116))
 def test_views_of_many_scripts_are_their_batch_answers(seed: int, spark: Any) -> None:
     check(seed, spark, 14)
 
