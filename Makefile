@@ -32,7 +32,7 @@ fast: setup  ## the tests that need neither a JVM nor Postgres
 	$(BIN)/pytest -m "not nightly and not spark and not postgres"
 
 nightly: setup  ## the long-running tests, with Spark set as it runs in production
-	PYSPARK_SUBMIT_ARGS=pyspark-shell $(BIN)/pytest -m "nightly or deep" -n $(WORKERS) --dist worksteal --durations=10 $(TESTS)
+	PYSPARK_SUBMIT_ARGS=pyspark-shell $(BIN)/pytest -m "nightly or deep" --timeout=3600 -n $(WORKERS) --dist worksteal --durations=10 $(TESTS)
 
 cluster: setup  ## the tests that start a Spark cluster on this machine: a master and two workers
 	PYSPARK_SUBMIT_ARGS=pyspark-shell $(BIN)/pytest -m cluster --durations=10 $(TESTS)
