@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from belvedere.api.names import Namespace, first_lower, graphql_name
+from belvedere.api.push_fields import PushField, push_fields
 from belvedere.catalog import Catalog, Parameter, QueryTemplate, Relationship
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.schema import Column, Schema
@@ -21,7 +22,16 @@ from belvedere.store.read.query import Link, Sort
 from belvedere.store.read.statements import check_link
 
 SCALARS = ("Int", "Float", "String", "Boolean", "ID", "Long", "Decimal", "DateTime", "Date", "JSON", "Cursor", "Bytes")
-RESERVED_TYPES = ("Query", "Mutation", "Subscription", "SortOrder", "AsOf", *SCALARS, *(f"{s}Filter" for s in SCALARS))
+RESERVED_TYPES = (
+    "Query",
+    "Mutation",
+    "Subscription",
+    "SortOrder",
+    "AsOf",
+    "PushStatus",
+    *SCALARS,
+    *(f"{s}Filter" for s in SCALARS),
+)
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,8 @@ class Model:
     entities: Mapping[str, Entity]
     templates: Mapping[str, Template]
     omitted: tuple[Diagnostic, ...] = ()
+    pushes: Mapping[str, PushField] = dataclasses.field(default_factory=dict)
+    """The mutations: inputs that take rows."""
 
 
 def model_of(catalog: Catalog) -> Model:
@@ -92,7 +104,7 @@ def model_of(catalog: Catalog) -> Model:
     omitted: list[Diagnostic] = []
     entities = {i: _with_relations(catalog, e, entities, omitted) for i, e in entities.items()}
     shown = _templates(catalog, templates, types, omitted)
-    return Model(entities, shown, tuple(omitted))
+    return Model(entities, shown, tuple(omitted), push_fields(catalog, types))
 
 
 def _is_shown(catalog: Catalog, relation: str) -> bool:

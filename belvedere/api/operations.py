@@ -65,6 +65,7 @@ class Operation:
     literals: Mapping[int, int]
     enums: frozenset[str]
     introspects: bool
+    mutates: bool = False
     plans: dict[Any, Plan] = field(default_factory=dict)
 
 
@@ -86,6 +87,8 @@ class Operations:
     schema: GraphQLSchema
     reader: Reader
     limits: Limits
+    lenient: GraphQLSchema
+    """The schema in which rows of mutations may be anything."""
     seen: dict[tuple[str, str | None], Operation] = field(default_factory=dict)
     texts: dict[tuple[str, str | None], tuple[Operation, list[Any]]] = field(default_factory=dict)
     misses: int = 0
@@ -102,7 +105,7 @@ class Operations:
         operation = self.seen.get((literals.rest, name))
         if operation is None:
             operation = self._read(text, name, literals)
-            if not operation.introspects:
+            if not (operation.introspects or operation.mutates):  # rows are read from the document itself
                 _remember(self.seen, (literals.rest, name), operation)
         if len(text) < 10_000:
             _remember(self.texts, (text, name), (operation, literals.values))
@@ -147,10 +150,15 @@ class Operations:
         except GraphQLError as error:
             raise InvalidDocument(SYNTAX, [error]) from None
         node = _chosen(document, name)
+        mutates = node.operation is OperationType.MUTATION
+        if mutates and self.schema.mutation_type is None:
+            hint = "declare an input of its own: CREATE STREAM or CREATE TABLE"
+            raise RequestError(BAD_REQUEST, "no input of this script takes rows", hint)
         fragments = fragments_of(document)
-        check_document(self.schema, document, fragments, self.limits)
+        check_document(self.lenient if mutates else self.schema, document, fragments, self.limits)
         numbers = {offset: number for number, offset in enumerate(literals.offsets)}
-        return Operation(document, node, fragments, numbers, self._enums(node), _introspects(node.selection_set, fragments))
+        introspects = not mutates and _introspects(node.selection_set, fragments)
+        return Operation(document, node, fragments, numbers, self._enums(node), introspects, mutates)
 
     def _enums(self, node: OperationDefinitionNode) -> frozenset[str]:
         """The variables that hold directions of an order: their strings are part of the plan."""
@@ -251,8 +259,9 @@ def _chosen(document: DocumentNode, name: str | None) -> OperationDefinitionNode
         if name is None and len(operations) > 1:
             raise RequestError(BAD_REQUEST, "the document has several operations", "name one in `operationName`")
         raise RequestError(BAD_REQUEST, "the document has no operation" + (f' "{name}"' if name else ""))
-    if operations[0].operation is not OperationType.QUERY:
-        raise RequestError(BAD_REQUEST, "views are read only: there are no mutations or subscriptions here", "write `query`")
+    if operations[0].operation is OperationType.SUBSCRIPTION:
+        hint = "ask for the events with a query: `_seq` greater than the last one that you have"
+        raise RequestError(BAD_REQUEST, "there are no GraphQL subscriptions here", hint)
     return operations[0]
 
 

@@ -47,7 +47,7 @@ def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: 
         table = _input(catalog, request)
         body = await _body(request, most_bytes, (*JSON_TYPES, *LINES_TYPES))
         pushed = await asyncio.to_thread(_read, table, body, _media(request), most_rows)
-        producer = _name(request.query_params.get("producer"), "producer")
+        producer = sender_name(request.query_params.get("producer"), "producer")
         return _answer(await desk.ask(Push(table.id, pushed, producer, _key(request), _digest(request, body))))
 
     def act(kind: Act) -> Callable[[Request], Awaitable[Response]]:
@@ -153,16 +153,16 @@ def _act(kind: Act, table: Input, body: bytes, producer: str | None) -> Producer
     except (ValueError, RecursionError):
         raise RequestError(BAD_REQUEST, "the body is not JSON", 'send {"at": "2020-01-01T08:05:00Z"}') from None
     act = read_act(kind, table, given, producer)
-    _name(act.producer, "producer")
+    sender_name(act.producer, "producer")
     return act
 
 
 def _key(request: Request) -> str | None:
     given = request.headers.get("idempotency-key") or request.query_params.get("id")
-    return _name(given, "key")
+    return sender_name(given, "key")
 
 
-def _name(value: Any, what: str) -> str | None:
+def sender_name(value: Any, what: str) -> str | None:
     """A name of the sender's, or None where it is empty."""
     if value is None or value == "":
         return None

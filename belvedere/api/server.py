@@ -31,6 +31,7 @@ from belvedere.api.graphql import Api
 from belvedere.api.lazy_reader import LazyReader
 from belvedere.api.limits import Limits
 from belvedere.api.metrics import Metrics
+from belvedere.api.mutations import Mutations
 from belvedere.api.origins import is_foreign
 from belvedere.api.pushes import AGAIN, problem_answer, push_routes, read_body
 from belvedere.api.status import STATE_FIGURES, state_figures, status_of
@@ -87,6 +88,7 @@ class Application:
         self.metrics = metrics or Metrics()
         self._lazy = LazyReader(open_reader)
         self.api = Api(catalog, self._lazy, self.settings.limits)
+        self._mutations = Mutations(self.api.lenient, self.api.model.pushes, self.desk.ask, self.last_epoch)
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="read")
         self._authorization = f"Bearer {self.settings.token}".encode() if self.settings.token else None
         self._others = _routes(self, catalog)
@@ -123,9 +125,10 @@ class Application:
             return None
         if scope["path"].startswith(GUARDED):
             allowed = settings.origins if scope["path"] == "/graphql" else settings.pushing
-            if "*" not in allowed and is_foreign(scope["method"], headers, allowed):
-                hint = "name the page's origin in `cors_origins` under `[api]`"
-                return RequestError(NOT_ALLOWED, "this request comes from a foreign web page", hint, status=403)
+            try:
+                self._refuse_foreign(scope["method"], headers, allowed)
+            except RequestError as error:
+                return error
         if self._authorization is not None and scope["path"].startswith(PROTECTED):
             given = headers.get(b"authorization", b"")
             if not hmac.compare_digest(given, self._authorization):
@@ -147,7 +150,7 @@ class Application:
         outcome = 0
         try:
             asked = await self._asked(scope, headers, receive)
-            body, status = await self._answer(*asked), 200
+            body, status = await self._answer(*asked, lambda: self._may_push(scope, headers)), 200
         except RequestError as error:
             body = _errors(error)
             # the older media type says 200 for what is well-formed HTTP; the newer one has a status for each failure
@@ -172,9 +175,24 @@ class Application:
             raise RequestError(BAD_REQUEST, "the body must be JSON", "send `Content-Type: application/json`", status=415)
         return _checked(_json(await read_body(Request(scope, receive), self.settings.limits.size)))
 
-    async def _answer(self, text: str, variables: dict[str, Any], name: str | None) -> bytes:
+    def _may_push(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
+        """Raise where a request may not push, as under `/streams`."""
+        if scope["method"] != "POST":
+            raise RequestError(BAD_REQUEST, f"a mutation cannot be sent by {scope['method']}", "use POST", status=405)
+        self._refuse_foreign(scope["method"], headers, self.settings.pushing)
+
+    @staticmethod
+    def _refuse_foreign(method: str, headers: Mapping[bytes, bytes], allowed: tuple[str, ...]) -> None:
+        if "*" not in allowed and is_foreign(method, headers, allowed):
+            hint = "name the page's origin in `cors_origins` under `[api]`"
+            raise RequestError(NOT_ALLOWED, "this request comes from a foreign web page", hint, status=403)
+
+    async def _answer(self, text: str, variables: dict[str, Any], name: str | None, may_push: Callable[[], None]) -> bytes:
         api = self.api
         operation, literals = api.find(text, name, variables)
+        if operation.mutates:
+            may_push()
+            return await self._mutations.answer(operation.document, name, variables)
         if operation.introspects:
             api.check_introspection()
             return await self._in_thread(lambda: api.introspect(operation, literals, variables))

@@ -34,6 +34,7 @@ from graphql.utilities import value_from_ast_untyped
 
 from belvedere.api.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.limits import Limits
+from belvedere.api.push_fields import mutation_type
 from belvedere.schema import Column
 from belvedere.store.read.query import is_ordered
 from belvedere.store.read.values import LONG_MOST, decimal, microseconds
@@ -135,8 +136,10 @@ class _Builder:
     orders: dict[str, GraphQLInputObjectType | None] = field(default_factory=dict)
 
 
-def schema_of(model: Model, limits: Limits) -> GraphQLSchema:
-    """The whole schema. For a script without public views it has the one field `nothing`."""
+def schema_of(model: Model, limits: Limits, lenient: bool = False) -> GraphQLSchema:
+    """The whole schema. For a script without public views it has the one field `nothing`. With `lenient` rows of mutations are not
+    checked: the intake refuses one by one.
+    """
     build = _Builder(model, limits)
     for entity in model.entities.values():
         build.where[entity.id] = _where(build, entity)
@@ -149,7 +152,8 @@ def schema_of(model: Model, limits: Limits) -> GraphQLSchema:
     roots |= {name: _template(build, template) for name, template in model.templates.items()}
     if not roots:
         roots["nothing"] = GraphQLField(GraphQLBoolean, description="This script defines no public view.")
-    return GraphQLSchema(query=GraphQLObjectType("Query", roots))
+    mutation = mutation_type(model.pushes.values(), lambda c: scalar_of(c.type), LONG, DATE_TIME, lenient)
+    return GraphQLSchema(query=GraphQLObjectType("Query", roots), mutation=mutation)
 
 
 def _output(column: Column) -> GraphQLField:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from json import dumps
 from pathlib import Path
 from threading import Event
 from typing import Annotated
@@ -14,7 +15,7 @@ from typing import Annotated
 import typer
 
 from belvedere.commands.addresses import host_of, port_of
-from belvedere.commands.output import has_errors, print_json, read_script, show
+from belvedere.commands.output import has_errors, read_script, show
 from belvedere.errors import Diagnostic, Severity
 from belvedere.settings import load_project
 
@@ -26,7 +27,7 @@ def command(
     ] = None,
     port: Annotated[int | None, typer.Option("--port", help="the port; 0 takes a free one", min=0, max=65535)] = None,
     host: Annotated[str | None, typer.Option("--host", help="the address; a public one needs a token")] = None,
-    json: Annotated[bool, typer.Option("--json", help="print the address as JSON")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print the address as a JSON object, in a line")] = False,
 ) -> int:
     """Serve the views of an existing store."""
     text = read_script(script)
@@ -56,7 +57,7 @@ def command(
         compiled.catalog, url, DEFAULT_PORT if asked is None else asked, address, settings=project.api, tell=_tell
     ) as api:
         api.wait_until_listening()
-        print_json({"url": api.url}) if json else typer.echo(api.url)
+        typer.echo(dumps({"url": api.url}) if json else api.url)
         sys.stdout.flush()
         stopped.wait()
     return 0

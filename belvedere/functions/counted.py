@@ -1,6 +1,6 @@
-"""Functions of Spark of which Belvedere knows no type: how many arguments they take.
+"""Functions of Spark of which Belvedere knows no type: how many arguments they take, and which of them a CAST may stand around.
 
-In: nothing. Out: numbers of arguments by name. A CAST around such a call says its type.
+In: nothing. Out: numbers of arguments by name; names. A CAST around a call of a function of one row (`CAST_NEEDED`) says its type.
 """
 
 from __future__ import annotations
@@ -61,3 +61,18 @@ _GROUPS: Mapping[tuple[int, int], str] = {
     (4, 4): ("count_min_sketch"),
 }
 COUNTED: Mapping[str, tuple[int, int]] = {name: counts for counts, names in _GROUPS.items() for name in names.split()}
+
+_NO_VALUE_OF_A_ROW = (
+    "approx_top_k approx_top_k_accumulate approx_top_k_combine bitmap_and_agg bitmap_construct_agg bitmap_or_agg collect_union "
+    "count_min_sketch counter_diff explode explode_outer grouping grouping_id histogram_numeric hll_sketch_agg hll_union_agg "
+    "inline inline_outer kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint "
+    "kll_sketch_agg_double kll_sketch_agg_float percentile_cont percentile_disc posexplode posexplode_outer "
+    "schema_of_variant_agg theta_intersection_agg theta_sketch_agg theta_union_agg tuple_intersection_agg_double "
+    "tuple_intersection_agg_integer tuple_sketch_agg_double tuple_sketch_agg_integer tuple_union_agg_double "
+    "tuple_union_agg_integer vector_avg vector_sum"
+)
+"""Aggregates and generators: a CAST around them would not say what maintains them."""
+_IN_A_PACKAGE = "from_avro from_protobuf schema_of_avro to_avro to_protobuf"
+"""Functions that Spark loads from a package of its own."""
+CAST_NEEDED = frozenset(COUNTED) - {*_NO_VALUE_OF_A_ROW.split(), *_IN_A_PACKAGE.split()}
+"""Functions that give a value for a row, of a type that a CAST around the call says."""

@@ -59,6 +59,8 @@ class Reply:
 
     status: int
     body: Mapping[str, Any]
+    sequence: int | None = field(default=None, compare=False)
+    """The number of the journal's record, where the request made one: an epoch that has taken in so many has the rows."""
 
     @classmethod
     def of_error(cls, status: int, error: Diagnostic) -> Reply:
@@ -142,7 +144,7 @@ class Desk:
             else:
                 if records:
                     self._arrived.set()
-                return [a for a, _ in decided]
+                return _numbered(decided, self.journal.last)
             finally:
                 self._unwritten.clear()
         return [a for r in requests for a in self.take([r])]  # one of them fails: the others do not
@@ -233,7 +235,8 @@ class Desk:
             refusal = {"index": pushed.places[row.index], "code": told.code, "reason": told.message}
             refusals.append(refusal | {"bound": time_text(row.bound)})
         refusals.sort(key=lambda r: int(r["index"]))
-        body = {
+        dropped = [] if rejects else sorted({pushed.places[row.index] for row in admission.late})
+        body: dict[str, Any] = {
             "stream": table.name,
             "rows": taken.given,
             "taken": taken.rows.num_rows,
@@ -241,6 +244,8 @@ class Desk:
             "refused": len(refusals),
             "refusals": refusals[:TOLD],
         }
+        if dropped:
+            body["dropped_at"] = dropped[:TOLD]
         return taken, Reply(202 if refusals else 200, body)
 
     def _act(self, table: Input, act: ProducerAct, now: int) -> tuple[Entry, Reply]:
@@ -300,6 +305,12 @@ class Desk:
             raise fail("B6144", message, hint=hint)
         self._last_now = max(self._last_now, entry.now)
         self.intake.hold(entry)
+
+
+def _numbered(decided: Sequence[tuple[Reply, Record | None]], last: int) -> list[Reply]:
+    """The answers, each with the number of its record; `last` is that of the last one."""
+    numbers = iter(range(last - sum(r is not None for _, r in decided) + 1, last + 1))
+    return [a if r is None else replace(a, sequence=next(numbers)) for a, r in decided]
 
 
 BUSY = Reply(503, problem(503, "B8032", "the epochs do not keep up with what is pushed", "send it again a little later"))

@@ -172,7 +172,7 @@ class DeskServer:
 
 
 def _reply(end: socket.socket, lock: threading.Lock, number: int, answer: Reply) -> None:
-    data = pack({"status": answer.status, "body": answer.body})
+    data = pack({"status": answer.status, "body": answer.body, "sequence": answer.sequence})
     with lock, contextlib.suppress(OSError):  # the serving process may be gone
         end.sendall(FRAME.pack(len(data), number) + data)
 
@@ -221,7 +221,7 @@ class DeskClient:
                 length, number = FRAME.unpack(await stream.readexactly(FRAME.size))
                 header, _ = unpack(await stream.readexactly(length))
                 if number in self._waiting and not self._waiting[number].done():
-                    self._waiting[number].set_result(Reply(header["status"], header["body"]))
+                    self._waiting[number].set_result(Reply(header["status"], header["body"], header["sequence"]))
         self._open = False
         for answer in self._waiting.values():
             if not answer.done():

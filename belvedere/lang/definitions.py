@@ -34,6 +34,15 @@ class NamedRelation:
         return self.relationships.get(name.casefold())
 
 
+class BrokenNames(set[str]):
+    """Folded names whose definitions were refused. `all`: any name may be one of them, since `IMPORT x.*` found nothing."""
+
+    all = False
+
+    def __contains__(self, name: object) -> bool:
+        return self.all or super().__contains__(name)
+
+
 class Definitions:
     """Grows statement by statement."""
 
@@ -45,7 +54,7 @@ class Definitions:
         self.versions: dict[str, list[str]] = {}
         self.histories: dict[str, int | None] = {}
         """Which relations keep their history, and for how many microseconds (None: always)."""
-        self.broken: set[str] = set()
+        self.broken = BrokenNames()
         self.origins: dict[str, tuple[Path, str]] = {}
         """Where imported relations were defined: the script and the id there."""
         self.foreign: set[str] = set()

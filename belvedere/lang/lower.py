@@ -123,6 +123,8 @@ def _break(statement: Statement, definitions: Definitions) -> None:
         name = statement.path.text
     elif isinstance(statement, (ImportTable, CreateInput)):
         name = statement.name.text
+    elif isinstance(statement, ImportAll):
+        definitions.broken.all = True
     if name is not None and definitions.find(name) is None:
         definitions.broken.add(name.casefold())
 

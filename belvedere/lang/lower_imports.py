@@ -7,7 +7,7 @@ definitions. Another script is compiled once; a circle is refused and shown.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from belvedere.catalog import Input, SourceTable, Subscription, View
@@ -37,6 +37,8 @@ class Importer:
     lower: Callable[..., ScriptLowering]
     scripts: dict[Path, Definitions]
     """Scripts that were compiled, for all that import each other."""
+    missing: set[str] = field(default_factory=set)
+    """Origins that were told to be missing: once is enough."""
 
     def import_table(self, statement: ImportTable) -> None:
         """`IMPORT origin.Table [AS Name]`."""
@@ -88,6 +90,9 @@ class Importer:
         define_imported(self.into.definitions, shown, found, origin, statement, self.into.file)
 
     def _no_origin(self, name: str, span: Span) -> BelvedereError:
+        if name.casefold() in self.missing:
+            return BelvedereError(())
+        self.missing.add(name.casefold())
         sources = list(self.project.sources) if self.project is not None else []
         scripts = [p.stem for d in self._directories() for p in sorted(d.glob(f"*{SUFFIX}")) if p != self.path]
         hint = did_you_mean(name, [*sources, *scripts])

@@ -65,14 +65,14 @@ def service(tmp_path: Path) -> Iterator[Service]:
 def test_the_examples_of_the_page(service: Service) -> None:
     found = blocks()
     examples = [(text, found[n + 1][1]) for n, (language, text) in enumerate(found) if language == "sh"]
-    assert len(examples) == 4
+    assert len(examples) == 5
     for commands, expected in examples:
         lines = commands.replace("localhost:8080", f"localhost:{service.api.port}")
         done = subprocess.run(["bash", "-ec", lines], capture_output=True, text=True, timeout=60, check=True)
         printed = [json.loads(line) for line in done.stdout.replace("}{", "}\n{").splitlines()]
         assert printed[-1] == json.loads(expected), commands
     counts = service.desk.waiting().clocks.counts
-    assert (counts["Bid"].used, counts["Bid"].malformed, counts["Items"].used) == (2, 1, 3)
+    assert (counts["Bid"].used, counts["Bid"].malformed, counts["Items"].used) == (3, 2, 3)
 
 
 def test_clients_at_once_are_all_answered_and_taken_once(service: Service) -> None:

@@ -55,9 +55,9 @@ def ask(url: str, text: str) -> Any:
 
 
 def test_serve_answers_until_it_is_stopped(script: Path) -> None:
-    running = serve(script, "--port", "0")
+    running = serve(script, "--port", "0", "--json")
     assert running.stdout is not None
-    url = running.stdout.readline().strip()
+    url = json.loads(running.stdout.readline())["url"]
     assert ask(url, "{ machines { machineid name } }") == {"machines": [{"machineid": 7, "name": "Mill Saw"}]}
     assert ask(url, '{ named(prefix: "Mill Saw") { machineid } }') == {"named": [{"machineid": 7}]}
     running.send_signal(signal.SIGINT)

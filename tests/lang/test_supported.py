@@ -75,7 +75,7 @@ REFUSED = [
     ("SELECT a.id FROM O a LEFT ANTI JOIN O b USING (id)", "B3026", "", "LEFT ANTI JOIN"),
     ("SELECT id FROM O UNION ALL BY NAME SELECT id, x FROM O", "B2002", "", "same columns"),
     ("SELECT id FROM O UNION ALL CORRESPONDING SELECT id FROM O", "B3040", "", "BY NAME"),
-    ("SELECT id FROM O ORDER BY nosuch(id) LIMIT 3", "B3005", "nosuch(id)", "CAST"),
+    ("SELECT id FROM O ORDER BY nosuch(id) LIMIT 3", "B3005", "nosuch(id)", "Spark SQL"),
     ("SELECT id FROM O ORDER BY m LIMIT 3", "B3002", "m", "to_json"),
     ("SELECT id, m FROM O UNION ALL SELECT id, m FROM O ORDER BY m LIMIT 3", "B3002", "m", "to_json"),
     ("SELECT count(*) OVER (PARTITION BY m) AS n FROM O", "B3002", "m", "map_entries"),

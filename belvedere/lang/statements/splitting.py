@@ -14,6 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from belvedere.errors import Diagnostic, Fix, Span
 from belvedere.lang.spl.parser import labelled
+from belvedere.lang.statements.dashes import join_dashes
 from belvedere.lang.statements.dialect import Sqrl
 
 LEXEMES = re.compile(
@@ -122,7 +123,7 @@ def read_tokens(text: str, file: str) -> Tokens:
         readable = _blanked(readable, at, end)
     while True:
         try:
-            tokens = list(Sqrl().tokenize(readable))
+            tokens = join_dashes(list(Sqrl().tokenize(readable)))
             return Tokens(tokens, _comments(readable, tokens), tuple(diagnostics))
         except TokenError:
             start, end = find_unreadable(readable)

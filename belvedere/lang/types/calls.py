@@ -12,10 +12,11 @@ from sqlglot.errors import ErrorLevel, ParseError, UnsupportedError
 
 from belvedere.errors import BelvedereError
 from belvedere.functions import types as t
+from belvedere.functions.counted import CAST_NEEDED, COUNTED
 from belvedere.functions.function import Kind
 from belvedere.functions.table import BY_KEY, function_name, shown_name
 from belvedere.functions.types import Typed
-from belvedere.lang.names import did_you_mean
+from belvedere.lang.names import nearest_name
 from belvedere.lang.types.operators import tried
 from belvedere.lang.types.rounding import rounded
 from belvedere.lang.types.scope import SubqueryValue, TypeRule, TypeScope, children
@@ -65,20 +66,24 @@ def _is_said_otherwise(expr: exp.Expr) -> bool:
 def _unknown(scope: TypeScope, expr: exp.Expr) -> BelvedereError:
     shown = shown_name(expr)
     known = [n for row in BY_KEY.values() for n in row.calls]
-    near = did_you_mean(shown, known, shown=0)
     if shown.upper() in TABLE_FUNCTIONS:
         hint = f"windows stand in FROM: {shown}(data => TABLE(T), timecol => DESCRIPTOR(ts), ...), then GROUP BY wend"
-    elif near is not None and near.startswith("did"):
-        hint = near
+    elif shown.lower() in CAST_NEEDED:
+        hint = f"Spark knows it, its type is for you to say: CAST({shown}(...) AS STRING)"
+    elif shown.lower() in COUNTED:
+        hint = "it is one of Spark's that no view can be maintained with: write the query without it"
     else:
-        hint = f"if Spark knows it, say its type: CAST({shown}(...) AS STRING)"
+        near = nearest_name(shown, [*known, *CAST_NEEDED])
+        hint = f"did you mean `{near}`?" if near else "queries take the functions of Spark SQL: none has a name like this one"
     return scope.fail("B3005", f"function `{shown}` is not known", expr, hint)
 
 
 def is_unknown(scope: TypeScope, expr: exp.Expr) -> bool:
     """A function that only Spark knows: the CAST around it says its type."""
+    if not isinstance(expr, exp.Func) or scope.has_rule(expr):
+        return False
     name = function_name(expr)
-    return isinstance(expr, exp.Func) and not scope.has_rule(expr) and name not in BY_KEY and name not in _BY_NAME
+    return name not in BY_KEY and name not in _BY_NAME and shown_name(expr).lower() in CAST_NEEDED
 
 
 def _lambda_function(scope: TypeScope, expr: Any) -> Typed:

@@ -44,7 +44,7 @@ def lower_window_query(
     found = check_query(query, rows, file)
     errors = tuple(d for d in found if d.severity == Severity.ERROR)
     if errors:
-        raise BelvedereError(() if broken & {n.casefold() for n in free_names(query)} else errors)
+        raise BelvedereError(() if any(n.casefold() in broken for n in free_names(query)) else errors)
     output = Typing(file).query(query, VariableScope(tables=rows))
     notes, columns = explain_query(query, rows), tuple(_columns(output, query, file))
     relations = tuple((name, sources[name]) for name in _used(query, rows))

@@ -27,6 +27,12 @@ def to_json(values: pa.Array) -> pa.Array:
     return pa.array([None if v is None else encode(write(v)) for v in values.to_pylist()], pa.string())
 
 
+def plain_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values, nested or not, as what Python's `json` writes; NaN and infinities within nested values are texts."""
+    write, _ = _ways(values.type)
+    return [write(v) for v in values.to_pylist()]
+
+
 def from_json(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     """The inverse of `to_json`."""
     _, read = _ways(type_)

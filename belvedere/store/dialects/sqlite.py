@@ -37,6 +37,9 @@ _FILE = "sqlite:///"
 _TEMPORARY = "sqlite://"
 _HINT = "write sqlite:///file.db, or sqlite:// for a temporary file"
 
+HALF_A_FLOAT = 2.0**-25
+"""What is nearer to a float of 32 bits than this part of it is read as that float."""
+
 _FAULTS = (
     FaultRule(r"disk is full|disk full|no space left", "B7003", "the store's disk is full",
               "free some space; the store is at its last committed epoch"),
@@ -113,7 +116,7 @@ class Sqlite(Dialect):
         if types.is_boolean(type_):
             return f"CASE {sql} WHEN 1 THEN 'true' WHEN 0 THEN 'false' END"
         if types.is_floating(type_):
-            return self._double(sql)
+            return self._double(sql, type_)
         if types.is_timestamp(type_):
             return self._timestamp(sql)
         if types.is_date(type_):
@@ -124,12 +127,19 @@ class Sqlite(Dialect):
             return f"CASE WHEN {sql} IS NOT NULL THEN lower(hex({sql})) END"
         return sql
 
-    def _double(self, sql: str) -> str:
-        """SQLite's own 15 digits where they say the number exactly, else 17: its JSON functions would lose two of them."""
-        return (
-            f"CASE WHEN CAST({sql}||'' AS REAL)={sql} THEN {sql} "
-            f"WHEN typeof({sql})='real' AND abs({sql})<=1.7976931348623157e308 THEN printf('%!.17g',{sql}) END"
-        )
+    def _double(self, sql: str, type_: pa.DataType) -> str:
+        """The fewest digits that say the number exactly: SQLite's own JSON functions write 15, which lose some of it.
+
+        `format` is SQLite's own printf; `FileReader` puts an exact one in its place.
+        """
+        finite = f"typeof({sql})='real' AND abs({sql})<=1.7976931348623157e308"
+        if types.is_float64(type_):
+            tries = [f"printf('%!.15g',{sql})", f"format('%!.16g',{sql})"]
+            forms = " ".join(f"WHEN CAST({t} AS REAL)={sql} THEN {t}" for t in tries)
+            return f"CASE WHEN {finite} THEN CASE {forms} ELSE format('%!.17g',{sql}) END END"
+        tries = [f"format('%!.{digits}g',{sql})" for digits in range(6, 9)]
+        near = " ".join(f"WHEN abs(CAST({t} AS REAL)-{sql})<=abs({sql})*{HALF_A_FLOAT!r} THEN {t}" for t in tries)
+        return f"CASE WHEN {finite} THEN CASE {near} ELSE format('%!.9g',{sql}) END END"
 
     def _timestamp(self, sql: str) -> str:
         """`datetime` was measured ten times as fast as `strftime`."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from belvedere.errors import fail
 from belvedere.store.dialects.reader import PooledReader
+from belvedere.store.dialects.singles import SINGLE_DIGITS, shortest_single
 from belvedere.store.dialects.sqlite_libraries import ADBC, PYTHON, closed, opened
 from belvedere.store.dialects.sqlite_rows import BATCH_ROWS, select_statement, selected
 from belvedere.store.layout import Layout
@@ -125,8 +126,16 @@ def _python_connection(path: Path, seconds: float | None) -> sqlite3.Connection:
         factory=_Timed,
     )
     connection.execute("PRAGMA query_only=ON")
+    # the library's own is inexact in the last digits before its version 3.43
+    connection.create_function("format", 2, _shortest, deterministic=True)
     connection.watch(seconds)
     return connection
+
+
+def _shortest(form: str, value: float) -> str:
+    """The fewest digits that say a double exactly, or a float of 32 bits where at most nine digits are asked for."""
+    digits = int(form.removeprefix("%!.").removesuffix("g"))
+    return repr(value) if digits > SINGLE_DIGITS else shortest_single(value)
 
 
 def _array(values: Sequence[Any], flat: pa.DataType) -> pa.Array:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from belvedere import instants
 from belvedere.store.dialects.codec import is_text
 from belvedere.store.dialects.dialect import Dialect, is_binary
+from belvedere.store.dialects.singles import single
 from belvedere.store.read.query import BoundValue, Role
 
 Convert = Callable[[Any], Any]
@@ -185,6 +186,7 @@ _READERS: tuple[tuple[Callable[[pa.DataType], bool], Convert], ...] = (
     (is_text, _text),
     (pa.types.is_boolean, _boolean),
     (pa.types.is_integer, _integer),
+    (pa.types.is_float32, lambda value: single(_double(value))),
     (pa.types.is_floating, _double),
     (pa.types.is_decimal, decimal),
     (pa.types.is_timestamp, _instant),
