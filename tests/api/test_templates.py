@@ -121,6 +121,19 @@ def test_groups(reader: Any) -> None:
     assert ask(reader, nan, "{ mean n }") == [{"mean": None, "n": 5}]
 
 
+def test_sums_of_decimals(reader: Any) -> None:
+    for condition, expected in {
+        "TRUE": "24.56",
+        "price < 0": "-0.05",
+        "price IN (-0.05, 12.30)": "12.25",
+        "id > 99": None,
+    }.items():
+        plan = Aggregate(
+            Filter(THINGS, expression(condition)), (), (Item("sum", expression("sum(price)"), pa.decimal128(20, 2)),)
+        )
+        assert ask(reader, plan, "{ sum }") == [{"sum": expected}], condition
+
+
 def test_joins(reader: Any) -> None:
     left = Project(GROUPS, items(GROUPS, "g.id=groupid", "g.name=groupName"))
     right = Project(HOURS, items(HOURS, "h.group=groupid", "h.time=time_hour"))

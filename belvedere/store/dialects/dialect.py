@@ -186,7 +186,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def total(self, function: str, sql: str, type_: pa.DataType) -> str:
-        """`sum` or `avg` of integers or doubles."""
+        """`sum` or `avg` of integers or doubles; `sum` of decimals of up to 18 digits, as a decimal of ten digits more."""
 
     # connections
 

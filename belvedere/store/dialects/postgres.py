@@ -219,6 +219,8 @@ class Postgres(Dialect):
     def total(self, function: str, sql: str, type_: pa.DataType) -> str:
         if types.is_integer(type_):
             return f"CAST({function}({sql}) AS {'bigint' if function == 'sum' else 'double precision'})"
+        if types.is_decimal(type_):
+            return f"{function}({sql})"
         return f"{function}(CAST({sql} AS double precision))"
 
     # connections

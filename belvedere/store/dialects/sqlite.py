@@ -22,7 +22,14 @@ from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, TypeNames, casting, is_text
 from belvedere.store.dialects.dialect import Dialect, Patterns, is_binary, literal, null_order
 from belvedere.store.dialects.faults import FaultRule
-from belvedere.store.dialects.sqlite_decimals import DIGITS, comparable_sql, decimal_form, decimal_to_text_sql, stored_decimals
+from belvedere.store.dialects.sqlite_decimals import (
+    DIGITS,
+    DIGITS_OF_INTEGERS,
+    comparable_sql,
+    decimal_form,
+    decimal_to_text_sql,
+    stored_decimals,
+)
 from belvedere.store.dialects.sqlite_libraries import ADBC, is_open
 from belvedere.store.protocol import Reader
 from belvedere.store.read.query import Operator, Role, Sort
@@ -231,6 +238,9 @@ class Sqlite(Dialect):
     def total(self, function: str, sql: str, type_: pa.DataType) -> str:
         if types.is_integer(type_):
             return f"{function}({sql})"
+        if types.is_decimal(type_):
+            total = pa.decimal128(DIGITS_OF_INTEGERS, type_.scale)
+            return comparable_sql(f"sum({sql})", total, type_.precision + 10, type_.scale)
         nan = f"sum(typeof({sql})='text')>0 OR (max({sql})=9e999 AND min({sql})=-9e999)"
         return f"CASE WHEN {nan} THEN 'NaN' ELSE {function}({sql}) END"
 

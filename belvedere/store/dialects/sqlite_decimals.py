@@ -16,14 +16,14 @@ from belvedere.store.dialects.codec import Form
 from belvedere.store.read.query import Role
 
 DIGITS = 38
-_NARROW = 18
+DIGITS_OF_INTEGERS = 18
 """Decimals of so many digits fit into 64 bits."""
 _EXACT = Context(prec=200)
 
 
 def stored_decimals(type_: pa.DataType) -> Form:
     """The form of a decimal type for columns."""
-    if type_.precision <= _NARROW:
+    if type_.precision <= DIGITS_OF_INTEGERS:
         return Form("INTEGER", pa.int64(), lambda a: _unscaled(a).cast(pa.int64()), lambda a: _scaled(a, type_))
     return Form("TEXT", pa.string(), _wide_text, lambda a: _from_wide_text(a, type_))
 
@@ -71,12 +71,12 @@ class DecimalForm:
     @property
     def never(self) -> int | str:
         """A value that no stored decimal equals."""
-        return -(2**63) if self.precision <= _NARROW else ""
+        return -(2**63) if self.precision <= DIGITS_OF_INTEGERS else ""
 
     def encode(self, unscaled: int) -> int | str:
         """The stored form of `unscaled` / 10^scale; beyond the type's range: a value on that side of all stored ones."""
         bound: int = 10**self.precision
-        if self.precision <= _NARROW:
+        if self.precision <= DIGITS_OF_INTEGERS:
             return max(-bound, min(bound, unscaled))
         if abs(unscaled) >= bound:
             return "2" if unscaled > 0 else ""
@@ -100,7 +100,7 @@ def decimal_form(type_: pa.DataType) -> DecimalForm:
 def decimal_to_text_sql(sql: str, type_: pa.DataType) -> str:
     """SQL for a stored decimal as text with all digits of its scale, such as `-12.30`; NULL for NULL."""
     precision, scale = type_.precision, type_.scale
-    if precision <= _NARROW:
+    if precision <= DIGITS_OF_INTEGERS:
         if scale == 0:
             return f"CAST({sql} AS TEXT)"
         power = 10**scale
@@ -116,9 +116,9 @@ def comparable_sql(sql: str, type_: pa.DataType, digits: int, scale: int) -> str
     """
     whole = pa.types.is_integer(type_)
     behind = scale - (0 if whole else type_.scale)
-    if digits <= _NARROW:
+    if digits <= DIGITS_OF_INTEGERS:
         return f"({sql}*{10**behind})" if behind else sql
-    if whole or type_.precision <= _NARROW:
+    if whole or type_.precision <= DIGITS_OF_INTEGERS:
         width = digits - behind
         positive = f"'1'||printf('%0{width}d',{sql})||'{'0' * behind}'"
         behind_sign = f"substr(printf('%0{width + 1}d',{sql}),2)"

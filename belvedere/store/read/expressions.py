@@ -274,12 +274,19 @@ def _extreme(tree: Expr, scope: NameBindings) -> TypedSql:
     return TypedSql(f"{name}({scope.dialect.column(inner.sql, inner.type)})", inner.type)
 
 
+SUMMED_DIGITS = 18
+"""Decimals of so many digits are whole numbers in SQLite; their sum is refused by it where it is beyond 64 bits."""
+
+
 def _sum(tree: Expr, scope: NameBindings) -> TypedSql:
     _aggregate(tree, scope)
     inner = print_expression(tree.this, scope)
     average = isinstance(tree, exp.Avg)
+    if inner.type is not None and types.is_decimal(inner.type) and not average and inner.type.precision <= SUMMED_DIGITS:
+        total = pa.decimal128(inner.type.precision + 10, inner.type.scale)  # as in Spark
+        return TypedSql(scope.dialect.total("sum", inner.sql, inner.type), total)
     if inner.type is None or not (types.is_integer(inner.type) or types.is_floating(inner.type)):
-        raise refused(tree, "only numbers that are not DECIMAL are summed here")
+        raise refused(tree, "sums are of whole numbers, doubles, and DECIMALs of up to 18 digits")
     type_ = pa.float64() if average or types.is_floating(inner.type) else pa.int64()
     return TypedSql(scope.dialect.total("avg" if average else "sum", inner.sql, inner.type), type_)
 

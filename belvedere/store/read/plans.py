@@ -100,7 +100,7 @@ class _Plans:
         printer = _NODES.get(type(node))
         if printer is None:
             what = type(node).__name__
-            what = _SHOWN.get(what, f"a {what.lower()}")
+            what = _SHOWN.get(what, f"{'an' if what[0] in 'AEIOU' else 'a'} {what.lower()}")
             raise fail("B8020", f"{what} cannot be computed when it is read", hint="compute it in a view, and query the view")
         return printer(self, node)
 
