@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from belvedere.schema import WEIGHT
+from belvedere.state.hashing import distinct
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -230,9 +231,15 @@ def keys_of(parts: Iterable[tuple[Rows, str]], *more: pa.Array) -> Keys:
     if all(r.is_collected for r, _ in parts):
         chunks = [c for r, column in parts for c in r.table[column].chunks]
         type_ = more[0].type if more else parts[0][0].schema.field(parts[0][1]).type
-        return Keys(parts, combined(pc.unique(pa.chunked_array([*chunks, *more], type_))))
+        return Keys(parts, _each_once(pa.chunked_array([*chunks, *more], type_)))
     extra = tuple((Rows(pa.table([a], ["k"])), "k") for a in more)
     return Keys((*parts, *extra), None)
+
+
+def _each_once(values: pa.ChunkedArray) -> pa.Array:
+    if pa.types.is_int64(values.type) and not values.null_count:
+        return pa.array(distinct(values.to_numpy()))
+    return combined(pc.unique(values))
 
 
 def combined(values: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -26,6 +26,21 @@ Found: TypeAlias = list[tuple[Run, Positions]]
 Weighted: TypeAlias = tuple[pa.RecordBatch, int]
 
 
+class KeyTexts:
+    """`_key`s to look up, by their hashes, each once and in order; of each the place of its first text in `order`, and how many it has."""
+
+    def __init__(self, array: pa.Array):
+        hashes = text_hashes(array)
+        self.array = array
+        self.order = np.argsort(hashes, kind="stable")
+        self.hashes, self.first, self.count = np.unique(hashes[self.order], return_index=True, return_counts=True)
+
+    @property
+    def are_distinct(self) -> bool:
+        """Whether no text comes twice."""
+        return len(self.hashes) == len(self.array) or bool(pc.count_distinct(self.array).as_py() == len(self.array))
+
+
 class Arrangement:
     """One relation in an epoch. Every call sees what the calls before it have changed."""
 
@@ -116,7 +131,7 @@ class Arrangement:
         asked = 0
         for texts in map(pc.unique, _arrays(keys)):
             asked += len(texts)
-            for n, (_, positions, _) in enumerate(self._of_texts(self._all, texts)):
+            for n, (_, positions, _) in enumerate(self._of_texts(self._all, KeyTexts(texts))):
                 found.setdefault(n, []).append(positions)
         return self._counted(asked, [(self._all[n], distinct(np.concatenate(parts))) for n, parts in found.items()])
 
@@ -126,23 +141,20 @@ class Arrangement:
         return found
 
     @staticmethod
-    def _of_texts(runs: Sequence[Run], texts: pa.Array) -> Iterator[tuple[Run, Positions, Positions]]:
+    def _of_texts(runs: Sequence[Run], texts: KeyTexts) -> Iterator[tuple[Run, Positions, Positions]]:
         """For each run the positions of the rows that have these `_key`s, and which of the texts each has."""
-        hashes = text_hashes(texts)
-        order = np.argsort(hashes, kind="stable")
-        keys, first, count = np.unique(hashes[order], return_index=True, return_counts=True)
         for run in runs:
             index = run.index(KEY)
-            places, which = index.of_keys(keys)
+            places, which = index.of_keys(texts.hashes)
             # texts of one hash are compared each
-            size = count[which]
+            size = texts.count[which]
             positions = np.repeat(index.at(places), size)
-            starts = np.repeat(first[which] - (np.cumsum(size) - size), size) + np.arange(len(positions))
-            asked = order[starts]
+            starts = np.repeat(texts.first[which] - (np.cumsum(size) - size), size) + np.arange(len(positions))
+            asked = texts.order[starts]
             alive = np.ones(len(positions), np.bool_) if run.dead is None else ~run.dead[positions]
             positions, asked = positions[alive], asked[alive]
             if len(positions):
-                same = pc.equal(run.rows.column(KEY).take(pa.array(positions)), texts.take(pa.array(asked)))
+                same = pc.equal(run.rows.column(KEY).take(pa.array(positions)), texts.array.take(pa.array(asked)))
                 mask = same.to_numpy(zero_copy_only=False)
                 positions, asked = positions[mask], asked[mask]
             yield run, positions, asked
@@ -167,13 +179,13 @@ class Arrangement:
         asked = self._find(by, keys)
         before, met = self._all, {id(r): [np.zeros(0, np.int64)] for r in self._all}
         for piece in pieces(batches, self.arranged.schema, self.run_bytes):
-            if pc.count_distinct(piece.column(KEY)).as_py() < len(piece):
-                raise self._same_key()
-            if any(len(p) for _, p, _ in self._of_texts(self._all[len(before) :], piece.column(KEY))):
+            texts = KeyTexts(piece.column(KEY))
+            new = self._of_texts(self._all[len(before) :], texts)
+            if not texts.are_distinct or any(len(positions) for _, positions, _ in new):
                 raise self._same_key()
             stays = np.zeros(len(piece), np.bool_)
             known = np.zeros(len(piece), np.bool_)
-            for run, positions, which in self._of_texts(before, piece.column(KEY)):
+            for run, positions, which in self._of_texts(before, texts):
                 met[id(run)].append(positions)
                 known[which] = True
                 same, changes = self._difference(run, positions, piece, which)
