@@ -24,7 +24,6 @@ from belvedere.plan.keys import carry_keys
 from belvedere.plan.nested import Definition, join_nested
 from belvedere.plan.nodes import Node, Order
 from belvedere.plan.prune import prune
-from belvedere.plan.spl_aggregate import SplAggregate
 
 
 @dataclass
@@ -88,9 +87,6 @@ class ScriptLowering:
     def _refuse_unstorable(plan: Node, span: Span) -> None:
         """Intervals and the type of NULL have no form in a store; some names are taken there."""
         refuse_engine_columns((c.name for c in plan.schema.visible), span)
-        if any(isinstance(n, SplAggregate) and n.window.final for n in plan.walk()):
-            hint = "leave it out: it is for files, in `belvedere query`"
-            raise fail("B5209", "flushOnFinal is for rows that end, and those of a view do not", span=span, hint=hint)
         for c in plan.schema:
             if t.is_interval(c.type):
                 hint = "give a number: `unix_micros(a) - unix_micros(b)`, or extract a field of it"

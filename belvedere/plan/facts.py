@@ -31,6 +31,7 @@ from belvedere.plan.nodes import (
     Window,
 )
 from belvedere.plan.spl_aggregate import SplAggregate
+from belvedere.plan.spl_join import SplJoin
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.plan.window_by import WindowBlock
 
@@ -59,7 +60,7 @@ def expressions_of(node: Node) -> tuple[Expr, ...]:
             return tuple(i.expr for i in node.items)
         case Filter():
             return (node.condition,)
-        case Join():
+        case Join() | SplJoin():
             return () if node.condition is None else (node.condition,)
         case Aggregate():
             return tuple(i.expr for i in node.keys + node.aggregates)

@@ -18,6 +18,7 @@ from belvedere.functions.table import function_of
 from belvedere.plan.expressions import call
 from belvedere.plan.nodes import Aggregate, Expr, Filter, Item, Join, Node, Order, Project, Scan, TopK, Unnest, Window
 from belvedere.plan.spl_aggregate import SplAggregate
+from belvedere.plan.spl_join import SplJoin
 from belvedere.schema import Schema
 
 BINARY: dict[type[Expr], str] = {
@@ -43,7 +44,7 @@ def forgive(node: Node, views: Mapping[str, Schema] | None = None) -> Node:
             return replace(node, items=_items(node.items, node.input.schema))
         case Filter():
             return replace(node, condition=forgiving(node.condition, node.schema))
-        case Join() if node.condition is not None:
+        case Join() | SplJoin() if node.condition is not None:
             both = Schema(tuple(c for i in node.inputs for c in i.schema))
             return replace(node, condition=forgiving(node.condition, both))
         case Aggregate():

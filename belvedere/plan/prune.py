@@ -31,6 +31,7 @@ from belvedere.plan.nodes import (
     Window,
 )
 from belvedere.plan.spl_aggregate import SplAggregate
+from belvedere.plan.spl_join import SplJoin
 from belvedere.plan.time_nodes import TimeWindow
 
 
@@ -54,6 +55,8 @@ def _prune(node: Node, wanted: frozenset[str]) -> Node:
             return _over(window, wanted) if items else _prune(node.input, wanted)
         case SplAggregate():
             return _spl(node, wanted)
+        case SplJoin():
+            return _spl_join(node, wanted)
         case Filter() | Unnest():
             return _over(node, wanted)
         case TopK():
@@ -126,3 +129,13 @@ def _spl(node: SplAggregate, wanted: frozenset[str]) -> Node:
     )
     read = {n for n in (node.order, node.clock, node.time, node.punctuation) if n is not None}
     return _over(pruned, node.window.columns.union(read))
+
+
+def _spl_join(node: SplJoin, wanted: frozenset[str]) -> Node:
+    read = columns_of(node.condition) if node.condition is not None else frozenset()
+    sides = zip(node.inputs, node.windows, strict=True)
+    return node.with_inputs(
+        tuple(
+            _prune(i, frozenset(i.schema.names) & (wanted | read | w.columns) | frozenset(i.schema.key or ())) for i, w in sides
+        )
+    )

@@ -26,6 +26,7 @@ from belvedere.plan.nodes import (
     Window,
 )
 from belvedere.plan.spl_aggregate import SplAggregate
+from belvedere.plan.spl_join import JoinedWindow, SplJoin
 from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
 from belvedere.plan.window_by import WindowBlock
 
@@ -78,7 +79,7 @@ def _line(node: Node) -> str:
             then = "".join(f", {name}{' desc' if down else ''}" for name, down, _ in node.then)
             return f"in order of {node.time}{then}" + (f" within {node.within}us" if node.within is not None else "")
         case _:
-            return _spl(node) if isinstance(node, SplAggregate) else type(node).__name__.lower()
+            return _of_spl(node) or type(node).__name__.lower()
 
 
 def _items(items: Iterable[Item]) -> str:
@@ -149,6 +150,12 @@ def _emit(node: Emit) -> str:
     return " ".join(words)
 
 
+def _of_spl(node: Node) -> str | None:
+    if isinstance(node, SplJoin):
+        return _spl_join(node)
+    return _spl(node) if isinstance(node, SplAggregate) else None
+
+
 def _spl(node: SplAggregate) -> str:
     words = [f"spl window {node.window.text}"]
     if node.partition:
@@ -157,3 +164,14 @@ def _spl(node: SplAggregate) -> str:
     shown = [_items(node.aggregates), *(f"{r.name} = {r.reading}()" for r in node.readings)]
     words.append(", ".join(s for s in shown if s))
     return " ".join(w for w in (*words, "every firing" if node.every else "") if w)
+
+
+def _spl_join(node: SplJoin) -> str:
+    left, right = map(_joined_window, node.windows)
+    on = "" if node.condition is None else f" on {expression_text(node.condition)}"
+    return f"spl {node.kind} join of {left} and {right}{on}" + ("" if node.one_order else " in order of their clocks")
+
+
+def _joined_window(side: JoinedWindow) -> str:
+    by = f" partitioned by {', '.join(side.partition)}" if side.partition else ""
+    return f"({side.window.text}{by})"

@@ -39,6 +39,7 @@ from belvedere.rules.outer_join import OUTER_JOIN
 from belvedere.rules.row_number import ROW_NUMBER
 from belvedere.rules.rule import Refusal, Rule, Site
 from belvedere.rules.sessions import SESSIONS
+from belvedere.rules.spl.join import SPL_JOIN
 from belvedere.rules.spl.rule import SPL
 from belvedere.rules.top import TOP
 from belvedere.rules.versions import VERSIONS
@@ -53,6 +54,7 @@ RULES: tuple[Rule, ...] = (
     EMIT,
     IN_ORDER,
     SPL,
+    SPL_JOIN,
     DISTINCT,
     OFFSET,
     GROUPING_SETS,

@@ -37,8 +37,10 @@ CLOCK = "clock"
 class InputLog:
     """All accepted input, in order of arrival."""
 
-    def __init__(self, catalog: Catalog):
+    def __init__(self, catalog: Catalog, *, ends: bool = False):
+        """`ends`: whether no row comes after those of the last epoch."""
         self.catalog = catalog
+        self._ends = ends
         self.epochs: list[LoggedEpoch] = []
         self._rows: dict[str, list[tuple[int, pa.Table]]] = {}
 
@@ -46,7 +48,7 @@ class InputLog:
         """Take in what an epoch took in."""
         for id_, table in report.arrivals.items():
             self._rows.setdefault(id_, []).append((len(self.epochs), table))
-        self.epochs.append(LoggedEpoch(report.clock, report.bounds))
+        self.epochs.append(LoggedEpoch(report.clock, report.bounds, self._ends))
 
     def current(self, table: Input, epoch: int | None = None) -> pa.Table:
         """The input's rows now, or after an epoch of the log: upserts and deletions applied one after the other."""

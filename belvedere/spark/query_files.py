@@ -58,7 +58,7 @@ def answer_template(spark: SparkSession, catalog: Catalog, template: QueryTempla
     plan, ordered = with_position(template.plan)
     view = View(QUERY, QUERY, plan, plan.schema)
     whole = replace(catalog, inputs=inputs, views={**catalog.views, QUERY: view})
-    log = InputLog(whole)
+    log = InputLog(whole, ends=True)
     first, arrivals = 1, {}
     for id_, given in tables.items():
         arrivals[id_] = stamp(given, inputs[id_], first, now)

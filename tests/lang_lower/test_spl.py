@@ -27,6 +27,7 @@ from belvedere.plan.spl_windows import (
     TupleCount,
 )
 from belvedere.plan.text import plan_text
+from belvedere.queries import compile_query
 
 BASE = """CREATE STREAM trades (sym STRING, price DOUBLE, qty INT, ts TIMESTAMP, v BIGINT, d DECIMAL(10, 2), WATERMARK FOR ts);
 CREATE STREAM quotes (sym STRING, bid DOUBLE);
@@ -325,7 +326,6 @@ def test_static_rules(clause: str, code: str, place: str) -> None:
 
 OTHERS = [
     ("V := SELECT sym, sum(qty) AS q FROM trades WINDOW (sliding, count(4))", "B3030"),
-    (f"V := {VOLUME} FROM trades WINDOW (tumbling, count(4), flushOnFinal)", "B5209"),
     ("V := SELECT sum(price) AS s FROM prices WINDOW (sliding, count(4))", "B5211"),
     ("V := SELECT sum(n) AS s FROM (SELECT sym, count(*) AS n FROM trades GROUP BY sym) WINDOW (sliding, count(4))", "B5211"),
     ("V := SELECT sum(n) AS s FROM (SELECT count(*) AS n FROM trades WINDOW (sliding, count(3))) WINDOW (sliding, count(4))", "B5211"),
@@ -359,6 +359,18 @@ OTHERS = [
 @pytest.mark.parametrize(("text", "code"), OTHERS, ids=[str(n) for n in range(len(OTHERS))])
 def test_refusals(text: str, code: str) -> None:
     assert codes(text) == [code]
+
+
+def test_the_end_of_rows_is_told_where_there_is_none() -> None:
+    text = f"{BASE}V := {VOLUME} FROM trades WINDOW (tumbling, count(4), flushOnFinal);"
+    compiled = compile_script(text)
+    (told,) = (d for d in compiled.diagnostics if d.code == "B5217")
+    assert told.severity is Severity.NOTICE
+    assert told.span is not None
+    assert text[told.span.start : told.span.end] == "flushOnFinal"
+    columns = {"trades": list(compiled.catalog.inputs["trades"].schema.visible)}
+    catalog, _ = compile_query(f"{VOLUME} FROM trades WINDOW (tumbling, count(4), flushOnFinal)", columns)
+    assert catalog.templates
 
 
 def test_a_column_that_is_not_aggregated_is_refused_with_the_way_out() -> None:

@@ -22,14 +22,17 @@ from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.spl.check import window_of
 from belvedere.lang.spl.functions import as_called, reading_of, spelled_out
-from belvedere.lang.spl.rows import FIRED, FIRING, ArrivingRows, arriving_rows, with_firings
+from belvedere.lang.spl.join import SplJoinLowering
+from belvedere.lang.spl.rows import ArrivingRows, arriving_rows, with_firings
 from belvedere.lang.spl.tree import SplClause, clause_of
+from belvedere.lang.spl.words import FINAL
 from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import column, map_operands
 from belvedere.plan.facts import base_scan
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Expr, Item, Node, Project
 from belvedere.plan.spl_aggregate import FiringReading, ReadingColumn, SplAggregate
+from belvedere.plan.spl_join import FIRED, FIRING
 from belvedere.plan.spl_windows import Interval, Punctuation, SplWindow, Tumbling
 from belvedere.schema import TIMESTAMP
 
@@ -55,9 +58,12 @@ def _sources(select: exp.Select) -> list[exp.Expr]:
 
 
 def lower_window(select: exp.Select, context: StatementContext) -> Node:
-    """The plan of a SELECT over one window."""
+    """The plan of a SELECT over one window, or over two that are joined."""
     every = bool(select.args.get("stream"))
-    plain, clause = _split(select, context)
+    plain, found = _split(select, context)
+    if len(found) == 2:
+        return SplJoinLowering(plain, context, [c for _, c in found], [s for s, _ in found]).whole()
+    ((_, clause),) = found
     for key, shown in {**REFUSED, **(REFUSED_OF_FIRINGS if every else {})}.items():
         if plain.args.get(key):
             hint = "write a view with the window, and this in a query of that view"
@@ -71,8 +77,8 @@ def _place(select: exp.Select, key: str) -> exp.Expr:
     return found if isinstance(found, exp.Expr) and "start" in found.meta else select
 
 
-def _split(select: exp.Select, context: StatementContext) -> tuple[exp.Select, SplClause]:
-    """The SELECT without its window, and the window."""
+def _split(select: exp.Select, context: StatementContext) -> tuple[exp.Select, list[tuple[exp.Expr, SplClause]]]:
+    """The SELECT without its windows, and each table that has one, in the order of FROM, with it."""
     plain = as_called(select.copy())
     sources = _sources(plain)
     clauses: list[tuple[exp.Expr, SplClause]] = [(i, c) for i in sources if (c := clause_of(i)) is not None]
@@ -82,14 +88,14 @@ def _split(select: exp.Select, context: StatementContext) -> tuple[exp.Select, S
         _check_label(source, clause, context)
         if any(source is other for other, _ in clauses[:n]):
             raise context.fail("B5215", "a table has two windows", clause, "read it twice, or define two views")
-    if len(sources) > 1 or plain.args.get("laterals"):
-        hint = "define a view with each window, and join the views; or join before: FROM (SELECT ...) WINDOW (...)"
+    if len(clauses) < len(sources) or len(sources) > 2 or plain.args.get("laterals"):
+        hint = "give both tables of a join a window, as sliding, count(1), partitioned BY key for the last row of a key; or join views"
         raise context.fail("B5214", "a join beside a window is not supported", clauses[0][1], hint)
-    source, clause = clauses[0]
-    source.set("spl", None)
+    for source in sources:
+        source.set("spl", None)
     plain.set("spl", None)
     plain.set("stream", None)
-    return plain, clause
+    return plain, [(s, next(c for other, c in clauses if other is s)) for s in sources]
 
 
 def _name(source: exp.Expr) -> str:
@@ -186,6 +192,7 @@ class SplLowering(SelectLowering):
         self._check_where()
         self._check_late_windows()
         window = window_of(self.clause, self._column, self.context.fail)
+        self._tell_final(window)
         partition = [self._own_key(k) for k in self.clause.keys]
         groups = self._group_keys(partition)
         self.havings = self._late("having")
@@ -197,6 +204,12 @@ class SplLowering(SelectLowering):
         for item in (*grouping.keys, *grouping.aggregates):
             self.frame.inference().typed(item.expr)
         self.frame.plan = self._node(grouping, window, len(partition))
+
+    def _tell_final(self, window: SplWindow) -> None:
+        if window.final and not self.context.is_read:
+            part = next(p for p in self.clause.expressions if p.word == FINAL)
+            hint = "it counts where rows end: in `belvedere query` and belvedere.sql(...)"
+            self.context.notice("B5217", "the rows of a view do not end: flushOnFinal changes nothing here", part, hint)
 
     def _check_late_windows(self) -> None:
         for clause in (*self.outputs, *self.orders):

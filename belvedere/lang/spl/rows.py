@@ -16,11 +16,11 @@ from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Item, Node, Project, Scan
 from belvedere.plan.rewrite import carry, inline
 from belvedere.plan.spl_aggregate import SplAggregate
+from belvedere.plan.spl_join import FIRED, FIRING, SplJoin
+from belvedere.plan.spl_windows import Interval
 from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.schema import INGEST_TIME, UID
 
-FIRED, FIRING = "_fired", "_firing"
-"""Hidden columns of `SELECT STREAM` over a window: the time and the number of the firing that made the row."""
 HINT = "take a stream (CREATE STREAM), a view that only filters and computes columns of one, or SELECT STREAM ... WINDOW (...)"
 
 
@@ -33,6 +33,8 @@ class ArrivingRows:
     clock: str
     time: str | None
     punctuation: str | None
+    of_panes: bool = False
+    """Whether panes of `timeInterval` made them: their clock is the bound."""
 
 
 def arriving_rows(plan: Node, context: StatementContext, place: exp.Expr) -> ArrivingRows:
@@ -49,7 +51,16 @@ def arriving_rows(plan: Node, context: StatementContext, place: exp.Expr) -> Arr
     order, clock, time, punctuation = (None if n is None else place_of[n] for n in names)
     assert order is not None
     assert clock is not None
-    return ArrivingRows(carried, order, clock, time, punctuation)
+    return ArrivingRows(carried, order, clock, time, punctuation, _has_panes(scan, context))
+
+
+def _has_panes(scan: Scan, context: StatementContext) -> bool:
+    """Whether rows are the firings of panes, or of windows over these."""
+    view = context.definitions.views.get(scan.relation)
+    below = [] if view is None else list(view.plan.walk())
+    return any(isinstance(n, SplAggregate) and isinstance(n.window.kind, Interval) for n in below) or any(
+        _has_panes(n, context) for n in below if isinstance(n, Scan)
+    )
 
 
 def _simple_view(relation: str, context: StatementContext) -> Node | None:
@@ -74,7 +85,7 @@ def fires(plan: Node) -> bool:
     """Whether a view is all firings of a window, with the columns that tell them apart."""
     if not {SEQUENCE, FIRED, FIRING} <= set(plan.schema.names) or plan.schema.key != (SEQUENCE,):
         return False
-    return any(isinstance(n, SplAggregate) and n.every for n in plan.walk())
+    return any(isinstance(n, SplJoin) or (isinstance(n, SplAggregate) and n.every) for n in plan.walk())
 
 
 def with_firings(plan: Node, fired: Item, firing: Item) -> Node:

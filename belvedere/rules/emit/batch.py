@@ -1,7 +1,7 @@
 """The batch answer of what depends on history: the input's batch answer after each epoch, folded by definition.
 
-In: a plan with `Emit`, `InOrder` or `SplAggregate` nodes, a log of accepted input with the clock and the bounds of each epoch, a function
-that answers a plan at an epoch. Out: the plan over tables for those nodes. Slow by design: it is an oracle.
+In: a plan with `Emit`, `InOrder`, `SplAggregate` or `SplJoin` nodes, a log of accepted input with the clock and the bounds of each epoch, a
+function that answers a plan at an epoch. Out: the plan over tables for those nodes. Slow by design: it is an oracle.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from belvedere.plan.bounds import bounds_of
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.spl_aggregate import SplAggregate
+from belvedere.plan.spl_join import SplJoin
 from belvedere.plan.time_nodes import Emit, InOrder
 from belvedere.rules.emit.emission import plan_emission
 from belvedere.rules.emit.fold import EmitFold, OrderFold
 from belvedere.rules.spl.batch import SplReplay
+from belvedere.rules.spl.join_batch import SplJoinReplay
 from belvedere.time.event_time import Clocks, bounds_by_input
 
 
@@ -32,6 +34,8 @@ class LoggedEpoch:
 
     clock: datetime
     bounds: Mapping[str, Mapping[str, int] | None]
+    ends: bool = False
+    """Whether the input ends with it."""
 
 
 BatchAnswer = Callable[[Node, int, Mapping[str, pa.Table]], pa.Table]
@@ -40,7 +44,7 @@ Fold = Callable[[list[dict[str, Any]], LoggedEpoch], list[dict[str, Any]]]
 """Goes on by one epoch: from the rows of its input after it, to its own."""
 Step = Callable[[int, Sequence[LoggedEpoch]], pa.Table]
 """The rows of a node with history after an epoch of the log, given all epochs."""
-HISTORIC = (Emit, InOrder, SplAggregate)
+HISTORIC = (Emit, InOrder, SplAggregate, SplJoin)
 
 
 class History:
@@ -66,13 +70,15 @@ class History:
         """The plan with a scan in place of each node that depends on history."""
         if not isinstance(node, HISTORIC):
             return node.with_inputs(tuple(self._with_scans(i) for i in node.inputs))
-        below = self._with_scans(node.input)
+        below = tuple(self._with_scans(i) for i in node.inputs)
         name = f"{self._name}$history{len(self._steps)}"
-        if isinstance(node, SplAggregate):
-            self._steps[name] = self._replayed(node, below)
+        if isinstance(node, SplJoin):
+            self._steps[name] = self._joined(node, below)
+        elif isinstance(node, SplAggregate):
+            self._steps[name] = self._replayed(node, below[0])
         else:
             fold = self._emitted(node) if isinstance(node, Emit) else self._ordered(node)
-            self._steps[name] = self._folded(below, fold, node.schema.arrow)
+            self._steps[name] = self._folded(below[0], fold, node.schema.arrow)
         self.tables[name] = node.schema.arrow.empty_table()
         return Scan(name, node.schema)
 
@@ -87,7 +93,15 @@ class History:
         def step(number: int, epochs: Sequence[LoggedEpoch]) -> pa.Table:
             clocks = tuple(microseconds(e.clock) for e in epochs)
             bounds = tuple(bounds_of(node.input, e.bounds.get).get(node.time or "", NEVER) for e in epochs)
-            return SplReplay(replace(node, input=below), clocks, bounds, self._answer_then).after(number)
+            ends = epochs[number].ends
+            return SplReplay(replace(node, input=below), clocks, bounds, self._answer_then, ends).after(number)
+
+        return step
+
+    def _joined(self, node: SplJoin, below: tuple[Node, ...]) -> Step:
+        def step(number: int, epochs: Sequence[LoggedEpoch]) -> pa.Table:
+            clocks = tuple(microseconds(e.clock) for e in epochs)
+            return SplJoinReplay(replace(node, left=below[0], right=below[1]), clocks, self._answer_then).after(number)
 
         return step
 

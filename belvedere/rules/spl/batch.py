@@ -37,6 +37,8 @@ class SplReplay:
     clocks: tuple[int, ...]
     bounds: tuple[int, ...]
     answer: Answer
+    ends: bool = False
+    """Whether the input ends: `flushOnFinal` counts only there."""
 
     def after(self, epoch: int) -> pa.Table:
         """Its rows after an epoch (counted from 0)."""
@@ -58,7 +60,7 @@ class SplReplay:
     def _windows(self, rows: ArrivedRows, epoch: int) -> tuple[Firings, Ints | None]:
         known = Partitions.fresh(int(rows.partition.max(initial=-1)) + 1)
         found = find(self.node.window, window_rows(self.node, rows), known, NEVER, self.clocks[epoch])
-        if not self.node.window.final or not found.kept.any():
+        if not (self.ends and self.node.window.final) or not found.kept.any():
             return found.firings, found.members
         return at_the_end(rows, found, self.node.order, self.clocks[epoch])
 

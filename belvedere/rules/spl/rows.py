@@ -5,6 +5,7 @@ In: an Arrow table of a window's input, the partition of each row. Out: `WindowR
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +40,11 @@ def sorted_rows(node: SplAggregate, table: pa.Table, partition: Numbers, is_new:
 
 def present(node: SplAggregate, table: pa.Table) -> pa.Table:
     """Without the rows that lack the value of a policy, or the event time: they are in no window."""
-    names = node.window.columns | ({node.time} if node.time is not None else set())
+    return with_values(table, node.window.columns | ({node.time} if node.time is not None else set()))
+
+
+def with_values(table: pa.Table, names: Iterable[str]) -> pa.Table:
+    """Without the rows that lack a value in one of these columns."""
     for name in sorted(names):
         known = pc.is_valid(table[name])
         if pa.types.is_floating(table[name].type):
@@ -59,13 +64,14 @@ def window_rows(node: SplAggregate, rows: ArrivedRows) -> WindowRows:
         whole(rows.table[node.order]),
         micros(rows.table[node.clock]),
         rows.is_new,
-        _steps(eviction, rows.table),
-        _steps(trigger, rows.table),
+        steps_of(eviction, rows.table),
+        steps_of(trigger, rows.table),
         None if node.punctuation is None else whole(rows.table[node.punctuation]),
     )
 
 
-def _steps(policy: Policy | Punctuation | None, table: pa.Table) -> Steps | None:
+def steps_of(policy: Policy | Punctuation | None, table: pa.Table) -> Steps | None:
+    """The column of a `delta` for the kernels; None for other policies."""
     if not isinstance(policy, Delta):
         return None
     column = combined(table[policy.column])

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.engine.moved import identified, is_identified
 from belvedere.engine.rows import Rows, combined, conform
 from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import ROWS as VIEW
@@ -23,9 +22,9 @@ from belvedere.kernels.spl.panes import PaneRows, find_panes, in_time
 from belvedere.kernels.spl.rows import NEVER, Firings
 from belvedere.plan.bounds import bounds_of
 from belvedere.plan.spl_windows import Interval
-from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.rules.events import next_numbers
 from belvedere.rules.spl.contents import CONTENTS, contents, last_firings, ordered
+from belvedere.rules.spl.output import identified_rows, numbered
 from belvedere.rules.spl.ranges import firing_rows
 from belvedere.rules.spl.rows import ArrivedRows, micros, present, sorted_rows, whole, window_rows
 from belvedere.rules.spl.state import (
@@ -185,8 +184,8 @@ def _written(stage: SplStage, work: Work, rows: pa.Table, firings: Firings, memb
     if made is None:
         made, hashes = _queried(stage, work, rows, firings, numbers, members)
     if stage.node.every:
-        return work.added(_identified(work, _numbered(work, made)))
-    found = _identified(work, conform(made, work.output.schema.arrow))
+        return work.added(identified_rows(work, numbered(work, made)))
+    found = identified_rows(work, conform(made, work.output.schema.arrow))
     if "panes" not in work.sql:
         place = firings.last if members is None else members[firings.last]
         hashes = combined(rows[PATH]).take(pa.array(place))
@@ -208,17 +207,3 @@ def _queried(
             found = work.compute.compute(work.sql["panes"], pa.schema([(stage.path, pa.int64())]))
             hashes.append(combined(found.table[stage.path]))
     return pa.concat_tables(tables), pa.concat_arrays(hashes) if hashes else None
-
-
-def _numbered(work: Work, rows: pa.Table) -> pa.Table:
-    numbers = next_numbers(work, work.output.name, rows.num_rows)
-    columns = {c.name: numbers if c.name == SEQUENCE else rows[c.name] for c in work.output.schema}
-    return conform(pa.table(columns), work.output.schema.arrow)
-
-
-def _identified(work: Work, rows: pa.Table) -> Rows:
-    """Rows of the output with their `_key` and hashes."""
-    if is_identified(work.output):
-        return Rows(identified(rows, work.output))
-    work.put("made", VIEW, Rows(rows))
-    return work.rows("rows")
