@@ -1,6 +1,7 @@
 """Row number: the rows whose `row_number()` is at most k are the first k of each key, which `top` maintains where rows only arrive.
 
-The relation has the key of the rows that are numbered, so its changes are those that the window function would give.
+The relation has the key of the rows that are numbered, so its changes are those that the window function would give. Where the numbers
+are read they are computed over these rows alone: the first k of a key have the same numbers among themselves as among all.
 """
 
 from __future__ import annotations
@@ -25,19 +26,21 @@ def _applies(site: Site) -> Maintain | None:
     if not isinstance(top, Window) or len(top.items) != 1 or TOP.name in site.builder.options.off:
         return None
     (item,) = top.items
-    limit = _limit(site.plan, top, item.name)
+    limit, is_read = _limit(site.plan, top, item.name)
     first = None if limit is None else _first_rows(top, item.expr, limit)
     if first is None or not site.builder.grows(top.input):
         return None
-    return partial(_maintain, site, first, item)
+    return partial(_maintain, site, top, first, item, is_read)
 
 
-def _maintain(site: Site, first: TopK, item: Item) -> Relation:
+def _maintain(site: Site, top: Window, first: TopK, item: Item, is_read: bool) -> Relation:
     builder, owner = site.builder, site.part.owner
     if base_scan(first.input) is None:
         source = builder.shared(first.input, owner)
         first = replace(first, input=Scan(source.name, source.schema))
     found = builder.shared(first, owner)
+    if is_read:
+        return site.maintain(replace(top, input=Scan(found.name, found.schema)))
     number = Item(item.name, exp.cast(exp.Literal.number(1), "int", dialect="spark"), item.type, item.nullable, item.hidden)
     return site.maintain(Project(Scan(found.name, found.schema), (*map(item_of, found.schema), number)))
 
@@ -55,10 +58,10 @@ def _first_rows(node: Window, expr: Expr, limit: int) -> TopK | None:
     return TopK(node.input, orders, limit, 0, tuple(e.name for e in by), by_rows=True)
 
 
-def _limit(plan: Node, top: Window, name: str) -> int | None:
-    """The greatest number that filters above the window let through; None where there is none.
+def _limit(plan: Node, top: Window, name: str) -> tuple[int | None, bool]:
+    """The greatest number that filters above the window let through (None where there is none), and whether more than that is read.
 
-    Greater ones than 1 must be read by these filters alone: the numbers of the rows are not known any more.
+    A number that can only be 1 is known.
     """
     limits: list[int] = []
     is_read = False
@@ -66,7 +69,7 @@ def _limit(plan: Node, top: Window, name: str) -> int | None:
         if isinstance(node, Filter):
             found = [(c, _at_most(c, name)) for c in conjuncts(node.condition)]
             limits += [limit for _, limit in found if limit is not None]
-            is_read |= any(limit is None and _reads(c, name) for c, limit in found)
+            is_read |= any((limit is None or isinstance(c, exp.EQ)) and _reads(c, name) for c, limit in found)
         elif isinstance(node, Project):
             passed = [i.name for i in node.items if isinstance(i.expr, exp.Column) and i.expr.name == name]
             is_read |= any(_reads(i.expr, name) for i in node.items if i.name not in passed) or len(passed) > 1
@@ -74,7 +77,7 @@ def _limit(plan: Node, top: Window, name: str) -> int | None:
         else:
             is_read = True
     limit = min(limits, default=None)
-    return limit if limit == 1 or not (is_read or name in plan.schema.names) else None
+    return limit, limit != 1 and (is_read or name in plan.schema.names)
 
 
 def _above(plan: Node, top: Node) -> Iterator[Node]:
@@ -90,22 +93,15 @@ def _reads(expr: Expr, name: str) -> bool:
 
 def _at_most(test: Expr, name: str) -> int | None:
     """The greatest value of the column for which a comparison with a number holds, of 1 and more; None for other conditions."""
-    if isinstance(test, (exp.GT, exp.GTE)):
-        test = (exp.LT if isinstance(test, exp.GT) else exp.LTE)(this=test.expression, expression=test.this)
-    if isinstance(test, exp.EQ) and isinstance(test.expression, exp.Column):
-        test = exp.EQ(this=test.expression, expression=test.this)
-    if not isinstance(test, (exp.EQ, exp.LT, exp.LTE)):
+    if not isinstance(test, (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE)):
         return None
-    number = test.expression
-    if (
-        not isinstance(test.this, exp.Column)
-        or test.this.name != name
-        or not isinstance(number, exp.Literal)
-        or not number.is_int
-    ):
+    column, number = test.this.unnest(), test.expression.unnest()
+    if isinstance(test, (exp.GT, exp.GTE)) or (isinstance(test, exp.EQ) and isinstance(number, exp.Column)):
+        column, number = number, column
+    if not isinstance(column, exp.Column) or column.name != name or not isinstance(number, exp.Literal) or not number.is_int:
         return None
-    most = int(number.this) - isinstance(test, exp.LT)
-    return most if most == 1 or (most > 1 and not isinstance(test, exp.EQ)) else None
+    most = int(number.this) - isinstance(test, (exp.LT, exp.GT))
+    return most if most >= 1 else None
 
 
 ROW_NUMBER = Rule("row number", _applies)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from belvedere.engine.relation import Relation
 from belvedere.engine.rows import Keys, Rows, keys_of
@@ -57,16 +59,20 @@ class OwnRowsStage(Stage):
     def run(self, work: Work) -> Rows | None:
         if not work.put_deltas():
             return None
-        few = keys_of_changes(work, work.output.path(self.path))
-        keys, text = (few, "rows") if few is not None else self.many(work)
-        if keys.is_empty:
-            return None
-        work.put(OWN, ROWS, work.look_up(self.output, self.path, keys))
-        return work.replace(self.path, keys, work.rows(text).reader())
+        keys = keys_of_changes(work, work.output.path(self.path))
+        if keys is None:
+            return self.run_many(work)
+        return None if keys.is_empty else self.run_groups(work, keys)
 
-    def many(self, work: Work) -> tuple[Keys, str]:
-        """The hashes of the groups that many changes touch, by a query of their own, and the text that makes these groups' rows."""
-        return keys_of([(work.compute.compute(work.sql["groups"], pa.schema([(self.path, pa.int64())])), self.path)]), "rows"
+    def run_groups(self, work: Work, keys: Keys) -> Rows:
+        """The groups with these hashes."""
+        work.put(OWN, ROWS, work.look_up(self.output, self.path, keys))
+        return work.replace(self.path, keys, work.rows("rows").reader())
+
+    def run_many(self, work: Work) -> Rows | None:
+        """The same where many changes do not say their groups: a query of its own asks for these."""
+        keys = keys_of([(work.compute.compute(work.sql["groups"], pa.schema([(self.path, pa.int64())])), self.path)])
+        return None if keys.is_empty else self.run_groups(work, keys)
 
 
 @dataclass(frozen=True)
@@ -82,11 +88,22 @@ class TopStage(OperatorStage, OwnRowsStage):
         first = replace(self.plan, input=Union((Scan(NEW, self.plan.schema), Scan(OWN, self.plan.schema))))
         return {"added": added, "first": texts.rows(first, ROWS)}
 
-    def many(self, work: Work) -> tuple[Keys, str]:
-        """The same by the first rows of the changes alone."""
+    def run_many(self, work: Work) -> Rows | None:
+        """The first rows of the changes are those of their groups, but for groups that have rows already."""
         added = work.rows("added")
-        work.put(NEW, ROWS, added)
-        return keys_of([(added, self.path)]), "first"
+        keys = keys_of([(added, self.path)])
+        if keys.is_empty:
+            return None
+        own = work.look_up(self.output, self.path, keys)
+        if own.is_empty:
+            return work.replace(self.path, keys, added.reader())
+        groups = pc.unique(pa.chunked_array(b.column(0) for b in own.batches([self.path])))
+        work.put(NEW, ROWS, work.compute.keep(added.where(lambda b: pc.is_in(b.column(self.path), groups))))
+        work.put(OWN, ROWS, own)
+        rest = added.where(lambda b: pc.invert(pc.is_in(b.column(self.path), groups)))
+        return work.replace(
+            self.path, keys, pa.RecordBatchReader.from_batches(added.schema, chain(rest, work.rows("first").batches()))
+        )
 
     def beside_own(self, texts: Texts) -> Node:
         return self.plan

@@ -23,11 +23,12 @@ FIRST = {
     "Two": f"SELECT id, v FROM _A QUALIFY {NUMBER} <= 2",
     "Three": f"SELECT id AS n FROM (SELECT id, {NUMBER} AS place FROM _A) WHERE place < 4 AND id <> 3",
     "Joined": "SELECT a.id, b.w FROM _A a JOIN _B b ON a.id = b.id QUALIFY row_number() OVER (PARTITION BY a.id ORDER BY b.w, a.v) = 1",
-}
-OTHERS = {
     "Shown": f"SELECT id, {NUMBER} AS place FROM _A QUALIFY place <= 2",
     "Second": f"SELECT id FROM _A QUALIFY {NUMBER} = 2",
     "Odd": f"SELECT id FROM (SELECT *, {NUMBER} AS place FROM _A) WHERE place <= 3 AND place <> 2",
+}
+OTHERS = {
+    "Either": f"SELECT id, place FROM (SELECT *, {NUMBER} AS place FROM _A) WHERE place = 1 OR place = 3",
     "Alone": "SELECT id FROM _A QUALIFY row_number() OVER (ORDER BY v) = 1",
     "Changing": f"SELECT id FROM T QUALIFY {NUMBER} = 1",
     "Ranked": "SELECT id FROM _A QUALIFY rank() OVER (PARTITION BY g ORDER BY v) = 1",
