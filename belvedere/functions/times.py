@@ -5,6 +5,8 @@ In: nothing. Out: rows for `belvedere.functions.table`. See `belvedere.functions
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from belvedere.functions.calendar import to_its_unit
@@ -37,6 +39,11 @@ def _calendar_part(format: str, part: str, plus: int = 0) -> Stored:
         sqlite=f"(CAST(strftime('{format}',{{0}}*86400,'unixepoch') AS INTEGER){shift})",
         postgres=f"(CAST(extract({part} FROM {{0}}) AS integer){shift})",
     )
+
+
+def _timestamp_of_text(arguments: Sequence[pa.DataType]) -> pa.DataType | None:
+    """Flink's `to_timestamp_ltz(number, precision)` is another function: a format is for texts."""
+    return None if len(arguments) == 2 and is_integer(arguments[0]) else TIMESTAMP
 
 
 def _floor(unit: int) -> str:
@@ -113,7 +120,7 @@ TIMES: tuple[Function, ...] = (
     function("TimeStrToTime", "", TIMESTAMP, reads_text_as="TIMESTAMP"),
     function("TsOrDsToTimestamp", "", TIMESTAMP, reads_text_as="TIMESTAMP"),
     function("TimeToStr", "date_format:2", STRING),
-    function("to_timestamp_ltz", "to_timestamp_ltz:1-2", TIMESTAMP, first=plain),
+    function("to_timestamp_ltz", "to_timestamp_ltz:1-2", _timestamp_of_text, first=plain),
     function("to_timestamp_ntz", "to_timestamp_ntz:1-2", LOCAL_TIMESTAMP, first=plain),
     function("try_make_timestamp", "try_make_timestamp:1-7", TIMESTAMP),
     function("try_make_timestamp_ltz", "try_make_timestamp_ltz:6", TIMESTAMP),

@@ -45,9 +45,7 @@ def define_created(statement: CreateInput, definitions: Definitions, file: str) 
     for written in statement.columns:
         type_ = t.arrow_type(written.type)
         if type_ is None or t.is_interval(type_):
-            raise fail(
-                "B3003", f"type {written.type.sql('spark')} is not supported", span=written.span, hint="use another type"
-            )
+            raise fail("B3003", f"type {written.type.sql()} is not supported", span=written.span, hint="use another type")
         if find_named(columns, written.name.text) is not None:
             raise fail("B2007", f"column `{written.name.text}` is declared twice", span=written.name.span)
         columns.append(Column(written.name.text, type_, written.nullable, doc=written.doc))

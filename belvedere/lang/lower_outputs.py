@@ -38,7 +38,7 @@ def define_template(script: ScriptLowering, statement: DefineTemplate) -> None:
     for written in statement.parameters:
         type_ = t.arrow_type(written.type)
         if type_ is None:
-            raise fail("B3003", f"type {written.type.sql('spark')} is not supported", span=written.span)
+            raise fail("B3003", f"type {written.type.sql()} is not supported", span=written.span)
         if written.default is not None:
             defaults[written.name.text] = default_of(written.default, type_, written.name.text, written.span)
         parameters[written.name.text] = Typed(type_, False)

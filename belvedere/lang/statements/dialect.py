@@ -145,6 +145,16 @@ class SqrlParser(PositionedParser):
                 return interval
         return super()._parse_type(parse_interval, fallback_to_identifier)
 
+    def _parse_types(self, check_func: bool = False, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        """As in sqlglot; where nothing but a type can stand, `ROW<a INT>` and `ROW(a INT)` are STRUCT<a INT>, and BYTES is BINARY."""
+        curr, after = self._curr, self._next
+        if curr and not check_func:
+            if curr.token_type == TokenType.ROW and after and after.token_type in (TokenType.LT, TokenType.L_PAREN):
+                curr.token_type = TokenType.STRUCT
+            elif curr.token_type == TokenType.VAR and curr.text.upper() == "BYTES":
+                curr.token_type = TokenType.BINARY
+        return super()._parse_types(check_func, *args, **kwargs)  # type: ignore[no-any-return]
+
     def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:
         first = self._curr
         if self._curr.token_type == TokenType.INTERVAL:
@@ -251,6 +261,8 @@ class SqrlParser(PositionedParser):
         if word == "EMIT" and after in ("CHANGES", "FINAL"):
             meant = "EMIT STREAM" if after == "CHANGES" else "EMIT AFTER WATERMARK"
             self.refuse("B1001", f"unexpected `{self._next.text}` after EMIT", self._next, hint=f"write {meant}")
+        if word == "MATCH_RECOGNIZE" and after == "(":
+            self.refuse("B3040", "MATCH_RECOGNIZE is not supported", hint="WINDOW BY finds windows of rows by conditions")
         refuse_other(self)
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:

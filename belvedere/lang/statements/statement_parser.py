@@ -53,6 +53,19 @@ CHANGES = {
 }
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES)
 JOIN_STARTS = (TokenType.JOIN, TokenType.LEFT, TokenType.INNER, TokenType.RIGHT, TokenType.FULL, TokenType.CROSS)
+OTHER_STATEMENTS = {
+    "INSERT": "write `V := SELECT ...` and `EXPORT V TO sink.Name`",
+    "BEGIN": "leave it out: all views of a script change in one transaction",
+    "EXECUTE": "leave it out: all views of a script change in one transaction",
+    "END": "leave it out: all views of a script change in one transaction",
+    "SET": "settings stand in belvedere.toml",
+    "USE": "sources and sinks stand in belvedere.toml, and scripts name them: IMPORT source.Table",
+    "DROP": "leave the definition out of the script",
+    "ALTER": "change the definition, or write `T.column := expression` after it",
+    "UPDATE": "a view follows its inputs: write the change into one of them",
+    "DELETE": "a view follows its inputs: write the change into one of them",
+}
+"""What to write for statements of other systems."""
 SQRL = Sqrl()
 
 
@@ -95,6 +108,8 @@ class StatementParser(ClauseParser):
             hint = "after the columns stand WATERMARK, LATE, KEEP, IDLE AFTER or WITH HISTORY; sources are set up in belvedere.toml"
             if self._curr.text.upper().startswith("PARTITIONED"):
                 hint = "leave it out: rows are found by indexes on what views, relationships and templates ask for"
+            elif self._curr.text.upper() == "COMMENT":
+                hint = "write the description before the statement or column: /** ... */"
         self.refuse("B1001", f"unexpected {shown(self._curr)}", hint=hint)
 
     def _span(self) -> Span:
@@ -114,11 +129,11 @@ class StatementParser(ClauseParser):
 
     def _unknown_statement(self) -> NoReturn:
         nearest = nearest_name(self._curr.text, ("IMPORT", "EXPORT", "CREATE", "SELECT", "WITH"))
-        if self._curr.text.upper() == "INSERT":
-            self.refuse(
-                "B1008", "no statement begins with `INSERT`", hint="write `V := SELECT ...` and `EXPORT V TO sink.Name`"
+        hint = OTHER_STATEMENTS.get(self._curr.text.upper())
+        if hint is None:
+            hint = (
+                f"did you mean `{nearest}`?" if nearest else "a statement is IMPORT, EXPORT, CREATE, SELECT, or `name := ...`"
             )
-        hint = f"did you mean `{nearest}`?" if nearest else "a statement is IMPORT, EXPORT, CREATE, SELECT, or `name := ...`"
         self.refuse("B1008", f"no statement begins with {shown(self._curr)}", hint=hint)
 
     # -- definitions --------------------------------------------------------------------------------------------------
@@ -145,6 +160,12 @@ class StatementParser(ClauseParser):
             raise Problem(
                 "B1009", f"`{path.text} :=` defines nothing: an expression is missing", path.span.start, end,
                 "write a query or an expression after `:=`, or remove the line",
+            )  # fmt: skip
+        if parameters is not None and path.owner:
+            field = path.parts[-1].text
+            raise Problem(
+                "B1001", f"`{path.text}` takes no parameters", path.span.start, path.span.end,
+                f"write `{path.text} := SELECT * FROM ...`: a request filters it, as in {field}(filter: {{column: {{gt: 5}}}})",
             )  # fmt: skip
         if parameters is not None:
             return DefineTemplate(span=self._span(), doc=self.raw.doc, path=path, parameters=parameters, query=self._query())
@@ -347,7 +368,12 @@ class StatementParser(ClauseParser):
     def _create_input(self, kind: InputKind) -> CreateInput:
         name = self._name(f"the name of the {kind}")
         if not self._match(TokenType.L_PAREN):
-            hint = f"write `CREATE {kind.upper()} {name.text} (column TYPE, ...)`"
+            selected = self._curr and self._curr.token_type == TokenType.ALIAS
+            hint = (
+                f"write `{name.text} := SELECT ...`"
+                if selected
+                else f"write `CREATE {kind.upper()} {name.text} (column TYPE, ...)`"
+            )
             self.expected("`(` and the columns", hint)
         columns: list[ColumnDefinition] = []
         key: list[Part] = []

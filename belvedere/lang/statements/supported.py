@@ -144,6 +144,7 @@ _SHOWN: dict[tuple[Class, str], tuple[str, str | None]] = {
 }
 _REFUSED: dict[Class, tuple[str, str | None]] = {
     exp.Collate: ("COLLATE", "write lower(...) to compare without case"),  # keys and hashes are those of the bytes
+    exp.JSONKeyValue: ("JSON_OBJECT", "write to_json(named_struct('name', value))"),
     exp.HavingMax: ("HAVING in a function", "write max_by(x, y) or min_by(x, y)"),
     exp.Slice: ("a slice", "write slice(list, start, length)"),
 }

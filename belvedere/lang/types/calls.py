@@ -41,7 +41,8 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     first = arguments[0].type if arguments else t.NULL
     if found is None or not (row.first is None or first == t.NULL or row.first(first)):
         types = ", ".join(t.type_text(a.type) for a in arguments)
-        raise scope.fail("B3002", f"`{shown_name(expr)}` does not take ({types})", expr, "CAST the arguments")
+        hint = OTHER_ARGUMENTS.get(name, "CAST the arguments")
+        raise scope.fail("B3002", f"`{shown_name(expr)}` does not take ({types})", expr, hint)
     if row.kind is Kind.AGGREGATE:
         return Typed(found, row.over_nothing == "NULL")
     if row.kind is Kind.WINDOW:
@@ -49,6 +50,18 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     return Typed(found, not row.total or any(a.nullable for a in arguments))
 
 
+OTHER_FUNCTIONS = {
+    "PROCTIME": "write now(), the clock of the epoch",
+    "ROW": "write struct(a, b), or named_struct('name', a, ...)",
+    "CURRENT_WATERMARK": "a bound is no value of a row: EMIT AFTER WATERMARK gives the rows that it has passed",
+    **{
+        f"ENDOF{unit}": f"write {unit.lower()}(t) + 1 {unit}, the time at which it ends"
+        for unit in ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
+    },
+}
+"""What to write for functions of Flink SQL and DataSQRL."""
+OTHER_ARGUMENTS = {"to_timestamp_ltz": "of a number of milliseconds write timestamp_millis(n), of seconds timestamp_seconds(n)"}
+"""What to write where a function does not take what it takes elsewhere."""
 TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "SESSION_WINDOW")
 
 
@@ -68,6 +81,8 @@ def _unknown(scope: TypeScope, expr: exp.Expr) -> BelvedereError:
     known = [n for row in BY_KEY.values() for n in row.calls]
     if shown.upper() in TABLE_FUNCTIONS:
         hint = f"windows stand in FROM: {shown}(data => TABLE(T), timecol => DESCRIPTOR(ts), ...), then GROUP BY wend"
+    elif shown.upper() in OTHER_FUNCTIONS:
+        hint = OTHER_FUNCTIONS[shown.upper()]
     elif shown.lower() in CAST_NEEDED:
         hint = f"Spark knows it, its type is for you to say: CAST({shown}(...) AS STRING)"
     elif shown.lower() in COUNTED:

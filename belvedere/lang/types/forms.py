@@ -20,7 +20,7 @@ from belvedere.schema import has_map
 def _cast(scope: TypeScope, expr: Any) -> Typed:
     target = t.arrow_type(expr.args["to"])
     if target is None:
-        raise scope.fail("B3003", f"type {expr.args['to'].sql('spark')} is not supported", expr, "use another type")
+        raise scope.fail("B3003", f"type {expr.args['to'].sql()} is not supported", expr, "use another type")
     if is_unknown(scope, expr.this):
         for argument in children(expr.this):
             scope.typed(argument)
