@@ -193,6 +193,16 @@ class QueryTemplate:
     span: Span | None = None
     doc: str | None = None
     sql: str = ""
+    events: bool = False
+    """Whether its rows are events of the subscription of its name."""
+
+
+@dataclass(frozen=True)
+class QueryArgument:
+    """An argument of an endpoint that a column equals; `required`: it must be given."""
+
+    column: str
+    required: bool
 
 
 class ChangeKind(StrEnum):
@@ -244,6 +254,8 @@ class Catalog:
     """Of these, the ids without an endpoint of their own: served through the templates and relationships that read them."""
     histories: Mapping[str, int | None] = field(default_factory=dict)
     """Ids whose former versions are retained (WITH HISTORY), each with the microseconds for which they are; None = always."""
+    query_by: Mapping[str, tuple[QueryArgument, ...]] = field(default_factory=dict)
+    """The arguments that endpoints have beside `filter`, by id (`/*+ query_by_all(a) */`)."""
 
     def schema_of(self, relation: str) -> Schema:
         """The schema of an input, view or subscription by its id."""

@@ -66,6 +66,8 @@ class Entity:
     doc: str | None = None
     nested: bool = False
     history: bool = False
+    arguments: Mapping[str, tuple[Column, bool]] = dataclasses.field(default_factory=dict)
+    """Arguments of its root fields that a column equals, and whether they must be given."""
     order: tuple[Sort, ...] = ()
     """The order of its rows where a request says none."""
     """Whether it can be read as of former epochs."""
@@ -97,7 +99,7 @@ def model_of(catalog: Catalog) -> Model:
     """The API's view of a catalog."""
     types, fields = Namespace(RESERVED_TYPES), Namespace()
     ids = [i for i in (*catalog.inputs, *catalog.views, *catalog.subscriptions) if _is_shown(catalog, i)]
-    names = {i: types.claim(graphql_name(shown_name(catalog, i).lstrip("_"))) for i in ids}
+    names = {i: types.claim(_type_name(catalog, i)) for i in ids}
     roots = {i: "" if i in catalog.unlisted else fields.claim(first_lower(names[i])) for i in ids}
     templates = {n: fields.claim(first_lower(graphql_name(n))) for n in catalog.templates if not n.startswith("_")}
     entities = {i: _entity(catalog, i, names[i], roots[i], fields, types) for i in ids}
@@ -118,6 +120,12 @@ def shown_name(catalog: Catalog, relation: str) -> str:
     """A relation's name as the script spells it."""
     found = catalog.inputs.get(relation) or catalog.views.get(relation) or catalog.subscriptions[relation]
     return found.name
+
+
+def _type_name(catalog: Catalog, relation: str) -> str:
+    name = graphql_name(shown_name(catalog, relation).lstrip("_"))
+    behind = relation in catalog.templates and relation in catalog.subscriptions
+    return f"{name}Events" if behind else name  # the template has the name itself
 
 
 def _doc(catalog: Catalog, relation: str) -> str | None:
@@ -154,8 +162,16 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
         doc=_doc(catalog, relation),
         nested=view is not None and view.parent is not None,
         history=relation in catalog.histories,
+        arguments=_arguments(catalog, relation, shown),
         order=tuple(Sort(o.expr.name, o.descending, o.nulls_come_first) for o in view.order) if view is not None else (),
     )
+
+
+def _arguments(catalog: Catalog, relation: str, shown: Mapping[str, str]) -> dict[str, tuple[Column, bool]]:
+    """The arguments that hints give, under their columns' names."""
+    names = Namespace(("filter", "order", "limit", "offset", "first", "after", "asOf"))
+    found = [(a, catalog.schema_of(relation)[a.column]) for a in catalog.query_by.get(relation, ()) if a.column in shown]
+    return {names.claim(shown[c.name]): (c, a.required) for a, c in found}
 
 
 def shown_columns(columns: Iterable[Column], events: bool = False) -> dict[str, Column]:
@@ -231,6 +247,6 @@ def _templates(catalog: Catalog, names: Mapping[str, str], types: Namespace, omi
         for parameter in template.parameters:
             parameters[taken.claim(graphql_name(parameter.name))] = parameter
         type_name = types.claim(graphql_name(name[:1].upper() + name[1:]))
-        columns = shown_columns(template.schema.visible)
+        columns = shown_columns(template.schema.visible, events=template.events)
         shown[root] = Template(root, type_name, template, columns, parameters)
     return shown

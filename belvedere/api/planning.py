@@ -27,6 +27,7 @@ from belvedere.store.read.query import (
     BoundValue,
     ColumnField,
     Comparison,
+    Condition,
     ConstantField,
     Every,
     Field,
@@ -178,7 +179,7 @@ class SelectionPlanner:
         arguments = self.arguments(nodes[0])
         as_of = self.then(entity, nodes[0], arguments, relation)
         fields, costs = self.fields_of(entity, nodes, depth)
-        condition = where(entity, arguments.get("filter"), self.parameter)
+        condition = self.condition(entity, arguments)
         limit, source = self.limit(arguments.get("limit"), "limit")
         default = () if relation is not None and relation.link.order else entity.order
         query = StoreQuery(
@@ -228,7 +229,7 @@ class SelectionPlanner:
             entity.schema,
             (),
             Shape.PAGE,
-            where=where(entity, arguments.get("filter"), self.parameter),
+            where=self.condition(entity, arguments),
             order=self.order(entity, arguments.get("order")) or entity.order,
             limit=limit,
             page=names,
@@ -317,6 +318,19 @@ class SelectionPlanner:
         return Instant(BoundValue(self.register(value.source, f"asOf.{name}"), type_), by_time)
 
     # arguments
+
+    def condition(self, entity: Entity, arguments: Mapping[str, Given]) -> Condition | None:
+        """What a root field's arguments ask of its rows: those that hints gave it, and `filter`."""
+        given = {n: arguments[n] for n in entity.arguments if n in arguments and arguments[n] != Fixed(None)}
+        equal = [
+            Comparison(column.name, Operator.EQ, self.parameter(given[n], column, Role.EXACT, n))
+            for n, (column, _) in entity.arguments.items()
+            if n in given
+        ]
+        asked = where(entity, arguments.get("filter"), self.parameter)
+        if not equal:
+            return asked
+        return Every((*equal, *(asked.parts if isinstance(asked, Every) else [asked] if asked is not None else [])))
 
     def arguments(self, node: FieldNode) -> dict[str, Given]:
         """A field's arguments that were given."""

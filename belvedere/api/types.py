@@ -190,7 +190,7 @@ def _roots(build: _Builder, entity: Entity) -> dict[str, GraphQLField]:
     object_ = build.objects[entity.id]
     if not entity.field:
         return {}
-    listed = _arguments(build, entity.id) | _as_of(entity)
+    listed = _equal(entity) | _arguments(build, entity.id) | _as_of(entity)
     result = {entity.field: GraphQLField(_list(object_), args=listed, description=entity.doc)}
     if entity.by_key is not None:
         keys = {n: GraphQLArgument(GraphQLNonNull(scalar_of(c.type))) for n, c in entity.key.items()}
@@ -206,7 +206,7 @@ def _roots(build: _Builder, entity: Entity) -> dict[str, GraphQLField]:
             },
         )
         arguments = _arguments(build, entity.id)
-        bounded = {k: v for k, v in arguments.items() if k in ("filter", "order")}
+        bounded = _equal(entity) | {k: v for k, v in arguments.items() if k in ("filter", "order")}
         bounded["first"] = _limit(build)
         bounded["after"] = GraphQLArgument(CURSOR)
         bounded |= _as_of(entity)
@@ -219,6 +219,17 @@ def _roots(build: _Builder, entity: Entity) -> dict[str, GraphQLField]:
 def _as_of(entity: Entity) -> dict[str, GraphQLArgument]:
     """The argument of root fields whose former states are retained; related rows are read of the same state."""
     return {"asOf": GraphQLArgument(AS_OF)} if entity.history else {}
+
+
+def _equal(entity: Entity) -> dict[str, GraphQLArgument]:
+    """The arguments that hints of the script give."""
+    return {
+        name: GraphQLArgument(
+            GraphQLNonNull(scalar_of(column.type)) if required else scalar_of(column.type),
+            description=column.doc or f"Rows whose {column.name} equals this" + ("." if required else "; null: all rows."),
+        )
+        for name, (column, required) in entity.arguments.items()
+    }
 
 
 def _arguments(build: _Builder, target: str) -> dict[str, GraphQLArgument]:

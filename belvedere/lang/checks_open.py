@@ -1,18 +1,22 @@
-"""Notices about windows that are not over yet: what a subscription or an export tells of them is not the last word.
+"""Notices about what a subscription or an export does not tell.
 
 In: a catalog that compiled. Out: a notice for each subscription and export over groups of event-time windows that nothing holds back until
-they are complete (One SQL, extension 4).
+they are complete (One SQL, extension 4): what they tell is not the last word; and for each subscription with arguments that are compared
+with columns which may change under one key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from belvedere.catalog import Catalog, ChangeKind
+from sqlglot import exp
+
+from belvedere.catalog import Catalog, ChangeKind, QueryTemplate
 from belvedere.errors import Diagnostic, Severity
 from belvedere.lang.checks_catalog import event_times
 from belvedere.plan.bounds import event_time_columns, grouping_columns
-from belvedere.plan.nodes import Aggregate, Node, Scan
+from belvedere.plan.expressions import conjuncts, reads_clock
+from belvedere.plan.nodes import Aggregate, Filter, Join, JoinKind, Node, Project, Scan, Union
 from belvedere.plan.time_nodes import Emit, InOrder
 
 HINT = "end the query of the windows with EMIT AFTER WATERMARK: their rows come once, when they are final"
@@ -32,6 +36,71 @@ def open_windows(catalog: Catalog) -> list[Diagnostic]:
             message = f"the export of `{view.name}` has each change of windows that are still open"
             found.append(Diagnostic("B5033", message, Severity.NOTICE, export.span, hint=HINT))
     return found
+
+
+def changing_arguments(catalog: Catalog) -> list[Diagnostic]:
+    """B4038 for subscriptions with arguments whose rows may begin or cease to match."""
+    found = []
+    for template in catalog.templates.values():
+        subscription = catalog.subscriptions.get(template.name) if template.events else None
+        if subscription is None:
+            continue
+        view = catalog.views[subscription.view]
+        changing = sorted(_compared(template) - set(view.schema.key or ()))
+        if changing and not _only_arrives(view.plan, catalog):
+            shown = next((n for n in changing if not n.startswith("_")), None)
+            what = f"`{shown}`" if shown is not None else "a column that arguments are compared with"
+            told = f"an event tells that a row is {_SAID[subscription.on]}, not that it begins or ceases to match"
+            message = f"{what} may change in rows of `{template.name}`: {told}"
+            hint = "compare arguments with columns of the key, or with rows that only arrive"
+            found.append(Diagnostic("B4038", message, Severity.NOTICE, subscription.span, hint=hint))
+    return found
+
+
+_SAID = {ChangeKind.ADD: "new", ChangeKind.CHANGE: "changed", ChangeKind.DELETE: "gone"}
+
+
+def _compared(template: QueryTemplate) -> set[str]:
+    """The columns of events that a template compares with its own parameters."""
+    found = {
+        c.name
+        for node in template.plan.walk()
+        if isinstance(node, Filter)
+        for part in conjuncts(node.condition)
+        if part.find(exp.Placeholder) is not None
+        for c in part.find_all(exp.Column)
+    }
+    columns = _template_columns(template)
+    return {columns[n] for n in found if n in columns} - {"_seq"}
+
+
+def _template_columns(template: QueryTemplate) -> dict[str, str]:
+    """What the columns below a template's filter are called in the relation that it reads."""
+    found: dict[str, str] = {}
+    for node in template.plan.walk():
+        if isinstance(node, Project) and isinstance(node.input, Scan):
+            found |= {i.name: i.expr.name for i in node.items if isinstance(i.expr, exp.Column)}
+    return found
+
+
+def _only_arrives(node: Node, catalog: Catalog) -> bool:
+    """Whether rows neither change nor go; what is not known to be so is not."""
+    match node:
+        case Scan() if node.relation in catalog.inputs:
+            return catalog.inputs[node.relation].append_only
+        case Scan() if node.relation in catalog.views:
+            return _only_arrives(catalog.views[node.relation].plan, catalog)
+        case Scan():
+            return True  # events
+        case Emit():
+            return node.watermark or node.stream
+        case Filter() if reads_clock(node.condition):
+            return False
+        case Project() | Filter() | Union() | InOrder():
+            return all(_only_arrives(i, catalog) for i in node.inputs)
+        case Join():
+            return node.kind is JoinKind.INNER and all(_only_arrives(i, catalog) for i in node.inputs)
+    return False
 
 
 def _is_open(plan: Node, catalog: Catalog) -> bool:

@@ -15,14 +15,15 @@ from belvedere.catalog import Catalog, Relationship
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.lang.behind import served_behind
 from belvedere.lang.checks_catalog import check_catalog
-from belvedere.lang.checks_open import open_windows
+from belvedere.lang.checks_open import changing_arguments, open_windows
 from belvedere.lang.definitions import Definitions
 from belvedere.lang.lower_columns import define_column
 from belvedere.lang.lower_imports import Importer
 from belvedere.lang.lower_inputs import define_created
-from belvedere.lang.lower_outputs import define_export, define_template
+from belvedere.lang.lower_outputs import define_export, define_subscribed, define_template
 from belvedere.lang.lower_relationships import define_by_query, define_relationship
-from belvedere.lang.lower_views import define_distinct, define_subscription, define_view
+from belvedere.lang.lower_views import define_distinct, define_view
+from belvedere.lang.query_hints import query_arguments
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.statements.tree import (
     CreateInput,
@@ -53,9 +54,11 @@ def lower_script(
     catalog = finish(lowering)
     if not any(d.severity == "error" for d in lowering.diagnostics):
         catalog, told = served_behind(catalog, frozenset(i for i in catalog.public if i.casefold() in lowering.no_query))
-        lowering.diagnostics += told
+        arguments, found = query_arguments(catalog, lowering.query_by, script.file)
+        catalog = replace(catalog, query_by=arguments)
+        lowering.diagnostics += [*told, *found]
     if not any(d.severity == "error" for d in lowering.diagnostics):
-        lowering.diagnostics += [*check_catalog(catalog), *open_windows(catalog)]
+        lowering.diagnostics += [*check_catalog(catalog), *open_windows(catalog), *changing_arguments(catalog)]
     return catalog, tuple(lowering.diagnostics)
 
 
@@ -101,7 +104,7 @@ HANDLERS: dict[type[Statement], Callable[[ScriptLowering, Any], None]] = {
     DefineColumn: define_column,
     DefineLocalQuery: define_by_query,
     DefineRelationship: define_relationship,
-    CreateSubscription: define_subscription,
+    CreateSubscription: define_subscribed,
     ExportStatement: define_export,
     DefineTemplate: define_template,
 }

@@ -11,12 +11,25 @@ from belvedere.catalog import Export, Parameter, QueryTemplate
 from belvedere.errors import fail
 from belvedere.functions import types as t
 from belvedere.functions.types import Typed
+from belvedere.lang.lower_views import define_subscription
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.parameters import default_of, infer_parameters
+from belvedere.lang.parametrised import split_parameters
 from belvedere.lang.script_lowering import ScriptLowering, finish_plan
 from belvedere.lang.select.queries import lower_query
-from belvedere.lang.statements.tree import DefineTemplate, ExportStatement, WindowByBlock, unwrap_query
+from belvedere.lang.statements.tree import CreateSubscription, DefineTemplate, ExportStatement, WindowByBlock, unwrap_query
 from belvedere.lang.view_order import ordered_plan
+
+
+def define_subscribed(script: ScriptLowering, statement: CreateSubscription) -> None:
+    """A subscription. With parameters its events have no endpoint of their own: a query template chooses among them."""
+    if not statement.parameters:
+        define_subscription(script, statement)
+        return
+    events, template = split_parameters(statement)
+    define_subscription(script, events)
+    define_template(script, template)
+    script.no_query.add(statement.path.text.casefold())
 
 
 def define_export(script: ScriptLowering, statement: ExportStatement) -> None:
@@ -51,7 +64,7 @@ def define_template(script: ScriptLowering, statement: DefineTemplate) -> None:
         raise fail("B2008", f"query template `{name}` is defined twice", span=statement.span, hint="choose another name")
     listed = tuple(Parameter(n, p.type, p.nullable, defaults.get(n)) for n, p in parameters.items())
     script.templates[name] = QueryTemplate(
-        name, listed, plan, plan.schema, statement.span, statement.doc, script.written(statement.span)
+        name, listed, plan, plan.schema, statement.span, statement.doc, script.written(statement.span), statement.events
     )
 
 

@@ -92,6 +92,7 @@ def define_subscription(script: ScriptLowering, statement: CreateSubscription) -
         message = f"events have a column `{taken}`, and the query has one already"
         raise context.fail("B5023", message, statement.query, f"rename it: SELECT {taken} AS first{taken}")
     columns = [c for c in observed.schema if c.name not in own]  # a changelog's rows are numbered too
+    columns = [replace(c, hidden=c.hidden or c.name in statement.hidden) for c in columns]
     old = pa.struct([pa.field(c.name, c.type, c.nullable) for c in observed.schema.visible])
     columns += [
         Column(OPERATION, pa.string(), False),

@@ -16,9 +16,10 @@ from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.lower_inputs import kept_for
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
+from belvedere.lang.query_hints import QUERY_BY, idle_hint
 from belvedere.lang.select.frame import StatementContext
 from belvedere.lang.select.queries import new_context
-from belvedere.lang.statements.tree import DottedName, HistoryClause, Part, Statement, defined_name
+from belvedere.lang.statements.tree import DottedName, Hint, HistoryClause, Part, Statement, defined_name
 from belvedere.plan.arrival import in_arrival_order
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.nested import Definition, join_nested
@@ -41,6 +42,8 @@ class ScriptLowering:
     """The relationships that were written as queries."""
     no_query: set[str] = field(default_factory=set)
     """The folded names that shall have no endpoint."""
+    query_by: dict[tuple[str, str], Hint] = field(default_factory=dict)
+    """The hints that give an endpoint arguments, by the folded name of what they stand before and their own."""
 
     def context(self, parameters: dict[str, Typed] | None = None) -> StatementContext:
         return new_context(self.definitions, self.file, self.diagnostics, parameters)
@@ -97,15 +100,16 @@ class ScriptLowering:
                 )
 
     def read_hints(self, statement: Statement) -> None:
-        """`/*+ no_query */` before the definition of a table or view; other hints are said to mean nothing here."""
+        """`/*+ no_query */` and `/*+ query_by_all(a, b) */` before the definition of a table or view; others are said to mean nothing."""
         name = defined_name(statement)
         for hint in statement.hints:
-            if hint.casefold() == "no_query" and name is not None:
+            word = hint.name.casefold()
+            if word == "no_query" and name is not None:
                 self.no_query.add(name.casefold())
-                continue
-            message = f"the hint `{hint}` means nothing " + ("here" if name is None else f"for `{name}`")
-            found = "write `/*+ no_query */` before a table or view that shall have no endpoint; others may be left out"
-            self.diagnostics.append(Diagnostic("B4033", message, Severity.NOTICE, statement.span, hint=found))
+            elif word in QUERY_BY and name is not None:
+                self.query_by[name.casefold(), word] = hint
+            else:
+                self.diagnostics.append(idle_hint(hint, name, self.file))
 
     def tell_selected(self) -> None:
         """A notice (B4025) that names the queries that are relationships."""

@@ -2,7 +2,7 @@
 
 In: a catalog and a relation's id. Out: lists of columns, none of them the beginning of another one: the key (a row by its key, the
 order of pages), a view's own order, the target side of relationships with their order, and the columns that query templates
-compare with parameters.
+compare with parameters, and those that the arguments of hints compare.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, QueryTemplate, Relationship
+from belvedere.catalog import Catalog, QueryArgument, QueryTemplate, Relationship
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.nodes import Expr, Filter, Node, Project, Scan
 from belvedere.schema import HISTORY, Schema
@@ -29,6 +29,7 @@ def read_indexes(catalog: Catalog, relation: str) -> tuple[Columns, ...]:
     wanted = [schema.key or ()]
     wanted += [_of_relationship(r, schema) for r in catalog.relationships if r.target == relation]
     wanted += [c for t in catalog.templates.values() for c in _of_template(t, relation)]
+    wanted += _of_arguments(catalog.query_by.get(relation, ()))
     view = catalog.views.get(relation)
     if view is not None and view.parent is not None:
         wanted.append((*(own for own, _ in view.parent_key), *(o.expr.name for o in view.order)))
@@ -37,6 +38,12 @@ def read_indexes(catalog: Catalog, relation: str) -> tuple[Columns, ...]:
     known = {c.name: c.type for c in schema}
     usable = {w for w in wanted if w and all(n in known and not pa.types.is_nested(known[n]) for n in w)}
     return tuple(sorted(_without_beginnings(usable)))
+
+
+def _of_arguments(arguments: Iterable[QueryArgument]) -> list[Columns]:
+    """The columns that are always given, and each other one after them."""
+    required = tuple(a.column for a in arguments if a.required)
+    return [(*required, a.column) for a in arguments if not a.required] or [required]
 
 
 def _of_relationship(relationship: Relationship, schema: Schema) -> Columns:

@@ -16,13 +16,14 @@ order-items.less := qty-1;
 net-items := SELECT o.id, o.qty-s.qty AS d FROM order-items o JOIN stock-2024 s ON o.id = s.id WHERE o.qty-s.qty IS DISTINCT FROM o.id-1;
 Late := DISTINCT stock-2024 ON id ORDER BY qty;
 by-item(id INT) := SELECT d-1 AS e FROM (SELECT * FROM net-items) WHERE id = :id;
+One := SELECT 1 AS x;two-b := SELECT 2 AS x;
 Days := SELECT extract(DAY FROM now())-1 AS day;
 EXPORT net-items TO my-sink.the-file;
 """
 
 
 def quoted(text: str) -> str:
-    names = ("order-items", "stock-2024", "net-items", "by-item", "my-sink", "the-file")
+    names = ("order-items", "stock-2024", "net-items", "by-item", "my-sink", "the-file", "two-b")
     for name in names:
         text = text.replace(name, f"`{name}`")
     return text
@@ -31,7 +32,7 @@ def quoted(text: str) -> str:
 def test_names_with_dashes_are_names() -> None:
     compiled, again = compile_script(SCRIPT), compile_script(quoted(SCRIPT))
     assert [d.code for d in compiled.diagnostics if d.severity == "error"] == []
-    assert set(compiled.catalog.views) == {"order-items", "net-items", "Late", "Days"}
+    assert set(compiled.catalog.views) == {"order-items", "net-items", "Late", "One", "two-b", "Days"}
     assert list(compiled.catalog.templates) == ["by-item"]
     assert {i: v.plan.schema for i, v in compiled.catalog.views.items()} == {
         i: v.plan.schema for i, v in again.catalog.views.items()

@@ -121,6 +121,19 @@ class ClauseParser(SqrlParser):
             parts.append(self._name("a name after the dot"))
         return DottedName(tuple(parts))
 
+    def _order(self) -> tuple[exp.Ordered, ...]:
+        order = self._parse_order()
+        return () if order is None else tuple(self._place(order).expressions)
+
+    def _limit(self) -> int | None:
+        if not self._match(TokenType.LIMIT):
+            return None
+        token = self._curr
+        if not token or token.token_type != TokenType.NUMBER or not token.text.isdigit() or int(token.text) < 1:
+            self.refuse("B1012", f"LIMIT needs a whole number of at least 1, found {shown(token)}")
+        self._advance()
+        return int(token.text)
+
     # -- columns ------------------------------------------------------------------------------------------------------
 
     def _type(self, owner: str) -> exp.DataType:

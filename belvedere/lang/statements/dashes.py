@@ -118,7 +118,7 @@ def _before_definitions(tokens: list[Token]) -> Iterator[int]:
             while first > 0 and (depth := depth + _depth(tokens[first])) > 0:
                 first -= 1
             first -= 1
-        while first > 0 and _touches(tokens, first) and tokens[first - 1].line == tokens[first].line:
+        while first > 0 and _touches(tokens, first) and tokens[first - 1].token_type != TokenType.SEMICOLON:
             first -= 1
         if first >= 0:
             yield first

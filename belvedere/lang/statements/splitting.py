@@ -16,12 +16,13 @@ from belvedere.errors import Diagnostic, Fix, Span
 from belvedere.lang.spl.parser import labelled
 from belvedere.lang.statements.dashes import join_dashes
 from belvedere.lang.statements.dialect import Sqrl
+from belvedere.lang.statements.tree import Hint
 
 LEXEMES = re.compile(
     r"""--[^\n]*|/\*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`|(?P<open>['"`])""",
     re.DOTALL,
 )
-HINT = re.compile(r"[A-Za-z_]\w*")
+HINT = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*(?:\((?P<arguments>[^()]*)\))?")
 COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 BODY_COMES = {
     TokenType.ALIAS,
@@ -62,7 +63,7 @@ class RawStatement:
     start: int
     end: int
     doc: str | None = None
-    hints: tuple[str, ...] = ()
+    hints: tuple[Hint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,10 +100,20 @@ class Tokens:
                 return doc_text(comment.text)
         return None
 
-    def hints_before(self, index: int) -> tuple[str, ...]:
-        """The names in `/*+ a, b(c) */` comments right before a token."""
-        said = (c.text[3:-2] for c in self.comments[index] if c.text.startswith("/*+"))
-        return tuple(name for text in said for name in HINT.findall(re.sub(r"\([^)]*\)", " ", text)))
+    def hints_before(self, index: int) -> tuple[Hint, ...]:
+        """The hints in `/*+ a, b(c) */` comments right before a token."""
+        said = [c for c in self.comments[index] if c.text.startswith("/*+")]
+        return tuple(_hint(found, c.start) for c in said for found in HINT.finditer(c.text, 3))
+
+
+def _hint(found: re.Match[str], offset: int) -> Hint:
+    arguments = (a.strip().strip("`") for a in (found["arguments"] or "").split(","))
+    return Hint(
+        found["name"],
+        tuple(a for a in arguments if a),
+        offset + found.start(),
+        offset + len(found.group().rstrip()) + found.start(),
+    )
 
 
 def doc_text(comment: str) -> str:

@@ -167,17 +167,21 @@ class StatementParser(ClauseParser):
                 "B1001", f"`{path.text}` takes no parameters", path.span.start, path.span.end,
                 f"write `{path.text} := SELECT * FROM ...`: a request filters it, as in {field}(filter: {{column: {{gt: 5}}}})",
             )  # fmt: skip
-        if parameters is not None:
+        if parameters is not None and not self._subscribes():
             return DefineTemplate(span=self._span(), doc=self.raw.doc, path=path, parameters=parameters, query=self._query())
         kind = self._curr.token_type
         if self._at_distinct_on():
             return self._distinct_on(path)
         if kind in JOIN_STARTS and (kind == TokenType.JOIN or self._next.token_type in (TokenType.JOIN, TokenType.OUTER)):
             return self._relationship(path)
-        if self._curr.text.upper() == "SUBSCRIBE" or (self._curr.text.upper() == "STREAM" and self._next.text.upper() == "ON"):
+        if self._subscribes():
             self._advance()
-            return self._subscription(path, required=False)
+            return self._subscription(path, parameters or (), required=False)
         return self._query_or_column(path)
+
+    def _subscribes(self) -> bool:
+        """Whether SUBSCRIBE stands here, or STREAM ON."""
+        return self._curr.text.upper() == "SUBSCRIBE" or self._at_words("STREAM", "ON")
 
     def _query_or_column(self, path: DottedName) -> Statement:
         if self._is_window_by() or self._starts_query():
@@ -223,19 +227,6 @@ class StatementParser(ClauseParser):
             span=self._span(), doc=self.raw.doc, path=path, joins=joins,
             where=self._place(where).this if where is not None else None, order=order, limit=limit,
         )  # fmt: skip
-
-    def _order(self) -> tuple[exp.Ordered, ...]:
-        order = self._parse_order()
-        return () if order is None else tuple(self._place(order).expressions)
-
-    def _limit(self) -> int | None:
-        if not self._match(TokenType.LIMIT):
-            return None
-        token = self._curr
-        if not token or token.token_type != TokenType.NUMBER or not token.text.isdigit() or int(token.text) < 1:
-            self.refuse("B1012", f"LIMIT needs a whole number of at least 1, found {shown(token)}")
-        self._advance()
-        return int(token.text)
 
     # -- queries ------------------------------------------------------------------------------------------------------
 
@@ -325,7 +316,9 @@ class StatementParser(ClauseParser):
         if self._match_texts(("STREAM", "TABLE")):
             return self._create_input(InputKind(self._prev.text.lower()))
         if self._match_text_seq("SUBSCRIPTION"):
-            return self._subscription(DottedName((self._name("the name of the subscription"),)), required=True)
+            name = DottedName((self._name("the name of the subscription"),))
+            parameters = self._parameters() if self._curr and self._curr.token_type == TokenType.L_PAREN else ()
+            return self._subscription(name, parameters, required=True)
         self._match_texts(("TEMPORARY", "TEMP", "MATERIALIZED"))
         if self._match_text_seq("VIEW"):
             return self._create_view()
@@ -344,12 +337,14 @@ class StatementParser(ClauseParser):
             return self._distinct_on(path)
         if self._curr and self._curr.text.upper() == "STREAM" and self._next.text.upper() == "ON":
             self._advance()
-            return self._subscription(path, required=False)
+            return self._subscription(path, (), required=False)
         query = self._query()
         kind = DefineLocalQuery if path.owner else DefineView
         return kind(span=self._span(), doc=self.raw.doc, path=path, query=query)
 
-    def _subscription(self, path: DottedName, *, required: bool) -> CreateSubscription:
+    def _subscription(
+        self, path: DottedName, parameters: tuple[TemplateParameter, ...], *, required: bool
+    ) -> CreateSubscription:
         on = ChangeKind.ADD
         if self._match(TokenType.ON):
             word = self._curr.text.upper() if self._curr else ""
@@ -363,7 +358,9 @@ class StatementParser(ClauseParser):
             self.refuse("B1018", f"subscription `{path.text}` does not say on which change", hint=hint)
         if not self._match(TokenType.ALIAS) and required:
             self.expected("`AS`")
-        return CreateSubscription(span=self._span(), doc=self.raw.doc, path=path, on=on, query=self._query())
+        return CreateSubscription(
+            span=self._span(), doc=self.raw.doc, path=path, on=on, query=self._query(), parameters=parameters
+        )
 
     def _create_input(self, kind: InputKind) -> CreateInput:
         name = self._name(f"the name of the {kind}")

@@ -118,14 +118,24 @@ class DottedName:
         return self.parts[:-1]
 
 
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """One word of a `/*+ ... */` comment, what stands in brackets behind it, and its place in the text."""
+
+    name: str
+    arguments: tuple[str, ...]
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Statement:
     """One statement: its place (without doc comment and `;`) and the text of its `/** */` comment."""
 
     span: Span
     doc: str | None = None
-    hints: tuple[str, ...] = ()
-    """What a `/*+ ... */` comment before it says, without its arguments."""
+    hints: tuple[Hint, ...] = ()
+    """What `/*+ ... */` comments before it say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,11 +276,14 @@ class DefineRelationship(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class CreateSubscription(Statement):
-    """`CREATE SUBSCRIPTION S ON ADD|CHANGE|DELETE AS query`, `SUBSCRIBE`, `STREAM ON ADD AS`. `path` has one part."""
+    """`CREATE SUBSCRIPTION S ON ADD|CHANGE|DELETE AS query`, `SUBSCRIBE`, `STREAM ON ADD AS`, also with parameters. `path` has one part."""
 
     path: DottedName
     on: ChangeKind
     query: QueryTree
+    parameters: tuple[TemplateParameter, ...] = ()
+    hidden: tuple[str, ...] = ()
+    """Columns of the query that its events have for conditions alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,6 +312,8 @@ class DefineTemplate(Statement):
     path: DottedName | None
     parameters: tuple[TemplateParameter, ...]
     query: QueryTree
+    events: bool = False
+    """Whether it chooses among the events of the subscription of its name."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,69 @@
+"""`/*+ query_by_all(a, b) */` and `/*+ query_by_any(a, b) */`: arguments of an endpoint, which compare columns.
+
+In: the hints of a script, and its catalog. Out: the arguments by relation, and what is wrong with the hints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from belvedere.catalog import Catalog, QueryArgument
+from belvedere.errors import Diagnostic, Severity, Span
+from belvedere.lang.names import did_you_mean
+from belvedere.lang.statements.tree import Hint
+from belvedere.schema import Column
+
+QUERY_BY = {"query_by_all": True, "query_by_any": False}
+"""The hints, and whether the arguments that they make must be given."""
+
+
+def idle_hint(hint: Hint, name: str | None, file: str) -> Diagnostic:
+    """The notice about a hint that means nothing where it stands."""
+    message = f"the hint `{hint.name}` means nothing " + ("here" if name is None else f"for `{name}`")
+    found = "before a table or view stand `no_query`, `query_by_all(a, b)` and `query_by_any(a, b)`; others may be left out"
+    return Diagnostic("B4033", message, Severity.NOTICE, Span(file, hint.start, hint.end), hint=found)
+
+
+def query_arguments(
+    catalog: Catalog, hints: Mapping[tuple[str, str], Hint], file: str
+) -> tuple[dict[str, tuple[QueryArgument, ...]], list[Diagnostic]]:
+    """The arguments that hints give to endpoints, by relation: those that must be given come first."""
+    found: dict[str, dict[str, QueryArgument]] = {}
+    told: list[Diagnostic] = []
+    for (name, word), hint in sorted(hints.items(), key=lambda item: (not QUERY_BY[item[0][1]], item[1].start)):
+        relation = catalog.find(name)
+        if relation is None:  # its definition was refused
+            continue
+        if relation not in catalog.public or relation in catalog.unlisted:
+            told.append(idle_hint(hint, catalog.name_of(relation), file))
+            continue
+        columns = [_column(catalog, relation, wanted, hint, file, told) for wanted in hint.arguments]
+        if not columns:
+            told.append(_refused("B4036", f"`{hint.name}` names no column", hint, file, f"write `{hint.name}(column, ...)`"))
+        arguments = found.setdefault(relation, {})
+        for column in columns:
+            if column is not None:
+                arguments.setdefault(column.name, QueryArgument(column.name, QUERY_BY[word]))
+    return {relation: tuple(arguments.values()) for relation, arguments in found.items()}, told
+
+
+def _column(catalog: Catalog, relation: str, wanted: str, hint: Hint, file: str, told: list[Diagnostic]) -> Column | None:
+    """The column that a hint names; what is wrong with it is told."""
+    columns = [c for c in catalog.schema_of(relation).visible if not c.name.startswith("_")]
+    column = next((c for c in columns if c.name.casefold() == wanted.casefold()), None)
+    name = catalog.name_of(relation)
+    if column is None:
+        told.append(
+            _refused("B4036", f"`{name}` has no column `{wanted}`", hint, file, did_you_mean(wanted, [c.name for c in columns]))
+        )
+    elif pa.types.is_nested(column.type) or pa.types.is_interval(column.type):
+        message = f"`{column.name}` of `{name}` cannot be an argument: it is no single value"
+        told.append(_refused("B4036", message, hint, file, "name a column of a number, text, time or truth value"))
+        return None
+    return column
+
+
+def _refused(code: str, message: str, hint: Hint, file: str, help_: str | None) -> Diagnostic:
+    return Diagnostic(code, message, span=Span(file, hint.start, hint.end), hint=help_)
