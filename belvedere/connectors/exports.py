@@ -30,6 +30,8 @@ class Delivery:
     export: Export
     relation: str
     sink: Sink
+    hidden: frozenset[str] = frozenset()
+    """Columns of the relation that only the engine reads."""
 
     @property
     def cursor(self) -> str:
@@ -62,7 +64,7 @@ class Exports:
     def _deliver(self, delivery: Delivery, epoch: int, last: int) -> None:
         transaction = self.store.begin()
         try:
-            pieces = _pending(transaction, delivery.relation, self.done[delivery.cursor], last)
+            pieces = _pending(transaction, delivery, self.done[delivery.cursor], last)
             first = next(pieces, None)
             if first is not None:
                 target, rows = delivery.export.target, chain((first,), pieces)
@@ -86,12 +88,14 @@ PIECE = 10_000
 """So many events are in memory at once."""
 
 
-def _pending(transaction: Transaction, relation: str, done: int, last: int) -> Iterator[pa.Table]:
+def _pending(transaction: Transaction, delivery: Delivery, done: int, last: int) -> Iterator[pa.Table]:
     """The events behind `done` up to `last` as they are shown, in their order, a piece at a time."""
     for start in range(done, last, PIECE):
-        rows = transaction.lookup_range(relation, SEQUENCE, start, min(start + PIECE, last)).read_all().sort_by(SEQUENCE)
+        rows = (
+            transaction.lookup_range(delivery.relation, SEQUENCE, start, min(start + PIECE, last)).read_all().sort_by(SEQUENCE)
+        )
         if rows.num_rows:
-            yield rows.select([n for n in rows.schema.names if not is_engine_column(n)])
+            yield rows.select([n for n in rows.schema.names if n not in delivery.hidden and not is_engine_column(n)])
 
 
 def _delivery(export: Export, catalog: Catalog, sinks: Mapping[str, Sink]) -> Delivery:
@@ -103,5 +107,7 @@ def _delivery(export: Export, catalog: Catalog, sinks: Mapping[str, Sink]) -> De
             span=export.span,
             hint=f"add [sinks.{export.sink}] to belvedere.toml",
         )
-    own = export.relation in catalog.subscriptions
-    return Delivery(export, export.relation if own else export.relation + CHANGES, sink)
+    own = catalog.subscriptions.get(export.relation)
+    if own is None:
+        return Delivery(export, export.relation + CHANGES, sink)
+    return Delivery(export, own.id, sink, frozenset(c.name for c in own.schema if c.hidden))

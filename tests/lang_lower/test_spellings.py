@@ -26,6 +26,8 @@ WINDOWS = "TABLE(TUMBLE(TABLE Orders, DESCRIPTOR(ts), INTERVAL '7' DAY))"
         "V := SELECT o.id, i.sku FROM Orders o CROSS JOIN UNNEST(o.items) i;",
         "V := SELECT o.id, i.q FROM Orders o CROSS JOIN UNNEST(o.items) AS i (s, q);",
         "V := SELECT o.id, t.tag FROM Orders o CROSS JOIN UNNEST(o.tags) AS t (tag);",
+        "V := SELECT o.id, i.sku, i.n FROM Orders o CROSS JOIN UNNEST(o.items) WITH ORDINALITY AS i (sku, qty, n);",
+        "V := SELECT o.id, t.tag, t.n FROM Orders o CROSS JOIN UNNEST(o.tags) WITH ORDINALITY AS t (tag, n);",
         "V := SELECT o.id, t.item.sku FROM Orders o CROSS JOIN UNNEST(o.items) AS t (item);",
         "CREATE TABLE A (id INT, r ROW<a INT, b ARRAY<ROW<c INT>>>, s ROW(a INT), d BYTES, `row` INT, PRIMARY KEY (id));",
         "EXPORT Orders TO print.Orders; EXPORT Orders TO logger.Orders;",
@@ -72,6 +74,7 @@ def test_they_give_what_they_say(spark: Any) -> None:
         BASE
         + f"""
         Weeks := SELECT window_time, count(*) AS n FROM {WINDOWS} GROUP BY window_start, window_end, window_time;
+        Numbered := SELECT i.sku, i.n FROM Orders o CROSS JOIN UNNEST(o.items) WITH ORDINALITY AS i (sku, qty, n);
         Lines := SELECT o.id, i.sku, i.qty FROM Orders o CROSS JOIN UNNEST(o.items) i;
         CREATE TABLE A (id INT, twice AS id * 2, PRIMARY KEY (id));
         """,
@@ -82,5 +85,6 @@ def test_they_give_what_they_say(spark: Any) -> None:
     wb.step()
     assert [(str(r["window_time"])[:23], r["n"]) for r in wb.rows("Weeks")] == [("2024-01-03 23:59:59.999", 1)]
     assert sorted((r["sku"], r["qty"]) for r in wb.rows("Lines")) == [("x", 2), ("y", 1)]
+    assert sorted((r["n"], r["sku"]) for r in wb.rows("Numbered")) == [(1, "x"), (2, "y")]
     assert wb.rows("A") == [{"id": 4, "twice": 8}]
     wb.close()

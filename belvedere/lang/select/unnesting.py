@@ -6,6 +6,7 @@ In: the call or subquery, and the frame whose rows it reads. Out: the frame's pl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -19,7 +20,7 @@ from belvedere.lang.select.scope import FromItem, SourceColumn
 from belvedere.lang.select.subqueries import over_domain
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Expr, Filter, JoinKind, Project, Unnest, Values
+from belvedere.plan.nodes import Expr, Filter, Item, JoinKind, Project, Unnest, Values
 from belvedere.schema import Column
 
 
@@ -63,7 +64,10 @@ def add_lateral(frame: Frame, item: exp.Expr, kind: JoinKind) -> None:
     written = [c.name for c in alias.columns] if alias is not None else []
     outer = outer or bool(item.args.get("outer")) or kind is JoinKind.LEFT
     table = alias.name if alias is not None and alias.this is not None else name
-    ordinality = isinstance(call, exp.Unnest) and bool(call.args.get("offset"))
+    place = call.args.get("offset") if isinstance(call, exp.Unnest) else None
+    if isinstance(place, exp.Identifier) and written:
+        written.append(place.name)  # sqlglot takes the last name of WITH ORDINALITY out of the others
+    ordinality = bool(place)
     expr = Resolver(frame).resolve(argument)
     if isinstance(call, exp.Unnest) and len(written) != 1 and t.is_array_of_struct(frame.inference().type(expr)):
         name = "inline"  # standard SQL: the objects' fields are columns
@@ -104,6 +108,8 @@ def unnest(
     if written and len(written) != len(names):
         hint = "its columns are " + ", ".join(f"`{n}`" for n in names)
         raise frame.fail("B3025", misfit(alias, names, written), node, hint)
+    if ordinality:
+        position = _counted_from_one(frame, position, f"{prefix}.number")
     internals = {**{n: c for (n, _), c in zip(shapes, columns, strict=True)}, "pos": position}
     found = [
         SourceColumn(w, internals[n].name, Typed(internals[n].type, True)) for n, w in zip(names, written or names, strict=True)
@@ -111,6 +117,14 @@ def unnest(
     if not shown:
         found.append(SourceColumn("pos", position.name, Typed(position.type, outer), hidden=True))
     return FromItem(alias, tuple(found))
+
+
+def _counted_from_one(frame: Frame, position: Column, name: str) -> Column:
+    """The column that WITH ORDINALITY shows: the standard counts from 1."""
+    number = replace(position, name=name)
+    place = exp.Add(this=column(position.name), expression=exp.Literal.number(1))
+    frame.plan = Project(frame.plan, (*map(item_of, frame.plan.schema), Item(name, place, position.type, position.nullable)))
+    return number
 
 
 def _lateral_query(frame: Frame, item: exp.Lateral, query: exp.Expr, kind: JoinKind) -> None:
