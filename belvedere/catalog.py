@@ -44,6 +44,30 @@ class Watermark:
     idle_after: int | None = None
 
 
+class MetadataKind(StrEnum):
+    TIMESTAMP = "timestamp"
+    UUID = "uuid"
+    CLAIM = "auth"
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Where a value comes from that no client gives: the clock at arrival, an identity made at arrival, or a claim of the caller's token.
+
+    `claim` is the claim's path in the token: `auth.realm.user` is `("realm", "user")`.
+    """
+
+    kind: MetadataKind
+    claim: tuple[str, ...] = ()
+
+    @property
+    def meaning(self) -> str:
+        """What the value is, for people."""
+        if self.kind is MetadataKind.CLAIM:
+            return f"the claim `{'.'.join(self.claim)}` of the caller's token"
+        return "the time of arrival" if self.kind is MetadataKind.TIMESTAMP else "an identity that is made at arrival"
+
+
 @dataclass(frozen=True)
 class SourceTable:
     """Where an import reads from: a source of the project file and the table's name in it, with its options."""
@@ -83,6 +107,8 @@ class Input:
     doc: str | None = None
     late_of: str | None = None
     """The id of the input whose late rows these are."""
+    metadata: Mapping[str, Metadata] = field(default_factory=dict)
+    """The columns that the intake fills in, by name."""
 
     @property
     def append_only(self) -> bool:
@@ -180,6 +206,8 @@ class Parameter:
     nullable: bool = False
     default: bool | int | float | str | None = None
     """What holds where the caller gives nothing, in the form in which a client would write it; None: it must be given."""
+    metadata: Metadata | None = None
+    """The claim of the caller's token that it is; then no client gives it."""
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ def compile_script(text: str, *, path: Path | str | None = None, project: Projec
         catalog, kept = with_kept_links(catalog)
         found += kept
         found += (*refused_streams(catalog), *unanswered_templates(catalog))
+        found += refused_callers(catalog) if project is not None and "jwt" not in project.api else ()
     diagnostics = sorted(dict.fromkeys((*script.diagnostics, *found)), key=lambda d: d.span.start if d.span is not None else -1)
     return Compiled(catalog, tuple(diagnostics))
 
@@ -124,6 +125,24 @@ def refused_streams(catalog: Catalog) -> tuple[Diagnostic, ...]:
     except BelvedereError as error:
         return tuple(error.diagnostics)
     return ()
+
+
+def refused_callers(catalog: Catalog) -> tuple[Diagnostic, ...]:
+    """A warning (B8037) for each input and query template that takes a claim from the caller's token, where no token counts."""
+    inputs = ((t.name, t.span, t.metadata.values()) for t in catalog.inputs.values())
+    templates = ((t.name, t.span, [p.metadata for p in t.parameters if p.metadata]) for t in catalog.templates.values())
+    claimed = ((name, span, m) for name, span, found in (*inputs, *templates) for m in found if m.claim)
+    hint = 'write [api.jwt] with `key = "${env:BELVEDERE_JWT_KEY}"` into belvedere.toml'
+    return tuple(
+        Diagnostic(
+            "B8037",
+            f"`{name}` takes {m.meaning}, and no tokens count: every caller is refused",
+            Severity.WARNING,
+            span,
+            hint=hint,
+        )
+        for name, span, m in claimed
+    )
 
 
 def unanswered_templates(catalog: Catalog) -> tuple[Diagnostic, ...]:

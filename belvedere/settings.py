@@ -1,7 +1,7 @@
 """The project file: sources, sinks, store, Spark and API settings of the scripts beside it.
 
-In: the directory of a script. Out: a `ProjectSettings`, with diagnostics for what the file says wrongly. Values may hold `${env:NAME}`.
-Opens no source: connectors (`belvedere.connectors`) know tables and their columns.
+In: the directory of a script. Out: a `ProjectSettings`, with diagnostics for what the file says wrongly. Values may hold `${env:NAME}` or
+`${env:NAME:-default}`. Opens no source: connectors (`belvedere.connectors`) know tables and their columns.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from importlib.metadata import entry_points
@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from belvedere.errors import Diagnostic, Severity, Span
+from belvedere.setting_rules import API_RULES, JWT_RULES, LARGEST, RUN_RULES, Requirement
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FILE_NAME = "belvedere.toml"
-VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
-TOP_KEYS = ("store", "on_error", "script_path", "sources", "sinks", "spark", "run", "api")
+VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+TOP_KEYS = ("store", "on_error", "script_path", "variables", "sources", "sinks", "spark", "run", "api")
 DRIVER_MEMORY_MB = 1024
 SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "start", "fahrenheit", "move_every")
 FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files")
@@ -43,58 +44,6 @@ SINK_KEYS = {
 }
 FORMATS = ("json", "csv", "parquet")
 ON_ERROR = ("stop", "null")
-LARGEST = 2**31 - 1
-
-
-@dataclass(frozen=True)
-class Requirement:
-    """What a value must be, in words, and whether one is."""
-
-    what: str
-    fits: Callable[[Any], bool]
-
-
-def _whole(least: int, most: int) -> Requirement:
-    what = f"a whole number from {least:,} to {most:,}" if most < LARGEST else f"a whole number from {least:,} on"
-    return Requirement(what, lambda v: isinstance(v, int) and not isinstance(v, bool) and least <= v <= most)
-
-
-def _text(what: str, pattern: str) -> Requirement:
-    return Requirement(what, lambda v: isinstance(v, str) and re.fullmatch(pattern, v) is not None)
-
-
-def _are_origins(value: Any) -> bool:
-    """One origin or a list of them, `*` for all."""
-    each = value if isinstance(value, list) else [value]
-    return all(isinstance(o, str) and re.fullmatch(r"\*|[a-z][a-z0-9+.-]*://[^/?#\s]+", o) for o in each)
-
-
-def _are_seconds(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0.001 <= value <= 86_400
-
-
-ADDRESS = r"(s3|s3a|s3n|gs|gcs|hdfs|abfs|abfss|file)://[^@]+"  # of a folder elsewhere, without credentials
-RUN_RULES: Mapping[str, Requirement] = {
-    "driver_memory_mb": _whole(1, LARGEST),
-    "state": _text('the path of a folder, or "s3://bucket/folder" without credentials', rf"{ADDRESS}|(?!\w+://).+"),
-    "scratch": _text("the path of a folder that all machines mount", r"(?!\w+://).+"),
-    "state_cache_mb": _whole(1, LARGEST),
-    "retain": _text('a time such as "10 minutes"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"),
-}
-API_RULES: Mapping[str, Requirement] = {
-    "host": _text('an address or the name of a host, such as "127.0.0.1"', r"[^\s/]+"),
-    "port": _whole(0, 65_535),
-    "limit": _whole(1, LARGEST),
-    "max_limit": _whole(1, LARGEST),
-    "max_depth": _whole(1, 100),
-    "max_cost": _whole(1, 2**63 - 1),
-    "max_push_bytes": _whole(1, LARGEST),
-    "max_push_rows": _whole(1, LARGEST),
-    "timeout_seconds": Requirement("a number of seconds from 0.001 to 86,400", _are_seconds),
-    "cors_origins": Requirement('a list of origins such as ["https://app.example"], without a path', _are_origins),
-    "introspection": Requirement("true or false", lambda v: isinstance(v, bool)),
-    "token": _text("a text of printable ASCII characters without spaces", r"[!-~]+"),
-}
 
 
 @dataclass(frozen=True)
@@ -143,6 +92,8 @@ class ProjectSettings:
     store: str | None = field(default=None, repr=False)
     on_error: str = "stop"
     script_path: tuple[Path, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What `{{name}}` in IMPORT stands for."""
     sources: Mapping[str, Source] = field(default_factory=dict)
     sinks: Mapping[str, Sink] = field(default_factory=dict)
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -219,6 +170,7 @@ class _Reader:
             store=self.text_value(values, "store", "", None),
             on_error=self.choice(values, "on_error", "", ON_ERROR, "stop"),
             script_path=tuple(self.directory / str(p) for p in self.list_value(values, "script_path")),
+            variables=self.names(values, "variables"),
             sources={n: self.source(n, t) for n, t in self.tables(values, "sources").items()},
             sinks={n: self.sink(n, t) for n, t in self.tables(values, "sinks").items()},
             spark={k: _spark_text(v) for k, v in self.table(values, "spark").items()},
@@ -300,8 +252,18 @@ class _Reader:
 
     def api(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         valid = self.ruled(values, "api", API_RULES)
+        if "jwt" in valid:
+            valid["jwt"] = self.jwt(valid)
         if valid.get("limit", 0) > valid.get("max_limit", LARGEST):
             self.report("B9104", "`limit` is more than `max_limit`", self.at("api", "limit"), "give a smaller `limit`")
+        return valid
+
+    def jwt(self, api: Mapping[str, Any]) -> Mapping[str, Any]:
+        rules = {f"api.{k}": v for k, v in api.items()}
+        valid = self.ruled(rules, "api.jwt", JWT_RULES)
+        if "key" not in rules["api.jwt"]:
+            hint = 'write `key = "${env:BELVEDERE_JWT_KEY}"`'
+            self.report("B9104", "[api.jwt] has no `key`", self.at("api.jwt", None), hint)
         return valid
 
     # -- values -------------------------------------------------------------------------------------------------------
@@ -309,7 +271,7 @@ class _Reader:
     def expand(self, value: Any, key: str, section: str) -> Any:
         """Put the environment's values in."""
         if isinstance(value, str):
-            return VARIABLE.sub(lambda found: self.variable(found.group(1), key, section), value)
+            return VARIABLE.sub(lambda found: self.variable(found.group(1), found.group(2), key, section), value)
         if isinstance(value, dict):
             inner = f"{section}.{key}".strip(".")
             return {k: self.expand(v, k, inner) for k, v in value.items()}
@@ -317,7 +279,9 @@ class _Reader:
             return [self.expand(v, key, section) for v in value]
         return value
 
-    def variable(self, name: str, key: str, section: str) -> str:
+    def variable(self, name: str, default: str | None, key: str, section: str) -> str:
+        if default is not None:
+            return self.environ.get(name) or default
         if name not in self.environ:
             message = f"the environment variable `{name}` is not set"
             self.report("B9105", message, self.at(section, key), f"set it: `export {name}=...`")
@@ -353,6 +317,17 @@ class _Reader:
             self.report("B9104", f"`{key}` must be a table", self.at("", key), f"write `[{key}]` and its keys below")
             return {}
         return value
+
+    def names(self, table: Mapping[str, Any], key: str) -> dict[str, str]:
+        """A table of names with dots between."""
+        found = {}
+        for name, value in self.table(table, key).items():
+            if isinstance(value, str) and re.fullmatch(r"\w+(\.\w+)*", value):
+                found[name] = value
+            else:
+                hint = f'write `{name} = "production"`'
+                self.report("B9104", f"`{name}` is a name, or names with dots between", self.at(key, name), hint)
+        return found
 
     def tables(self, table: Mapping[str, Any], key: str) -> dict[str, dict[str, Any]]:
         found = {}

@@ -18,13 +18,14 @@ from belvedere.engine.epoch import EpochReport
 from belvedere.engine.opening import beside
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
-from belvedere.intake.read import find_input, given_columns
+from belvedere.intake.claims import claimed_columns
+from belvedere.intake.read import find_input, given_columns, key_columns, refuse_made, taken_columns
 from belvedere.plan.nodes import Order
 from belvedere.plan.sorting import sorted_rows
 from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.rows import arrow_rows, as_instant
 from belvedere.rules import Options, maintain
-from belvedere.schema import ROWTIME, WEIGHT
+from belvedere.schema import WEIGHT
 from belvedere.spark.batch import BatchAnswers, InputLog
 from belvedere.spark.cluster import is_cluster, join_cluster
 from belvedere.spark.compute import DRIVER_MEMORY
@@ -33,6 +34,7 @@ from belvedere.spark.session import SparkSession, local_session
 from belvedere.store import open_store
 from belvedere.store.read.history import AsOf, not_whole, rows_as_of
 from belvedere.temporary import is_shared
+from belvedere.time.arrival import arrival_times
 from belvedere.time.intake import Intake
 
 
@@ -103,31 +105,54 @@ class Workbench:
 
     # --- input
 
-    def insert(self, table: str, rows: Iterable[Mapping[str, Any]], producer: str | None = None) -> None:
+    def insert(
+        self,
+        table: str,
+        rows: Iterable[Mapping[str, Any]],
+        producer: str | None = None,
+        claims: Mapping[str, Any] | None = None,
+    ) -> None:
         """Rows of an input, for the next epoch. A row that does not fit raises at once and none of the call is taken.
 
-        Rows below the stream's bound are late: where it rejects them this raises B5024, and the other rows are taken.
+        `claims` are those of the caller's token. Rows below the stream's bound are late: where it rejects them this raises B5024,
+        and the other rows are taken.
         """
         source = find_input(self.catalog, table)
-        self._add(source, rows, 1, producer)
+        self._add(source, rows, 1, producer, claims)
 
-    def delete(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    def delete(self, table: str, rows: Iterable[Mapping[str, Any]], claims: Mapping[str, Any] | None = None) -> None:
         """A retraction: by key where the table has a primary key, else by equality of all columns, one for one."""
         source = find_input(self.catalog, table)
         if source.append_only:
             raise fail("B6011", f'"{source.name}" is a stream: its rows cannot be deleted', hint="declare it with CREATE TABLE")
-        self._add(source, rows, -1)
+        self._add(source, rows, -1, claims=claims)
 
-    def _add(self, source: Input, rows: Iterable[Mapping[str, Any]], weight: int, producer: str | None = None) -> None:
-        columns = given_columns(source)
+    def _add(
+        self,
+        source: Input,
+        rows: Iterable[Mapping[str, Any]],
+        weight: int,
+        producer: str | None = None,
+        claims: Mapping[str, Any] | None = None,
+    ) -> None:
+        columns, rows, claimed = given_columns(source), list(rows), {}
+        if weight > 0 or source.primary_key:
+            claimed = claimed_columns(source, claims or {})
         if weight < 0 and source.primary_key:
-            columns = [c for c in columns if c.name in source.primary_key]
+            columns = key_columns(source)
             rows = [{k: v for k, v in r.items() if k.casefold() in {c.name.casefold() for c in columns}} for r in rows]
+        elif weight < 0:
+            columns = taken_columns(source)
+        else:
+            for place, row in enumerate(rows):
+                refuse_made(source, place, row)
         table = arrow_rows(source.name, columns, rows)
         if not table.num_rows:
             return
+        for name, value in claimed.items():
+            table = table.append_column(name, pa.array([value] * table.num_rows, source.schema[name].type))
         table = table.append_column(WEIGHT, pa.array([weight] * table.num_rows, pa.int64()))
-        if weight > 0 and self._clock is None and _lacks_rowtime(source, table):
+        if weight > 0 and self._clock is None and _lacks_time(source, table):
             self._early.append((source, table, producer))  # the clock at their arrival is not set yet
         elif weight > 0:
             self._intake.insert(source, table, self._now(), producer)
@@ -238,13 +263,15 @@ class Workbench:
         answers = self._batch.answers(list(dict.fromkeys(ids.values())), now)
         return {view: _dicts(self._shown(id_, sorted_rows(answers[id_], self._order(id_)))) for view, id_ in ids.items()}
 
-    def graphql(self, query: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The API's answer, as a dict."""
+    def graphql(
+        self, query: str, variables: Mapping[str, Any] | None = None, claims: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The API's answer to a caller whose token has these claims, as a dict."""
         from belvedere.api import execute_graphql
 
         reader = self.store.reader()
         try:
-            answer: dict[str, Any] = execute_graphql(self.catalog, self.engine.tables, reader, query, variables)
+            answer: dict[str, Any] = execute_graphql(self.catalog, self.engine.tables, reader, query, variables, claims=claims)
             return answer
         finally:
             reader.close()
@@ -264,9 +291,9 @@ class Workbench:
         return table.select([c.name for c in self.catalog.schema_of(id_).visible])
 
 
-def _lacks_rowtime(source: Input, table: pa.Table) -> bool:
-    column = source.schema.find(ROWTIME)
-    return column is not None and column.hidden and (ROWTIME not in table.schema.names or table[ROWTIME].null_count > 0)
+def _lacks_time(source: Input, table: pa.Table) -> bool:
+    """Whether a row gets the clock at its arrival."""
+    return any(n not in table.schema.names or table[n].null_count > 0 for n in arrival_times(source))
 
 
 def _dicts(table: pa.Table) -> list[dict[str, Any]]:

@@ -34,6 +34,7 @@ from belvedere.api.types import schema_of
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
 from belvedere.instants import instant
+from belvedere.intake.claims import Claims
 from belvedere.store.protocol import Reader, StoredTable
 from belvedere.store.read.history import AsOf, check_known
 
@@ -52,15 +53,17 @@ class Api:
         self.operations = Operations(self.model, self.schema, reader, self.limits, self.lenient)
         self._shown: tuple[int, int, bytes] = (-1, 0, b"")
 
-    def answer(self, text: str, variables: Mapping[str, Any] | None = None, name: str | None = None) -> bytes:
-        """The whole answer; raises `RequestError`."""
+    def answer(
+        self, text: str, variables: Mapping[str, Any] | None = None, name: str | None = None, claims: Claims = NOTHING
+    ) -> bytes:
+        """The whole answer to a caller with these claims; raises `RequestError`."""
         operation, literals = self.find(text, name, variables or {})
         if operation.mutates:
             raise RequestError(NOT_ALLOWED, "nobody takes rows in here", "insert them: `Workbench.insert`, or ask a server")
         if operation.introspects:
             self.check_introspection()
-            return self.introspect(operation, literals, variables or {})
-        return self.run(self.operations.prepare(operation, literals, variables or {}))
+            return self.introspect(operation, literals, variables or {}, claims)
+        return self.run(self.operations.prepare(operation, literals, variables or {}, claims))
 
     def find(self, text: str, name: str | None = None, variables: Mapping[str, Any] = NOTHING) -> tuple[Operation, list[Any]]:
         """The operation of a text; raises also where its variables are more than a request may have."""
@@ -118,7 +121,9 @@ class Api:
                 NOT_ALLOWED, "this API does not describe itself", "its project file says `introspection = false`"
             )
 
-    def introspect(self, operation: Operation, literals: list[Any], variables: Mapping[str, Any]) -> bytes:
+    def introspect(
+        self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOTHING
+    ) -> bytes:
         """An answer about the schema; other root fields beside it are read from the store."""
         nodes = self.operations.root_fields(operation, variables)
         about = [n for found in nodes.values() for n in found if n.name.value in ("__schema", "__type")]
@@ -128,7 +133,7 @@ class Api:
         described: dict[str, Any] = result.data or {}
         if len(described) == len(nodes):
             return json.dumps({"data": described}).encode()
-        read = json.loads(self.run(self.operations.prepare(operation, literals, variables)))
+        read = json.loads(self.run(self.operations.prepare(operation, literals, variables, claims)))
         read["data"] = {alias: described[alias] if alias in described else read["data"][alias] for alias in nodes}
         return json.dumps(read).encode()
 
@@ -156,6 +161,7 @@ def execute_graphql(
     text: str,
     variables: Mapping[str, Any] | None = None,
     name: str | None = None,
+    claims: Claims | None = None,
 ) -> dict[str, Any]:
     """Answer one request in process: `{"data": ..., "extensions": ...}` or `{"errors": [...]}`.
 
@@ -164,7 +170,7 @@ def execute_graphql(
     api = copy(_api(catalog, tables, reader))
     api.reader = reader
     try:
-        answer: dict[str, Any] = json.loads(api.answer(text, variables, name))
+        answer: dict[str, Any] = json.loads(api.answer(text, variables, name, claims or NOTHING))
     except RequestError as error:
         return {"errors": error.formatted()}
     return answer

@@ -19,6 +19,8 @@ from graphql.pyutils import is_awaitable
 from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, INTERNAL, LIMIT_EXCEEDED, InvalidDocument, RequestError
 from belvedere.api.push_fields import DROPPED, REFUSED, TAKEN, PushField
 from belvedere.api.pushes import sender_name
+from belvedere.errors import BelvedereError
+from belvedere.intake.claims import NOBODY, Claims
 from belvedere.intake.desk import OFFSET, TOLD, Reply, Request
 from belvedere.intake.read import Pushed, read_rows
 from belvedere.store.dialects.nested import plain_values
@@ -43,10 +45,17 @@ class Mutations:
     ):
         self._schema, self._fields, self._ask, self._last_epoch = schema, fields, ask, last_epoch
 
-    async def answer(self, document: DocumentNode, name: str | None, variables: Mapping[str, Any]) -> bytes:
-        """The whole answer. Raises `RequestError` where the request is wrong, or its only field fails."""
+    async def answer(
+        self, document: DocumentNode, name: str | None, variables: Mapping[str, Any], claims: Claims = NOBODY
+    ) -> bytes:
+        """The whole answer to a caller with these claims. Raises `RequestError` where the request is wrong, or its only field fails."""
         found: Any = execute(
-            self._schema, document, variable_values=dict(variables), operation_name=name, field_resolver=self._resolve
+            self._schema,
+            document,
+            context_value=claims,
+            variable_values=dict(variables),
+            operation_name=name,
+            field_resolver=self._resolve,
         )
         result: ExecutionResult = await found if is_awaitable(found) else found
         errors = result.errors or []
@@ -61,17 +70,27 @@ class Mutations:
 
     def _resolve(self, source: Any, info: GraphQLResolveInfo[Any], **arguments: Any) -> Any:
         if info.parent_type is self._schema.mutation_type:
-            return self._push(self._fields[info.field_name], **arguments)
+            return self._push(self._fields[info.field_name], info.context, **arguments)
         return source[info.field_name]
 
     async def _push(
-        self, field: PushField, rows: list[Any], producer: str | None = None, key: str | None = None, wait: bool | None = False
+        self,
+        field: PushField,
+        claims: Claims,
+        rows: list[Any],
+        producer: str | None = None,
+        key: str | None = None,
+        wait: bool | None = False,
     ) -> dict[str, Any]:
         if len(rows) > TOLD:
             hint = f"send them in several requests, or to `POST /streams/{field.table.name}`"
             raise RequestError(LIMIT_EXCEEDED, f"more than {TOLD} rows in one mutation", hint, status=413)
         producer, key = sender_name(producer, "producer"), sender_name(key, "key")
-        pushed = await asyncio.to_thread(read_rows, field.table, [_by_column(field, row) for row in rows])
+        try:
+            pushed = await asyncio.to_thread(read_rows, field.table, [_by_column(field, row) for row in rows], claims)
+        except BelvedereError as error:
+            told = error.diagnostics[0]
+            raise RequestError(told.code, told.message, told.hint, status=403) from None
         reply = await self._ask(Request(field.table.id, pushed, producer, key, _digest(field, producer, rows)))
         if reply.status >= 300:
             body = reply.body
@@ -103,6 +122,8 @@ def _by_column(field: PushField, row: Any) -> Any:
 def _told(field: PushField, pushed: Pushed, body: Mapping[str, Any], given: int) -> dict[str, Any]:
     """The answer of a push: what became of each row."""
     taken = _as_taken(field, pushed)
+    for made in body.get("made", ()):
+        taken[made["index"]] |= {n: made[c.name] for n, c in field.shown.items() if c.name in made}
     results = [
         {"index": n, "status": TAKEN, "row": taken.get(n), "code": None, "reason": None, "bound": None} for n in range(given)
     ]
@@ -116,14 +137,17 @@ def _told(field: PushField, pushed: Pushed, body: Mapping[str, Any], given: int)
 def _as_taken(field: PushField, pushed: Pushed) -> dict[int, dict[str, Any]]:
     """The rows that fit by their places, with values as the API gives them."""
     columns = {}
-    for name, column in field.columns.items():
+    for name, column in field.shown.items():
+        if column.name not in pushed.rows.schema.names:  # the desk fills it in
+            continue
         values = plain_values(pushed.rows[column.name])
         if str(column.type) == "float":
             values = [None if v is None or isinstance(v, str) else float(shortest_single(v)) for v in values]
         elif str(column.type) == "double":  # NaN and infinities are null in answers
             values = [None if isinstance(v, str) else v for v in values]
         columns[name] = values
-    return {place: {n: values[i] for n, values in columns.items()} for i, place in enumerate(pushed.places)}
+    nothing = dict.fromkeys(field.shown)
+    return {place: nothing | {n: values[i] for n, values in columns.items()} for i, place in enumerate(pushed.places)}
 
 
 def _digest(field: PushField, producer: str | None, rows: list[Any]) -> str:

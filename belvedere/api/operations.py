@@ -10,6 +10,8 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 from graphql import (
@@ -36,6 +38,9 @@ from belvedere.api.limits import NESTED_MOST, Limits
 from belvedere.api.literals import Literals, take_out
 from belvedere.api.planning import Cost, PlannedRead, SelectionPlanner
 from belvedere.api.values import ArgumentValues, look_up, shape
+from belvedere.catalog import Parameter
+from belvedere.errors import BelvedereError
+from belvedere.intake.claims import NOBODY, Claims, claim_value
 from belvedere.store.protocol import Reader
 from belvedere.store.read.statements import ParameterizedSql, print_read
 from belvedere.store.read.values import microseconds
@@ -111,20 +116,23 @@ class Operations:
             _remember(self.texts, (text, name), (operation, literals.values))
         return operation, literals.values
 
-    def prepare(self, operation: Operation, literals: list[Any], variables: Mapping[str, Any]) -> Prepared:
-        """The plan for a request, and its values in the store's form."""
+    def prepare(
+        self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY
+    ) -> Prepared:
+        """The plan for a request of a caller with these claims, and its values in the store's form."""
         key = tuple((n, shape(v, n in operation.enums)) for n, v in variables.items()) if variables else ()
         plan = operation.plans.get(key)
         if plan is None:
             plan = self._plan(operation, literals, variables)
             _remember(operation.plans, key, plan)
         instants = tuple((r, _instant(plan, n, by_time, literals, variables), by_time) for r, n, by_time in plan.draft.instants)
-        return Prepared(plan, self._bind(plan, literals, variables), instants)
+        return Prepared(plan, self._bind(plan, literals, variables, claims), instants)
 
-    def _bind(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any]) -> list[Any]:
+    def _bind(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any], claims: Claims) -> list[Any]:
         draft = plan.draft
         cursors = [_decoded(look_up(source, literals, variables), width, mark) for source, width, mark in draft.cursors]
-        values = [cursors[s[1]][s[2]] if s[0] == "cursor" else look_up(s, literals, variables) for s in draft.sources]
+        said = {"cursor": lambda s: cursors[s[1]][s[2]], "claim": lambda s: _claimed(s[1], s[2], claims)}
+        values = [said[s[0]](s) if s[0] in said else look_up(s, literals, variables) for s in draft.sources]
         try:
             parameters = plan.statement.bind(values)
         except ValueError as error:
@@ -237,6 +245,19 @@ def _decoded(cursor: Any, width: int, mark: str) -> list[Any]:
     if not isinstance(found, list) or len(found) != width + 1 or found[0] != mark:
         raise no_cursor()
     return found[1:]
+
+
+def _claimed(template: str, parameter: Parameter, claims: Claims) -> Any:
+    """A claim of the caller's token in the form in which a client would give it."""
+    assert parameter.metadata is not None
+    try:
+        found = claim_value(parameter.metadata, parameter.type, claims, f"`{template}`")
+    except BelvedereError as error:
+        told = error.diagnostics[0]
+        raise RequestError(told.code, told.message, told.hint, status=403) from None
+    if isinstance(found, datetime):
+        return found.isoformat().replace("+00:00", "Z")
+    return str(found) if isinstance(found, date | Decimal) else found
 
 
 def _check_nesting(text: str) -> None:

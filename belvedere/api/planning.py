@@ -275,10 +275,9 @@ class SelectionPlanner:
             for a, n in names.items()
         )
         limit, source = self.limit(arguments.get("limit"), "limit")
-        given = {n: _given_or_default(arguments, n, p) for n, p in template.parameters.items()}
+        given = {n: _given_or_default(arguments, n, p) for n, p in template.parameters.items() if p.metadata is None}
         bound = tuple(
-            (p.name, self.parameter(given[n], Column(p.name, p.type, p.nullable), Role.ARGUMENT, n))
-            for n, p in template.parameters.items()
+            (p.name, self.argument(template.template.name, p, given.get(n), n)) for n, p in template.parameters.items()
         )
         query = StoreQuery(
             template.template.name,
@@ -291,6 +290,12 @@ class SelectionPlanner:
             arguments=bound,
         )
         return query, Cost(len(fields), source)
+
+    def argument(self, template: str, parameter: Parameter, given: Given | None, name: str) -> BoundValue:
+        """The value of a template's parameter: what the caller gives, or what the caller's token says."""
+        if given is None:
+            return BoundValue(self.register(("claim", template, parameter), name), parameter.type, Role.ARGUMENT)
+        return self.parameter(given, Column(parameter.name, parameter.type, parameter.nullable), Role.ARGUMENT, name)
 
     def then(
         self, entity: Entity, node: FieldNode, arguments: Mapping[str, Given], relation: RelationshipField | None = None

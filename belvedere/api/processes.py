@@ -26,6 +26,7 @@ from belvedere.api.limits import limits_of
 from belvedere.api.metrics import Restarts, shared_file
 from belvedere.api.server import LOCAL_HOSTS, ServerSettings
 from belvedere.api.supervisor import Supervisor
+from belvedere.api.tokens import TokenRules, TokenVerifier
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.wire import DeskServer
@@ -114,10 +115,13 @@ def start_api(
 
 
 def server_settings(host: str, settings: Mapping[str, Any]) -> ServerSettings:
-    """The settings of a project file's `[api]` for an address; B8010 for a public one that anybody could read."""
+    """The settings of a project file's `[api]` for an address; B8010 for a public one that anybody could read, B8014 for a wrong key."""
     token = settings.get("token") or None
+    rules = TokenRules(**settings["jwt"]) if "jwt" in settings else None
+    if rules is not None:
+        TokenVerifier(rules)
     local = is_loopback(host)
-    if not local and token is None:
+    if not local and token is None and rules is None:
         raise fail(
             "B8010",
             f"the address {host} is public, and the API has no authentication",
@@ -125,7 +129,7 @@ def server_settings(host: str, settings: Mapping[str, Any]) -> ServerSettings:
         )
     origins = settings.get("cors_origins", ())
     origins = (origins,) if isinstance(origins, str) else tuple(origins)
-    return ServerSettings(limits_of(settings), token, origins, LOCAL_HOSTS | {host} if local else None)
+    return ServerSettings(limits_of(settings), token, origins, LOCAL_HOSTS | {host} if local else None, tokens=rules)
 
 
 def is_loopback(host: str) -> bool:

@@ -27,7 +27,7 @@ from graphql.utilities import value_from_ast_untyped
 
 from belvedere.api.names import Namespace, first_lower, graphql_name
 from belvedere.catalog import Catalog, Input, pushed_inputs
-from belvedere.intake.read import DELETE, IMPORTED, given_columns
+from belvedere.intake.read import DELETE, IMPORTED, given_columns, key_columns
 from belvedere.schema import Column
 
 TAKEN, DROPPED, REFUSED = "TAKEN", "DROPPED", "REFUSED"
@@ -46,6 +46,8 @@ class PushField:
     type_name: str
     table: Input
     columns: Mapping[str, Column]
+    shown: Mapping[str, Column]
+    """The columns of a row that was taken: those that the intake fills in, too."""
 
     @property
     def deletes(self) -> bool:
@@ -60,6 +62,11 @@ def push_fields(catalog: Catalog, types: Namespace) -> dict[str, PushField]:
     for table in pushed_inputs(catalog).values():
         if "~" in table.id and not table.name.endswith(IMPORTED):  # a former definition of the name
             continue
+        given = {
+            c.name: c for c in (*given_columns(table), *key_columns(table))
+        }  # a deletion names an identity that was made here
+        if not given:
+            continue
         type_name = graphql_name(table.name.removesuffix(IMPORTED).lstrip("_"))
         name = fields.claim(first_lower(type_name))
         while any(f"{type_name}{end}" in types for end in ("Input", "Push", "PushResult", "PushRow")):
@@ -67,7 +74,9 @@ def push_fields(catalog: Catalog, types: Namespace) -> dict[str, PushField]:
         for end in ("Input", "Push", "PushResult", "PushRow"):
             types.claim(f"{type_name}{end}")
         columns = Namespace((DELETE,))
-        result[name] = PushField(name, type_name, table, {columns.claim(graphql_name(c.name)): c for c in given_columns(table)})
+        pushed = {columns.claim(graphql_name(n)): c for n, c in given.items()}
+        made = {columns.claim(graphql_name(n)): table.schema[n] for n in table.metadata if n not in given}
+        result[name] = PushField(name, type_name, table, pushed, pushed | made)
     return result
 
 
@@ -111,7 +120,10 @@ def _row(push: PushField, scalar: ScalarOf) -> GraphQLInputObjectType:
             type_ = scalar(column)
             found[name] = GraphQLInputField(
                 type_
-                if column.nullable or column.hidden or (push.deletes and column.name not in push.table.primary_key)
+                if column.nullable
+                or column.hidden
+                or column.name in push.table.metadata
+                or (push.deletes and column.name not in push.table.primary_key)
                 else GraphQLNonNull(type_),
                 description=column.doc,
             )
@@ -129,7 +141,7 @@ def _any_row(push: PushField) -> GraphQLScalarType:
 def _answer(push: PushField, scalar: ScalarOf, long: GraphQLScalarType, instant: GraphQLScalarType) -> GraphQLObjectType:
     number, text = GraphQLNonNull(GraphQLInt), GraphQLString
     row = GraphQLObjectType(
-        f"{push.type_name}PushRow", {n: GraphQLField(scalar(c), description=c.doc) for n, c in push.columns.items()}
+        f"{push.type_name}PushRow", {n: GraphQLField(scalar(c), description=c.doc) for n, c in push.shown.items()}
     )
     result = GraphQLObjectType(
         f"{push.type_name}PushResult",

@@ -19,6 +19,7 @@ from starlette.routing import Route
 from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED, RequestError
 from belvedere.catalog import Catalog, Input
 from belvedere.errors import BelvedereError
+from belvedere.intake.claims import MISSING, Claims
 from belvedere.intake.desk import Reply, problem
 from belvedere.intake.desk import Request as Push
 from belvedere.intake.read import Pushed, find_input, read_act, read_rows
@@ -33,6 +34,8 @@ LINES_TYPES = (
     "application/jsonlines",
     "application/json-lines",
 )
+CLAIMS = "belvedere.claims"
+"""Where the claims of the caller's token are in the scope of a request."""
 LONGEST_NAME = 200
 AGAIN = {"retry-after": "1"}
 """The header of answers with 503: after how many seconds to ask again."""
@@ -46,7 +49,8 @@ def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: 
     async def rows(request: Request) -> Response:
         table = _input(catalog, request)
         body = await _body(request, most_bytes, (*JSON_TYPES, *LINES_TYPES))
-        pushed = await asyncio.to_thread(_read, table, body, _media(request), most_rows)
+        claims = request.scope.get(CLAIMS) or {}
+        pushed = await asyncio.to_thread(_read, table, body, _media(request), most_rows, claims)
         producer = sender_name(request.query_params.get("producer"), "producer")
         return _answer(await desk.ask(Push(table.id, pushed, producer, _key(request), _digest(request, body))))
 
@@ -67,7 +71,8 @@ def problem_answer(error: RequestError | BelvedereError) -> Response:
     """An error as an answer (RFC 9457)."""
     if isinstance(error, RequestError):
         return _answer(Reply(error.status, problem(error.status, error.code, error.message, error.hint)))
-    return _answer(Reply.of_error(404 if error.diagnostics[0].code == "B6012" else 422, error.diagnostics[0]))
+    found = error.diagnostics[0]
+    return _answer(Reply.of_error({"B6012": 404, MISSING: 403}.get(found.code, 422), found))
 
 
 def _answer(reply: Reply) -> Response:
@@ -114,7 +119,7 @@ def _media(request: Request) -> str:
     return request.headers.get("content-type", "").split(";")[0].strip().lower()
 
 
-def _read(table: Input, body: bytes, media: str, most_rows: int) -> Pushed:
+def _read(table: Input, body: bytes, media: str, most_rows: int, claims: Claims) -> Pushed:
     """The rows of a body: a JSON array, one object, or a JSON value a line."""
     try:
         text = body.decode("utf-8")
@@ -127,9 +132,9 @@ def _read(table: Input, body: bytes, media: str, most_rows: int) -> Pushed:
             if "\n" not in text.strip():
                 raise RequestError(BAD_REQUEST, "the body is not JSON", f"send rows of {table.name}: [{{...}}, ...]") from None
         else:
-            return read_rows(table, _not_too_many(found if isinstance(found, list) else [found], most_rows))
+            return read_rows(table, _not_too_many(found if isinstance(found, list) else [found], most_rows), claims)
     lines = _not_too_many([line for line in text.split("\n") if line.strip()], most_rows)
-    return read_rows(table, [_line(line) for line in lines])
+    return read_rows(table, [_line(line) for line in lines], claims)
 
 
 def _not_too_many(rows: list[Any], most: int) -> list[Any]:

@@ -33,10 +33,12 @@ from belvedere.api.limits import Limits
 from belvedere.api.metrics import Metrics
 from belvedere.api.mutations import Mutations
 from belvedere.api.origins import is_foreign
-from belvedere.api.pushes import AGAIN, problem_answer, push_routes, read_body
+from belvedere.api.pushes import AGAIN, CLAIMS, problem_answer, push_routes, read_body
 from belvedere.api.status import STATE_FIGURES, state_figures, status_of
+from belvedere.api.tokens import TokenRules, TokenVerifier
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
+from belvedere.intake.claims import Claims
 from belvedere.intake.wire import DeskClient
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.protocol import EpochRow, Reader
@@ -57,7 +59,8 @@ LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 @dataclass(frozen=True)
 class ServerSettings:
     """How to serve. `hosts`, where given, are the only names in `Host` that are answered: on a loopback address this
-    refuses foreign web pages (DNS rebinding). `token`, where given, must come as `Authorization: Bearer`.
+    refuses foreign web pages (DNS rebinding). `token`, where given, must come as `Authorization: Bearer`, or one
+    that counts by the rules of `tokens`.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -65,6 +68,7 @@ class ServerSettings:
     origins: tuple[str, ...] = ()
     hosts: frozenset[str] | None = None
     threads: int = 8
+    tokens: TokenRules | None = None
 
     @property
     def pushing(self) -> tuple[str, ...]:
@@ -90,7 +94,8 @@ class Application:
         self.api = Api(catalog, self._lazy, self.settings.limits)
         self._mutations = Mutations(self.api.lenient, self.api.model.pushes, self.desk.ask, self.last_epoch)
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="read")
-        self._authorization = f"Bearer {self.settings.token}".encode() if self.settings.token else None
+        self._token = self.settings.token.encode() if self.settings.token else None
+        self._verifier = TokenVerifier(self.settings.tokens) if self.settings.tokens else None
         self._others = _routes(self, catalog)
         self._reading, self._pushing = self._cross_origin(self.settings.origins), self._cross_origin(self.settings.pushing)
 
@@ -108,6 +113,7 @@ class Application:
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
+        scope[CLAIMS] = self._claims(headers)
         refused = self._refusal(scope, headers)
         if refused is not None:
             await _refused(scope["path"], refused)(scope, receive, send)
@@ -129,12 +135,20 @@ class Application:
                 self._refuse_foreign(scope["method"], headers, allowed)
             except RequestError as error:
                 return error
-        if self._authorization is not None and scope["path"].startswith(PROTECTED):
-            given = headers.get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._authorization):
-                hint = "send the header `Authorization: Bearer TOKEN`"
-                return RequestError(NOT_ALLOWED, "this request carries no valid token", hint, status=401)
+        closed = self._token is not None or self._verifier is not None
+        if closed and scope[CLAIMS] is None and scope["path"].startswith(PROTECTED):
+            hint = "send the header `Authorization: Bearer TOKEN`"
+            return RequestError(NOT_ALLOWED, "this request carries no valid token", hint, status=401)
         return None
+
+    def _claims(self, headers: Mapping[bytes, bytes]) -> Mapping[str, Any] | None:
+        """What the caller's token says: nothing for the token of `[api]`; None for a caller without a valid one."""
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"bearer":
+            return None
+        if self._token is not None and hmac.compare_digest(given, self._token):
+            return {}
+        return None if self._verifier is None else self._verifier.claims(given.decode("latin-1"))
 
     # GraphQL over HTTP
 
@@ -150,7 +164,7 @@ class Application:
         outcome = 0
         try:
             asked = await self._asked(scope, headers, receive)
-            body, status = await self._answer(*asked, lambda: self._may_push(scope, headers)), 200
+            body, status = await self._answer(*asked, scope[CLAIMS] or {}, lambda: self._may_push(scope, headers)), 200
         except RequestError as error:
             body = _errors(error)
             # the older media type says 200 for what is well-formed HTTP; the newer one has a status for each failure
@@ -187,18 +201,20 @@ class Application:
             hint = "name the page's origin in `cors_origins` under `[api]`"
             raise RequestError(NOT_ALLOWED, "this request comes from a foreign web page", hint, status=403)
 
-    async def _answer(self, text: str, variables: dict[str, Any], name: str | None, may_push: Callable[[], None]) -> bytes:
+    async def _answer(
+        self, text: str, variables: dict[str, Any], name: str | None, claims: Claims, may_push: Callable[[], None]
+    ) -> bytes:
         api = self.api
         operation, literals = api.find(text, name, variables)
         if operation.mutates:
             may_push()
-            return await self._mutations.answer(operation.document, name, variables)
+            return await self._mutations.answer(operation.document, name, variables, claims)
         if operation.introspects:
             api.check_introspection()
-            return await self._in_thread(lambda: api.introspect(operation, literals, variables))
+            return await self._in_thread(lambda: api.introspect(operation, literals, variables, claims))
         if not self._lazy.is_open:
             await self._in_thread(lambda: self._lazy.dialect)
-        prepared = api.operations.prepare(operation, literals, variables)
+        prepared = api.operations.prepare(operation, literals, variables, claims)
         self.metrics.missed(api.operations.misses)
         plan = prepared.plan
         if plan.calls and plan.last < QUICK and DIALECTS[api.reader.dialect].near:

@@ -290,11 +290,12 @@ def _template(build: _Builder, template: Template) -> GraphQLField:
             default_value=Undefined if p.default is None else p.default,
         )
         for name, p in template.parameters.items()
+        if p.metadata is None  # the caller's token says it
     }
     limits = {
         "limit": _limit(build),
         "offset": GraphQLArgument(GraphQLInt),
     }
-    return GraphQLField(
-        _list(row), args={**arguments, **limits}, description=template.template.doc or template.template.sql or None
-    )
+    claims = [f"Takes {p.metadata.meaning}." for p in template.parameters.values() if p.metadata is not None]
+    described = "\n".join([d for d in [template.template.doc or template.template.sql] if d] + claims) or None
+    return GraphQLField(_list(row), args={**arguments, **limits}, description=described)

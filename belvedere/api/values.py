@@ -25,7 +25,7 @@ from graphql import (
 from belvedere.api.limits import Limits, too_many_values
 
 ValueSource = tuple[Any, ...]
-"""("literal", number) or ("variable", name, step, step ...)."""
+"""("literal", number), ("variable", name, step, step ...) or ("claim", template, parameter)."""
 
 
 @dataclass(frozen=True)

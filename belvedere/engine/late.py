@@ -22,12 +22,12 @@ from belvedere.engine.rows import Rows, is_frame
 from belvedere.engine.scratch import Scratch, scratch_frame, scratch_rows
 from belvedere.instants import microseconds
 from belvedere.schema import ROWTIME
+from belvedere.time.arrival import with_arrival
 from belvedere.time.entries import BoundMark, ProducerAct
 from belvedere.time.event_time import (
     Clocks,
     admit,
     late_rows,
-    with_rowtime,
 )
 from belvedere.time.intake import tell_late
 
@@ -64,7 +64,7 @@ def judge(
         whole = scratch_frame(given) if is_frame(given) else given
         parts = judging.admitted(_parts(whole, among))
         if isinstance(whole, Rows):
-            used[id_] = scratch_rows(stream(with_rowtime(table, whole.schema.empty_table(), now).schema, parts))
+            used[id_] = scratch_rows(stream(with_arrival(table, whole.schema.empty_table(), now).schema, parts))
         else:
             used[id_] = pa.concat_tables(parts)
         clocks = judging.clocks
@@ -89,7 +89,7 @@ class _Judging:
     def admitted(self, parts: Iterable[tuple[pa.Table, ProducerAct | None]]) -> Iterator[pa.Table]:
         """What is used of each part; behind each there may be a bound."""
         for given, act in parts:
-            part = with_rowtime(self.table, given, self.now)
+            part = with_arrival(self.table, given, self.now)
             admission = admit(self.clocks, self.table, part, self.now)
             tell_late(self.table, self.clocks, admission)
             if admission.late and self.late_table is not None:

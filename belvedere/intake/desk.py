@@ -16,12 +16,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from belvedere.catalog import Catalog, Input, LatePolicy
+import pyarrow as pa
+
+from belvedere.catalog import Catalog, Input, LatePolicy, MetadataKind
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.instants import microseconds
 from belvedere.intake.journal import Journal, Position
 from belvedere.intake.read import Pushed, changed_column
 from belvedere.intake.records import Record, decode_record, encode_record
+from belvedere.schema import WEIGHT
 from belvedere.store.protocol import EpochRow
 from belvedere.time.entries import Entry, ProducerAct, TakenRows
 from belvedere.time.event_time import Clocks, time_text
@@ -36,6 +39,8 @@ WAITING_BYTES = 256 << 20
 """More than this does not wait for an epoch: clients are asked to come again."""
 TOLD = 1_000
 """So many refused rows are reported one by one; all are counted."""
+TOLD_MADE = 100
+"""Of so many rows an answer says what the intake filled in: answers are remembered by their keys."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -246,6 +251,14 @@ class Desk:
         }
         if dropped:
             body["dropped_at"] = dropped[:TOLD]
+        if table.metadata:
+            late = {row.index for row in admission.late}
+            places = (
+                [p for n, p in enumerate(pushed.places) if n not in late]
+                if len(taken.rows) < len(pushed.rows)
+                else pushed.places
+            )
+            body |= _made(table, taken.rows, places)
         return taken, Reply(202 if refusals else 200, body)
 
     def _act(self, table: Input, act: ProducerAct, now: int) -> tuple[Entry, Reply]:
@@ -311,6 +324,18 @@ def _numbered(decided: Sequence[tuple[Reply, Record | None]], last: int) -> list
     """The answers, each with the number of its record; `last` is that of the last one."""
     numbers = iter(range(last - sum(r is not None for _, r in decided) + 1, last + 1))
     return [a if r is None else replace(a, sequence=next(numbers)) for a, r in decided]
+
+
+def _made(table: Input, rows: pa.Table, places: Sequence[int]) -> dict[str, Any]:
+    """What the intake gave the first rows that were taken: the sender knows them by it."""
+    names = [n for n, found in table.metadata.items() if found.kind is not MetadataKind.CLAIM]
+    told = rows.slice(0, TOLD_MADE).select([*names, WEIGHT]).to_pylist()
+    made = [
+        {"index": p, **{n: time_text(microseconds(v)) if isinstance(v := row[n], datetime) else v for n in names}}
+        for p, row in zip(places, told, strict=False)
+        if row[WEIGHT] > 0
+    ]
+    return {"made": made} if names and made else {}
 
 
 BUSY = Reply(503, problem(503, "B8032", "the epochs do not keep up with what is pushed", "send it again a little later"))

@@ -7,15 +7,16 @@ and why; acts of producers. Which rows are late is decided in `belvedere.intake.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog, Input
+from belvedere.catalog import Catalog, Input, MetadataKind
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
+from belvedere.intake.claims import NOBODY, Claims, claimed_columns
 from belvedere.lang.names import did_you_mean
 from belvedere.rows import arrow_of, as_instant, converted_row, names_of, shown
 from belvedere.schema import INGEST_TIME, UID, WEIGHT, Column
@@ -51,14 +52,25 @@ def find_input(catalog: Catalog, name: str) -> Input:
     raise fail("B6012", f'the script has no input "{name}"', hint=hint)
 
 
-def given_columns(table: Input) -> list[Column]:
-    """The columns that a row is given with: nested data is hidden, but given."""
+def taken_columns(table: Input) -> list[Column]:
+    """The columns of a row that was taken in: nested data is hidden, but there."""
     return [c for c in table.schema if c.name not in (UID, INGEST_TIME)]
+
+
+def given_columns(table: Input) -> list[Column]:
+    """The columns that a row is given with: those that the intake does not fill in."""
+    return [c for c in taken_columns(table) if c.name not in table.metadata]
+
+
+def key_columns(table: Input) -> list[Column]:
+    """The columns that a deletion by key is given with: what the caller's token says is not given."""
+    claimed = {n for n, found in table.metadata.items() if found.kind is MetadataKind.CLAIM}
+    return [c for c in taken_columns(table) if c.name in table.primary_key and c.name not in claimed]
 
 
 def changed_column(table: Input, rows: pa.Table) -> str | None:
     """A column for which rows that were read before do not fit the input as it is now; a new column that may be NULL fits."""
-    known = {c.name: c for c in given_columns(table)}
+    known = {c.name: c for c in taken_columns(table)}
     for field in rows.schema:
         if field.name != WEIGHT and (field.name not in known or known[field.name].type != field.type):
             return str(field.name)
@@ -66,16 +78,32 @@ def changed_column(table: Input, rows: pa.Table) -> str | None:
     return next(new, None)
 
 
-def read_rows(table: Input, rows: Sequence[Any]) -> Pushed:
-    """The rows of a request; each that does not fit is refused with its reason, the others are taken."""
+def refuse_made(table: Input, place: int, row: Mapping[str, Any], allowed: Container[str] = ()) -> None:
+    """Raise B6014 where a row brings a column that the intake fills in."""
+    folded = {n.casefold(): n for n in table.metadata if n.casefold() not in allowed}
+    for name in row:
+        found = folded.get(name.casefold())
+        if found is not None:
+            message = f'row {place + 1} of "{table.name}" brings "{found}", which is {table.metadata[found].meaning}'
+            raise fail("B6014", message, hint="leave it out")
+
+
+def read_rows(table: Input, rows: Sequence[Any], claims: Claims = NOBODY) -> Pushed:
+    """The rows of a request; each that does not fit is refused with its reason, the others are taken.
+
+    `claims` are those of the caller's token; raises B8036 where it lacks one that a column is.
+    """
+    claimed = claimed_columns(table, claims)
     columns = given_columns(table)
-    key = [c for c in columns if c.name in table.primary_key]
+    key = key_columns(table)
     names, key_names = names_of(columns), names_of(key)
     fitting: list[tuple[int, int, dict[str, Any]]] = []
     refused: list[tuple[Malformed, str]] = []
     for place, row in enumerate(rows):
         try:
             going = _is_deletion(table, place, row)
+            if table.metadata:
+                refuse_made(table, place, row, key_names if going else ())
             if going:
                 found_key = {k: v for k, v in row.items() if k.casefold() in key_names}
                 fitting.append((place, -1, converted_row(table.name, place, found_key, key, key_names)))
@@ -83,11 +111,15 @@ def read_rows(table: Input, rows: Sequence[Any]) -> Pushed:
                 fitting.append((place, 1, converted_row(table.name, place, _without_mark(row, names), columns, names)))
         except BelvedereError as error:
             refused.append(_refused(place, row, error))
+    taken = list({c.name: c for c in (*columns, *key)}.values())  # a deletion may name an identity that was made here
     try:
-        found = arrow_of([r for _, _, r in fitting], columns)
+        found = arrow_of([r for _, _, r in fitting], taken)
     except ARROW_ERRORS:
-        fitting = [k for k in fitting if _fits(k, rows, columns, refused)]
-        found = arrow_of([r for _, _, r in fitting], columns)
+        fitting = [k for k in fitting if _fits(k, rows, taken, refused)]
+        found = arrow_of([r for _, _, r in fitting], taken)
+    for name, value in claimed.items():
+        type_ = table.schema[name].type
+        found = found.append_column(name, pa.array([value] * found.num_rows, type_))
     weights = pa.array([w for _, w, _ in fitting], pa.int64())
     refused.sort(key=lambda r: r[0].index)
     places = tuple(p for p, _, _ in fitting)

@@ -1,4 +1,4 @@
-"""Notices about what a subscription or an export does not tell.
+"""Notices about what a view, a subscription or an export does not tell.
 
 In: a catalog that compiled. Out: a notice for each subscription and export over groups of event-time windows that nothing holds back until
 they are complete (One SQL, extension 4): what they tell is not the last word; and for each subscription with arguments that are compared
@@ -17,7 +17,7 @@ from belvedere.lang.checks_catalog import event_times
 from belvedere.plan.bounds import event_time_columns, grouping_columns
 from belvedere.plan.expressions import conjuncts, reads_clock
 from belvedere.plan.nodes import Aggregate, Filter, Join, JoinKind, Node, Project, Scan, Union
-from belvedere.plan.time_nodes import Emit, InOrder
+from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
 
 HINT = "end the query of the windows with EMIT AFTER WATERMARK: their rows come once, when they are final"
 
@@ -101,6 +101,22 @@ def _only_arrives(node: Node, catalog: Catalog) -> bool:
         case Join():
             return node.kind is JoinKind.INNER and all(_only_arrives(i, catalog) for i in node.inputs)
     return False
+
+
+def flink_windows(catalog: Catalog) -> list[Diagnostic]:
+    """B5034 for views of `TABLE(TUMBLE(...))` and the like that show windows which are still open: in Flink they are not there yet."""
+    shown = [v for v in catalog.views.values() if _is_flink(v.plan) and _is_open(v.plan, catalog)]
+    if not shown:
+        return []
+    names = ", ".join(f"`{v.name}`" for v in shown)
+    message = f"{names} {'shows' if len(shown) == 1 else 'show'} windows that are still open, unlike Flink"
+    return [Diagnostic("B5034", message, Severity.NOTICE, shown[0].span, hint=HINT)]
+
+
+def _is_flink(plan: Node) -> bool:
+    """Whether a plan has its own groups over windows in the spelling of Flink."""
+    windows = (n for n in plan.walk() if isinstance(n, TimeWindow))
+    return any(n.start.endswith(".window_start") for n in windows)
 
 
 def _is_open(plan: Node, catalog: Catalog) -> bool:

@@ -57,8 +57,8 @@ class Definitions:
         self.broken = BrokenNames()
         self.origins: dict[str, tuple[Path, str]] = {}
         """Where imported relations were defined: the script and the id there."""
-        self.foreign: set[str] = set()
-        """Names that another script defined: it alone may show them, not this one, unless they were imported by name."""
+        self.namespaces: dict[str, str] = {}
+        """The names under which other scripts and sources were imported, by folded name."""
 
     def __iter__(self) -> Iterator[NamedRelation]:
         """The current version of every relation."""
@@ -77,6 +77,9 @@ class Definitions:
         self, made: Input | View | Subscription, relationships: Mapping[str, Relationship] | None = None
     ) -> NamedRelation:
         """A new version of a name: an input, a view or a subscription."""
+        if made.name.casefold() in self.namespaces:
+            message = f"`{made.name}` is the name of an import's namespace"
+            raise fail("B2013", message, span=made.span, hint="give one of them another name")
         parent: str | None = None
         pairs: tuple[tuple[str, str], ...] = ()
         if isinstance(made, Input):

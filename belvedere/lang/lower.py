@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from belvedere.catalog import Catalog, Relationship
-from belvedere.errors import BelvedereError, Diagnostic, fail
+from belvedere.catalog import Catalog, InputKind, Relationship
+from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
 from belvedere.lang.behind import served_behind
 from belvedere.lang.checks_catalog import check_catalog
-from belvedere.lang.checks_open import changing_arguments, open_windows
+from belvedere.lang.checks_open import changing_arguments, flink_windows, open_windows
 from belvedere.lang.definitions import Definitions
 from belvedere.lang.lower_columns import define_column
 from belvedere.lang.lower_imports import Importer
@@ -58,7 +58,12 @@ def lower_script(
         catalog = replace(catalog, query_by=arguments)
         lowering.diagnostics += [*told, *found]
     if not any(d.severity == "error" for d in lowering.diagnostics):
-        lowering.diagnostics += [*check_catalog(catalog), *open_windows(catalog), *changing_arguments(catalog)]
+        lowering.diagnostics += [
+            *check_catalog(catalog),
+            *open_windows(catalog),
+            *changing_arguments(catalog),
+            *flink_windows(catalog),
+        ]
     return catalog, tuple(lowering.diagnostics)
 
 
@@ -92,6 +97,15 @@ def define_input(script: ScriptLowering, statement: CreateInput) -> None:
             hint = "let the row bring its time, or leave WATERMARK FOR out: a stream then has the event time `rowtime`"
             raise fail("B5001", f"event-time column `{clause.column.text}` is computed", span=clause.span, hint=hint)
     define_created(statement, script.definitions, script.file)
+    if (
+        statement.kind is InputKind.TABLE
+        and statement.clauses.watermarks
+        and not statement.primary_key
+        and not statement.clauses.late
+    ):
+        message = f"late rows of the table `{statement.name.text}` are used, unlike in Flink: it has no key, and a table's rows may change"
+        hint = "write CREATE STREAM for rows that only arrive, or LATE DROP or LATE KEEP after the columns"
+        script.diagnostics.append(Diagnostic("B5035", message, Severity.NOTICE, statement.span, hint=hint))
     for made in statement.computed:
         path = DottedName((statement.name, made.name))
         define_column(script, DefineColumn(span=made.span, doc=made.doc, path=path, expression=made.expression))
@@ -178,8 +192,5 @@ def _public(definitions: Definitions, ids: dict[str, str]) -> frozenset[str]:
     return frozenset(
         ids[r.id]
         for r in definitions
-        if "~" not in r.name
-        and r.name not in late
-        and not any(p.startswith("_") for p in r.name.split("."))
-        and r.name.casefold() not in definitions.foreign
+        if "~" not in r.name and r.name not in late and not any(p.startswith("_") for p in r.name.split("."))
     )

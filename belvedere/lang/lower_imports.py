@@ -18,7 +18,7 @@ from belvedere.lang.names import did_you_mean
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.source_tables import source_table, table_names
 from belvedere.lang.statements.parse import parse_script
-from belvedere.lang.statements.tree import ImportAll, ImportTable
+from belvedere.lang.statements.tree import DottedName, ImportAll, ImportTable, Part
 from belvedere.plan.nodes import Scan
 from belvedere.plan.rewrite import replace_scans
 from belvedere.settings import ProjectSettings, Source, TableFinder
@@ -41,35 +41,77 @@ class Importer:
     """Origins that were told to be missing: once is enough."""
 
     def import_table(self, statement: ImportTable) -> None:
-        """`IMPORT origin.Table [AS Name]`."""
-        source = self._source(statement)
-        if source is not None:
-            self._from_source(source, statement.table.text, statement.name.text, statement)
+        """`IMPORT origin.Table [AS Name]`; `IMPORT script AS Name`, of a script in a folder too, gives all its views as `Name.View`."""
+        origin, table = self._said(statement.origin), self._said(DottedName((statement.table,)))
+        whole = f"{origin}.{table}".removeprefix(".")
+        if self._source(origin) is None and self._script(origin) is None and self._is_origin(whole):
+            if statement.alias is None:
+                advice = f"write `IMPORT {whole}.*`, or `IMPORT {whole} AS name` for `name.View`"
+                raise fail("B1016", f"IMPORT `{whole}` names a script and no view of it", span=statement.span, hint=advice)
+            self._all_of(whole, statement, statement.alias)
             return
-        script, found = self._other_script(statement)
-        relation = found.find(statement.table.text)
+        name = statement.alias.text if statement.alias is not None else table
+        source = self._source(origin)
+        if source is not None:
+            self._from_source(source, table, name, statement)
+            return
+        script, found = self._other_script(origin or table, statement)
+        relation = found.find(table)
         if relation is None or relation.name.startswith("_"):
-            names = [r.name for r in found if not r.name.startswith(("_", "LATE(")) and "~" not in r.name]
-            hint = did_you_mean(statement.table.text, names)
+            hint = did_you_mean(table, [r.name for r in _public(found) if not r.name.startswith("LATE(")])
             private = " is private" if relation is not None else " is not defined"
-            message = f"view `{statement.table.text}` of script `{script.name}`{private}"
+            message = f"view `{table}` of script `{script.name}`{private}"
             raise fail("B2009", message, span=statement.table.span, hint=hint)
-        self._take(found, [relation], script, {relation.name.casefold(): statement.name.text})
+        self._take(found, [relation], script, {relation.name.casefold(): name})
 
     def import_all(self, statement: ImportAll) -> None:
-        """`IMPORT origin.*`."""
-        source = self._source(statement)
+        """`IMPORT origin.* [AS Name]`; a notice (B6108) names what came."""
+        origin = self._said(statement.origin)
+        brought = self._all_of(origin, statement, statement.alias)
+        if brought:
+            listed = ", ".join(f"`{n}`" for n in brought)
+            self.into.diagnostics.append(Diagnostic("B6108", f"`{origin}` brings {listed}", Severity.NOTICE, statement.span))
+
+    def _all_of(self, origin: str, statement: ImportTable | ImportAll, alias: Part | None) -> list[str]:
+        """All tables of a source, or all public views of a script, under a namespace where there is an alias; their names."""
+        under = self._namespace(alias) if alias is not None else ""
+        source = self._source(origin)
         if source is not None:
-            names = table_names(source, self._finder)
-            if not names:
+            tables = table_names(source, self._finder)
+            if not tables:
                 message = f"source `{source.name}` has no tables"
                 self.into.diagnostics.append(Diagnostic("B6106", message, Severity.WARNING, statement.span))
-            for name in names:
-                self._from_source(source, name, name, statement)
-            return
-        script, found = self._other_script(statement)
-        public = [r for r in found if not r.name.startswith("_") and "~" not in r.name and r.parent is None]
-        self._take(found, [r for r in public if r.name.casefold() not in found.foreign], script, {})
+            for name in tables:
+                self._from_source(source, name, under + name, statement)
+            return [under + n for n in tables]
+        script, found = self._other_script(origin, statement)
+        wanted = [r for r in _public(found) if r.parent is None]
+        names = {r.name.casefold(): _within(under, r.name) for r in wanted}
+        self._take(found, wanted, script, names)
+        return [n for n in names.values() if not n.startswith("LATE(")]
+
+    def _namespace(self, alias: Part) -> str:
+        """What names in a namespace begin with."""
+        definitions = self.into.definitions
+        if definitions.find(alias.text) is not None:
+            message = f"`{alias.text}` is a table, and cannot be the name of an import's namespace"
+            raise fail("B2013", message, span=alias.span, hint="give one of them another name")
+        return f"{definitions.namespaces.setdefault(alias.text.casefold(), alias.text)}."
+
+    def _said(self, path: DottedName) -> str:
+        """A path with the project file's variables put in. Raises B6109 for a variable that is not there."""
+        return ".".join(self._variable(p) if p.text.startswith("{{") else p.text for p in path.parts)
+
+    def _variable(self, part: Part) -> str:
+        known = self.project.variables if self.project is not None else {}
+        name = part.text.strip("{}")
+        if name not in known:
+            hint = did_you_mean(name, known) or f'write `{name} = "..."` under [variables] in belvedere.toml'
+            raise fail("B6109", f"variable `{name}` is not defined", span=part.span, hint=hint)
+        return known[name]
+
+    def _is_origin(self, name: str) -> bool:
+        return self._source(name) is not None or self._script(name) is not None
 
     # -- sources ------------------------------------------------------------------------------------------------------
 
@@ -79,8 +121,8 @@ class Importer:
             raise AssertionError("a project with sources that nobody finds tables in")
         return self.project.finder
 
-    def _source(self, statement: ImportTable | ImportAll) -> Source | None:
-        return self.project.source(statement.origin.text) if self.project is not None else None
+    def _source(self, name: str) -> Source | None:
+        return self.project.source(name) if self.project is not None else None
 
     def _from_source(self, source: Source, table: str, name: str, statement: ImportTable | ImportAll) -> None:
         found = source_table(source, table, self._finder, span=statement.span)
@@ -106,16 +148,17 @@ class Importer:
         found = [self.path.parent] if self.path is not None else [self.project.directory] if self.project is not None else []
         return [*found, *(self.project.script_path if self.project is not None else ())]
 
-    def _other_script(self, statement: ImportTable | ImportAll) -> tuple[Path, Definitions]:
-        """The script that an import names, and what it defines."""
-        script = self._script(statement.origin.text)
+    def _other_script(self, name: str, statement: ImportTable | ImportAll) -> tuple[Path, Definitions]:
+        """The script of that name, which an import names, and what it defines."""
+        at = statement.origin.span if statement.origin.parts else statement.span
+        script = self._script(name)
         if script is None:
-            raise self._no_origin(statement.origin.text, statement.origin.span)
+            raise self._no_origin(name, at)
         clauses = statement.clauses
         if clauses.watermarks or clauses.late is not None or clauses.keep is not None:
             message = "WATERMARK, LATE and KEEP belong to the import of a source's table"
             raise fail("B6107", message, span=statement.span, hint="write them there")
-        return script, self._compiled(script, statement.origin.span)
+        return script, self._compiled(script, at)
 
     def _script(self, name: str) -> Path | None:
         relative = Path(*name.split(".")).with_suffix(SUFFIX) if name else Path()
@@ -155,8 +198,8 @@ class Importer:
         shown = {r.name.casefold(): names.get(r.name.casefold(), r.name) for r in wanted}
         for id_ in _needed(other, [r.id for r in wanted]):
             relation = other.relations[id_]
-            root, _, rest = relation.name.partition(".")
-            name = shown.get(root.casefold(), f"_{root}~imported") + (f".{rest}" if rest else "")
+            root = _root(other, relation)
+            name = shown.get(root.casefold(), f"_{root}~imported") + relation.name[len(root) :]
             origin = other.origins.get(id_, (script, id_))
             if root.casefold() not in shown and origin in here:
                 renamed[id_] = here[origin]  # it came by another way
@@ -188,6 +231,23 @@ class Importer:
         if relation.id in other.histories and not name.endswith("~imported"):
             self.into.definitions.histories[new_id] = other.histories[relation.id]
         self.into.definitions.define(made, relation.relationships)
+
+
+def _public(other: Definitions) -> list[NamedRelation]:
+    """What another script shows."""
+    return [r for r in other if not r.name.startswith("_") and "~" not in r.name]
+
+
+def _root(other: Definitions, relation: NamedRelation) -> str:
+    """The name of the table under which a relation is nested at last, or its own."""
+    while relation.parent is not None and (above := other.find(relation.parent)) is not None:
+        relation = above
+    return relation.name
+
+
+def _within(namespace: str, name: str) -> str:
+    """A name, or `LATE(name)`, in a namespace."""
+    return f"LATE({namespace}{name[5:]}" if name.startswith("LATE(") else namespace + name
 
 
 def _needed(other: Definitions, wanted: list[str]) -> list[str]:

@@ -17,6 +17,7 @@ from belvedere.catalog import (
     Input,
     InputKind,
     LatePolicy,
+    Metadata,
     Relationship,
     SourceTable,
     View,
@@ -26,6 +27,7 @@ from belvedere.catalog import (
 from belvedere.errors import Span, fail
 from belvedere.functions import types as t
 from belvedere.lang.definitions import Definitions, NamedRelation
+from belvedere.lang.metadata import read_metadata
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
 from belvedere.lang.source_tables import TableSchema
 from belvedere.lang.statements.tree import CreateInput, ImportAll, ImportTable, InputClauses, span_of
@@ -42,13 +44,18 @@ PARENT = "parent"
 def define_created(statement: CreateInput, definitions: Definitions, file: str) -> None:
     """`CREATE STREAM` or `CREATE TABLE`."""
     columns: list[Column] = []
+    metadata: dict[str, Metadata] = {}
     for written in statement.columns:
         type_ = t.arrow_type(written.type)
         if type_ is None or t.is_interval(type_):
             raise fail("B3003", f"type {written.type.sql()} is not supported", span=written.span, hint="use another type")
         if find_named(columns, written.name.text) is not None:
             raise fail("B2007", f"column `{written.name.text}` is declared twice", span=written.name.span)
-        columns.append(Column(written.name.text, type_, written.nullable, doc=written.doc))
+        made = Column(written.name.text, type_, written.nullable, doc=written.doc)
+        if written.metadata is not None:
+            found = metadata[made.name] = read_metadata(written.metadata, made.name, type_)
+            made = replace(made, nullable=False, doc=made.doc or found.meaning[:1].upper() + found.meaning[1:])
+        columns.append(made)
     key = tuple(_column(columns, k.text, k.span) for k in statement.primary_key)
     watermarks = read_watermarks(columns, statement.clauses, file)
     if statement.kind is InputKind.STREAM and not watermarks and find_named(columns, ROWTIME) is None:
@@ -56,8 +63,8 @@ def define_created(statement: CreateInput, definitions: Definitions, file: str) 
         watermarks = (Watermark(ROWTIME, 0),)
     late = LatePolicy.REJECT if statement.kind is InputKind.STREAM else LatePolicy.KEEP
     schema = Schema(tuple(columns), key)
-    made = Input("", statement.name.text, statement.kind, schema, key, None, watermarks, late, doc=statement.doc)
-    _define(definitions, made, statement.clauses, statement.span)
+    table = Input("", statement.name.text, statement.kind, schema, key, None, watermarks, late, doc=statement.doc)
+    _define(definitions, replace(table, metadata=metadata), statement.clauses, statement.span)
 
 
 def define_imported(

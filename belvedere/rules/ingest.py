@@ -45,6 +45,7 @@ def maintain_input(builder: Builder, table: Input) -> None:
     reason = "append-only" if table.append_only else "rows are upserted by key and may be deleted"
     if not stored:
         reason += "; private and not needed as state: not stored"
+    reason += "".join(f"; `{name}` is {found.meaning}" for name, found in table.metadata.items())
     stage = IngestStage(table.id, Scan(table.id, table.schema), (), table.id, reason)
     ranges = (INGEST_TIME,) if retention is not None else ()
     builder.emit(stage, part, stored=stored, ranges=ranges, append_only=table.append_only, keep=retention)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from belvedere.catalog import Catalog, Input, InputKind, LatePolicy, Watermark
 from belvedere.plan.monotone import NEVER
-from belvedere.schema import INGEST_TIME, ROWTIME, TIMESTAMP, UID, WEIGHT
+from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, WEIGHT
 from belvedere.time import producers
 from belvedere.time.producers import STRICT, StreamClock
 
@@ -173,18 +173,6 @@ def pass_time(clocks: Clocks, catalog: Catalog, now: int) -> Clocks:
             if mark.idle_after is not None and mark.column in clocks.streams.get(table.id, {}):
                 clocks = clocks.moved(table.id, mark.column, producers.advanced, mark.idle_after, now)
     return clocks
-
-
-def with_rowtime(table: Input, rows: pa.Table, now: int) -> pa.Table:
-    """The rows with the hidden `rowtime` that they were not given: the clock at their arrival."""
-    known = table.schema.find(ROWTIME)
-    if known is None or not known.hidden:
-        return rows
-    arrival = pa.array(np.full(rows.num_rows, now), pa.int64()).cast(TIMESTAMP)
-    if ROWTIME not in rows.schema.names:
-        return rows.append_column(ROWTIME, arrival)
-    filled = pc.coalesce(rows[ROWTIME].cast(TIMESTAMP), arrival)
-    return rows.set_column(rows.schema.names.index(ROWTIME), ROWTIME, filled)
 
 
 def late_rows(table: Input, late_table: Input, rows: pa.Table, late: tuple[LateRow, ...]) -> pa.Table:

@@ -17,6 +17,7 @@ from belvedere.catalog import Catalog, Input, LatePolicy
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.schema import TIMESTAMP
 from belvedere.time import event_time
+from belvedere.time.arrival import with_arrival
 from belvedere.time.entries import Act, Entry, Malformed, ProducerAct, TakenRows
 from belvedere.time.event_time import Admission, Clocks, Counts, LateRow, log_points
 
@@ -81,7 +82,7 @@ class Intake:
         """Decide which rows are late, by the clocks as they are. Nothing is held yet."""
         if producer is not None:
             self.event_time_column(table, None)
-        rows = event_time.with_rowtime(table, rows, now)
+        rows = with_arrival(table, rows, now)
         admission = event_time.admit(self.clocks, table, rows, now, producer)
         late_table = self.catalog.late_of(table.id)
         late = None

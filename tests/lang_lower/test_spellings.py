@@ -31,6 +31,8 @@ WINDOWS = "TABLE(TUMBLE(TABLE Orders, DESCRIPTOR(ts), INTERVAL '7' DAY))"
         "V := SELECT o.id, t.item.sku FROM Orders o CROSS JOIN UNNEST(o.items) AS t (item);",
         "CREATE TABLE A (id INT, r ROW<a INT, b ARRAY<ROW<c INT>>>, s ROW(a INT), d BYTES, `row` INT, PRIMARY KEY (id));",
         "EXPORT Orders TO print.Orders; EXPORT Orders TO logger.Orders;",
+        "CREATE TABLE A (id STRING METADATA FROM 'uuid', at TIMESTAMP_LTZ(3) NOT NULL METADATA FROM 'timestamp', WATERMARK FOR at);",
+        "Q(me STRING NOT NULL METADATA FROM 'auth.sub') := SELECT * FROM Orders WHERE CAST(id AS STRING) = :me;",
         "CREATE TABLE A (id INT, twice AS id * 2, at AS _ingest_time, PRIMARY KEY (id));",
     ],
 )
@@ -45,8 +47,6 @@ def test_what_is_meant_here_too(text: str) -> None:
         ("INSERT INTO sink SELECT * FROM Orders;", "B1008", "EXPORT V TO sink.Name"),
         ("CREATE TABLE A (id INT, b INT) PARTITIONED BY (b);", "B1001", "indexes"),
         ("CREATE TABLE A (id INT) WITH ('connector' = 'kafka');", "B1001", "belvedere.toml"),
-        ("CREATE TABLE A (id INT, b TIMESTAMP METADATA FROM 'timestamp');", "B1033", "_ingest_time"),
-        ("CREATE TABLE A (id INT, b STRING NOT NULL METADATA FROM 'uuid');", "B1033", "_uid"),
         ("SET 'table.exec.state.ttl' = '1 h';", "B1008", "belvedere.toml"),
         ("DROP VIEW Orders;", "B1008", "leave the definition out"),
         ("V := SELECT id, PROCTIME() AS p FROM Orders;", "B3005", "now()"),
@@ -59,6 +59,7 @@ def test_what_is_meant_here_too(text: str) -> None:
         ("Orders.same(least INT) := SELECT * FROM Orders o WHERE o.id = this.id AND o.id > :least;", "B1001", "same(filter:"),
         ("V := SELECT JSON_OBJECT('a' VALUE id) AS j FROM Orders;", "B3040", "named_struct"),
         ("V := SELECT id FROM Orders MATCH_RECOGNIZE (PARTITION BY id ORDER BY ts PATTERN (A B));", "B3040", "WINDOW BY"),
+        ("CREATE TABLE A (id INT, b BIGINT METADATA FROM 'offset');", "B1033", "let the row bring"),
         ("CREATE STREAM A (s STRING, t AS CAST(s AS TIMESTAMP), WATERMARK FOR t);", "B5001", "rowtime"),
     ],
 )

@@ -116,6 +116,7 @@ WRONG_API = {
     "cors_origins": ["1", '["app.example"]', '["https://app.example/"]', "[true]"],
     "introspection": ["0", '"false"'],
     "token": ["1", '""', '"a b"', '"päss"', '"a\\n"'],
+    "jwt": ["1", '"secret"', "[]"],
 }
 
 

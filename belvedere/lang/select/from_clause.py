@@ -110,7 +110,8 @@ def named_late(item: exp.Expr) -> exp.Expr:
     if len(parts) != 1 or not isinstance(parts[0], exp.Column):
         return item
     named = item.copy()
-    name = exp.to_identifier(f"LATE({parts[0].name})", quoted=True)
+    path = ".".join(p.name for p in parts[0].parts)
+    name = exp.to_identifier(f"LATE({path})", quoted=True)
     name.meta.update(item.this.meta)
     named.set("this", name)
     return named

@@ -110,6 +110,9 @@ def find_relation(frame: Frame, path: Sequence[exp.Identifier]) -> NamedRelation
     found = context.definitions.find(name)
     if found is not None:
         return found
+    if first.name.casefold() in context.definitions.namespaces:
+        inside = [n for n in context.definitions.names if n.casefold().startswith(f"{first.name.casefold()}.")]
+        raise context.fail("B2001", f"table `{name}` is not defined", first, did_you_mean(name, inside))
     if len(path) > 1 and path[0].name.casefold() not in context.definitions.broken:
         aliases = [s.alias for s in frame.scope.sources if s.addressable]
         hint = did_you_mean(first.name, aliases) if aliases else did_you_mean(name, context.definitions.names)

@@ -6,7 +6,7 @@ In: the parser's tokens. Out: the parts' dataclasses of `belvedere.lang.statemen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -25,12 +25,20 @@ from belvedere.lang.statements.tree import (
     DottedName,
     HistoryClause,
     InputClauses,
+    MetadataClause,
     Part,
     TemplateParameter,
     WatermarkClause,
 )
 
 N = TypeVar("N", bound=exp.Expr)
+
+
+def variable_text(name: str) -> str:
+    """A variable of the project file as a script has it."""
+    return f"{{{{{name}}}}}"
+
+
 TYPES = (
     "BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "NUMERIC", "STRING", "TEXT",
     "VARCHAR", "CHAR", "BINARY", "DATE", "TIMESTAMP", "ARRAY", "STRUCT", "MAP",
@@ -47,13 +55,6 @@ def cut_history(tokens: list[Token]) -> tuple[list[Token], list[Token]]:
             rest = tokens[n + 2 :]
             return (tokens[:n], tokens[n:]) if not rest or rest[0].text.upper() == "KEEP" else (tokens, [])
     return tokens, []
-
-
-METADATA = {
-    "timestamp": "write `x AS _ingest_time`, the clock at arrival; a stream without WATERMARK FOR has it as its event time `rowtime`",
-    "uuid": "leave it out: each row has a number `_uid`, which grows with arrival",
-}
-"""What to write for METADATA FROM."""
 
 
 class ClauseParser(SqrlParser):
@@ -112,13 +113,16 @@ class ClauseParser(SqrlParser):
     def _path_or_none(self) -> DottedName | None:
         return self._path("a name") if self._is_name(self._curr) else None
 
-    def _path(self, what: str, *, star: bool = False) -> DottedName:
-        """Names with dots between; with `star`, a last `.*` is left for the caller, who stands at the star then."""
-        parts = [self._name(what)]
+    def _path(self, what: str, *, star: bool = False, variables: bool = False) -> DottedName:
+        """Names with dots between; with `star`, a last `.*` is left for the caller, who stands at the star then. With `variables` a
+        name may be `{{name}}`.
+        """
+        parts = [self._variable_or_name(what) if variables else self._name(what)]
         while self._match(TokenType.DOT):
             if star and self._curr.token_type == TokenType.STAR:
                 break
-            parts.append(self._name("a name after the dot"))
+            after = "a name after the dot"
+            parts.append(self._variable_or_name(after) if variables else self._name(after))
         return DottedName(tuple(parts))
 
     def _order(self) -> tuple[exp.Ordered, ...]:
@@ -133,6 +137,19 @@ class ClauseParser(SqrlParser):
             self.refuse("B1012", f"LIMIT needs a whole number of at least 1, found {shown(token)}")
         self._advance()
         return int(token.text)
+
+    def _variable_or_name(self, what: str) -> Part:
+        """A name, or `{{name}}`, a variable of the project file: the part's text has the braces then."""
+        first = self._curr
+        if first is None or first.token_type != TokenType.L_BRACE:
+            return self._name(what)
+        self._advance()
+        if not self._match(TokenType.L_BRACE):
+            self.expected("`{{`", "write `{{name}}`, with `name` among the [variables] of belvedere.toml")
+        name = self._name("the name of a variable")
+        if not (self._match(TokenType.R_BRACE) and self._match(TokenType.R_BRACE)):
+            self.expected("`}}`")
+        return Part(variable_text(name.text), self._since(first))
 
     # -- columns ------------------------------------------------------------------------------------------------------
 
@@ -151,7 +168,7 @@ class ClauseParser(SqrlParser):
         doc = self._doc_at(first)
         name = self._name("the name of a column")
         data_type = self._type(name.text)
-        nullable, is_key = True, False
+        nullable, is_key, metadata = True, False, None
         while self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
             if self._match_text_seq("NOT", "NULL"):
                 nullable = False
@@ -161,14 +178,15 @@ class ClauseParser(SqrlParser):
                 nullable, is_key = False, True
                 self._match_text_seq("NOT", "ENFORCED")
             elif self._at_words("METADATA", "FROM"):
-                self._metadata(name)
+                metadata = self._metadata()
             elif self._match_text_seq("COMMENT") and self._curr and self._curr.token_type == TokenType.STRING:
                 doc = self._curr.text
                 self._advance()
             else:
                 hint = "a column is `name TYPE [NOT NULL] [PRIMARY KEY]`; columns are separated by commas"
                 self.refuse("B1001", f"unexpected {shown(self._curr)} in column `{name.text}`", hint=hint)
-        made = ColumnDefinition(name=name, type=data_type, nullable=nullable, doc=doc, span=self._since(first))
+        span = self._since(first)
+        made = ColumnDefinition(name=name, type=data_type, nullable=nullable, doc=doc, metadata=metadata, span=span)
         return made, is_key
 
     def _computed_column(self) -> ComputedColumn:
@@ -178,11 +196,14 @@ class ClauseParser(SqrlParser):
         self._match(TokenType.ALIAS)
         return ComputedColumn(name=name, expression=self._expression(), doc=doc, span=self._since(first))
 
-    def _metadata(self, name: Part) -> NoReturn:
-        """Columns that another system fills in have another name here."""
-        said = self._token(2)
-        hint = METADATA.get(said.text.casefold() if said else "", f"let the row bring `{name.text}`")
-        self.refuse("B1033", f"column `{name.text}` comes from METADATA", hint=hint)
+    def _metadata(self) -> MetadataClause:
+        """`METADATA FROM 'name'`."""
+        first = self._curr
+        self._advance(2)
+        if not self._curr or self._curr.token_type != TokenType.STRING:
+            self.expected("a name in quotes", "write METADATA FROM 'timestamp', 'uuid' or 'auth.claim'")
+        self._advance()
+        return MetadataClause(name=self._prev.text, span=self._since(first))
 
     def _doc_at(self, token: Token) -> str | None:
         """The doc comment before a token of this statement."""
@@ -211,8 +232,10 @@ class ClauseParser(SqrlParser):
             self._match(TokenType.COLON)
             data_type = self._type(name.text)
             self._match_text_seq("NOT", "NULL")
+            metadata = self._metadata() if self._at_words("METADATA", "FROM") else None
             default = self._expression() if self._match(TokenType.EQ) else None
-            parameters.append(TemplateParameter(name=name, type=data_type, default=default, span=self._since(first)))
+            span = self._since(first)
+            parameters.append(TemplateParameter(name=name, type=data_type, default=default, metadata=metadata, span=span))
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()

@@ -66,11 +66,20 @@ def space_between(before_last: Word | None, last: Word, word: Word) -> bool:
         return False
     if last.kind == T.COLON:
         return not word.adjacent
+    if _in_variable(before_last, last, word):
+        return False
     if last.kind in NO_SPACE_AFTER or word.kind in NO_SPACE_BEFORE:
         return False
     if word.kind in (T.L_PAREN, T.L_BRACKET):
         return not (word.adjacent and _can_be_called(last))
     return not (last.kind in (T.DASH, T.PLUS) and _is_unary(before_last))
+
+
+def _in_variable(before_last: Word | None, last: Word, word: Word) -> bool:
+    """Whether two words are of `{{name}}`."""
+    kinds = (before_last.kind if before_last is not None else None, last.kind, word.kind)
+    pairs = ((T.L_BRACE, T.L_BRACE), (T.R_BRACE, T.R_BRACE))
+    return kinds[1:] in pairs or kinds[:2] == (T.L_BRACE, T.L_BRACE) or (kinds[0], kinds[2]) == (T.L_BRACE, T.R_BRACE)
 
 
 def _can_be_called(word: Word) -> bool:

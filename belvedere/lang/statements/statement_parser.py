@@ -286,13 +286,14 @@ class StatementParser(ClauseParser):
     # -- IMPORT, EXPORT -----------------------------------------------------------------------------------------------
 
     def _import(self) -> Statement:
-        path = self._path("the name of a source", star=True)
-        if self._match(TokenType.STAR):
-            return ImportAll(span=self._span(), doc=self.raw.doc, origin=path, clauses=self._input_clauses())
-        if len(path.parts) < 2:
+        path = self._path("the name of a source", star=True, variables=True)
+        every = self._match(TokenType.STAR)
+        alias = self._name("a name") if self._match(TokenType.ALIAS) else None
+        if every:
+            return ImportAll(span=self._span(), doc=self.raw.doc, origin=path, alias=alias, clauses=self._input_clauses())
+        if len(path.parts) < 2 and alias is None:
             hint = f"write `IMPORT {path.text}.Table`, or `IMPORT {path.text}.*` for all its tables"
             raise Problem("B1016", f"IMPORT `{path.text}` names no table", path.span.start, path.span.end, hint)
-        alias = self._name("a name") if self._match(TokenType.ALIAS) else None
         return ImportTable(
             span=self._span(), doc=self.raw.doc, origin=DottedName(path.owner), table=path.last, alias=alias,
             clauses=self._input_clauses(),

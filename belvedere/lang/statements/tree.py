@@ -165,7 +165,9 @@ class InputClauses:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportTable(Statement):
-    """`IMPORT origin.Table [AS Name] ...`: a table of a source or a view of another script; only the project can tell."""
+    """`IMPORT origin.Table [AS Name] ...`: a table of a source or a view of another script; only the project can tell. Also
+    `IMPORT folder.script AS Name`: all public views of a script as `Name.View`; `origin` may have no parts then.
+    """
 
     origin: DottedName
     table: Part
@@ -180,20 +182,30 @@ class ImportTable(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class ImportAll(Statement):
-    """`IMPORT origin.*`: all tables of a source, or all public views of another script."""
+    """`IMPORT origin.* [AS Name]`: all tables of a source, or all public views of another script; with a name as `Name.Table`."""
 
     origin: DottedName
+    alias: Part | None = None
     clauses: InputClauses = field(default_factory=InputClauses)
 
 
 @dataclass(frozen=True, kw_only=True)
+class MetadataClause:
+    """`METADATA FROM 'name'` after a column or a parameter."""
+
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, kw_only=True)
 class ColumnDefinition:
-    """`name TYPE [NOT NULL]` in CREATE STREAM or TABLE."""
+    """`name TYPE [NOT NULL] [METADATA FROM 'name']` in CREATE STREAM or TABLE."""
 
     name: Part
     type: exp.DataType
     nullable: bool = True
     doc: str | None = None
+    metadata: MetadataClause | None = None
     span: Span
 
 
@@ -297,11 +309,12 @@ class ExportStatement(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class TemplateParameter:
-    """`name TYPE [= default]`."""
+    """`name TYPE [= default]`, or `name TYPE METADATA FROM 'auth.claim'`."""
 
     name: Part
     type: exp.DataType
     default: exp.Expr | None = None
+    metadata: MetadataClause | None = None
     span: Span
 
 

@@ -1,0 +1,51 @@
+"""What a caller's token says, as values of columns and parameters: METADATA FROM 'auth.claim'.
+
+In: the claims of a verified token (JSON values), the columns or parameters that come from it. Out: their values.
+A caller without a claim is refused (B8036), and so is one whose claim has another type. Tokens are verified in `belvedere.api.tokens`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import InvalidOperation
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.catalog import Input, Metadata, MetadataKind
+from belvedere.errors import fail
+from belvedere.rows import convert, describe
+
+Claims = Mapping[str, Any]
+NOBODY: Claims = MappingProxyType({})
+"""The claims of a caller without a token."""
+MISSING = "B8036"
+"""The code of a request whose token does not have what it takes."""
+
+
+def claimed_columns(table: Input, claims: Claims) -> dict[str, Any]:
+    """The values of an input's columns that come from the caller's token. Raises B8036."""
+    return {
+        name: claim_value(found, table.schema[name].type, claims, f"`{table.name}.{name}`")
+        for name, found in table.metadata.items()
+        if found.kind is MetadataKind.CLAIM
+    }
+
+
+def claim_value(wanted: Metadata, type_: pa.DataType, claims: Claims, what: str) -> Any:
+    """One claim as a value that Arrow takes for the type; `what` needs it. Raises B8036."""
+    found: Any = claims
+    for step in wanted.claim:
+        found = found.get(step) if isinstance(found, Mapping) else None
+    if found is None:
+        hint = (
+            "send `Authorization: Bearer TOKEN` with a token that has it; [api.jwt] of belvedere.toml says which tokens count"
+        )
+        raise fail(MISSING, f"{what} needs {wanted.meaning}", hint=hint)
+    try:
+        return convert(found, type_)
+    except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException):
+        raise fail(
+            MISSING, f"{what} needs {wanted.meaning} as a {describe(type_)}", hint="the token has another type there"
+        ) from None

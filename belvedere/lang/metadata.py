@@ -1,0 +1,57 @@
+"""METADATA FROM 'timestamp' | 'uuid' | 'auth.claim': where the value of a column or a parameter comes from.
+
+In: the clause and the type beside it. Out: a `Metadata`, or a refusal at its place. Values are filled in by `belvedere.time.arrival` and
+`belvedere.intake.claims`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.catalog import Metadata, MetadataKind
+from belvedere.errors import fail
+from belvedere.functions.types import a_type
+from belvedere.lang.names import nearest_name
+from belvedere.lang.statements.tree import MetadataClause
+from belvedere.schema import TIMESTAMP
+
+AUTH = "auth."
+KNOWN = ("timestamp", "uuid")
+
+
+def read_metadata(clause: MetadataClause, name: str, type_: pa.DataType, *, parameter: bool = False) -> Metadata:
+    """What a clause says for a column, or a parameter, of a type."""
+    found = _named(clause, name)
+    if parameter and found.kind is not MetadataKind.CLAIM:
+        hint = f"a parameter is given by the caller, or a claim of the caller's token: {name} TYPE METADATA FROM 'auth.sub'"
+        raise fail("B1033", f"parameter `{name}` cannot be {found.meaning}", span=clause.span, hint=hint)
+    wanted = {MetadataKind.TIMESTAMP: "TIMESTAMP", MetadataKind.UUID: "STRING"}.get(found.kind)
+    if not _fits(found.kind, type_):
+        hint = f"declare it so: {name} {wanted or 'STRING'} METADATA FROM '{clause.name}'"
+        message = f"`{name}` is {a_type(type_)}, and `{clause.name}` gives {wanted or 'texts, numbers and booleans'}"
+        raise fail("B4040", message, span=clause.span, hint=hint)
+    return found
+
+
+def _named(clause: MetadataClause, name: str) -> Metadata:
+    said = clause.name
+    if said.casefold() in ("timestamp", "uuid"):
+        return Metadata(MetadataKind(said.casefold()))
+    path = tuple(said[len(AUTH) :].split(".")) if said.casefold().startswith(AUTH) else ()
+    if path and all(path):
+        return Metadata(MetadataKind.CLAIM, path)
+    nearest = nearest_name(said, KNOWN)
+    hint = (
+        f"did you mean '{nearest}'?" if nearest else "write 'timestamp', 'uuid' or 'auth.claim', or let the row bring the value"
+    )
+    raise fail("B1033", f"`{name}` comes from METADATA `{said}`, which is not known", span=clause.span, hint=hint)
+
+
+def _fits(kind: MetadataKind, type_: Any) -> bool:
+    if kind is MetadataKind.TIMESTAMP:
+        return bool(type_ == TIMESTAMP)
+    if kind is MetadataKind.UUID:
+        return bool(pa.types.is_string(type_))
+    return not (pa.types.is_nested(type_) or pa.types.is_binary(type_))

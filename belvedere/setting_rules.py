@@ -1,0 +1,73 @@
+"""What values of the project file must be: a rule for each key of `[run]`, `[api]` and `[api.jwt]`.
+
+In: a value. Out: whether it fits, and in words what is wanted. The file is read by `belvedere.settings`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What a value must be, in words, and whether one is."""
+
+    what: str
+    fits: Callable[[Any], bool]
+
+
+def _whole(least: int, most: int) -> Requirement:
+    what = f"a whole number from {least:,} to {most:,}" if most < LARGEST else f"a whole number from {least:,} on"
+    return Requirement(what, lambda v: isinstance(v, int) and not isinstance(v, bool) and least <= v <= most)
+
+
+def _text(what: str, pattern: str) -> Requirement:
+    return Requirement(what, lambda v: isinstance(v, str) and re.fullmatch(pattern, v) is not None)
+
+
+def _are_origins(value: Any) -> bool:
+    """One origin or a list of them, `*` for all."""
+    each = value if isinstance(value, list) else [value]
+    return all(isinstance(o, str) and re.fullmatch(r"\*|[a-z][a-z0-9+.-]*://[^/?#\s]+", o) for o in each)
+
+
+def _are_seconds(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0.001 <= value <= 86_400
+
+
+ADDRESS = r"(s3|s3a|s3n|gs|gcs|hdfs|abfs|abfss|file)://[^@]+"  # of a folder elsewhere, without credentials
+RUN_RULES: Mapping[str, Requirement] = {
+    "driver_memory_mb": _whole(1, LARGEST),
+    "state": _text('the path of a folder, or "s3://bucket/folder" without credentials', rf"{ADDRESS}|(?!\w+://).+"),
+    "scratch": _text("the path of a folder that all machines mount", r"(?!\w+://).+"),
+    "state_cache_mb": _whole(1, LARGEST),
+    "retain": _text('a time such as "10 minutes"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"),
+}
+API_RULES: Mapping[str, Requirement] = {
+    "host": _text('an address or the name of a host, such as "127.0.0.1"', r"[^\s/]+"),
+    "port": _whole(0, 65_535),
+    "limit": _whole(1, LARGEST),
+    "max_limit": _whole(1, LARGEST),
+    "max_depth": _whole(1, 100),
+    "max_cost": _whole(1, 2**63 - 1),
+    "max_push_bytes": _whole(1, LARGEST),
+    "max_push_rows": _whole(1, LARGEST),
+    "timeout_seconds": Requirement("a number of seconds from 0.001 to 86,400", _are_seconds),
+    "cors_origins": Requirement('a list of origins such as ["https://app.example"], without a path', _are_origins),
+    "introspection": Requirement("true or false", lambda v: isinstance(v, bool)),
+    "token": _text("a text of printable ASCII characters without spaces", r"[!-~]+"),
+    "jwt": Requirement("a table: write `[api.jwt]` and its keys below", lambda v: isinstance(v, dict)),
+}
+_ALGORITHMS = r"(HS|RS|PS|ES)(256|384|512)|EdDSA|Ed25519"
+JWT_RULES: Mapping[str, Requirement] = {
+    "key": _text("a secret, or a public key as PEM or JWK", r"(?s).+"),
+    "algorithm": _text('the name of a signature\'s algorithm, such as "HS256" or "RS256"', _ALGORITHMS),
+    "issuer": _text("a text", r".+"),
+    "audience": _text("a text", r".+"),
+}
+"""`[api.jwt]`: whose tokens count."""
