@@ -1,30 +1,42 @@
-"""SPL windows: rows per second of the kernels by the size of the window and the trigger, in one partition and in many.
+"""SPL windows: rows per second of the kernels by the size of the window and the trigger, in one partition and in many; epochs of views.
 
-    python -m bench.spl [--rows 1000000] [--partitions 1 10000] [--spark]
+    python -m bench.spl [--rows 1000000] [--partitions 1 10000] [--sizes 10 ... 100000] [--spark]
+    python -m bench.spl --view [--partitions 1 10] [--sizes 10 ... 1000000] [--added 1000]
 
 Each line is one clause: to find the contents of all firings, and to compute count, sum, min and max of each. With `--spark` the same
-windows by `count` are computed by Spark's OVER (ROWS n PRECEDING), a row for each row, from data in memory.
+windows by `count` are computed by Spark's OVER (ROWS n PRECEDING), a row for each row, from data in memory. With `--view` epochs of some
+rows are measured behind windows that are full, whose size is divided among the partitions: by blocks of rows, and with all rows read anew.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from datetime import UTC, datetime, timedelta
+from statistics import median
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 
-from belvedere.kernels.aggregates import aggregate
-from belvedere.kernels.rows import SortedRows
-from belvedere.kernels.specs import WindowAggregate
+from belvedere import Workbench
+from belvedere.kernels.spl.accumulators import Counted, Extreme, Whole
 from belvedere.kernels.spl.find import find
 from belvedere.kernels.spl.rows import NEVER, Partitions, WindowRows
 from belvedere.plan.spl_windows import Count, Sliding, SplWindow, Time
+from belvedere.rules.spl import held
 
 SIZES, TRIGGERS = (10, 100, 1_000, 10_000, 100_000), (1, 1_000)
 STEP = 1_000
 """Microseconds between two rows of one partition."""
-AGGREGATES = ("COUNT", "SUM", "MIN", "MAX")
+OPTION = ", aggregateIncompleteWindows"
+BIGINT = pa.int64()
+AGGREGATES = {
+    "count": Counted("value", BIGINT),
+    "sum": Whole("value", BIGINT),
+    "min": Extreme("value", BIGINT),
+    "max": Extreme("value", BIGINT, None, True),
+}
 
 
 def stream(rows: int, partitions: int) -> WindowRows:
@@ -34,14 +46,13 @@ def stream(rows: int, partitions: int) -> WindowRows:
     return WindowRows(partition, place * partitions + partition, place * STEP, np.ones(rows, np.bool_))
 
 
-def run(window: SplWindow, rows: WindowRows, table: SortedRows, partitions: int) -> tuple[int, float, float]:
+def run(window: SplWindow, rows: WindowRows, values: pa.Table, partitions: int) -> tuple[int, float, float]:
     """The firings, and the seconds to find and to aggregate them."""
     started = time.perf_counter()
     firings = find(window, rows, Partitions.fresh(partitions), NEVER, int(rows.at.max())).firings
     found = time.perf_counter()
-    nothing = np.zeros(len(firings), np.int64)
-    for function in AGGREGATES:
-        aggregate(WindowAggregate("value", function, "value"), table, firings.first, firings.last, nothing)
+    for kept in AGGREGATES.values():
+        kept.value(kept.fold(kept.of_rows(values), firings.first, firings.last))
     return len(firings), found - started, time.perf_counter() - found
 
 
@@ -60,23 +71,72 @@ def over(rows: int, partitions: int, size: int) -> float:
     return time.perf_counter() - started
 
 
+# --- views
+
+
+def arrivals(first: int, last: int, partitions: int) -> pa.Table:
+    """Rows of a stream."""
+    number = np.arange(first, last)
+    return pa.table({"k": pa.array(number % partitions, pa.int32()), "value": pa.array(number * 7919 % 1_000, BIGINT)})
+
+
+def epochs(size: int, every: int, partitions: int, added: int, count: int = 7) -> list[float]:
+    """Seconds of epochs of `added` rows, behind windows that hold `size` rows together."""
+    read = ", ".join(f"{f}(value) AS {f}_value" for f in AGGREGATES)
+    clause = f"sliding, count({max(size // partitions, 1)}), count({every}), partitioned BY k, aggregateIncompleteWindows"
+    stream = "CREATE STREAM Given (k INT, value BIGINT);\n"
+    bench, times = Workbench(f"{stream}V := SELECT STREAM k, {read} FROM Given WINDOW ({clause}) GROUP BY k;"), []
+    (given,) = (i.id for i in bench.catalog.inputs.values() if i.name == "Given")
+    clock, first = datetime(2024, 3, 1, tzinfo=UTC), 0
+    try:
+        for number in range(count + 3):  # the first fills the windows, two warm up
+            last = first + (added if number else size + added)
+            rows, first = arrivals(first, last, partitions), last
+            started = time.perf_counter()
+            bench.engine.run_epoch({given: rows}, clock + timedelta(seconds=number))
+            times.append(time.perf_counter() - started)
+    finally:
+        bench.close()
+    return times[3:]
+
+
+def views(options: argparse.Namespace) -> None:
+    """A table of the seconds of an epoch, the median of seven."""
+    print(f"{'rows held':>12} {'partitions':>10} {'trigger':>8} {'by blocks':>10} {'whole':>10}")
+    for partitions in options.partitions or (1, 10):
+        for size in options.sizes or (*SIZES, 1_000_000):
+            for every in TRIGGERS:
+                seconds = []
+                for rows in (held.BLOCK_ROWS, 1 << 40):
+                    with patch.object(held, "BLOCK_ROWS", rows):
+                        seconds.append(median(epochs(size, every, partitions, options.added)))
+                print(f"{size:12,} {partitions:10,} {every:8,} {seconds[0]:10.2f} {seconds[1]:10.2f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--partitions", type=int, nargs="+", default=[1, 10_000])
+    parser.add_argument("--partitions", type=int, nargs="+")
+    parser.add_argument("--sizes", type=int, nargs="+")
+    parser.add_argument("--added", type=int, default=1_000, help="rows an epoch")
+    parser.add_argument("--view", action="store_true", help="epochs of views")
     parser.add_argument("--spark", action="store_true", help="beside Spark's OVER")
     options = parser.parse_args()
+    if options.view:
+        return views(options)
     print(f"{'window':40} {'partitions':>10} {'firings':>10} {'find s':>8} {'compute s':>10} {'rows/s':>12}")
-    for partitions in options.partitions:
+    for partitions in options.partitions or (1, 10_000):
         rows = stream(options.rows, partitions)
-        table = SortedRows(pa.table({"value": rows.number * 7919 % 1_000}), ())
-        for size in SIZES:
+        table = pa.table({"value": rows.number * 7919 % 1_000})
+        for size in options.sizes or SIZES:
             for every in TRIGGERS:
                 for eviction in (Count(size), Time(size * STEP)):
                     window = SplWindow(Sliding(eviction, Count(every)), incomplete=True)
                     firings, found, computed = run(window, rows, table, partitions)
                     speed = options.rows / (found + computed)
-                    print(f"{window.text:40.40} {partitions:10,} {firings:10,} {found:8.2f} {computed:10.2f} {speed:12,.0f}")
+                    print(
+                        f"{window.text.removesuffix(OPTION):40} {partitions:10,} {firings:10,} {found:8.2f} {computed:10.2f} {speed:12,.0f}"
+                    )
             if options.spark:
                 seconds = over(options.rows, partitions, size)
                 said = f"OVER (ROWS {size - 1} PRECEDING)"

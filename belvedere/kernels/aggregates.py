@@ -35,7 +35,7 @@ def aggregate(output: WindowAggregate, rows: SortedRows, first: Ints, last: Ints
     if output.strict:
         blank = blank | (members > known) | (extra > 0)
     if output.function in ("MIN", "MAX"):
-        found = _extreme(column, valid, first, last, output.function == "MAX")
+        found = extreme_values(column, valid, first, last, output.function == "MAX")
     elif output.function == "SUM":
         found = _sum(column, valid, first, last)
     else:
@@ -65,7 +65,7 @@ def _sum(column: pa.Array, valid: Bools, first: Ints, last: Ints) -> pa.Array:
     return pa.array((ranges.whole_sum if values.dtype == np.int64 else ranges.real_sum)(values, valid, first, last))
 
 
-def _extreme(column: pa.Array, valid: Bools, first: Ints, last: Ints, greatest: bool) -> pa.Array:
+def extreme_values(column: pa.Array, valid: Bools, first: Ints, last: Ints, greatest: bool) -> pa.Array:
     """The least or greatest value of each range, of the column's type; NULL where a range has none."""
     values, _ = numeric(column)
     blank = ranges.count_in(valid, first, last) == 0

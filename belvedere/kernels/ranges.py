@@ -100,6 +100,24 @@ def real_sum(values: Reals, valid: Bools, first: Ints, last: Ints) -> Reals:
     return found
 
 
+FEW = 8
+"""Fewer ranges than one for so many rows are summed in twice the precision."""
+
+
+def real_sums(high: Reals, low: Reals, first: Ints, last: Ints) -> tuple[Reals, Reals]:
+    """The same of numbers in two parts, the second what rounding left over of the first; so are the sums of few ranges."""
+    everywhere = np.ones(len(high), np.bool_)
+    if FEW * len(first) > len(high):
+        return real_sum(high, everywhere, first, last), real_sum(low, everywhere, first, last)
+    finite = np.isfinite(high)
+    parts = (np.where(finite, high, 0.0), np.where(finite, low, 0.0))
+    with np.errstate(invalid="ignore", over="ignore"):
+        total, rest = fold_blocks(parts, first, last, _merge_sums, (0.0, 0.0))
+    if not finite.all():
+        _spoil(total, high, everywhere, first, last)
+    return total, np.where(np.isfinite(total), rest, 0.0)
+
+
 def _spoil(found: Reals, values: Reals, valid: Bools, first: Ints, last: Ints) -> None:
     unordered = count_in(np.isnan(values) & valid, first, last) > 0
     above = count_in(np.isposinf(values) & valid, first, last) > 0
@@ -181,7 +199,12 @@ def moments(values: Reals, valid: Bools, first: Ints, last: Ints) -> RunningStat
     """Count, mean and the second to fourth central sums of each range, without cancellation."""
     zero = np.zeros(len(values))
     rows = (valid.astype(np.float64), np.where(valid, values, 0.0), zero, zero, zero)
-    return fold_blocks(rows, first, last, _merge_moments, (0.0,) * 5)
+    return joined_moments(rows, first, last)
+
+
+def joined_moments(states: RunningState, first: Ints, last: Ints) -> RunningState:
+    """The same of what is known of several samples each."""
+    return fold_blocks(states, first, last, _merge_moments, (0.0,) * 5)
 
 
 def extreme(codes: Ints, first: Ints, last: Ints, greatest: bool) -> Ints:

@@ -7,15 +7,74 @@ from typing import Any
 
 import numpy as np
 
-from belvedere.kernels.search import LEAST
+from belvedere.kernels.search import LEAST, Bools, Ints
+from belvedere.kernels.spl.blocks import Blocks, closed, cut, taken, together
 from belvedere.kernels.spl.find import find
 from belvedere.kernels.spl.panes import PaneRows, find_panes
-from belvedere.kernels.spl.rows import Partitions, WindowRows, steps
+from belvedere.kernels.spl.rows import Partitions, Steps, WindowRows, steps
+from belvedere.kernels.spl.sliding import falls
 from belvedere.plan.spl_windows import Delta, Interval, Punctuation, Sliding, SplWindow, Tumbling
 from tests.spl.simulator import Fired, Tuple
 
 Cut = tuple[Sequence[Tuple], int]
 """The new rows of a call, and its clock."""
+
+
+def run_in_blocks(window: SplWindow, cuts: Sequence[Cut], size: int) -> list[Fired]:
+    """The same with blocks of `size` rows in place of held rows, as far as a call does not cut them."""
+    keys = list(dict.fromkeys(r.partition for rows, _ in cuts for r in rows))
+    known, until = Partitions.fresh(len(keys)), np.zeros(len(keys), np.int64)
+    held: list[tuple[Tuple, int]] = []
+    made: set[tuple[int, int]] = set()
+    ticked, fired = LEAST, []
+    for new, now in cuts:
+        ends, came = until.copy(), []
+        for row in new:
+            came.append((row, int(until[keys.index(row.partition)])))
+            until[keys.index(row.partition)] += 1
+        marked = sorted(
+            [(*h, False) for h in held] + [(*c, True) for c in came], key=lambda m: (keys.index(m[0].partition), m[1])
+        )
+        rows = [r for r, _, _ in marked]
+        given = window_rows(window, rows, [n for _, _, n in marked], keys)
+        number = np.array([place // size for _, place, _ in marked], np.int64)
+        of = list(zip(given.partition.tolist(), number.tolist(), strict=True))
+        first = np.array([of.index(b) for b in sorted(made)], np.int64)
+        blocks = blocks_at(given, first, first + size - 1, number[first] * size if len(first) else first)
+        stands = ~cut(window, blocks, ends, taken(given, given.is_new), now)
+        loose = np.array([b not in made or not stands[sorted(made).index(b)] for b in of], np.bool_)
+        both, order = together(taken(given, loose), blocks.take(stands), size)
+        if both.evicting is not None and falls(both.evicting.codes, both.partition).any():
+            loose[:], stands = True, stands & False
+            both, order = given, np.arange(len(given))
+        members = [[n] for n in np.flatnonzero(loose)] + [list(range(n, n + size)) for n in first[stands]]
+        found = find(window, both, known, ticked, now)
+        for place in range(len(found.firings)):
+            contents = [rows[m].number for i in found.rows_of(place) for m in members[order[i]]]
+            fired.append(Fired(int(found.firings.at[place]), keys[found.firings.partition[place]], tuple(contents)))
+        kept = np.zeros(len(rows), np.bool_)
+        for i in np.flatnonzero(found.kept):
+            kept[members[order[i]]] = True
+        made = {b for b in made if all(kept[n] for n in range(of.index(b), of.index(b) + size))}
+        stay = np.flatnonzero(kept & loose)
+        made |= {of[n] for n in stay[closed(taken(given, stay), number[stay], size)]}
+        held = [(r, place) for (r, place, _), k in zip(marked, kept, strict=True) if k]
+        known, ticked = found.partitions, now
+        forget(known, found.forgotten)
+        until[found.forgotten] = 0
+    return fired
+
+
+def blocks_at(rows: WindowRows, first: Ints, last: Ints, place: Ints) -> Blocks:
+    """Blocks from some rows to others."""
+    steps = [None if s is None else Steps(s.codes[last], s.limits[first]) for s in (rows.evicting, rows.triggering)]
+    plain = (rows.partition[first], rows.number[first], rows.at[last], np.zeros(len(first), np.bool_))
+    return Blocks(WindowRows(*plain, steps[0], steps[1]), rows.at[first], place)
+
+
+def forget(known: Partitions, forgotten: Bools) -> None:
+    for name, values in vars(known).items():
+        values[forgotten] = getattr(Partitions.fresh(1), name)[0]
 
 
 def run(window: SplWindow, cuts: Sequence[Cut]) -> list[Fired]:
@@ -36,9 +95,7 @@ def run(window: SplWindow, cuts: Sequence[Cut]) -> list[Fired]:
             fired.append(Fired(int(found.firings.at[place]), part, tuple(rows[i].number for i in contents)))
         held = [r for r, k in zip(rows, found.kept, strict=True) if k]
         known, ticked = found.partitions, now
-        blank = Partitions.fresh(1)
-        for name, values in vars(known).items():
-            values[found.forgotten] = getattr(blank, name)[0]
+        forget(known, found.forgotten)
     return fired
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from belvedere.kernels.spl.blocks import can_hold_blocks
 from belvedere.plan.spl_windows import (
     Count,
     Delta,
@@ -25,7 +26,7 @@ from belvedere.plan.spl_windows import (
 )
 from tests.depth import examples
 from tests.spl.clauses import clause, micros
-from tests.spl.runs import run, run_panes
+from tests.spl.runs import run, run_in_blocks, run_panes
 from tests.spl.simulator import Fired, PaneSimulator, Simulator, Tuple
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "spl" / "firings.txt"
@@ -136,9 +137,9 @@ def test_examples(text: str) -> None:
 
 SECOND = 1_000_000
 policies = st.one_of(
-    st.builds(Count, st.integers(1, 5)),
+    st.builds(Count, st.integers(1, 7)),
     st.builds(Time, st.integers(1, 5).map(lambda n: n * SECOND)),
-    st.builds(Delta, st.sampled_from(["a", "b", "f"]), st.integers(0, 5)),
+    st.builds(Delta, st.sampled_from(["a", "b", "f"]), st.integers(0, 12)),
     st.builds(Delta, st.just("f"), st.sampled_from([0.1, 0.30000000000000004, 1.5])),
 )
 forgettings = st.one_of(
@@ -190,6 +191,8 @@ def test_cuts_do_not_matter(window: SplWindow, rows: list[Tuple], data: st.DataO
     cuts[-1] = (cuts[-1][0], end)
     assert run(window, cuts) == simulator.firings
     assert run(window, [(rows, end)]) == simulator.firings
+    if can_hold_blocks(window):
+        assert run_in_blocks(window, cuts, 2) == simulator.firings
 
 
 @settings(max_examples=examples(400), deadline=None)

@@ -4,32 +4,48 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from belvedere import Workbench
-from tests.depth import stores_by_turns
+from belvedere.rules.spl import held
+from tests.depth import at_night, stores_by_turns
 
 pytestmark = pytest.mark.spark
 START = datetime(2020, 1, 1, tzinfo=UTC)
-POLICIES = ("count(1)", "count(3)", "time(4)", "delta(level, 2)", "delta(free, 3)", "delta(price, 0.5)")
 FORGETTINGS = ("partitionAge(3)", "partitionCount(2)", "tupleCount(6)")
-AGGREGATES = (
+
+
+@dataclass(frozen=True)
+class Given:
+    """What windows and aggregates are made of."""
+
+    evictions: tuple[str, ...]
+    triggers: tuple[str, ...]
+    aggregates: tuple[str, ...]
+
+
+KEPT = (
     "count(*) AS n, sum(qty) AS total, min(qty) AS least, max(qty) AS most, avg(qty) AS mean, sum(price) AS priced",
-    "first(qty) AS f, last(qty) AS l, collect_list(qty) AS held, count(DISTINCT free) AS kinds, max_by(qty, free) AS best",
     "count(qty) AS n, count(*) FILTER (WHERE free > 0) AS some, min(price) AS least, stddev(qty) AS spread",
+    "first(qty) AS f, last(qty) AS l, max(sym) AS s, sum(free) FILTER (WHERE qty > 3) AS t, avg(price) AS mean",
 )
+POLICIES = ("count(1)", "count(3)", "time(4)", "delta(level, 2)", "delta(free, 3)", "delta(price, 0.5)")
+LISTS = "first(qty) AS f, last(qty) AS l, collect_list(qty) AS held, count(DISTINCT free) AS kinds, max_by(qty, free) AS best"
+ALL = Given(POLICIES, POLICIES, (KEPT[0], LISTS, KEPT[1]))
+LONG = Given(("count(7)", "count(12)", "time(9)", "delta(level, 9)", "delta(free, 20)", "delta(price, 1.5)"), POLICIES, KEPT)
 
 
-def clause(pick: random.Random) -> tuple[str, bool]:
+def clause(pick: random.Random, given: Given = ALL) -> tuple[str, bool]:
     """A window and whether it is partitioned."""
     words = []
     if pick.random() < 0.3:
-        words += ["tumbling", pick.choice(POLICIES)]
+        words += ["tumbling", pick.choice(given.evictions)]
     else:
-        words += ["sliding", pick.choice(POLICIES), pick.choice(POLICIES)]
+        words += ["sliding", pick.choice(given.evictions), pick.choice(given.triggers)]
     if partitioned := pick.random() < 0.7:
         words += ["partitioned BY sym"]
         forgets = pick.random() < 0.3
@@ -40,9 +56,9 @@ def clause(pick: random.Random) -> tuple[str, bool]:
     return ", ".join(words), partitioned
 
 
-def view(name: str, pick: random.Random) -> str:
+def view(name: str, pick: random.Random, given: Given) -> str:
     """A view over a random window."""
-    window, partitioned = clause(pick)
+    window, partitioned = clause(pick, given)
     if pick.random() < 0.15:
         duration, period = pick.choice([(4, 4), (6, 3), (2, 5)])
         window, partitioned = f"timeInterval, intervalDuration({duration}), creationPeriod({period})", pick.random() < 0.5
@@ -50,16 +66,16 @@ def view(name: str, pick: random.Random) -> str:
     groups = [g for g in ("sym", "free") if pick.random() < (0.8 if g == "sym" and partitioned else 0.2)]
     grouped = f" GROUP BY {', '.join(groups)}" if groups else ""
     stream = "STREAM " if pick.random() < 0.5 else ""
-    read = ", ".join([*groups, pick.choice(AGGREGATES), "firing() AS number, firingTime() AS at"])
+    read = ", ".join([*groups, pick.choice(given.aggregates), "firing() AS number, firingTime() AS at"])
     if window.startswith("timeInterval"):
         read += ", intervalStart() AS since, paneTiming() AS timing, paneIndex() AS place"
     return f"{name} := SELECT {stream}{read} FROM Trades WINDOW ({window}){grouped};"
 
 
-def script(pick: random.Random, views: int = 8) -> str:
+def script(pick: random.Random, views: int = 8, given: Given = ALL) -> str:
     columns = "sym STRING, qty INT, level INT, free INT, price DOUBLE, time TIMESTAMP"
     stream = f"CREATE STREAM Trades ({columns}, WATERMARK FOR time AS time - INTERVAL 2 SECONDS);"
-    made = [view(f"V{n}", pick) for n in range(views)]
+    made = [view(f"V{n}", pick, given) for n in range(views)]
     chained = [line.split()[0] for line in made if "SELECT STREAM" in line]
     above = [
         f"Of{n} := SELECT STREAM count(*) AS n, sum(number) AS t FROM {n} WINDOW (tumbling, punct());" for n in chained[:2]
@@ -99,9 +115,16 @@ def test_maintained_is_batch_often(seed: int, spark: Any) -> None:
     check(seed, spark)
 
 
-def check(seed: int, spark: Any) -> None:
+@pytest.mark.parametrize("seed", [11, *at_night(range(200, 230))])
+def test_blocks_are_batch(seed: int, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of two rows: much is read as blocks, and many of them are made and go."""
+    monkeypatch.setattr(held, "BLOCK_ROWS", 2)
+    check(seed, spark, LONG)
+
+
+def check(seed: int, spark: Any, given: Given = ALL) -> None:
     pick = random.Random(seed)
-    text = script(pick)
+    text = script(pick, given=given)
     wb = Workbench(text, spark=spark)
     try:
         for at, rows in epochs(pick):

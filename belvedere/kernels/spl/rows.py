@@ -6,10 +6,12 @@ In: nothing. Out: rows as arrays, partition by partition, what is known of each 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from belvedere.kernels.rows import ordered_codes
 from belvedere.kernels.search import GREATEST, LEAST, Bools, Ints
 
 NEVER = LEAST
@@ -40,6 +42,21 @@ class WindowRows:
     """The column of a `delta` that triggers."""
     marks: Ints | None = None
     """For `punct()`: which firing of the view below the row came with."""
+    counts: Ints | None = None
+    """How many rows each stands for, where some are blocks (`belvedere.kernels.spl.blocks`); None for rows alone."""
+
+    @cached_property
+    def through(self) -> Ints:
+        """How many rows there are up to and with each, over all partitions."""
+        return np.arange(1, len(self) + 1) if self.counts is None else np.cumsum(self.counts)
+
+    def before(self, places: Ints) -> Ints:
+        """How many rows there are before each of these places."""
+        return places if self.counts is None else self.through[places] - self.counts[places]
+
+    def behind(self, rows: Ints) -> Ints:
+        """The place of the first of all rows that has more than so many up to and with it."""
+        return np.maximum(rows, 0) if self.counts is None else np.searchsorted(self.through, rows, "right")
 
     def __len__(self) -> int:
         return len(self.partition)
@@ -134,18 +151,12 @@ def steps(values: Any, step: float) -> Steps:
     """A column of whole numbers (int64) or doubles for `delta` by `step`; none of them is missing."""
     if values.dtype == np.int64:
         return Steps(values, _whole_limits(values, step))
-    return Steps(real_codes(values), _real_limits(values, step))
+    return Steps(ordered_codes(values), _real_limits(values, step))
 
 
 def _whole_limits(values: Ints, step: float) -> Ints:
     whole = int(np.floor(step))
     return np.where(values > GREATEST - whole, GREATEST, np.minimum(values, GREATEST - whole) + whole)
-
-
-def real_codes(values: Any) -> Ints:
-    """Doubles as int64 in the same order."""
-    bits = (np.asarray(values, np.float64) + 0.0).view(np.int64)
-    return np.where(bits < 0, bits ^ GREATEST, bits)
 
 
 def _of_codes(codes: Ints) -> Any:
@@ -154,7 +165,7 @@ def _of_codes(codes: Ints) -> Any:
 
 def _real_limits(values: Any, step: float) -> Ints:
     """The greatest double whose difference from each value is not above the step, as its code: what subtraction says, to the last digit."""
-    low, high = real_codes(values), np.full(len(values), real_codes(np.array([np.inf]))[0])
+    low, high = ordered_codes(values), np.full(len(values), ordered_codes(np.array([np.inf]))[0])
     with np.errstate(invalid="ignore", over="ignore"):
         while len(low) and bool((low < high).any()):
             middle = high - ((high.astype(np.uint64) - low.astype(np.uint64)) >> np.uint64(1)).astype(np.int64)

@@ -15,6 +15,13 @@ from belvedere.kernels.spl.tumbling import by_rows, by_time, chains, following
 from belvedere.plan.spl_windows import Count, Delta, Sliding, Time
 
 
+def falls(codes: Ints, of_row: Ints) -> Bools:
+    """Where a value is below the one before it in the same partition."""
+    found = np.zeros(len(codes), np.bool_)
+    found[1:] = (codes[1:] < codes[:-1]) & (of_row[1:] == of_row[:-1])
+    return found
+
+
 class Slide:
     """One call for all episodes."""
 
@@ -29,15 +36,13 @@ class Slide:
     @property
     def in_order(self) -> bool:
         """Whether rows leave in the order in which they came: for `delta` the values must not fall."""
-        codes = None if self.rows.evicting is None else self.rows.evicting.codes
-        falls = codes is not None and (codes[1:] < codes[:-1]) & (self.parts.of_row[1:] == self.parts.of_row[:-1])
-        return not np.any(falls)
+        return self.rows.evicting is None or not falls(self.rows.evicting.codes, self.parts.of_row).any()
 
     def _starts(self) -> Ints:
         """The first row in the contents just after each row (by time: not yet known)."""
         match self.eviction:
             case Count(rows=size):
-                return np.maximum(self.begin, self.place - size + 1)
+                return np.maximum(self.begin, self.rows.behind(self.rows.through - size))
             case Delta():
                 assert self.rows.evicting is not None
                 return lower_bound(self.rows.evicting.limits, self.begin, self.place, self.rows.evicting.codes, False)
@@ -55,7 +60,7 @@ class Slide:
         known = self.parts.known.full[self.parts.of_row]
         match self.eviction:
             case Count(rows=size):
-                return known | (self.place - self.begin >= size - 1)
+                return known | (self.rows.through - self.rows.before(self.begin) >= size)
             case Delta():
                 return known | (self.start > self.begin)
             case Time():

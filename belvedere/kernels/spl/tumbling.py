@@ -31,10 +31,10 @@ def _by_count(size: int, rows: WindowRows, parts: Episodes) -> tuple[Firings, Bo
     """The row that makes the window full is in it."""
     if size == 0:
         return by_rows(rows, *(np.zeros(0, np.int64),) * 3), np.zeros(len(rows), np.bool_)
-    place = np.arange(len(rows)) - parts.begin[parts.of_row]
-    closing = np.flatnonzero((place + 1) % size == 0)
-    kept = place >= ((parts.end - parts.begin) // size * size)[parts.of_row]
-    return by_rows(rows, closing, closing - size + 1, closing), kept & parts.is_last[parts.of_row]
+    number = rows.through - rows.before(parts.begin)[parts.of_row]
+    closing = np.flatnonzero(number % size == 0)
+    kept = number > (number[parts.end - 1] // size * size)[parts.of_row]
+    return by_rows(rows, closing, rows.behind(rows.through[closing] - size), closing), kept & parts.is_last[parts.of_row]
 
 
 def _by_time(period: int, rows: WindowRows, parts: Episodes, now: int) -> tuple[Firings, Bools]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+
+import pyarrow as pa
 
 from belvedere.engine.identity import key_text
 from belvedere.engine.relation import Relation, Slot
@@ -17,6 +19,7 @@ from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.engine.texts import DELTA, ROWS, Texts
 from belvedere.engine.work import Work
 from belvedere.errors import fail
+from belvedere.kernels.spl.blocks import can_hold_blocks
 from belvedere.plan.bounds import Bounds, Known
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Item, Node, Project, Scan
@@ -27,6 +30,8 @@ from belvedere.plan.text import plan_text
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.spl import state
 from belvedere.rules.spl.contents import CONTENTS, contents_plan, contents_schema, name_of
+from belvedere.rules.spl.held import BLOCK_ROWS, block_schema, has_blocks
+from belvedere.rules.spl.kept import not_kept
 from belvedere.rules.spl.run import run_panes, run_windows
 from belvedere.schema import Schema
 
@@ -62,6 +67,16 @@ class SplStage(Stage):
         return self.output + state.PARTITIONS
 
     @property
+    def blocks(self) -> str:
+        """The relation of blocks of these rows."""
+        return self.output + state.BLOCKS
+
+    @cached_property
+    def in_blocks(self) -> bool:
+        """Whether blocks stand for rows."""
+        return has_blocks(self.node)
+
+    @property
     def reads_clock(self) -> bool:
         return True
 
@@ -72,7 +87,9 @@ class SplStage(Stage):
 
     @property
     def states(self) -> tuple[str, ...]:
-        return (self.held,) if self.has_panes else (self.held, self.partitions)
+        if self.has_panes:
+            return (self.held,)
+        return (self.held, self.partitions, *([self.blocks] if self.in_blocks else []))
 
     @property
     def meaning(self) -> tuple[str, ...]:
@@ -85,6 +102,7 @@ class SplStage(Stage):
             tuple(given.schema[i.expr.name] for i in self.node.partition), tuple(i.expr.name for i in self.node.partition)
         )
         added = f"{key_text(by)} AS `{state.PART}`, CAST(0 AS BIGINT) AS `{state.UNDER}`, CAST(0 AS BIGINT) AS `{state.TIME}`"
+        added += f", CAST(0 AS BIGINT) AS `{state.BLOCK}`" if self.in_blocks else ""
         arrived = f"SELECT *, {added} FROM ({texts.query(self.plan.inputs[0], DELTA)}) AS i"
         found = {
             "input": texts.identified(held, arrived),
@@ -118,9 +136,11 @@ class SplStage(Stage):
             )
         if relation.name == self.partitions:
             return "partitions leave as the window forgets them" if self.window.forgetting else "a row for each partition"
-        return None
+        return "blocks leave with the first of their rows" if relation.name == self.blocks else None
 
     def holds(self, relation: Relation) -> str:
+        if relation.name == self.blocks:
+            return f"aggregates of {BLOCK_ROWS} rows each that windows hold"
         return "the rows that windows hold" if relation.name == self.held else super().holds(relation)
 
 
@@ -149,8 +169,13 @@ def _maintain(site: Site, top: SplAggregate) -> Relation:
     views = builder.catalog.views
     full = inline(top.input, lambda i: views[i].plan if i in views else None)
     types = tuple(i.type for i in top.partition)
-    held = builder.state_of(part, state.ROWS, state.held_schema(top.input.schema, top.order), (state.TIME,))
-    held.path(tuple(i.expr for i in top.partition), types)
+    in_blocks = has_blocks(top)
+    held = builder.state_of(part, state.ROWS, state.held_schema(top.input.schema, top.order, in_blocks), (state.TIME,))
+    by = tuple(i.expr for i in top.partition)
+    held.path(by, types)
+    if in_blocks:
+        held.path((*by, column(state.BLOCK)), (*types, pa.int64()))
+        builder.state_of(part, state.BLOCKS, block_schema(top))
     if not isinstance(top.window.kind, Interval):
         builder.state_of(part, state.PARTITIONS, state.PARTITION_SCHEMA, (state.DUE,))
     path = None
@@ -166,7 +191,11 @@ def _reason(top: SplAggregate) -> str:
     by = f" by {', '.join(i.name for i in top.partition)}" if top.partition else ""
     timer = isinstance(top.window.kind, Sliding)
     what = "every firing" if top.every else "the last firing"
-    return f"{what} of {'sliding' if timer else 'the'} windows{by}: {top.window.text}; the rows that they hold are its state"
+    said = f"{what} of {'sliding' if timer else 'the'} windows{by}: {top.window.text}; the rows that they hold are its state"
+    if has_blocks(top):
+        return f"{said}, read by blocks of {BLOCK_ROWS}"
+    whole = not_kept(top)
+    return f"{said}, read as a whole for {', '.join(whole)}" if whole and can_hold_blocks(top.window) else said
 
 
 SPL = Rule("spl", _applies, is_optional=False)

@@ -16,17 +16,17 @@ from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import ROWS as VIEW
 from belvedere.engine.work import Work
 from belvedere.instants import microseconds
-from belvedere.kernels.search import GREATEST, Bools, Ints
+from belvedere.kernels.search import GREATEST, Ints
 from belvedere.kernels.spl.find import find
 from belvedere.kernels.spl.panes import PaneRows, find_panes, in_time
-from belvedere.kernels.spl.rows import NEVER, Firings
+from belvedere.kernels.spl.rows import NEVER, Firings, Found
 from belvedere.plan.bounds import bounds_of
 from belvedere.plan.spl_windows import Interval
-from belvedere.rules.events import next_numbers
 from belvedere.rules.spl.contents import CONTENTS, contents, last_firings, ordered
+from belvedere.rules.spl.held import PATH, Contents, Touched, placed, read, store
+from belvedere.rules.spl.kept import accumulated, accumulators_of, firing_rows
 from belvedere.rules.spl.output import identified_rows, numbered
-from belvedere.rules.spl.ranges import firing_rows
-from belvedere.rules.spl.rows import ArrivedRows, micros, present, sorted_rows, whole, window_rows
+from belvedere.rules.spl.rows import micros, present, sorted_rows, whole
 from belvedere.rules.spl.state import (
     DUE,
     HASH,
@@ -35,15 +35,11 @@ from belvedere.rules.spl.state import (
     UNDER,
     next_due,
     partition_rows,
-    partitions_of,
 )
 from belvedere.schema import KEY
 
 if TYPE_CHECKING:
     from belvedere.rules.spl.rule import SplStage
-
-PATH = "_h0"
-"""The access path of the held rows, by their partition."""
 
 
 def run_windows(stage: SplStage, work: Work) -> Rows | None:
@@ -52,21 +48,34 @@ def run_windows(stage: SplStage, work: Work) -> Rows | None:
     _begin(stage, work)
     ticked = work.sequences.get(clock, NEVER)
     arrived = present(stage.node, _arrived(stage, work))
-    touched = _touched(stage, work, arrived, now)
+    parts, hashes = _touched(stage, work, arrived, now)
     work.sequences[clock] = now
-    if not len(touched[0]):
+    if not len(parts):
         return None
-    parts, hashes = touched
-    stored = work.look_up(stage.partitions, KEY, parts).table
-    known = partitions_of(stored, parts)
-    rows = _with_held(stage, work, arrived, parts, hashes)
-    given = window_rows(stage.node, rows)
-    found = find(stage.window, given, known, ticked, now)
-    _store_rows(stage, work, rows, found.kept)
-    due = next_due(stage.window, given, found.kept, found.partitions, now)
-    coming = partition_rows(parts, hashes, found.partitions, due, ~found.forgotten)
-    work.overwrite(stage.partitions, KEY, parts, coming.to_reader())
-    return _written(stage, work, rows.table, found.firings, found.members)
+    touched = Touched.of(work.look_up(stage.partitions, KEY, parts).table, parts, hashes)
+    arrived = placed(stage, arrived, touched)
+    for all_rows in (False, True):
+        contents = read(stage, work, arrived, touched, now, all_rows)
+        if contents.can_be_slid:
+            found = find(stage.window, contents.given, touched.known, ticked, now)
+            shown = _shown(stage, work, found.firings)
+            made = _made(stage, contents.sums, found.members, *shown)
+            if made is not None or contents.order is None:
+                break
+    _store(stage, work, contents, touched, found, now)
+    if made is None:
+        made, _ = _queried(stage, work, contents.rows.table, *shown, found.members)
+    work.sequences[f"{stage.output} firings"] = _next(stage, work) + len(found.firings)
+    return _written(stage, work, made, pa.array(hashes[shown[0].partition]))
+
+
+def _store(stage: SplStage, work: Work, contents: Contents, touched: Touched, found: Found, now: int) -> None:
+    """The rows that windows hold afterwards, and what is known of the partitions."""
+    store(stage, work, contents, touched, found.kept)
+    due = next_due(stage.window, contents.given, found.kept, found.partitions, now)
+    span = touched.span(contents.given, found.kept)
+    coming = partition_rows(touched.parts, touched.hashes, found.partitions, span, due, ~found.forgotten)
+    work.overwrite(stage.partitions, KEY, touched.parts, coming.to_reader())
 
 
 def _begin(stage: SplStage, work: Work) -> None:
@@ -96,29 +105,6 @@ def _touched(stage: SplStage, work: Work, arrived: pa.Table, now: int) -> tuple[
     encoded = texts.dictionary_encode()
     first = np.unique(encoded.indices.to_numpy(zero_copy_only=False), return_index=True)[1]
     return encoded.dictionary, hashes.to_numpy(zero_copy_only=False)[first]
-
-
-def _with_held(stage: SplStage, work: Work, arrived: pa.Table, parts: pa.Array, hashes: Ints) -> ArrivedRows:
-    """The new rows and those that the windows of these partitions hold."""
-    held = work.look_up(stage.held, PATH, pa.array(np.unique(hashes))).table
-    names = held.schema.names
-    both = pa.concat_tables([conform(held, held.schema), arrived.select(names).cast(held.schema)])
-    code = pc.index_in(combined(both[PART]), value_set=parts)
-    is_new = np.arange(both.num_rows) >= held.num_rows
-    mine = pc.is_valid(code)  # rows of other partitions may have the same hash
-    both, code, is_new = both.filter(mine), code.drop_null(), is_new[mine.to_numpy(zero_copy_only=False)]
-    return sorted_rows(stage.node, both, code.to_numpy(zero_copy_only=False).astype(np.int64), is_new)
-
-
-def _store_rows(stage: SplStage, work: Work, rows: ArrivedRows, kept: Bools) -> None:
-    """New rows that stay come into the state, held ones that do not leave it."""
-    gone = rows.table.filter(pa.array(~rows.is_new & ~kept))
-    if gone.num_rows:
-        nothing = work.stored_schema(stage.held).empty_table().to_reader()
-        work.overwrite(stage.held, KEY, combined(gone[KEY]), nothing)
-    come = rows.table.filter(pa.array(rows.is_new & kept))
-    if come.num_rows:
-        work.append(Rows(come), stage.held)
 
 
 # --- panes
@@ -154,7 +140,13 @@ def run_panes(stage: SplStage, work: Work) -> Rows | None:
     rows = sorted_rows(node, held, code, np.zeros(held.num_rows, np.bool_))
     given = PaneRows(rows.partition, whole(rows.table[node.order]), whole(rows.table[TIME]), whole(rows.table[UNDER]))
     found = find_panes(kind, given, before, np.array([watermark], np.int64))
-    return _written(stage, work, rows.table, found.firings, found.members)
+    firings, numbers = _shown(stage, work, found.firings)
+    kept = accumulators_of(node)
+    made, hashes = _made(stage, None if kept is None else accumulated(kept, rows.table), found.members, firings, numbers), None
+    if made is None:
+        made, hashes = _queried(stage, work, rows.table, firings, numbers, found.members)
+    work.sequences[f"{stage.output} firings"] = _next(stage, work) + len(found.firings)
+    return _written(stage, work, made, hashes)
 
 
 def _in_time(stage: SplStage, arrived: pa.Table, watermark: int) -> pa.Table:
@@ -172,24 +164,37 @@ def _in_time(stage: SplStage, arrived: pa.Table, watermark: int) -> pa.Table:
 # --- the output
 
 
-def _written(stage: SplStage, work: Work, rows: pa.Table, firings: Firings, members: Ints | None) -> Rows | None:
-    """The change of the output by these firings."""
+def _next(stage: SplStage, work: Work) -> int:
+    """The number of the next firing."""
+    return work.sequences.get(f"{stage.output} firings", 1)
+
+
+def _shown(stage: SplStage, work: Work, firings: Firings) -> tuple[Firings, Ints]:
+    """The firings that the output shows, and their numbers."""
+    numbers = np.arange(len(firings)) + _next(stage, work)
+    if stage.node.every:
+        return firings, numbers
+    chosen = last_firings(firings)
+    return firings.take(chosen), numbers[chosen]
+
+
+def _made(stage: SplStage, sums: pa.Table | None, members: Ints | None, firings: Firings, numbers: Ints) -> pa.Table | None:
+    """The rows of firings by accumulators; None where they cannot be found so."""
     if not len(firings):
+        return stage.node.schema.arrow.empty_table()
+    if sums is None:
         return None
-    numbers = next_numbers(work, f"{stage.output} firings", len(firings)).to_numpy()
-    if not stage.node.every:
-        chosen = last_firings(firings)
-        firings, numbers = firings.take(chosen), numbers[chosen]
-    made, hashes = firing_rows(stage.node, rows, firings, numbers, members), None
-    if made is None:
-        made, hashes = _queried(stage, work, rows, firings, numbers, members)
+    return firing_rows(stage.node, sums if members is None else sums.take(pa.array(members)), firings, numbers)
+
+
+def _written(stage: SplStage, work: Work, made: pa.Table, hashes: pa.Array | None) -> Rows | None:
+    """The change of the output by the rows of firings, whose access path has these hashes (None: each pane has its row)."""
+    if not made.num_rows:
+        return None
     if stage.node.every:
         return work.added(identified_rows(work, numbered(work, made)))
     found = identified_rows(work, conform(made, work.output.schema.arrow))
-    if "panes" not in work.sql:
-        place = firings.last if members is None else members[firings.last]
-        hashes = combined(rows[PATH]).take(pa.array(place))
-    elif hashes is None:  # each pane has its row
+    if hashes is None:
         assert stage.path is not None
         hashes = pa.concat_arrays([combined(t[stage.path]) for t in found.tables()])
     return work.replace(stage.path, pc.unique(hashes), found.reader())

@@ -28,7 +28,12 @@ HELD_COLUMNS = (
     Column(UNDER, pa.int64(), nullable=False),
     Column(TIME, pa.int64(), nullable=False),
 )
-DUE, HASH = "due", "hash"
+BLOCK = "$block"
+"""A further column of held rows where blocks stand for some: how many blocks of its partition came before."""
+BLOCKS = "$blocks"
+"""Suffix of the relation of the blocks."""
+DUE, HASH, LEFT, CAME = "due", "hash", "left", "came"
+"""Columns of partitions; LEFT and CAME are how many of their rows left, and came, so far."""
 KNOWN = tuple(vars(Partitions.fresh(0)))
 """What is known of a partition, by the names of `Partitions`."""
 PARTITION_SCHEMA = Schema(
@@ -36,30 +41,41 @@ PARTITION_SCHEMA = Schema(
         Column("part", pa.string(), nullable=False),
         Column(HASH, pa.int64(), nullable=False),
         *(Column(n, pa.bool_() if n == "full" else pa.int64(), nullable=False) for n in KNOWN),
+        Column(LEFT, pa.int64(), nullable=False),
+        Column(CAME, pa.int64(), nullable=False),
         Column(DUE, pa.int64()),
     ),
     ("part",),
 )
 
 
-def held_schema(given: Schema, order: str) -> Schema:
+def held_schema(given: Schema, order: str, in_blocks: bool) -> Schema:
     """The columns of the rows that windows hold."""
-    return Schema((*given.columns, *HELD_COLUMNS), (order,))
+    block = (Column(BLOCK, pa.int64(), nullable=False),) if in_blocks else ()
+    return Schema((*given.columns, *HELD_COLUMNS, *block), (order,))
 
 
 def partitions_of(table: pa.Table, parts: pa.Array) -> Partitions:
     """What is known of partitions, of unknown ones nothing."""
     known = Partitions.fresh(len(parts))
-    if table.num_rows:
-        index = pc.index_in(combined(table["part"]), value_set=parts).to_numpy(zero_copy_only=False)
-        for name in KNOWN:
-            getattr(known, name)[index] = combined(table[name]).to_numpy(zero_copy_only=False)
+    for name in KNOWN:
+        of_parts(table, parts, name, getattr(known, name))
     return known
 
 
-def partition_rows(parts: pa.Array, hashes: Ints, known: Partitions, due: Ints, chosen: Bools) -> pa.Table:
-    """The rows of the chosen partitions, with `_key`."""
-    made: dict[str, Any] = {"part": parts, HASH: pa.array(hashes)}
+def of_parts(table: pa.Table, parts: pa.Array, name: str, values: Any) -> Any:
+    """A column of the stored partitions, in the order of `parts`, put over the values of unknown ones."""
+    if table.num_rows:
+        index = pc.index_in(combined(table["part"]), value_set=parts).to_numpy(zero_copy_only=False)
+        values[index] = combined(table[name]).to_numpy(zero_copy_only=False)
+    return values
+
+
+def partition_rows(
+    parts: pa.Array, hashes: Ints, known: Partitions, span: tuple[Ints, Ints], due: Ints, chosen: Bools
+) -> pa.Table:
+    """The rows of the chosen partitions, with `_key`; `span` is their LEFT and CAME."""
+    made: dict[str, Any] = {"part": parts, HASH: pa.array(hashes), LEFT: pa.array(span[0]), CAME: pa.array(span[1])}
     made |= {n: pa.array(values) for n, values in vars(known).items()}
     made[DUE] = pa.array(due, mask=due == GREATEST)
     fields = [pa.field(c.name, c.type, c.nullable) for c in PARTITION_SCHEMA]

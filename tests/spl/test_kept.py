@@ -1,7 +1,8 @@
-"""Aggregates of firings by ranges of rows against sums and extremes of Python."""
+"""Aggregates of firings by accumulators, of rows and of blocks of rows, against sums and extremes of Python."""
 
 from __future__ import annotations
 
+import statistics
 from decimal import Decimal
 from typing import Any
 
@@ -14,14 +15,15 @@ from hypothesis import strategies as st
 from belvedere.compiler import compile_script
 from belvedere.kernels.spl.rows import Firings
 from belvedere.plan.spl_aggregate import SplAggregate
-from belvedere.rules.spl.ranges import aggregates_of, firing_rows
+from belvedere.rules.spl.kept import accumulated, accumulators_of, firing_rows, folded, not_kept
 from belvedere.schema import TIMESTAMP
 from tests.depth import examples
 
 COLUMNS = "k STRING, i INT, d DECIMAL(10, 2), x DOUBLE, s STRING, t TIMESTAMP"
 KNOWN = (
     "count(*) AS a, count(i) AS b, sum(i) AS c, sum(d) AS e, sum(x) AS f, avg(i) AS g, min(i) AS h, max(d) AS j, min(s) AS l, "
-    "max(t) AS m, first(s) AS n, last(i) AS o, count(*) FILTER (WHERE i > 0) AS p, sum(i) FILTER (WHERE i > 0) AS q"
+    "max(t) AS m, first(s) AS n, last(i) AS o, count(*) FILTER (WHERE i > 0) AS p, sum(i) FILTER (WHERE i > 0) AS q, "
+    "stddev(i) AS r, stddev_pop(x) AS u"
 )
 
 
@@ -32,13 +34,17 @@ def node_of(aggregates: str, grouped: str = "") -> SplAggregate:
     return next(n for n in compiled.catalog.views["V"].plan.walk() if isinstance(n, SplAggregate))
 
 
-@pytest.mark.parametrize("aggregates", ["collect_list(i) AS l", "count(DISTINCT i) AS n", "avg(d) AS m", "stddev(x) AS s"])
-def test_the_query_computes_what_ranges_do_not(aggregates: str) -> None:
-    assert aggregates_of(node_of(aggregates)) is None
+@pytest.mark.parametrize(
+    "aggregates", ["collect_list(i) AS l", "count(DISTINCT i) AS n", "avg(d) AS m", "sum(DISTINCT i) AS s"]
+)
+def test_the_query_computes_what_is_not_kept(aggregates: str) -> None:
+    node = node_of(aggregates)
+    assert accumulators_of(node) is None
+    assert len(not_kept(node)) == 1
 
 
 def test_groups_of_the_contents_are_for_the_query() -> None:
-    assert aggregates_of(node_of("count(*) AS n, s", " GROUP BY s")) is None
+    assert not_kept(node_of("count(*) AS n, s", " GROUP BY s")) == ["GROUP BY Given.s"]
 
 
 numbers = st.one_of(st.none(), st.integers(-5, 5))
@@ -54,11 +60,22 @@ def test_ranges(values: list[tuple[int | None, int | None]], data: st.DataObject
     count = len(first)
     nothing = np.zeros(count, np.int64)
     firings = Firings(nothing, nothing, np.array(first, np.int64), np.array(last, np.int64), nothing > 0, nothing)
-    found = firing_rows(node, table, firings, np.arange(count), None)
+    kept = accumulators_of(node)
+    assert kept is not None
+    rows = accumulated(kept, table)
+    found = firing_rows(node, rows, firings, np.arange(count))
     assert found is not None
+    assert found.num_rows == count
+    cut = data.draw(st.integers(1, len(values)))  # the rows up to here as one block
+    blocks = pa.concat_tables([folded(kept, rows, np.array([0]), np.array([cut - 1])), rows.slice(cut)])
+    one = np.zeros(1, np.int64)
+    whole = Firings(one, one, one, np.array([len(values) - cut]), one > 0, one)
+    of_all = firing_rows(node, blocks, whole, np.arange(1))
+    assert of_all is not None
+    assert rounded([of_all.to_pylist()[0][i.name] for i in node.aggregates]) == aggregated(values)
     for row, (low, high) in zip(found.to_pylist(), zip(first, last, strict=True), strict=True):
         expected = aggregated(values[low : high + 1])
-        assert [row[i.name] for i in node.aggregates] == expected
+        assert rounded([row[i.name] for i in node.aggregates]) == expected
 
 
 def rows_of(node: SplAggregate, values: list[tuple[int | None, int | None]]) -> pa.Table:
@@ -86,7 +103,7 @@ def aggregated(rows: list[tuple[int | None, int | None]]) -> list[Any]:
     decimals = [Decimal(b) / 4 for b in other]
     positive = [a for a in whole if a > 0]
     time = pa.scalar(max(other), pa.int64()).cast(TIMESTAMP).as_py() if other else None
-    return [
+    found = [
         len(rows),
         len(whole),
         sum(whole) if whole else None,
@@ -101,4 +118,11 @@ def aggregated(rows: list[tuple[int | None, int | None]]) -> list[Any]:
         rows[-1][0],
         len(positive),
         sum(positive) if positive else None,
+        statistics.stdev(whole) if len(whole) > 1 else None,
+        statistics.pstdev([b / 4 for b in other]) if other else None,
     ]
+    return rounded(found)
+
+
+def rounded(values: list[Any]) -> list[Any]:
+    return [round(v, 9) if isinstance(v, float) else v for v in values]
