@@ -77,7 +77,7 @@ def _told(source: Source, table: str, finder: TableFinder, span: Span | None) ->
 
 def _no_table(source: Source, table: str, names: Iterable[str], span: Span | None) -> BelvedereError:
     hint = did_you_mean(table, names)
-    if hint is None and source.path is not None:
+    if source.path is not None and (hint is None or not source.path.is_dir()):  # names may be declared where no rows are yet
         where = "does not exist" if not source.path.is_dir() else "is empty"
         hint = f"the directory {source.path} {where}: put files there as {table}.json or {table}/..."
     return fail("B6101", f'source "{source.name}" has no table "{table}"', span=span, hint=hint)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from belvedere import sensors, settings
+from belvedere.compiler import compile_script
 from belvedere.rendering import render
 from belvedere.settings import ProjectSettings, load_project, read_project
 
@@ -160,3 +161,12 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 
 def test_the_options_of_the_sensors_are_known() -> None:
     assert tuple(f.name for f in fields(sensors.SensorOptions)) == settings.SENSOR_OPTIONS
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    text = '[sources.shop]\npath = "data"\n\n[sources.shop.tables.Orders]\ncolumns = {id = "INT"}\n'
+    (tmp_path / "belvedere.toml").write_text(text)
+    project = load_project(tmp_path)
+    (found,) = (d for d in compile_script("IMPORT shop.Customers", project=project).diagnostics if d.severity == "error")
+    assert found.code == "B6101"
+    assert f"{tmp_path / 'data'} does not exist" in (found.hint or "")
