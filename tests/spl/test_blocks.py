@@ -155,3 +155,22 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, float) and isinstance(right, float):
         return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-6)
     return bool(left == right)
+
+
+@pytest.mark.parametrize(
+    ("read", "window", "said"),
+    [
+        ("sum(x) AS total", "sliding, count(512)", "its state, read by blocks of 256"),
+        ("stddev(r) AS spread", "tumbling, time(60)", "its state, read by blocks of 256"),
+        ("sum(x) AS total", "sliding, count(511)", "its state"),
+        (
+            "sum(x) AS total, collect_list(s) AS held",
+            "sliding, time(60)",
+            "its state, read as a whole for COLLECT_LIST(`Given.s`)",
+        ),
+    ],
+)
+def test_explain_says_how_contents_are_read(read: str, window: str, said: str) -> None:
+    script = f"CREATE STREAM Given ({COLUMNS});\nV := SELECT {read} FROM Given WINDOW ({window});"
+    pipeline = maintain(compile_script(script).catalog)
+    assert next(s for s in pipeline.stages if isinstance(s, SplStage)).reason.endswith(said)
