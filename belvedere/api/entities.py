@@ -68,6 +68,8 @@ class Entity:
     history: bool = False
     arguments: Mapping[str, tuple[Column, bool]] = dataclasses.field(default_factory=dict)
     """Arguments of its root fields that a column equals, and whether they must be given."""
+    events: bool = False
+    """Whether its rows are events of a subscription."""
     order: tuple[Sort, ...] = ()
     """The order of its rows where a request says none."""
     """Whether it can be read as of former epochs."""
@@ -162,6 +164,7 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
         doc=_doc(catalog, relation),
         nested=view is not None and view.parent is not None,
         history=relation in catalog.histories,
+        events=relation in catalog.subscriptions,
         arguments=_arguments(catalog, relation, shown),
         order=tuple(Sort(o.expr.name, o.descending, o.nulls_come_first) for o in view.order) if view is not None else (),
     )

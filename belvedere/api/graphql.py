@@ -60,6 +60,8 @@ class Api:
         operation, literals = self.find(text, name, variables or {})
         if operation.mutates:
             raise RequestError(NOT_ALLOWED, "nobody takes rows in here", "insert them: `Workbench.insert`, or ask a server")
+        if operation.subscribes:
+            raise RequestError(BAD_REQUEST, "a subscription is answered by a server", "ask with a query")
         if operation.introspects:
             self.check_introspection()
             return self.introspect(operation, literals, variables or {}, claims)

@@ -42,6 +42,7 @@ from belvedere.catalog import Parameter
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import NOBODY, Claims, claim_value
 from belvedere.store.protocol import Reader
+from belvedere.store.read.query import Field, Read
 from belvedere.store.read.statements import ParameterizedSql, print_read
 from belvedere.store.read.values import microseconds
 
@@ -70,8 +71,17 @@ class Operation:
     literals: Mapping[int, int]
     enums: frozenset[str]
     introspects: bool
-    mutates: bool = False
     plans: dict[Any, Plan] = field(default_factory=dict)
+
+    @property
+    def mutates(self) -> bool:
+        """Whether it is a mutation."""
+        return self.node.operation is OperationType.MUTATION
+
+    @property
+    def subscribes(self) -> bool:
+        """Whether it is a subscription."""
+        return self.node.operation is OperationType.SUBSCRIPTION
 
 
 @dataclass(frozen=True)
@@ -126,9 +136,10 @@ class Operations:
             plan = self._plan(operation, literals, variables)
             _remember(operation.plans, key, plan)
         instants = tuple((r, _instant(plan, n, by_time, literals, variables), by_time) for r, n, by_time in plan.draft.instants)
-        return Prepared(plan, self._bind(plan, literals, variables, claims), instants)
+        return Prepared(plan, self.bind(plan, literals, variables, claims), instants)
 
-    def _bind(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any], claims: Claims) -> list[Any]:
+    def bind(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY) -> list[Any]:
+        """The values of a request in the store's form, in the order of the statement's parameters."""
         draft = plan.draft
         cursors = [_decoded(look_up(source, literals, variables), width, mark) for source, width, mark in draft.cursors]
         said = {"cursor": lambda s: cursors[s[1]][s[2]], "claim": lambda s: _claimed(s[1], s[2], claims)}
@@ -159,14 +170,18 @@ class Operations:
             raise InvalidDocument(SYNTAX, [error]) from None
         node = _chosen(document, name)
         mutates = node.operation is OperationType.MUTATION
+        if node.operation is OperationType.SUBSCRIPTION and self.schema.subscription_type is None:
+            raise RequestError(
+                BAD_REQUEST, "this script has no subscription", "define one: CREATE SUBSCRIPTION S ON ADD AS ..."
+            )
         if mutates and self.schema.mutation_type is None:
             hint = "declare an input of its own: CREATE STREAM or CREATE TABLE"
             raise RequestError(BAD_REQUEST, "no input of this script takes rows", hint)
         fragments = fragments_of(document)
         check_document(self.lenient if mutates else self.schema, document, fragments, self.limits)
         numbers = {offset: number for number, offset in enumerate(literals.offsets)}
-        introspects = not mutates and _introspects(node.selection_set, fragments)
-        return Operation(document, node, fragments, numbers, self._enums(node), introspects, mutates)
+        introspects = node.operation is OperationType.QUERY and _introspects(node.selection_set, fragments)
+        return Operation(document, node, fragments, numbers, self._enums(node), introspects)
 
     def _enums(self, node: OperationDefinitionNode) -> frozenset[str]:
         """The variables that hold directions of an order: their strings are part of the plan."""
@@ -179,13 +194,23 @@ class Operations:
         return frozenset(result)
 
     def _plan(self, operation: Operation, literals: list[Any], variables: Mapping[str, Any]) -> Plan:
+        self.check_variables(operation, variables)
+        draft = self.planner(operation, variables).plan(operation.node.selection_set)
+        self._check_cost(draft.costs, literals, variables)
+        return Plan(draft, print_read(draft.read, self.reader.dialect), not any(map(_varies, draft.costs)))
+
+    def check_variables(self, operation: Operation, variables: Mapping[str, Any]) -> None:
+        """Raise where a variable has no value of its type."""
         definitions = operation.node.variable_definitions or ()
         coerced = get_variable_values(self.schema, definitions, dict(variables), max_errors=5)
         if isinstance(coerced, list):
             raise InvalidDocument(BAD_VALUE, coerced)
-        draft = self.planner(operation, variables).plan(operation.node.selection_set)
-        self._check_cost(draft.costs, literals, variables)
-        return Plan(draft, print_read(draft.read, self.reader.dialect), not any(map(_varies, draft.costs)))
+
+    def plan_of(self, planner: SelectionPlanner, read: Field, cost: Cost) -> Plan:
+        """The plan of one query of a planner."""
+        self._check_cost((cost,), [], {})
+        draft = PlannedRead(Read((read,)), tuple(planner.sources), tuple(planner.names), (), (cost,))
+        return Plan(draft, print_read(draft.read, self.reader.dialect), fixed_cost=True)
 
     def planner(self, operation: Operation, variables: Mapping[str, Any]) -> SelectionPlanner:
         """The planner for one request of an operation."""
@@ -280,9 +305,6 @@ def _chosen(document: DocumentNode, name: str | None) -> OperationDefinitionNode
         if name is None and len(operations) > 1:
             raise RequestError(BAD_REQUEST, "the document has several operations", "name one in `operationName`")
         raise RequestError(BAD_REQUEST, "the document has no operation" + (f' "{name}"' if name else ""))
-    if operations[0].operation is OperationType.SUBSCRIPTION:
-        hint = "ask for the events with a query: `_seq` greater than the last one that you have"
-        raise RequestError(BAD_REQUEST, "there are no GraphQL subscriptions here", hint)
     return operations[0]
 
 

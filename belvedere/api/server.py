@@ -20,12 +20,13 @@ from graphql import print_schema
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 import belvedere.console
+from belvedere.api.event_streams import EventStreams
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_ALLOWED, NOT_READY, RequestError
 from belvedere.api.graphql import Api
 from belvedere.api.lazy_reader import LazyReader
@@ -46,6 +47,7 @@ from belvedere.store.protocol import EpochRow, Reader
 T = TypeVar("T")
 
 JSON = "application/json"
+EVENTS = "text/event-stream"
 GRAPHQL = "application/graphql-response+json"
 PROTECTED = ("/graphql", "/metrics", "/schema.graphql", "/streams", "/status")
 """Paths that need the token, where there is one."""
@@ -93,6 +95,9 @@ class Application:
         self._lazy = LazyReader(open_reader)
         self.api = Api(catalog, self._lazy, self.settings.limits)
         self._mutations = Mutations(self.api.lenient, self.api.model.pushes, self.desk.ask, self.last_epoch)
+        self._streams = EventStreams(
+            self.api, self.last_epoch, lambda prepared: self._in_thread(lambda: self.api.run(prepared))
+        )
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="read")
         self._token = self.settings.token.encode() if self.settings.token else None
         self._verifier = TokenVerifier(self.settings.tokens) if self.settings.tokens else None
@@ -163,8 +168,14 @@ class Application:
             return
         outcome = 0
         try:
-            asked = await self._asked(scope, headers, receive)
-            body, status = await self._answer(*asked, scope[CLAIMS] or {}, lambda: self._may_push(scope, headers)), 200
+            text, variables, name = await self._asked(scope, headers, receive)
+            claims = scope[CLAIMS] or {}
+            if self.api.find(text, name, variables)[0].subscribes:
+                events = await self._stream(text, variables, name, claims, headers)
+                self.metrics.count(0, time.perf_counter() - started)
+                await events(scope, receive, send)
+                return
+            body, status = await self._answer(text, variables, name, claims, lambda: self._may_push(scope, headers)), 200
         except RequestError as error:
             body = _errors(error)
             # the older media type says 200 for what is well-formed HTTP; the newer one has a status for each failure
@@ -200,6 +211,17 @@ class Application:
         if "*" not in allowed and is_foreign(method, headers, allowed):
             hint = "name the page's origin in `cors_origins` under `[api]`"
             raise RequestError(NOT_ALLOWED, "this request comes from a foreign web page", hint, status=403)
+
+    async def _stream(
+        self, text: str, variables: dict[str, Any], name: str | None, claims: Claims, headers: Mapping[bytes, bytes]
+    ) -> Response:
+        if EVENTS.encode() not in headers.get(b"accept", b""):
+            hint = f"send `Accept: {EVENTS}`, or ask with a query"
+            raise RequestError(BAD_REQUEST, "a subscription is answered as a stream of events", hint, status=406)
+        operation, literals = self.api.find(text, name, variables)
+        await self._in_thread(lambda: self._lazy.dialect)
+        events = await self._streams.stream(operation, literals, variables, claims)
+        return StreamingResponse(events, media_type=EVENTS, headers={"cache-control": "no-store"})
 
     async def _answer(
         self, text: str, variables: dict[str, Any], name: str | None, claims: Claims, may_push: Callable[[], None]

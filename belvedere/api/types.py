@@ -33,6 +33,7 @@ from graphql import (
 from graphql.utilities import value_from_ast_untyped
 
 from belvedere.api.entities import Entity, Model, RelationshipField, Template
+from belvedere.api.event_fields import subscription_fields
 from belvedere.api.limits import Limits
 from belvedere.api.push_fields import mutation_type
 from belvedere.schema import Column
@@ -153,7 +154,9 @@ def schema_of(model: Model, limits: Limits, lenient: bool = False) -> GraphQLSch
     if not roots:
         roots["nothing"] = GraphQLField(GraphQLBoolean, description="This script defines no public view.")
     mutation = mutation_type(model.pushes.values(), lambda c: scalar_of(c.type), LONG, DATE_TIME, lenient)
-    return GraphQLSchema(query=GraphQLObjectType("Query", roots), mutation=mutation)
+    events = subscription_fields(model, roots, LONG)
+    subscription = GraphQLObjectType("Subscription", events) if events else None
+    return GraphQLSchema(query=GraphQLObjectType("Query", roots), mutation=mutation, subscription=subscription)
 
 
 def _output(column: Column) -> GraphQLField:

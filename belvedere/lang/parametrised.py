@@ -41,18 +41,23 @@ def split_parameters(statement: CreateSubscription) -> tuple[CreateSubscription,
     found = exp.select(exp.Star()).from_(exp.Table(this=exp.to_identifier(name.text, quoted=True)))
     for condition in conditions:
         found = found.where(condition, copy=False)
-    taken = {p.name.text.casefold() for p in statement.parameters}
-    parameters = list(statement.parameters)
-    if AFTER not in taken:
-        parameters.append(_after(name))
-        found = found.where(exp.GT(this=exp.column(SEQUENCE), expression=exp.Placeholder(this=AFTER)), copy=False)
+    named = next((p for p in statement.parameters if p.name.text.casefold() == AFTER), None)
+    if named is not None:
+        message = f"`{AFTER}` is the argument that says which events a subscriber has"
+        raise fail("B4037", message, span=named.span, hint="give the parameter another name")
+    found = found.where(exp.GT(this=exp.column(SEQUENCE), expression=exp.Placeholder(this=AFTER)), copy=False)
     unused = next((p for p in statement.parameters if not any(_reads(c, p) for c in conditions)), None)
     if unused is not None:
         message = f"parameter `{unused.name.text}` of the subscription is not used"
         raise fail("B4037", message, span=unused.span, hint=f"compare it: `WHERE column = :{unused.name.text}`")
     found = found.order_by(exp.column(SEQUENCE), copy=False)
     template = DefineTemplate(
-        span=statement.span, doc=statement.doc, path=statement.path, parameters=tuple(parameters), query=found, events=True
+        span=statement.span,
+        doc=statement.doc,
+        path=statement.path,
+        parameters=(*statement.parameters, _after(name)),
+        query=found,
+        events=True,
     )
     return events, template
 

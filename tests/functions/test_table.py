@@ -15,7 +15,7 @@ from sqlglot.errors import ParseError
 
 from belvedere.errors import BelvedereError
 from belvedere.functions import types as t
-from belvedere.functions.counted import COUNTED
+from belvedere.functions.counted import CAST_NEEDED, COUNTED
 from belvedere.functions.function import MANY, Function, Kind, Ties
 from belvedere.functions.table import ARITY, BY_KEY, FUNCTIONS, WINDOW_BY, canonical, function_of
 from belvedere.instants import microseconds
@@ -55,6 +55,16 @@ def test_a_name_and_a_key_stand_once() -> None:
     names = Counter(name for row in FUNCTIONS for name in row.calls)
     assert [n for found in (keys, names) for n, times in found.items() if times > 1] == []
     assert set(COUNTED).isdisjoint(names)
+
+
+@pytest.mark.spark
+def test_what_a_cast_says_the_type_of_gives_a_value_for_a_row(spark: Any) -> None:
+    catalog, identifier = (
+        spark._jsparkSession.sessionState().catalog(),
+        spark._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier,
+    )
+    groups = {name: catalog.lookupFunctionInfo(identifier(name)).getGroup() for name in CAST_NEEDED}
+    assert {n: g for n, g in groups.items() if g in ("agg_funcs", "generator_funcs", "window_funcs", "table_funcs")} == {}
 
 
 def test_a_call_finds_its_row() -> None:

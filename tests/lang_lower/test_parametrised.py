@@ -54,6 +54,7 @@ def test_they_are_one_with_the_plain_form() -> None:
         ("N(i INT) := SUBSCRIBE SELECT v FROM U WHERE v > (SELECT max(a) FROM T WHERE a < :i)", None, "as a view"),
         ("N(i INT) := SUBSCRIBE SELECT a FROM T WHERE a = :i UNION ALL SELECT id FROM U", None, "as a view"),
         ("CREATE SUBSCRIPTION N(i INT) ON CHANGE AS SELECT v FROM U WHERE k = :i", "k", "select `k`"),
+        ("N(after BIGINT) := SUBSCRIBE SELECT a FROM T WHERE a = :after", "after BIGINT", "another name"),
         ("N(i INT, j INT) := SUBSCRIBE SELECT a FROM T WHERE a = :i", "j INT", "WHERE column = :j"),
     ],
 )
