@@ -20,6 +20,7 @@ from belvedere.rules.bounds_below import operator_of
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.rules.clock import CLOCK
 from belvedere.rules.distinct import DISTINCT
+from belvedere.rules.distinct_counts import DISTINCT_COUNTS
 from belvedere.rules.emit.emit import EMIT
 from belvedere.rules.emit.in_order import IN_ORDER
 from belvedere.rules.events import maintain_changes, maintain_events
@@ -58,6 +59,7 @@ RULES: tuple[Rule, ...] = (
     DISTINCT,
     OFFSET,
     GROUPING_SETS,
+    DISTINCT_COUNTS,
     OVER,
     ROW_NUMBER,
     OUTER_JOIN,

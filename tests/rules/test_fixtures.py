@@ -18,7 +18,7 @@ from belvedere.scenarios import Scenario, read_scenarios, run_scenario, updated
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "rules"
 NAMES = [r.name for r in RULES] + [s.rule for s in (ConstantStage, IngestStage, EventsStage, HistoryStage)]
-REWRITES = {"distinct", "offset", "grouping sets", "over", "row number", "outer join"}
+REWRITES = {"distinct", "distinct counts", "offset", "grouping sets", "over", "row number", "outer join"}
 """Rules that make other operators of one: no stage is called by their name."""
 
 

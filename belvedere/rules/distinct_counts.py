@@ -1,0 +1,131 @@
+"""Distinct counts: `count(DISTINCT x)` counts rows of an aggregate by the group and `x`, so that an epoch reads what it changes of it.
+
+In: an aggregate with such counts, each with or without a FILTER. Out: an equivalent plan of aggregates whose accumulators take rows back.
+Of several columns every row counts once for each, as in Spark's own plan; other aggregates are one beside, joined by the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.plan.expressions import column, conjunction
+from belvedere.plan.facts import needs_clock
+from belvedere.plan.keys import item_of, unused_name
+from belvedere.plan.nodes import Aggregate, Expr, Item, Join, JoinKind, Node, Project, Unnest
+from belvedere.rules.merge.accumulate import ROWS, accumulate
+from belvedere.rules.merge.rule import MERGE
+from belvedere.rules.rule import Maintain, Refusal, Rule, Site
+from belvedere.schema import Column, has_map
+
+_BIGINT = pa.int64()
+
+
+def _applies(site: Site) -> Maintain | Refusal | None:
+    top = site.top
+    if (
+        not isinstance(top, Aggregate)
+        or top.grouping_sets is not None
+        or needs_clock(top)
+        or MERGE.name in site.builder.options.off
+    ):
+        return None
+    counts = {i.name: found for i in top.aggregates if (found := _distinct_count(i.expr)) is not None}
+    if not counts:
+        return None
+    schema = top.input.schema
+    if any(has_map(t) for t in (*(k.type for k in top.keys), *(schema[value].type for value, _ in counts.values()))):
+        return None
+    grows = site.builder.grows(top.input)
+    others = tuple(i for i in top.aggregates if i.name not in counts)
+    if any(accumulate(i, schema, grows) is None for i in others):
+        return Refusal("distinct counts beside an aggregate without accumulators")
+    return partial(site.maintain, _without_distinct(top, counts, others))
+
+
+def _distinct_count(expr: Expr) -> tuple[str, Expr | None] | None:
+    """The column whose values are counted, and the condition; None for other aggregates."""
+    call, condition = (expr.this, expr.expression.this) if isinstance(expr, exp.Filter) else (expr, None)
+    if not isinstance(call, exp.Count) or not isinstance(call.this, exp.Distinct) or call.expressions:
+        return None
+    values = call.this.expressions
+    return (values[0].name, condition) if len(values) == 1 and isinstance(values[0], exp.Column) else None
+
+
+def _without_distinct(node: Aggregate, counts: dict[str, tuple[str, Expr | None]], others: tuple[Item, ...]) -> Node:
+    taken = {*node.input.schema.names, *node.schema.names, ROWS}
+    keys = tuple(replace(k, name=_new(k.name, taken)) for k in node.keys) if others else node.keys
+    counted = _counted(node, keys, counts, taken)
+    if not others:
+        return _in_order(node, counted)
+    same = [exp.NullSafeEQ(this=column(a.name), expression=column(b.name)) for a, b in zip(node.keys, keys, strict=True)]
+    beside = Aggregate(node.input, node.keys, others)
+    return _in_order(node, Join(beside, counted, JoinKind.INNER, conjunction(same) if same else None))
+
+
+def _counted(node: Aggregate, keys: tuple[Item, ...], counts: dict[str, tuple[str, Expr | None]], taken: set[str]) -> Aggregate:
+    """The groups with their distinct counts: of the rows of an aggregate by the group and the values."""
+    values = tuple(dict.fromkeys(value for value, _ in counts.values()))
+    conditions = tuple(dict.fromkeys(condition for _, condition in counts.values() if condition is not None))
+    rows, number = _for_each(node.input, values, taken)
+    own = {value: _new(f"_of_{n}", taken) for n, value in enumerate(values)}
+    by = [Item(own[v], _where(number, n, column(v)), node.input.schema[v].type, hidden=True) for n, v in enumerate(values)]
+    if number is not None:
+        by.append(item_of(number))
+    flags = {c: _new(f"_if_{n}", taken) for n, c in enumerate(conditions)}
+    counted = [Item(flags[c], _count(c), _BIGINT, nullable=False, hidden=True) for c in conditions]
+    each = _flagged(Aggregate(rows, (*keys, *by), tuple(counted)))
+    found = []
+    for item in node.aggregates:
+        if item.name in counts:
+            value, condition = counts[item.name]
+            tests: list[Expr] = [exp.Not(this=exp.Is(this=column(own[value]), expression=exp.Null()))]
+            if condition is not None:
+                tests.append(column(flags[condition]))
+            found.append(replace(item, expr=_count(exp.and_(*tests))))
+    return Aggregate(each, tuple(replace(k, expr=column(k.name)) for k in keys), tuple(found))
+
+
+def _flagged(node: Aggregate) -> Node:
+    """Whether there are rows, in place of how many: most rows that come and go change nothing of it."""
+    some = (exp.GT(this=column(i.name), expression=exp.Literal.number(0)) for i in node.aggregates)
+    flags = [replace(i, expr=test, type=pa.bool_()) for i, test in zip(node.aggregates, some, strict=True)]
+    return Project(node, (*(item_of(node.schema[k.name]) for k in node.keys), *flags))
+
+
+def _for_each(rows: Node, values: Sequence[str], taken: set[str]) -> tuple[Node, Column | None]:
+    """The rows once for each of several values, with the value's number."""
+    if len(values) == 1:
+        return rows, None
+    number = Column(_new("_number", taken), _BIGINT, nullable=False, hidden=True)
+    place = Column(_new("_place", taken), pa.int32(), nullable=False, hidden=True)
+    numbers = [exp.cast(exp.Literal.number(n), "bigint") for n in range(len(values))]
+    return Unnest(rows, exp.Array(expressions=numbers), (number,), place), number
+
+
+def _where(number: Column | None, place: int, value: Expr) -> Expr:
+    """A value in the rows that count for it, else NULL."""
+    if number is None:
+        return value
+    return exp.Case(ifs=[exp.If(this=exp.EQ(this=column(number.name), expression=exp.Literal.number(place)), true=value)])
+
+
+def _count(condition: Expr) -> Expr:
+    return exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=condition.copy()))
+
+
+def _in_order(node: Aggregate, plain: Node) -> Project:
+    return Project(plain, tuple(replace(item_of(plain.schema[c.name]), hidden=c.hidden, doc=c.doc) for c in node.schema))
+
+
+def _new(name: str, taken: set[str]) -> str:
+    fresh = unused_name(name, taken)
+    taken.add(fresh)
+    return fresh
+
+
+DISTINCT_COUNTS = Rule("distinct counts", _applies)

@@ -1,0 +1,96 @@
+"""Distinct counts are maintained by the values of each group: the same rows and changes as where whole groups are read again."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from belvedere.compiler import compile_script
+from belvedere.rules import maintain, without
+from belvedere.workbench import Workbench
+from tests.depth import stores_by_turns
+
+INPUTS = """
+CREATE TABLE T (id INT PRIMARY KEY, g INT, u STRING, v DOUBLE, d DECIMAL(9, 2));
+CREATE STREAM _S (ts TIMESTAMP, g INT, u STRING, WATERMARK FOR ts);
+CREATE STREAM _M (g INT, m MAP<STRING, INT>);
+"""
+COUNTED = {
+    "One": "SELECT g, count(DISTINCT u) AS n FROM T GROUP BY g",
+    "Filtered": "SELECT g, count(DISTINCT u) AS n, count(DISTINCT u) FILTER (WHERE v > 0) AS above FROM T GROUP BY g",
+    "Two": "SELECT g, count(DISTINCT v) AS vs, count(DISTINCT u) FILTER (WHERE d < 2) AS us, count(DISTINCT d) AS ds FROM T GROUP BY g",
+    "Beside": "SELECT g, sum(d) AS s, count(DISTINCT u) + count(*) AS n FROM T GROUP BY g HAVING count(DISTINCT v) < 3",
+    "Total": "SELECT count(DISTINCT u) AS us, count(DISTINCT v) AS vs, count(v) AS n FROM T",
+    "Keys": "SELECT g % 2 AS odd, u, count(DISTINCT g) AS gs, sum(g) AS s FROM T GROUP BY ALL",
+    "Windows": """SELECT wend, g, count(DISTINCT u) AS us, max(u) AS last FROM Tumble(data => TABLE(_S), timecol => DESCRIPTOR(ts),
+        dur => INTERVAL '1' MINUTE) GROUP BY wend, g EMIT AFTER WATERMARK""",
+}
+OTHERS = {
+    "Greatest": "SELECT g, max(u) AS last, count(DISTINCT u) AS n FROM T GROUP BY g",
+    "Pairs": "SELECT g, count(DISTINCT u, v) AS n FROM T GROUP BY g",
+    "Sums": "SELECT g, sum(DISTINCT d) AS s FROM T GROUP BY g",
+    "Maps": "SELECT m, count(DISTINCT g) AS n FROM _M GROUP BY m",
+}
+
+
+def test_where_the_rule_applies() -> None:
+    for name, query in (COUNTED | OTHERS).items():
+        catalog = compile_script(f"{INPUTS}{name} := {query};").catalog
+        chosen, plainly = ([s.rule for s in maintain(catalog, o).stages] for o in (None, without("distinct counts")))
+        assert (chosen != plainly) is (name in COUNTED), name
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("each_store", "seed"), stores_by_turns([3]), indirect=["each_store"])
+def test_views_are_their_batch_answers(each_store: str, seed: int, spark: Any) -> None:
+    check(spark, seed, 4)
+
+
+@pytest.mark.spark
+@pytest.mark.nightly
+@pytest.mark.parametrize(("each_store", "seed"), stores_by_turns(range(10, 16)), indirect=["each_store"])
+def test_many_views_are_their_batch_answers(each_store: str, seed: int, spark: Any) -> None:
+    check(spark, seed, 10)
+
+
+def check(spark: Any, seed: int, epochs: int) -> None:
+    """The rows and the changes after each epoch, beside those without the rule."""
+    chance = random.Random(seed)
+    script = INPUTS + "".join(f"{name} := {query};\n" for name, query in COUNTED.items())
+    benches = [Workbench(script, spark=spark, options=o) for o in (None, without("distinct counts"))]
+    for epoch in range(epochs):
+        rows = [
+            {
+                "id": chance.randrange(20),
+                "g": chance.choice([1, 2, 3, None]),
+                "u": chance.choice(["x", "ß", "", None]),
+                "v": chance.choice([0.0, -0.0, 1.5, float("nan"), None]),
+                "d": chance.choice([1, 2.5, None]),
+            }
+            for _ in range(chance.randrange(12))
+        ]
+        arrived = [
+            {
+                "ts": f"2024-01-01 00:{epoch + chance.randrange(2):02}:{chance.randrange(60):02}",
+                "g": 1,
+                "u": chance.choice("pq"),
+            }
+            for _ in range(4)
+        ]
+        gone = [{"id": n} for n in chance.sample(range(20), chance.randrange(5)) if n not in {r["id"] for r in rows}]
+        for wb in benches:
+            wb.insert("T", list({r["id"]: r for r in rows}.values()))
+            wb.delete("T", gone)
+            wb.insert("_S", arrived)
+            wb.step()
+        for name, batch in benches[0].batches(COUNTED).items():
+            assert sorted(map(repr, benches[0].rows(name))) == sorted(map(repr, batch)), (name, epoch)
+            changes = [sorted(map(repr, wb.changes(name))) for wb in benches]
+            assert changes[0] == changes[1], (name, epoch)
+        if epoch % 3 == 1:
+            for wb in benches:
+                wb.restart()
+    for wb in benches:
+        wb.close()
