@@ -104,13 +104,13 @@ def arrived(stage: SplStage, rows: list[dict[str, Any]], now: datetime, schema: 
 
 
 def epochs(pick: random.Random) -> Iterator[tuple[list[dict[str, Any]], datetime]]:
-    """Rows of three partitions; the level rises, or falls now and then."""
-    level, number, now, falls = 0, 0, START, pick.random() < 0.3
+    """Rows of three partitions; the level rises, but now and then one row is far below it."""
+    level, number, now, falls = 0, 0, START, pick.random() < 0.5
     for _ in range(12):
         now += timedelta(seconds=pick.choice([0, 1, 1, 2, 7]))
         rows = []
         for _ in range(pick.choice([0, 1, 2, 5, 15])):
-            number, level = number + 1, level + pick.choice([0, 0, 1, -1 if falls else 2])
+            number, level = number + 1, level + pick.choice([0, 0, 1, 2])
             x, r = pick.choice([number, -number, None]), pick.choice([number / 8, -1e9, 1e9, None])
             row = {
                 "k": pick.choice([1, 1, 2, 3]),
@@ -119,7 +119,10 @@ def epochs(pick: random.Random) -> Iterator[tuple[list[dict[str, Any]], datetime
                 "r": r,
                 "s": pick.choice([f"s{number}", None]),
             }
-            rows.append(row | {"number": number, "level": level, "free": pick.randint(-3, 9)})
+            rows.append(
+                row
+                | {"number": number, "level": level - (5 if falls and pick.random() < 0.07 else 0), "free": pick.randint(-3, 9)}
+            )
         yield rows, now
 
 

@@ -81,12 +81,14 @@ class Touched:
         """The keys of blocks."""
         return pc.binary_join_element_wise(pa.array(block).cast(pa.string()), self.parts.take(pa.array(partition)), ":")
 
-    def span(self, given: WindowRows, kept: Bools) -> tuple[Ints, Ints]:
-        """`since` and `until` afterwards."""
-        size = len(self.parts)
-        counts = np.ones(len(given), np.int64) if given.counts is None else given.counts
-        until = self.until + np.bincount(given.partition[given.is_new], minlength=size)
-        return until - np.bincount(given.partition, counts * kept, size).astype(np.int64), until
+    def span(self, contents: Contents, kept: Bools) -> tuple[Ints, Ints]:
+        """LEFT and CAME afterwards, the former where the block of the oldest row begins: rows may leave before older ones."""
+        given = contents.given
+        came = self.until + np.bincount(given.partition[given.is_new], minlength=len(self.parts))
+        left = came.copy()
+        if (block := contents.block) is not None:
+            np.minimum.at(left, given.partition[kept], block[kept] * BLOCK_ROWS)
+        return left, came
 
 
 @dataclass
@@ -119,6 +121,17 @@ class Contents:
         assert self.known is not None
         blocks = self.known.filter(pa.array(self.stands)).select(self.own_sums.schema.names)
         return pa.concat_tables([self.own_sums, blocks.cast(self.own_sums.schema)]).take(pa.array(self.order))
+
+    @property
+    def block(self) -> Ints | None:
+        """The block of each of `given`; None where there are none."""
+        if BLOCK not in self.rows.table.schema.names:
+            return None
+        found = whole(self.rows.table[BLOCK])
+        if self.order is None:
+            return found
+        assert self.known is not None
+        return np.concatenate([found, whole(self.known["block"])[self.stands]])[self.order]
 
     def apart(self, of_given: Bools) -> tuple[Bools, Bools]:
         """What is said of `given`, of the rows and of the blocks that stand."""

@@ -73,7 +73,7 @@ def _store(stage: SplStage, work: Work, contents: Contents, touched: Touched, fo
     """The rows that windows hold afterwards, and what is known of the partitions."""
     store(stage, work, contents, touched, found.kept)
     due = next_due(stage.window, contents.given, found.kept, found.partitions, now)
-    span = touched.span(contents.given, found.kept)
+    span = touched.span(contents, found.kept)
     coming = partition_rows(touched.parts, touched.hashes, found.partitions, span, due, ~found.forgotten)
     work.overwrite(stage.partitions, KEY, touched.parts, coming.to_reader())
 

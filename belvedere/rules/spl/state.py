@@ -33,7 +33,7 @@ BLOCK = "$block"
 BLOCKS = "$blocks"
 """Suffix of the relation of the blocks."""
 DUE, HASH, LEFT, CAME = "due", "hash", "left", "came"
-"""Columns of partitions; LEFT and CAME are how many of their rows left, and came, so far."""
+"""Columns of partitions; so many rows came, and at least so many of the first of them left, so far."""
 KNOWN = tuple(vars(Partitions.fresh(0)))
 """What is known of a partition, by the names of `Partitions`."""
 PARTITION_SCHEMA = Schema(
