@@ -1,4 +1,4 @@
-"""The example `cards`: views, answers and alerts are what DuckDB says of the same rows, in whatever epochs they come."""
+"""The examples `cards` and `logistics`: views, answers and alerts are what DuckDB says of the same rows, in whatever epochs they come."""
 
 from __future__ import annotations
 
@@ -108,6 +108,44 @@ def arrived(cards: Any, table: str, days: list[dict[str, list[dict[str, Any]]]])
         for row in tables[table]:
             yield {**with_types(row), "_arrival": number, "_day": cards.START + day * cards.DAY}
             number += 1
+
+
+@pytest.mark.parametrize(("seed", "epochs"), CUTS)
+def test_logistics(folder: Path, seed: int, epochs: int) -> None:
+    logistics = load_prepare("logistics")
+    end = datetime(2024, 5, 15, 12, tzinfo=UTC)
+    days = logistics.days(end, seed)
+    logistics.write(folder / "data" / "shipping", end)  # columns come from the files
+    wb = open_example("logistics", folder)
+    done, told = 0, set()
+    for number, upto in enumerate(ends_of_epochs(seed, len(days), epochs)):
+        for day in days[done:upto]:
+            for name, rows in day.items():
+                wb.insert(LOGISTICS_INPUTS.get(name, name), rows)
+        clock = end - (len(days) - upto) * logistics.DAY
+        wb.clock(clock)
+        wb.step()
+        done = upto
+        database = database_of("logistics", logistics_tables(days[:done]), clock)
+        check_views(wb, "logistics", database, {"CurrentCustomers", "PricedOrders"})
+        told |= {r["shipment_id"] for r in answers(database, "SELECT shipment_id FROM LateShipments")}
+        if number == (epochs - 1) // 2:
+            wb.restart()
+    check_queries(wb, "logistics", database)
+    assert sorted(e["shipment_id"] for e in wb.rows("Delayed")) == sorted(told)
+    assert [r["promised_at"] for r in wb.rows("LateShipments")] == sorted(r["promised_at"] for r in wb.rows("LateShipments"))
+    wb.close()
+
+
+LOGISTICS_INPUTS = {"Customers": "_CustomerChanges", "Carriers": "_CarrierChanges", "Warehouses": "_WarehouseChanges"}
+
+
+def logistics_tables(days: list[dict[str, list[dict[str, Any]]]]) -> dict[str, pa.Table]:
+    tables = {}
+    for name in days[0]:
+        rows = [with_types(row) for day in days for row in day[name]]
+        tables[name] = pa.Table.from_pylist(rows)
+    return tables
 
 
 def with_types(row: dict[str, Any]) -> dict[str, Any]:

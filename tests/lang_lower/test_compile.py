@@ -90,3 +90,14 @@ V := SELECT id, abs((SELECT max(y) FROM B)) AS most FROM A WHERE abs((SELECT min
 """
     assert "CONCAT('y is ', CAST(value.y AS STRING))" in plan_of(text, "A")
     assert "filter ABS((aggregate)) > A.x" in plan_of(text, "V")
+
+
+def test_the_value_of_a_path_is_no_part_of_the_key() -> None:
+    catalog = compile_script("""
+        CREATE STREAM Stops (parcel INT, at TIMESTAMP, status STRING) KEEP 1 DAY;
+        CREATE TABLE Parcels (id INT, PRIMARY KEY (id));
+        Parcels.last := JOIN Stops s ON s.parcel = _.id ORDER BY s.at DESC LIMIT 1;
+        Parcels.first := JOIN Stops s ON s.parcel = _.id ORDER BY s.at LIMIT 1;
+        V := SELECT p.last.status, p.first.status AS first_status, p.last.at FROM Parcels p;
+    """).catalog
+    assert catalog.views["V"].schema.key == ("_id",)

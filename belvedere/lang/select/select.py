@@ -228,7 +228,8 @@ class SelectLowering:
                 self.frame.plan = _extended(self.frame.plan, links)
                 links = tuple(item_of(i.column) for i in links)
             self.frame.plan = TopK(self.frame.plan, tuple(o.order for o in self.orders), limit, offset, partition)
-        plan: Node = Project(self.frame.plan, (*items, *links, *self._residual_items(items)))
+        # links first: of copies of a key column the first is the key, and what links fixes the row
+        plan: Node = Project(self.frame.plan, (*links, *items, *self._residual_items(items)))
         if distinct:
             plan = Distinct(plan)
             if self._is_top(limit, offset, named=named):
