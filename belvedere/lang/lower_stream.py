@@ -23,8 +23,9 @@ from belvedere.lang.select.stream_joins import joins_streams, windowed_join
 from belvedere.lang.statements.tree import EmitClause, emit_of
 from belvedere.plan.bounds import Bounds, Known, bounds_of, event_time_columns, grouping_columns
 from belvedere.plan.expressions import column
-from belvedere.plan.keys import item_of
+from belvedere.plan.keys import carry_keys, item_of
 from belvedere.plan.monotone import interval_length, monotone
+from belvedere.plan.nested import join_nested
 from belvedere.plan.nodes import Item, Node, Project, Union
 from belvedere.plan.rewrite import inline
 from belvedere.plan.time_nodes import PTIME, UNDO, VERSION, Emit, InOrder
@@ -60,7 +61,8 @@ def _delay(clause: EmitClause, context: StatementContext) -> int | None:
 
 def _check_event_time(plan: Node, clause: EmitClause, context: StatementContext) -> None:
     known = known_bounds(context)
-    if not event_time_columns(plan, known):
+    nested = join_nested(carry_keys(plan), lambda i: _definition(i, context))  # as the view's plan will be
+    if not event_time_columns(nested, known):
         hint = lost_time(inline(plan, lambda i: _definition(i, context)), known)
         hint = hint or "group by an event-time column or a window of it, and say WATERMARK FOR where the input is defined"
         raise context.fail("B5013", "EMIT AFTER WATERMARK needs an event-time column in the result", clause, hint)
