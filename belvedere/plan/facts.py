@@ -65,7 +65,7 @@ def expressions_of(node: Node) -> tuple[Expr, ...]:
         case Aggregate():
             return tuple(i.expr for i in node.keys + node.aggregates)
         case SplAggregate():
-            return tuple(i.expr for i in node.partition + node.groups + node.aggregates)
+            return tuple(i.expr for i in node.partition + node.groups + node.aggregates) + tuple(o.expr for o in node.sort)
         case TopK():
             return tuple(o.expr for o in node.order)
         case Unnest():

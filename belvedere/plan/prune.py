@@ -123,10 +123,12 @@ def _aggregate(node: Aggregate, wanted: frozenset[str]) -> Node:
 
 def _spl(node: SplAggregate, wanted: frozenset[str]) -> Node:
     aggregates = tuple(i for i in node.aggregates if i.name in wanted)
+    if node.sort and not aggregates:
+        aggregates = node.aggregates[:1]  # one row for each of the contents
     kept = wanted.union(node.schema.key or ())
-    pruned = replace(
-        node, aggregates=aggregates, readings=tuple(r for r in node.readings if r.name in kept or r.name == node.pane)
-    )
+    readings = tuple(r for r in node.readings if r.name in kept or r.name == node.pane)
+    counts = tuple(c for c in node.counts if c.name in wanted)
+    pruned = replace(node, aggregates=aggregates, readings=readings, counts=counts)
     read = {n for n in (node.order, node.clock, node.time, node.punctuation) if n is not None}
     return _over(pruned, node.window.columns.union(read))
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from belvedere.plan.nodes import Item, Node
+from belvedere.plan.nodes import Item, Node, Order
 from belvedere.plan.spl_windows import Interval, SplWindow
 from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.schema import TIMESTAMP, Column, Schema
@@ -67,6 +67,34 @@ class ReadingColumn:
         return Column(self.name, self.reading.type, nullable=False, hidden=self.hidden)
 
 
+class GroupCount(StrEnum):
+    """What a group counts beyond its own rows, by the name of the function."""
+
+    GROUPS = "CountGroups"
+    """The groups of the contents."""
+    ROWS = "CountAll"
+    """The rows of the contents, of whatever group."""
+    BY_GROUP = "CountByGroup"
+    """A list of the rows of each group, in the order in which the groups first arrived."""
+
+    @property
+    def type(self) -> pa.DataType:
+        """The Arrow type of the value."""
+        return pa.list_(pa.int64()) if self is GroupCount.BY_GROUP else pa.int64()
+
+
+@dataclass(frozen=True)
+class CountColumn:
+    """A count as a column of the result."""
+
+    name: str
+    count: GroupCount
+
+    @property
+    def column(self) -> Column:
+        return Column(self.name, self.count.type, nullable=False)
+
+
 @dataclass(frozen=True)
 class SplAggregate(Node):
     """The aggregates of what the window holds at each firing, one row per group of the contents.
@@ -94,6 +122,10 @@ class SplAggregate(Node):
     time: str | None = None
     punctuation: str | None = None
     every: bool = False
+    counts: tuple[CountColumn, ...] = ()
+    """Only where there are `groups`."""
+    sort: tuple[Order, ...] = ()
+    """Where it is given, a row of the result is a row of the contents, sorted: `aggregates` are columns of it, as the sort keys are."""
 
     @property
     def pane(self) -> str | None:
@@ -105,7 +137,7 @@ class SplAggregate(Node):
     @cached_property
     def schema(self) -> Schema:
         columns = tuple(i.column for i in (*self.partition, *self.groups, *self.aggregates))
-        columns += tuple(r.column for r in self.readings)
+        columns += (*(r.column for r in self.readings), *(c.column for c in self.counts))
         if self.every:
             number = Column(SEQUENCE, pa.int64(), nullable=False, hidden=True)
             return Schema((*columns, number), (SEQUENCE,))

@@ -7,6 +7,7 @@ Source: IBM Streams, SPL language specification, window clause. Every duration i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Delta:
     """
 
     column: str
-    step: int | float
+    step: int | float | Decimal
     of_time: bool = False
     """Whether the column is a timestamp."""
 

@@ -162,6 +162,8 @@ def _spl(node: SplAggregate) -> str:
         words.append(f"partitioned by [{_items(node.partition)}]")
     words.append(f"group by [{_items(node.groups)}]" if node.groups else "")
     shown = [_items(node.aggregates), *(f"{r.name} = {r.reading}()" for r in node.readings)]
+    shown += [f"sorted by {_orders(node.sort)}"] if node.sort else []
+    shown += [f"{c.name} = {c.count}()" for c in node.counts]
     words.append(", ".join(s for s in shown if s))
     return " ".join(w for w in (*words, "every firing" if node.every else "") if w)
 

@@ -190,6 +190,8 @@ def test_trades_and_quotes_in_windows(folder: Path) -> None:
     market = load_prepare("spl")
     market.write(folder / "data" / "market")
     wb = open_example("spl", folder)
+    marks: list[dict[str, Any]] = []
+    last: dict[str, dict[str, Any]] = {}
     trades: list[dict[str, Any]] = []
     quotes: list[dict[str, Any]] = []
     moment = market.START
@@ -203,13 +205,37 @@ def test_trades_and_quotes_in_windows(folder: Path) -> None:
         wb.step()
         trades += arriving
         quotes += quoted
+        marks += (marked(trade, last.get(trade["sym"])) for trade in arriving)  # an epoch's trades come before its quotes
+        last |= {quote["sym"]: quote for quote in quoted}
         check_views(wb, "spl", spl_database(trades, quotes))
         assert differences(wb.rows("Rises"), rises(trades)) == []
+        assert differences(wb.rows("Marked"), marks) == []
+        assert differences(wb.rows("Slippage"), slippage(marks)) == []
         if number == 2:
             wb.restart()
-    for view in ("LastTrades", "Minutes", "Bars", "Rises", "Largest", "LastQuotes", "Distances"):
+    for view in ("LastTrades", "Minutes", "Bars", "Rises", "Largest", "LastQuotes", "Distances", "Marked", "Slippage"):
         assert differences(wb.rows(view), wb.batch(view)) == [], view
     wb.close()
+
+
+def marked(trade: dict[str, Any], quote: dict[str, Any] | None) -> dict[str, Any]:
+    """A trade beside the last quote."""
+    bid, ask = (quote["bid"], quote["ask"]) if quote is not None else (None, None)
+    distance = trade["price"] - (bid + ask) / 2 if quote is not None else None
+    return {n: trade[n] for n in ("sym", "price", "shares")} | {"bid": bid, "ask": ask, "distance": distance}
+
+
+def slippage(marks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last ten trades of each share that are a whole ten."""
+    found = []
+    for sym in {m["sym"] for m in marks}:
+        own = [m for m in marks if m["sym"] == sym]
+        ten = own[: len(own) // 10 * 10][-10:]
+        known = [abs(m["distance"]) * m["shares"] for m in ten if m["distance"] is not None]
+        if ten:
+            value = sum(known) / sum(m["shares"] for m in ten) if known else None
+            found.append({"sym": sym, "slippage": value, "trades": 10})
+    return found
 
 
 def spl_database(trades: list[dict[str, Any]], quotes: list[dict[str, Any]]) -> duckdb.DuckDBPyConnection:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from belvedere.compiler import compile_script
@@ -12,7 +14,7 @@ from belvedere.lang.select.expand import expand
 from belvedere.lang.statements.format import format_script
 from belvedere.lang.statements.parse import parse_script
 from belvedere.plan.nodes import Node
-from belvedere.plan.spl_aggregate import FiringReading, SplAggregate
+from belvedere.plan.spl_aggregate import FiringReading, GroupCount, SplAggregate
 from belvedere.plan.spl_windows import (
     Count,
     Delta,
@@ -29,7 +31,7 @@ from belvedere.plan.spl_windows import (
 from belvedere.plan.text import plan_text
 from belvedere.queries import compile_query
 
-BASE = """CREATE STREAM trades (sym STRING, price DOUBLE, qty INT, ts TIMESTAMP, v BIGINT, d DECIMAL(10, 2), WATERMARK FOR ts);
+BASE = """CREATE STREAM trades (sym STRING, price DOUBLE, qty INT, ts TIMESTAMP, v BIGINT, d DECIMAL(10, 2), wide DECIMAL(20, 2), WATERMARK FOR ts);
 CREATE STREAM quotes (sym STRING, bid DOUBLE);
 CREATE TABLE prices (sym STRING, price DOUBLE);
 big := SELECT sym, price * 2 AS twice, ts AS at FROM trades WHERE qty > 10;
@@ -58,6 +60,7 @@ def window_of(clause: str) -> SplWindow:
         ("tumbling, count(5)", Tumbling(Count(5))),
         ("tumbling, time(0.5)", Tumbling(Time(500_000))),
         ("Tumbling, Delta(v, 10)", Tumbling(Delta("C.v", 10))),
+        ("sliding, delta(d, 0.25)", Sliding(Delta("C.d", Decimal("0.25")), Count(1))),
         ("tumbling, delta(C.price, 2)", Tumbling(Delta("C.price", 2.0))),
         ("tumbling, delta(ts, 1.5)", Tumbling(Delta("C.ts", 1_500_000, of_time=True))),
         ("sliding, count(4)", Sliding(Count(4), Count(1))),
@@ -186,6 +189,8 @@ AGGREGATES = [
     ("CountDistinct(sym)", "count(DISTINCT sym)"),
     ("First(qty)", "first(qty)"),
     ("Last(qty)", "last(qty)"),
+    ("CountGroups()", "least(count(*), 1)"),
+    ("CountByGroup()", "array(count(*))"),
     ("Any(sym)", "last(sym)"),
     ("Any(price > 1)", "bool_or(price > 1)"),
     ("Collect(qty)", "collect_list(qty)"),
@@ -208,6 +213,16 @@ AGGREGATES = [
 def test_aggregates_by_their_names_in_spl(spl: str, sql: str) -> None:
     table = "FROM trades WINDOW (sliding, count(4))"
     assert plan_of(f"V := SELECT {spl} AS x {table}") == plan_of(f"V := SELECT {sql} AS x {table}")
+
+
+def test_counts_over_all_groups() -> None:
+    counts = "CountGroups() AS g, CountAll() AS a, CountByGroup() AS b, size(CountByGroup()) AS s"
+    node = node_of(f"V := SELECT sym, {counts} FROM trades WINDOW (sliding, count(4)) GROUP BY sym HAVING CountAll() > 1")
+    assert [c.count for c in node.counts] == [GroupCount.GROUPS, GroupCount.ROWS, GroupCount.BY_GROUP]
+    assert (
+        node_of("V := SELECT CountGroups() AS g FROM trades WINDOW (sliding, count(4), partitioned BY sym) GROUP BY sym").counts
+        == ()
+    )
 
 
 def test_columns_are_named_by_what_is_written() -> None:
@@ -308,7 +323,7 @@ STATIC = [
     ("tumbling, time(INTERVAL '1' MONTH)", "B5205", "INTERVAL '1' MONTH"),
     ("tumbling, punct(1)", "B5205", "punct(1)"),
     ("tumbling, delta(sym, 1)", "B5205", "sym"),
-    ("tumbling, delta(d, 1)", "B5205", "d"),
+    ("tumbling, delta(wide, 1)", "B5205", "wide"),
     ("tumbling, delta(v, -1)", "B5205", "-1"),
     ("tumbling, delta(nothing, 1)", "B2002", "nothing"),
     ("tumbling, punct()", "B5212", "punct()"),
@@ -332,8 +347,8 @@ OTHERS = [
     ("V := SELECT STREAM sym FROM trades; W := SELECT count(*) AS n FROM V WINDOW (sliding, count(4))", "B5211"),
     ("A := SELECT STREAM count(*) AS n FROM trades WINDOW (sliding, count(3)); V := SELECT max(n) AS n FROM A WINDOW (timeInterval, intervalDuration(5))", "B5210"),
     ("V := SELECT intervalStart() AS s FROM trades WINDOW (sliding, count(4))", "B5213"),
-    ("V := SELECT CountGroups() AS s FROM trades WINDOW (sliding, count(4))", "B5213"),
-    ("V := SELECT CountAll() AS s FROM trades WINDOW (sliding, count(4)) GROUP BY sym", "B5213"),
+    ("V := SELECT Custom(qty) AS s FROM trades WINDOW (sliding, count(4))", "B5213"),
+    ("V := SELECT CountAll(qty) AS s FROM trades WINDOW (sliding, count(4)) GROUP BY sym", "B3002"),
     ("V := SELECT Collect() AS s FROM trades WINDOW (sliding, count(4))", "B3002"),
     (f"V := {VOLUME} FROM trades JOIN quotes USING (sym) WINDOW trades : sliding, count(4)", "B5214"),
     (f"V := {VOLUME} FROM trades AS t WINDOW u : sliding, count(4)", "B5215"),
@@ -346,6 +361,9 @@ OTHERS = [
     (f"V := {VOLUME} FROM trades WINDOW (sliding, count(4)) WHERE sym IN (SELECT sym FROM prices)", "B5214"),
     ("V := SELECT sum(sum(qty)) OVER () AS q FROM trades WINDOW (sliding, count(4)) GROUP BY sym", "B5214"),
     ("V := SELECT STREAM sum(qty) AS q FROM trades WINDOW (sliding, count(4)) ORDER BY q", "B5214"),
+    ("V := SELECT STREAM Last(qty) AS q FROM trades WINDOW (tumbling, count(4)) ORDER BY q", "B5214"),
+    ("V := SELECT STREAM qty FROM trades WINDOW (sliding, count(4)) ORDER BY qty", "B5218"),
+    ("V := SELECT STREAM qty FROM trades WINDOW (tumbling, count(4)) ORDER BY qty LIMIT 2", "B5214"),
     (f"V := SELECT sym FROM prices WHERE price > ({VOLUME} FROM trades WINDOW (sliding, count(4)))", "B5214"),
     (f"V := {VOLUME} FROM trades WITH (window = 'sliding, count(4)', windows = 3)", "B5202"),
     (f"V := {VOLUME} FROM trades WITH (window = 'sliding, count(4), partitioned BY sym', partitionBy = 'sym')", "B5208"),

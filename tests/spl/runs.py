@@ -109,7 +109,7 @@ def window_rows(window: SplWindow, rows: list[Tuple], new: list[bool], keys: lis
             return None
         values = np.array([r.values[policy.column] for r in rows])
         whole = all(isinstance(r.values[policy.column], int) for r in rows)
-        return steps(values.astype(np.int64 if whole else np.float64), policy.step)
+        return steps(values.astype(np.int64 if whole else np.float64), float(policy.step))
 
     marks = None
     if isinstance(eviction, Punctuation):

@@ -41,6 +41,11 @@ def test_the_last_firing_and_the_end_of_the_rows(spark: Any) -> None:
     assert answers(spark, text) == [("a", 4), ("b", 2)]
 
 
+def test_rows_sorted_as_the_window_fires(spark: Any) -> None:
+    text = "SELECT STREAM sym, qty, firing() AS n FROM trades WINDOW (tumbling, count(3), flushOnFinal) ORDER BY qty DESC"
+    assert answers(spark, text) == [("a", 3, 1), ("b", 2, 1), ("a", 1, 1), ("a", 4, 2)]
+
+
 def test_panes_by_the_first_timestamp(spark: Any) -> None:
     text = (
         "SELECT second(intervalStart()) AS s, Sum(qty) AS q FROM trades WINDOW (timeInterval, intervalDuration(10)) ORDER BY s"

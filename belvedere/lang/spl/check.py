@@ -48,6 +48,8 @@ from belvedere.plan.spl_windows import (
 )
 from belvedere.schema import TIMESTAMP
 
+DIGITS = 18
+"""So many digits a decimal has at most by which `delta` goes."""
 Fail = Callable[[str, str, exp.Expr, "str | None"], BelvedereError]
 FindColumn = Callable[[exp.Expr], "tuple[str, pa.DataType]"]
 FORMS = {
@@ -164,13 +166,14 @@ class _Check:
         name, type_ = self.find(attribute)
         if type_ == TIMESTAMP:
             return Delta(name, self._duration(part, step, least=0), of_time=True)
-        if not (t.is_integer(type_) or pa.types.is_floating(type_)):
-            hint = "CAST it to BIGINT or DOUBLE in a view first"
+        decimal = t.is_decimal(type_)
+        if not (t.is_integer(type_) or pa.types.is_floating(type_)) and not (decimal and type_.precision <= DIGITS):
+            hint = f"CAST it to {f'DECIMAL({DIGITS}, {type_.scale})' if decimal else 'BIGINT or DOUBLE'} in a view first"
             raise self.fail("B5205", f"delta needs a number or a timestamp, and this is {t.a_type(type_)}", attribute, hint)
         value = self._constant(part, step)
         if value < 0:
             raise self.fail("B5205", "delta's step must not be negative", step, form)
-        return Delta(name, math.floor(value) if t.is_integer(type_) else float(value))
+        return Delta(name, value if decimal else math.floor(value) if t.is_integer(type_) else float(value))
 
     # -- timeInterval -------------------------------------------------------------------------------------------------
 

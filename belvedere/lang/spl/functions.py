@@ -15,7 +15,7 @@ from belvedere.functions import types as t
 from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.items import output_name
 from belvedere.plan.nodes import Expr
-from belvedere.plan.spl_aggregate import FiringReading
+from belvedere.plan.spl_aggregate import FiringReading, GroupCount
 
 READINGS = {r.value.lower(): r for r in FiringReading}
 FORMS: Mapping[str, str] = {
@@ -32,12 +32,15 @@ FORMS: Mapping[str, str] = {
     "collectargmax": "transform(filter(collect_list(struct(a AS m, b AS e)), v -> v.m = max(a)), v -> v.e)",
     "argmin": "min_by(b, a)",
     "argmax": "max_by(b, a)",
+    "countall": "count(*)",
+    "countgroups": "least(count(*), 1)",
+    "countbygroup": "array(count(*))",
 }
 """What SPL calls so, in SQL; `a` and `b` are the arguments."""
-ARITY = {name: 0 if name == "count" else 2 if "arg" in name else 1 for name in FORMS} | {"average": 1, "countall": 0, "any": 1}
+COUNTS = {c.value.lower(): c for c in GroupCount}
+"""What is counted over all groups, where there are some."""
+ARITY = {name: 2 if "arg" in name else 1 for name in FORMS} | {"average": 1, "any": 1} | dict.fromkeys(("count", *COUNTS), 0)
 REFUSED = {
-    "countgroups": "count the rows of the view in another one",
-    "countbygroup": "write collect_list(n) in a view over this one",
     "custom": "write the aggregates that SQL has",
     "geteventtime": "name the event-time column",
 }
@@ -73,11 +76,8 @@ def _change(node: Expr, written: exp.Expr, frame: Frame, *, grouped: bool) -> Ex
         raise frame.fail("B3002", f"`{node.name}` takes {takes}", _place(node, written), None)
     if name == "any":
         return _any(arguments[0], frame)
-    if name == "countall":
-        if grouped:
-            hint = "count in a view over this one, or leave out GROUP BY"
-            raise frame.fail("B5213", "`CountAll` beside GROUP BY is not supported", _place(node, written), hint)
-        name = "count"
+    if grouped and name in COUNTS:
+        return node
     made = _average(arguments[0], frame) if name == "average" else _form(FORMS[name], *arguments)
     made.meta.update(node.meta)
     return made
@@ -126,6 +126,11 @@ def as_called(select: exp.Select) -> exp.Select:
             made.meta.update(quantified.meta)
             quantified.replace(made)
     return select
+
+
+def count_of(expr: Expr) -> GroupCount | None:
+    """What a call counts over all groups; None for any other expression."""
+    return COUNTS.get(expr.name.lower()) if isinstance(expr, exp.Anonymous) and not expr.expressions else None
 
 
 def reading_of(expr: Expr) -> FiringReading | None:

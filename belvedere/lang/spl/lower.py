@@ -14,107 +14,27 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError
-from belvedere.lang.names import did_you_mean
 from belvedere.lang.select.frame import StatementContext
 from belvedere.lang.select.grouping import Grouping, contains_aggregate, grouping_sets
 from belvedere.lang.select.items import ordinal
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.spl.check import window_of
-from belvedere.lang.spl.functions import as_called, reading_of, spelled_out
-from belvedere.lang.spl.join import SplJoinLowering
+from belvedere.lang.spl.functions import count_of, reading_of, spelled_out
 from belvedere.lang.spl.rows import ArrivingRows, arriving_rows, with_firings
-from belvedere.lang.spl.tree import SplClause, clause_of
+from belvedere.lang.spl.tree import SplClause
 from belvedere.lang.spl.words import FINAL
 from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import column, map_operands
 from belvedere.plan.facts import base_scan
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Expr, Item, Node, Project
-from belvedere.plan.spl_aggregate import FiringReading, ReadingColumn, SplAggregate
+from belvedere.plan.spl_aggregate import CountColumn, FiringReading, GroupCount, ReadingColumn, SplAggregate
 from belvedere.plan.spl_join import FIRED, FIRING
 from belvedere.plan.spl_windows import Interval, Punctuation, SplWindow, Tumbling
 from belvedere.schema import TIMESTAMP
 
-REFUSED = {
-    "distinct": "DISTINCT",
-    "qualify": "QUALIFY",
-    "windows": "WINDOW w AS (...)",
-}
-REFUSED_OF_FIRINGS = {"order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET"}
 PANE = "_pane"
-
-
-def has_window(query: exp.Expr) -> bool:
-    """Whether a SELECT reads a table through a window of SPL."""
-    if not isinstance(query, exp.Select):
-        return False
-    return bool(query.args.get("spl")) or any(clause_of(i) is not None for i in _sources(query))
-
-
-def _sources(select: exp.Select) -> list[exp.Expr]:
-    clause = select.args.get("from_")
-    return [*([clause.this] if clause is not None else []), *(j.this for j in select.args.get("joins") or ())]
-
-
-def lower_window(select: exp.Select, context: StatementContext) -> Node:
-    """The plan of a SELECT over one window, or over two that are joined."""
-    every = bool(select.args.get("stream"))
-    plain, found = _split(select, context)
-    if len(found) == 2:
-        return SplJoinLowering(plain, context, [c for _, c in found], [s for s, _ in found]).whole()
-    ((_, clause),) = found
-    for key, shown in {**REFUSED, **(REFUSED_OF_FIRINGS if every else {})}.items():
-        if plain.args.get(key):
-            hint = "write a view with the window, and this in a query of that view"
-            raise context.fail("B5214", f"{shown} beside a window is not supported", _place(plain, key), hint)
-    return SplLowering(plain, context, clause, every=every).whole()
-
-
-def _place(select: exp.Select, key: str) -> exp.Expr:
-    found = select.args[key]
-    found = found[0] if isinstance(found, list) else found
-    return found if isinstance(found, exp.Expr) and "start" in found.meta else select
-
-
-def _split(select: exp.Select, context: StatementContext) -> tuple[exp.Select, list[tuple[exp.Expr, SplClause]]]:
-    """The SELECT without its windows, and each table that has one, in the order of FROM, with it."""
-    plain = as_called(select.copy())
-    sources = _sources(plain)
-    clauses: list[tuple[exp.Expr, SplClause]] = [(i, c) for i in sources if (c := clause_of(i)) is not None]
-    for clause in plain.args.get("spl") or ():
-        clauses.append((_labelled(clause, sources, context), clause))
-    for n, (source, clause) in enumerate(clauses):
-        _check_label(source, clause, context)
-        if any(source is other for other, _ in clauses[:n]):
-            raise context.fail("B5215", "a table has two windows", clause, "read it twice, or define two views")
-    if len(clauses) < len(sources) or len(sources) > 2 or plain.args.get("laterals"):
-        hint = "give both tables of a join a window, as sliding, count(1), partitioned BY key for the last row of a key; or join views"
-        raise context.fail("B5214", "a join beside a window is not supported", clauses[0][1], hint)
-    for source in sources:
-        source.set("spl", None)
-    plain.set("spl", None)
-    plain.set("stream", None)
-    return plain, [(s, next(c for other, c in clauses if other is s)) for s in sources]
-
-
-def _name(source: exp.Expr) -> str:
-    return source.alias or (source.name if isinstance(source, exp.Table) else "")
-
-
-def _labelled(clause: SplClause, sources: Sequence[exp.Expr], context: StatementContext) -> exp.Expr:
-    label = clause.args["label"]
-    found = [s for s in sources if _name(s).casefold() == label.name.casefold()]
-    if len(found) != 1:
-        hint = did_you_mean(label.name, [_name(s) for s in sources])
-        raise context.fail("B5215", f"no table of FROM is called `{label.name}`", label, hint)
-    return found[0]
-
-
-def _check_label(source: exp.Expr, clause: SplClause, context: StatementContext) -> None:
-    label = clause.args.get("label")
-    if label is not None and label.name.casefold() != _name(source).casefold():
-        raise context.fail("B5215", f"the window is labelled `{label.name}`, the table is not", label, "leave the label out")
 
 
 @dataclass
@@ -123,10 +43,13 @@ class SplGrouping(Grouping):
 
     window: SplWindow = field(kw_only=True)
     readings: list[ReadingColumn] = field(default_factory=list)
+    counts: list[CountColumn] = field(default_factory=list)
 
     def lift(self, expr: Expr, written: exp.Expr) -> Expr:
         """As for GROUP BY, with what a firing tells of itself as columns."""
-        reading = reading_of(expr)
+        reading, count = reading_of(expr), count_of(expr)
+        if count is not None:
+            return column(self._counted(count))
         if reading is None:
             return super().lift(expr, written)
         if reading.of_panes and not isinstance(self.window.kind, Interval):
@@ -143,6 +66,13 @@ class SplGrouping(Grouping):
         made = name or self.frame.context.names.fresh(str(reading))
         self.readings.append(ReadingColumn(made, reading, hidden=name is not None))
         return made
+
+    def _counted(self, count: GroupCount) -> str:
+        found = next((c.name for c in self.counts if c.count is count), None)
+        if found is None:
+            found = self.frame.context.names.fresh("count")
+            self.counts.append(CountColumn(found, count))
+        return found
 
     def _dependent(self, expr: exp.Column, written: exp.Expr) -> Expr:
         shown = self._shown(expr.name)
@@ -254,20 +184,7 @@ class SplLowering(SelectLowering):
     # -- the node -----------------------------------------------------------------------------------------------------
 
     def _node(self, grouping: SplGrouping, window: SplWindow, partitions: int) -> Node:
-        rows = self.rows
-        assert rows is not None
-        if isinstance(window.kind, Interval):
-            self._check_event_time(rows)
-            grouping.reading(FiringReading.INTERVAL_START, None if self._reads(grouping) else PANE)
-        if self.every:
-            for hidden, reading in self._told:
-                grouping.reading(reading, hidden)
-        punctuation = None
-        if isinstance(window.kind, Tumbling) and isinstance(window.kind.eviction, Punctuation):
-            punctuation = rows.punctuation
-            if punctuation is None:
-                hint = "take a view that fires: V := SELECT STREAM ... FROM t WINDOW (...)"
-                raise self._fail_at("punct", "B5212", "punct() ends a window with each firing of a view below", hint)
+        rows, punctuation = self._arriving(grouping, window)
         below = _Below(self.frame.plan)
         keys = tuple(below.item(i) for i in grouping.keys)
         aggregates = tuple(replace(i, expr=below.arguments(i.expr, self.frame)) for i in grouping.aggregates)
@@ -277,8 +194,25 @@ class SplLowering(SelectLowering):
                 below.keep(name)
         return SplAggregate(
             below.node(), window, keys[:partitions], keys[partitions:], aggregates, tuple(grouping.readings),
-            rows.order, rows.clock, time, punctuation, self.every,
+            rows.order, rows.clock, time, punctuation, self.every, tuple(grouping.counts),
         )  # fmt: skip
+
+    def _arriving(self, grouping: SplGrouping, window: SplWindow) -> tuple[ArrivingRows, str | None]:
+        """The rows, and the column of their punctuation where the window goes by it; firings tell what the plan needs of them."""
+        rows = self.rows
+        assert rows is not None
+        if isinstance(window.kind, Interval):
+            self._check_event_time(rows)
+            grouping.reading(FiringReading.INTERVAL_START, None if self._reads(grouping) else PANE)
+        if self.every:
+            for hidden, reading in self._told:
+                grouping.reading(reading, hidden)
+        if not isinstance(window.kind, Tumbling) or not isinstance(window.kind.eviction, Punctuation):
+            return rows, None
+        if rows.punctuation is None:
+            hint = "take a view that fires: V := SELECT STREAM ... FROM t WINDOW (...)"
+            raise self._fail_at("punct", "B5212", "punct() ends a window with each firing of a view below", hint)
+        return rows, rows.punctuation
 
     @staticmethod
     def _reads(grouping: SplGrouping) -> bool:

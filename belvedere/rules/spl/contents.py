@@ -20,6 +20,8 @@ from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Aggregate, Expr, Item, Node, Project, Scan
 from belvedere.plan.spl_aggregate import PANE_TIMINGS, FiringReading, SplAggregate
 from belvedere.plan.spl_windows import Interval
+from belvedere.rules.spl.group_counts import needed, with_counts
+from belvedere.rules.spl.sorting import sorted_contents
 from belvedere.schema import TIMESTAMP, Column, Schema
 
 CONTENTS = "contents"
@@ -52,12 +54,15 @@ def contents_schema(node: SplAggregate) -> Schema:
 def contents_plan(node: SplAggregate) -> Node:
     """The node's rows from the contents, besides the firing's number and FIRST_ARRIVAL."""
     source = Scan(CONTENTS, contents_schema(node))
+    if node.sort:
+        return sorted_contents(source, node, name_of(FiringReading.FIRING), FIRST_ARRIVAL)
     readings = tuple(item_of(c) for c in source.schema.columns[len(node.input.schema.columns) :])
     arrived = Item(FIRST_ARRIVAL, exp.Min(this=column(node.order)), pa.int64(), hidden=True)
     called = tuple(Item(i.name, _first_of_equals(i.expr, node.order), i.type, i.nullable, i.hidden) for i in node.aggregates)
-    groups = Aggregate(source, (*readings, *node.partition, *node.groups), (*called, arrived))
+    groups = Aggregate(source, (*readings, *node.partition, *node.groups), (*called, arrived, *needed(node)))
     firing = (item_of(groups.schema[name_of(FiringReading.FIRING)]), item_of(groups.schema[FIRST_ARRIVAL]))
-    return Project(in_arrival_order(groups), (*_shown(node, groups.schema), *firing))
+    counted = with_counts(in_arrival_order(groups), node, firing[0].name, FIRST_ARRIVAL)
+    return Project(counted, (*_shown(node, groups.schema), *(item_of(c.column) for c in node.counts), *firing))
 
 
 def _shown(node: SplAggregate, groups: Schema) -> tuple[Item, ...]:

@@ -77,6 +77,8 @@ def _is_comparable(type_: pa.DataType) -> bool:
 
 def not_kept(node: SplAggregate) -> list[str]:
     """Why the aggregates of a window are computed of its whole contents: by name what is not kept; empty where all are."""
+    if node.sort:
+        return ["ORDER BY"]
     found = [f"GROUP BY {g.name}" for g in node.groups]
     return found + [i.expr.sql("spark") for i in node.aggregates if accumulator_of(i, node.input.schema) is None]
 

@@ -5,6 +5,7 @@ In: an Arrow table of a window's input, the partition of each row. Out: `WindowR
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -76,8 +77,8 @@ def steps_of(policy: Policy | Punctuation | None, table: pa.Table) -> Steps | No
         return None
     column = combined(table[policy.column])
     if pa.types.is_decimal(column.type):
-        return steps(_unscaled(column), policy.step * 10**column.type.scale)
-    return steps(_numbers(column), policy.step)
+        return steps(_unscaled(column), math.floor(policy.step * 10**column.type.scale))
+    return steps(_numbers(column), policy.step if isinstance(policy.step, int) else float(policy.step))
 
 
 def _numbers(column: pa.Array) -> Any:

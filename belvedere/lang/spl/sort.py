@@ -1,0 +1,101 @@
+"""A SELECT STREAM of a window's rows with ORDER BY -> a plan: the rows of each firing, sorted.
+
+In: the SELECT as written, without its window, and that. Out: its plan. There are no aggregates: a row of the window is a row of the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from belvedere.lang.select.grouping import contains_aggregate
+from belvedere.lang.select.items import Clause
+from belvedere.lang.spl.check import window_of
+from belvedere.lang.spl.functions import ARITY, REFUSED, reading_of
+from belvedere.lang.spl.lower import SplGrouping, SplLowering
+from belvedere.plan.expressions import column
+from belvedere.plan.keys import item_of, unused_name
+from belvedere.plan.nodes import Expr, Node, Order, Project
+from belvedere.plan.spl_aggregate import SplAggregate
+from belvedere.plan.spl_windows import SplWindow, Tumbling
+
+AGGREGATES = {"last", *ARITY, *REFUSED}
+"""Names of aggregates beside a window, of those that the parser does not know as such."""
+
+
+def sorts_rows(select: exp.Select) -> bool:
+    """Whether a SELECT STREAM over a window gives its rows themselves, in an order."""
+    if not select.args.get("order") or select.args.get("group") or select.args.get("having"):
+        return False
+    return not any(_aggregates(e) for e in (*select.expressions, *select.args["order"].expressions))
+
+
+def _aggregates(expr: exp.Expr) -> bool:
+    return contains_aggregate(expr) or any(n.name.lower() in AGGREGATES for n in expr.find_all(exp.Anonymous))
+
+
+class SplSorting(SplLowering):
+    """The state of one such SELECT while it is lowered."""
+
+    def _group(self) -> None:
+        self._check_where()
+        self._check_late_windows()
+        window = window_of(self.clause, self._column, self.context.fail)
+        self._check_sorted(window)
+        self._tell_final(window)
+        grouping = SplGrouping(self.frame, [self._own_key(k) for k in self.clause.keys], window=window)
+        for output in self.outputs:
+            output.expr = _read(grouping, output.expr, output)
+        orders = [self._order(o) for o in self.orders]
+        self.orders.clear()
+        self.frame.plan = self._sorted(grouping, window, orders)
+
+    def _check_sorted(self, window: SplWindow) -> None:
+        if not isinstance(window.kind, Tumbling) or window.evicted:
+            place = (
+                next(p for p in self.clause.expressions if p.word == "aggregateevictedpartitions") if window.evicted else None
+            )
+            hint = "write tumbling, count(n) or time(s) or delta(column, step) or punct(); or aggregate the rows"
+            message = "rows are sorted as a tumbling window fires"
+            raise self.context.fail("B5218", message, place or self.clause.expressions[0], hint)
+
+    def _order(self, clause: Clause) -> tuple[Expr, Order]:
+        self.frame.check_order(clause.expr, clause.written)
+        return clause.expr, clause.order
+
+    def _sorted(self, grouping: SplGrouping, window: SplWindow, orders: list[tuple[Expr, Order]]) -> Node:
+        """The node; sort keys are columns of its input."""
+        arriving, punctuation = self._arriving(grouping, window)
+        columns = {c.name: item_of(c) for c in self.frame.plan.schema}
+        for key in grouping.keys:
+            columns.setdefault(key.name, replace(key, hidden=True))
+        partition = tuple(replace(k, expr=column(k.name)) for k in grouping.keys)
+        sort = []
+        for expr, order in orders:
+            name = expr.name if isinstance(expr, exp.Column) else unused_name("sort", set(columns))
+            columns.setdefault(name, self.frame.item(name, expr, hidden=True))
+            sort.append(Order(column(name), order.descending, order.nulls_first))
+        own = {k.name for k in partition}
+        rows = tuple(replace(i, expr=column(i.name)) for i in columns.values() if i.name not in own)
+        below = Project(self.frame.plan, tuple(columns.values()))
+        readings = tuple(grouping.readings)
+        return SplAggregate(
+            below,
+            window,
+            partition,
+            (),
+            rows,
+            readings,
+            arriving.order,
+            arriving.clock,
+            None,
+            punctuation,
+            True,
+            sort=tuple(sort),
+        )
+
+
+def _read(grouping: SplGrouping, expr: Expr, clause: Clause) -> Expr:
+    """The expression with what it asks of a firing as columns."""
+    return expr.transform(lambda n: n if reading_of(n) is None else grouping.lift(n, clause.written))

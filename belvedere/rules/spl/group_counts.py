@@ -1,0 +1,58 @@
+"""What a group of a window's contents knows of the others: how many groups and rows there are, and how many rows each has.
+
+In: the groups of firings. Out: the same with these counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from sqlglot import exp, parse_one
+
+from belvedere.plan.expressions import column
+from belvedere.plan.keys import item_of
+from belvedere.plan.nodes import Expr, Item, Node, Project, Window
+from belvedere.plan.spl_aggregate import GroupCount, SplAggregate
+
+ROWS = Item("$rows_of_group", exp.Count(this=exp.Star(), big_int=True), pa.int64(), nullable=False, hidden=True)
+"""How many rows a group has."""
+PAIRS = pa.list_(pa.struct([("at", pa.int64()), ("rows", pa.int64())]))
+
+
+def needed(node: SplAggregate) -> tuple[Item, ...]:
+    """What the groups have to count for it."""
+    return (ROWS,) if node.counts else ()
+
+
+def with_counts(groups: Node, node: SplAggregate, firing: str, arrived: str) -> Node:
+    """The groups with the node's counts beside them: `firing` tells firings apart, `arrived` orders the groups of one."""
+    if not node.counts:
+        return groups
+    calls = [(c, _call(c.count, arrived)) for c in node.counts]
+    over = tuple(
+        Item(c.name, exp.Window(this=call, partition_by=[column(firing)], over="OVER"), type_, nullable=False)
+        for c, (call, type_) in calls
+    )
+    return Project(Window(groups, over), (*map(item_of, groups.schema), *_items(node)))
+
+
+def _call(count: GroupCount, arrived: str) -> tuple[Expr, pa.DataType]:
+    match count:
+        case GroupCount.GROUPS:
+            return exp.Count(this=exp.Star(), big_int=True), pa.int64()
+        case GroupCount.ROWS:
+            return exp.Sum(this=column(ROWS.name)), pa.int64()
+    parts = [exp.Literal.string("at"), column(arrived), exp.Literal.string("rows"), column(ROWS.name)]
+    pair = exp.Anonymous(this="named_struct", expressions=parts)
+    return exp.ArrayAgg(this=pair, nulls_excluded=True), PAIRS
+
+
+def _items(node: SplAggregate) -> Iterator[Item]:
+    """The counts as they are shown: rows by group in the order in which the groups arrived."""
+    for c in node.counts:
+        expr: Expr = column(c.name)
+        if c.count is GroupCount.BY_GROUP:
+            sort = parse_one("transform(sort_array(`x`), g -> g.rows)", dialect="spark")
+            expr = sort.transform(lambda n, own=expr: own.copy() if isinstance(n, exp.Column) and n.name == "x" else n)
+        yield Item(c.name, expr, c.count.type, nullable=False)
