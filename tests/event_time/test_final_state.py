@@ -41,9 +41,9 @@ RUNS = f"{SESSION}, key => DESCRIPTOR(item), gap => INTERVAL '4' MINUTES)"
 NEAR = "a.asktime BETWEEN b.bidtime AND b.bidtime + INTERVAL 5 MINUTES"
 VIEWS = f"""
 Sums := SELECT wend, item, sum(price) AS p, count(*) AS n FROM {TUMBLE} GROUP BY wend, item WITH HISTORY;
-Distinct := SELECT wend, count(DISTINCT price) AS p FROM {HOP} GROUP BY wend;
+Distinct := SELECT wend, sum(DISTINCT price) AS p FROM {HOP} GROUP BY wend;
 Complete := SELECT wend, count(DISTINCT item) AS n FROM {TUMBLE} GROUP BY wend EMIT STREAM AFTER WATERMARK;
-Delayed := SELECT wend, count(DISTINCT price) AS n FROM {TUMBLE} GROUP BY wend EMIT STREAM AFTER DELAY INTERVAL 4 MINUTES;
+Delayed := SELECT wend, sum(DISTINCT price) AS n FROM {TUMBLE} GROUP BY wend EMIT STREAM AFTER DELAY INTERVAL 4 MINUTES;
 Early := SELECT wend, count(DISTINCT item) AS n FROM {TUMBLE} GROUP BY wend EMIT AFTER DELAY INTERVAL 3 MINUTES AND AFTER WATERMARK;
 Pairs := SELECT b.item, b.bidtime, b.price, a.price AS ask FROM _Bid b JOIN _Ask a ON a.item = b.item AND {NEAR};
 Lefts := SELECT b.item, b.bidtime, b.price, a.price AS ask FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item AND {NEAR};
@@ -58,7 +58,7 @@ Unequal := SELECT b.item, a.price AS ask FROM _Bid b LEFT JOIN _Ask a ON a.price
 _Sums := SELECT wend, item, count(DISTINCT price) AS p FROM {TUMBLE} GROUP BY wend, item;
 Best := SELECT wend, max(p) AS p, median(p) AS m FROM _Sums GROUP BY wend;
 Runs := SELECT item, wstart, wend FROM {RUNS};
-Stays := SELECT item, wstart, wend, count(DISTINCT price) AS n FROM {RUNS} GROUP BY item, wstart, wend;
+Stays := SELECT item, wstart, wend, sum(DISTINCT price) AS n FROM {RUNS} GROUP BY item, wstart, wend;
 Ends := SELECT wend, count(*) AS n FROM {SESSION}, gap => INTERVAL '1' MINUTES) GROUP BY wend EMIT STREAM AFTER WATERMARK;
 _Near := SELECT b.item, b.bidtime, a.price AS ask FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item AND {NEAR};
 Met := SELECT item, ask, bidtime, wstart, wend FROM Session(data => TABLE(_Near), timecol => DESCRIPTOR(bidtime),
@@ -67,7 +67,7 @@ Heard := SELECT item, notetime, wend FROM Session(data => TABLE(_Note), timecol 
          gap => INTERVAL '9' MINUTES);
 Rates := SELECT b.bidtime, b.item, i.rate FROM _Bid b JOIN Item i ON i.item = b.item;
 Ranks := SELECT item, price, bidtime, rank() OVER (PARTITION BY wstart ORDER BY price) AS n FROM {TUMBLE};
-Notes := SELECT FLOOR(notetime TO HOUR) AS hour, count(DISTINCT item) AS n FROM _Note GROUP BY FLOOR(notetime TO HOUR);
+Notes := SELECT FLOOR(notetime TO HOUR) AS hour, array_sort(collect_set(item)) AS n FROM _Note GROUP BY FLOOR(notetime TO HOUR);
 Noted := SELECT n.item, n.notetime, a.price FROM _Note n JOIN _Ask a
          ON n.item = a.item AND n.notetime BETWEEN a.asktime - INTERVAL 5 MINUTES AND a.asktime;
 """
@@ -93,6 +93,11 @@ def state_of(catalog_: Catalog, view: str) -> dict[str, tuple[str, ...]]:
         ("Sums", {"Sums$state": ("tumble.wend",)}),
         ("Distinct", {"Distinct$1": ("hop.wend",)}),
         ("Delayed", {"Delayed$1": ("wend",), "Delayed$2": ("tumble.wend",), "Delayed$groups": (), "Delayed$emitted": ()}),
+        (
+            "Complete",
+            {f"Complete${n}{s}": ("wend" if n + s == "1" else "tumble.wend",) for n in "12" for s in ("", STATE)}
+            | {"Complete$groups": (), "Complete$emitted": ()},
+        ),
         ("Pairs", {"Pairs$1": ("b.bidtime",), "Pairs$2": ("a.asktime",)}),
         ("Lefts", {"Lefts$1": ("b.bidtime",), "Lefts$2": ("a.asktime",)}),
         ("Fulls", {"Fulls$1": ("b.bidtime",), "Fulls$2": ("a.asktime",)}),

@@ -29,7 +29,7 @@ ByWho := SELECT who, count(*) AS n FROM _Clicks GROUP BY who;
 All := SELECT count(*) AS n FROM _Clicks;
 Pages := SELECT DISTINCT page FROM _Clicks;
 Halves := SELECT who, median(amount) AS half FROM Orders GROUP BY who;
-Rare := SELECT page, count(DISTINCT who) AS n FROM _Clicks WHERE who > 0 GROUP BY page;
+Rare := SELECT page, sum(DISTINCT who) AS n FROM _Clicks WHERE who > 0 GROUP BY page;
 Names := SELECT name, count(*) AS n FROM People GROUP BY name;
 Latest := SELECT who, at FROM (SELECT who, at, row_number() OVER (PARTITION BY who ORDER BY at DESC) AS r FROM _Clicks) AS c WHERE r = 1;
 Named := SELECT o.id, p.name FROM Orders o LEFT JOIN People p ON p.who = o.who;
@@ -104,7 +104,7 @@ def test_explain_measures_no_state_before_the_first_epoch(tmp_path: Path) -> Non
 WINDOWS = """
 CREATE STREAM _Clicks (id BIGINT, who INT, at TIMESTAMP, WATERMARK FOR at);
 CREATE TABLE People (who INT PRIMARY KEY, name STRING);
-Hours := SELECT wend, count(DISTINCT who) AS n
+Hours := SELECT wend, sum(DISTINCT who) AS n
          FROM Tumble(data => TABLE(_Clicks), timecol => DESCRIPTOR(at), dur => INTERVAL '1' HOUR) GROUP BY wend;
 ByWho := SELECT who, count(*) AS n FROM _Clicks GROUP BY ROLLUP(who);
 Best := SELECT name FROM People ORDER BY name LIMIT 2 OFFSET 1;

@@ -63,7 +63,7 @@ class Loop:
         """Push as an API process does."""
         table = find_input(desk.catalog, name)
         try:
-            pushed = _read(table, body, "application/json", 100_000)
+            pushed = _read(table, body, "application/json", 100_000, {})
         except RequestError:
             return
         desk.take([Request(table.id, pushed)])
