@@ -13,7 +13,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from belvedere.plan.nodes import Item, Node, Order
-from belvedere.plan.spl_windows import Interval, SplWindow
+from belvedere.plan.spl_windows import Interval, Sliding, SplWindow
 from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.schema import TIMESTAMP, Column, Schema
 
@@ -125,7 +125,13 @@ class SplAggregate(Node):
     counts: tuple[CountColumn, ...] = ()
     """Only where there are `groups`."""
     sort: tuple[Order, ...] = ()
-    """Where it is given, a row of the result is a row of the contents, sorted: `aggregates` are columns of it, as the sort keys are."""
+    """Where it is given, a row of the result is a row of the contents, sorted: `aggregates` are columns of it, as the sort keys are.
+    A sliding window by count then lets the least of its rows go before another one comes in: that row is the firing."""
+
+    @property
+    def progressive(self) -> bool:
+        """Whether the least row leaves as one comes for which there is no place."""
+        return bool(self.sort) and isinstance(self.window.kind, Sliding)
 
     @property
     def pane(self) -> str | None:

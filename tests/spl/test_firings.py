@@ -26,6 +26,8 @@ Near := SELECT STREAM collect_list(id) AS ids
     FROM Trades WINDOW (sliding, delta(price, 0.5), delta(price, 0.25), aggregateIncompleteWindows);
 Sorted := SELECT STREAM *, firing() AS number
     FROM Trades WINDOW (tumbling, count(3), partitioned BY sym) ORDER BY kind DESC, level % 3;
+Soon := SELECT STREAM id, firing() AS number
+    FROM Trades WINDOW (sliding, count(3), partitioned BY sym) ORDER BY kind, level % 3 DESC;
 OfFiring := SELECT STREAM id, total FROM Sums WINDOW (tumbling, punct()) ORDER BY total DESC;
 """
 
@@ -36,6 +38,19 @@ def firings(window: str, rows: list[dict[str, Any]], partitioned: bool) -> list[
     for row in rows:
         simulator.tuple(Tuple(row["id"], 0, row["sym"] if partitioned else None, row))
     return [[rows[n] for n in fired.contents] for fired in simulator.firings]
+
+
+def soonest(rows: list[dict[str, Any]], size: int) -> list[dict[str, Any]]:
+    """What a progressive sort lets go, row by row."""
+    held: dict[str, list[dict[str, Any]]] = {}
+    found: list[dict[str, Any]] = []
+    for row in rows:
+        own = held.setdefault(row["sym"], [])
+        if len(own) == size:
+            own.sort(key=lambda r: (r["kind"], -(r["level"] % 3), r["id"]))
+            found.append({"id": own.pop(0)["id"], "number": len(found) + 1})
+        own.append(row)
+    return found
 
 
 def test_counts_decimals_and_sorted_rows(spark: Any) -> None:
@@ -68,6 +83,7 @@ def test_counts_decimals_and_sorted_rows(spark: Any) -> None:
             contents.sort(key=lambda r: (-r["kind"], r["level"] % 3, r["id"]))
             in_order += [r | {"number": number} for r in contents]
         assert wb.rows("Sorted") == in_order == wb.batch("Sorted")
+        assert wb.rows("Soon") == soonest(rows, 3) == wb.batch("Soon")
         sums = []
         for contents in firings("tumbling, count(5)", rows, False):
             own = [[r for r in contents if r["kind"] == k] for k in dict.fromkeys(r["kind"] for r in contents)]

@@ -46,6 +46,11 @@ def test_rows_sorted_as_the_window_fires(spark: Any) -> None:
     assert answers(spark, text) == [("a", 3, 1), ("b", 2, 1), ("a", 1, 1), ("a", 4, 2)]
 
 
+def test_progressive_sort(spark: Any) -> None:
+    text = "SELECT STREAM qty FROM trades WINDOW (sliding, count(2)) ORDER BY sym DESC"
+    assert answers(spark, text) == [(2,), (1,), (3,), (4,)]
+
+
 def test_panes_by_the_first_timestamp(spark: Any) -> None:
     text = (
         "SELECT second(intervalStart()) AS s, Sum(qty) AS q FROM trades WINDOW (timeInterval, intervalDuration(10)) ORDER BY s"

@@ -11,10 +11,11 @@ import numpy as np
 from belvedere.kernels.search import Bools
 from belvedere.kernels.spl.episodes import episodes
 from belvedere.kernels.spl.one_by_one import one_by_one
+from belvedere.kernels.spl.progressive import progressive
 from belvedere.kernels.spl.rows import NEVER, Firings, Found, Partitions, WindowRows
 from belvedere.kernels.spl.sliding import Slide
 from belvedere.kernels.spl.tumbling import tumble
-from belvedere.plan.spl_windows import PartitionAge, PartitionCount, Sliding, SplWindow, Tumbling, TupleCount
+from belvedere.plan.spl_windows import Count, PartitionAge, PartitionCount, Sliding, SplWindow, Tumbling, TupleCount
 
 
 def find(window: SplWindow, rows: WindowRows, known: Partitions, ticked: int, now: int) -> Found:
@@ -22,6 +23,12 @@ def find(window: SplWindow, rows: WindowRows, known: Partitions, ticked: int, no
 
     `known` has an entry for each partition code. Timers that are due at `now` run: no later row arrives before it.
     """
+    if rows.ranks is not None:
+        assert isinstance(window.kind, Sliding)
+        assert isinstance(window.kind.eviction, Count)
+        noted = known.take(slice(None))
+        _note_insertions(noted, rows)
+        return progressive(window.kind.eviction.rows, rows, noted)
     if isinstance(window.forgetting, PartitionCount | TupleCount) or window.evicted:
         return one_by_one(window, rows, known, ticked, now)
     age = window.forgetting.micros if isinstance(window.forgetting, PartitionAge) else None

@@ -44,6 +44,8 @@ class WindowRows:
     """For `punct()`: which firing of the view below the row came with."""
     counts: Ints | None = None
     """How many rows each stands for, where some are blocks (`belvedere.kernels.spl.blocks`); None for rows alone."""
+    ranks: Ints | None = None
+    """For a progressive sort the place of each row in the order."""
 
     @cached_property
     def through(self) -> Ints:

@@ -18,7 +18,7 @@ from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Expr, Node, Order, Project
 from belvedere.plan.spl_aggregate import SplAggregate
-from belvedere.plan.spl_windows import SplWindow, Tumbling
+from belvedere.plan.spl_windows import Count, Sliding, SplWindow, Tumbling
 
 AGGREGATES = {"last", *ARITY, *REFUSED}
 """Names of aggregates beside a window, of those that the parser does not know as such."""
@@ -52,13 +52,16 @@ class SplSorting(SplLowering):
         self.frame.plan = self._sorted(grouping, window, orders)
 
     def _check_sorted(self, window: SplWindow) -> None:
-        if not isinstance(window.kind, Tumbling) or window.evicted:
-            place = (
-                next(p for p in self.clause.expressions if p.word == "aggregateevictedpartitions") if window.evicted else None
-            )
-            hint = "write tumbling, count(n) or time(s) or delta(column, step) or punct(); or aggregate the rows"
-            message = "rows are sorted as a tumbling window fires"
-            raise self.context.fail("B5218", message, place or self.clause.expressions[0], hint)
+        kind = window.kind
+        if isinstance(kind, Sliding):
+            counts = isinstance(kind.eviction, Count) and kind.eviction.rows > 0 and kind.trigger == Count(1)
+            sorts = counts and window.forgetting is None and not window.incomplete
+        else:
+            sorts = isinstance(kind, Tumbling) and not window.evicted
+        if not sorts:
+            message = "rows are sorted as a tumbling window fires, or by sliding, count(n)"
+            hint = "write tumbling and a policy, or sliding, count(n), without options; or aggregate the rows"
+            raise self.context.fail("B5218", message, self.clause.expressions[0], hint)
 
     def _order(self, clause: Clause) -> tuple[Expr, Order]:
         self.frame.check_order(clause.expr, clause.written)

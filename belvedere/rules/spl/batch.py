@@ -25,6 +25,7 @@ from belvedere.plan.spl_windows import Interval
 from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.rules.spl.contents import CONTENTS, contents, contents_plan, last_firings, ordered
 from belvedere.rules.spl.rows import ArrivedRows, micros, present, sorted_rows, whole, window_rows
+from belvedere.rules.spl.sorting import RANKED, ranks, ranks_plan
 
 Answer = Callable[[Node, int, Mapping[str, pa.Table]], pa.Table]
 
@@ -59,8 +60,13 @@ class SplReplay:
 
     def _windows(self, rows: ArrivedRows, epoch: int) -> tuple[Firings, Ints | None]:
         known = Partitions.fresh(int(rows.partition.max(initial=-1)) + 1)
-        found = find(self.node.window, window_rows(self.node, rows), known, NEVER, self.clocks[epoch])
-        if not (self.ends and self.node.window.final) or not found.kept.any():
+        given = window_rows(self.node, rows)
+        if self.node.progressive:
+            table = rows.table.select(self.node.input.schema.names)
+            given.ranks = ranks(self.answer(ranks_plan(self.node), epoch, {RANKED: table}), given.number)
+        found = find(self.node.window, given, known, NEVER, self.clocks[epoch])
+        flushes = self.node.window.final or self.node.progressive
+        if not (self.ends and flushes) or not found.kept.any():
             return found.firings, found.members
         return at_the_end(rows, found, self.node.order, self.clocks[epoch])
 

@@ -33,6 +33,7 @@ from belvedere.rules.spl.contents import CONTENTS, contents_plan, contents_schem
 from belvedere.rules.spl.held import BLOCK_ROWS, block_schema, has_blocks
 from belvedere.rules.spl.kept import not_kept
 from belvedere.rules.spl.run import run_panes, run_windows
+from belvedere.rules.spl.sorting import RANKED, ranks_plan
 from belvedere.schema import Schema
 
 
@@ -109,6 +110,8 @@ class SplStage(Stage):
             "contents": texts.query(contents_plan(self.node), {CONTENTS: ROWS}),
             "rows": texts.rows(Scan("made", texts.output.schema), ROWS),
         }
+        if self.node.progressive:
+            found[RANKED] = texts.query(ranks_plan(self.node), ROWS)
         if self.path is not None and self.has_panes:
             found["panes"] = texts.groups(_panes(self.node), self.path, ROWS)
         return found

@@ -27,6 +27,7 @@ from belvedere.rules.spl.held import PATH, Contents, Touched, placed, read, stor
 from belvedere.rules.spl.kept import accumulated, accumulators_of, firing_rows
 from belvedere.rules.spl.output import identified_rows, numbered
 from belvedere.rules.spl.rows import micros, present, sorted_rows, whole
+from belvedere.rules.spl.sorting import RANKED, ranks
 from belvedere.rules.spl.state import (
     DUE,
     HASH,
@@ -56,6 +57,8 @@ def run_windows(stage: SplStage, work: Work) -> Rows | None:
     arrived = placed(stage, arrived, touched)
     for all_rows in (False, True):
         contents = read(stage, work, arrived, touched, now, all_rows)
+        if stage.node.progressive:
+            contents.given.ranks = _ranks(stage, work, contents)
         if contents.can_be_slid:
             found = find(stage.window, contents.given, touched.known, ticked, now)
             shown = _shown(stage, work, found.firings)
@@ -67,6 +70,12 @@ def run_windows(stage: SplStage, work: Work) -> Rows | None:
         made, _ = _queried(stage, work, contents.rows.table, *shown, found.members)
     work.sequences[f"{stage.output} firings"] = _next(stage, work) + len(found.firings)
     return _written(stage, work, made, pa.array(hashes[shown[0].partition]))
+
+
+def _ranks(stage: SplStage, work: Work, contents: Contents) -> Ints:
+    """The places of rows in the order of a sort."""
+    work.put(RANKED, VIEW, Rows(contents.rows.table.select(stage.node.input.schema.names)))
+    return ranks(work.compute.compute(work.sql[RANKED]).table, contents.given.number)
 
 
 def _store(stage: SplStage, work: Work, contents: Contents, touched: Touched, found: Found, now: int) -> None:

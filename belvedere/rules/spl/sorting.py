@@ -1,10 +1,11 @@
 """Rows of SPL windows sorted as they fire.
 
-In: the contents of firings. Out: the relational plan over them that numbers the rows of each firing in the order of its keys.
+In: the contents of firings, or the rows of windows. Out: the relational plans over them that number rows in the order of the keys.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
@@ -12,13 +13,36 @@ from belvedere.plan.expressions import column, row_number
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Item, Node, Project, Scan, Window
 from belvedere.plan.spl_aggregate import SplAggregate
+from belvedere.rules.spl.rows import Numbers, whole
+
+RANKED = "ranked"
+"""The scan by which the plan of `ranks_plan` reads rows."""
+
+
+def ranks_plan(node: SplAggregate) -> Node:
+    """The arrival numbers of rows and their places in the order of the node's keys."""
+    source = Scan(RANKED, node.input.schema)
+    place = Item("place", row_number([], _order(node)), pa.int32(), nullable=False)
+    rows = Window(source, (place,))
+    return Project(rows, (item_of(source.schema[node.order], hidden=False), item_of(place.column)))
+
+
+def ranks(found: pa.Table, number: Numbers) -> Numbers:
+    """The place of the rows with these arrival numbers, by the answer of the plan."""
+    known, place = (whole(c) for c in found.columns)
+    order = np.argsort(known)
+    return place[order][np.searchsorted(known[order], number)]
+
+
+def _order(node: SplAggregate) -> exp.Order:
+    """The keys, then the arrival."""
+    keys = [exp.Ordered(this=o.expr.copy(), desc=o.descending, nulls_first=o.nulls_come_first) for o in node.sort]
+    return exp.Order(expressions=[*keys, exp.Ordered(this=column(node.order), desc=False, nulls_first=True)])
 
 
 def sorted_contents(source: Scan, node: SplAggregate, firing: str, place: str) -> Node:
     """The node's rows with the number of their firing and their `place` in it; rows of equal keys as they arrived."""
-    keys = [exp.Ordered(this=o.expr.copy(), desc=o.descending, nulls_first=o.nulls_come_first) for o in node.sort]
-    keys.append(exp.Ordered(this=column(node.order), desc=False, nulls_first=True))
-    number = Item(place, row_number([column(firing)], exp.Order(expressions=keys)), pa.int32(), nullable=False, hidden=True)
+    number = Item(place, row_number([column(firing)], _order(node)), pa.int32(), nullable=False, hidden=True)
     rows = Window(source, (number,))
     shown = (*node.partition, *node.aggregates)
     readings = tuple(
