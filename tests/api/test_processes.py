@@ -133,12 +133,25 @@ def test_processes_that_do_not_start() -> None:
     assert not supervisor.alive()
 
 
+def wait_until_counted(url: str, requests: int) -> str:
+    """The metrics, once they have so many requests: a request is counted after it was answered."""
+    end = time.monotonic() + 30
+    while True:
+        with OPENER.open(f"{url}/metrics", timeout=10) as answer:
+            text = str(answer.read().decode())
+        if f'belvedere_requests_total{{outcome="ok"}} {requests}' in text:
+            return text
+        assert time.monotonic() < end, text
+        time.sleep(0.05)
+
+
 def test_processes_that_die_are_started_again(sqlite_file: str) -> None:
     told: list[str] = []
     with start_api(CATALOG, sqlite_file, processes=2, tell=told.append) as serving:
         serving.wait_until_listening()
         before = [k.child for k in serving.supervisors]
         assert ask(serving.url, "{ things(limit: 1) { id } }")["data"] == {"things": [{"id": 1}]}
+        wait_until_counted(serving.url, 1)
         for child in before:
             child.kill()
         while any(child.poll() is None for child in before):
@@ -148,10 +161,7 @@ def test_processes_that_die_are_started_again(sqlite_file: str) -> None:
         end = time.monotonic() + 30
         while len(told) < 2 and time.monotonic() < end:
             time.sleep(0.02)
-        with OPENER.open(f"{serving.url}/metrics", timeout=10) as answer:
-            text = answer.read().decode()
-        assert "\nbelvedere_api_restarts_total 2\n" in text
-        assert 'belvedere_requests_total{outcome="ok"} 2' in text
+        assert "\nbelvedere_api_restarts_total 2\n" in wait_until_counted(serving.url, 2)
         assert told == ["a process of the API ended (SIGKILL) and was started again"] * 2
     assert not any(k.alive() for k in serving.supervisors)
     assert all(c.poll() is not None for c in before)

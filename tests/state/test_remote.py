@@ -222,8 +222,8 @@ def test_a_workbench_goes_on_after_a_crash_around_each_write(s3: S3, spark: Any,
     state = wb.engine.state
     named = state.manifest.files | state.manifest.retired.keys()
     there = {Path(n).name for n in s3.names("bench")}
-    assert named < there
-    assert len(there - named) == 1, "the file with the manifest itself"
+    assert named <= there
+    assert len(there - named) <= 1, "a manifest that is long has a file of its own"
     wb.close()
 
 
