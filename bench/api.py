@@ -109,8 +109,8 @@ def fill(url: str) -> None:
 def processor_seconds(serving: Serving) -> float:
     """What the server's processes have used so far (Linux)."""
     total = 0.0
-    for child in serving.children:
-        fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
+    for supervisor in serving.supervisors:
+        fields = Path(f"/proc/{supervisor.child.pid}/stat").read_text().rpartition(")")[2].split()
         total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return total
 

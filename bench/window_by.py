@@ -1,9 +1,8 @@
 """`python -m bench.window_by`: the WINDOW BY paper's queries against Spark SQL, a nested loop and DuckDB, in one run.
 
 Each query computes its windows over the same cached rows and reduces them to one checksum, so that no result is left out and none
-travels. "WINDOW BY" and "Spark in order" give their rows in order; "any order" and all others do not; WINDOW BY cuts one long partition
-into blocks where that is worth it. With one partition, "one task" never cuts it and "in blocks" always does. "Spark SQL" is OVER with
-Spark's segment tree on, or for tumbling windows the window functions and GROUP BY that give the same windows. The nested loop is the
+travels. "WINDOW BY" and "Spark in order" give their rows in order; "any order" and all others do not. "Spark SQL" is OVER with Spark's
+segment tree on, or for tumbling windows the window functions and GROUP BY that give the same windows. The nested loop is the
 paper's rewrite of unbounded windows: a join of starts, ends and rows. The engines take turns, and the best time of each counts; `--cpu`
 measures what all their processes computed, which other programs on the machine change less.
 Rows: `stations` series of equal length; a threshold of `cold` (of 1000) gives windows of about 1000 / (1000 - cold) rows.
@@ -24,8 +23,8 @@ from belvedere.spark.session import local_session
 from belvedere.spark.window_by.run import run_window_query, sql
 from belvedere.spark.window_by.tuples import Spread
 
-ROW = "{:<22}{:>12}{:>12}{:>12}{:>12}{:>22}{:>16}{:>22}{:>22}"
-COLUMNS = ("WINDOW BY", "any order", "one task", "in blocks", "Spark SQL", "Spark in order", "nested loop", "DuckDB")
+ROW = "{:<22}{:>12}{:>12}{:>22}{:>16}{:>22}{:>22}"
+COLUMNS = ("WINDOW BY", "any order", "Spark SQL", "Spark in order", "nested loop", "DuckDB")
 HEAD = "FROM ghcn AS g WINDOW BY w PARTITION BY g.station ORDER BY g.day TYPE "
 COLD = "START AS s WHEN s.val < {c} END NEXT AS n WHEN n.val >= {c}"
 OVER = "SELECT val, {f}(val) OVER (PARTITION BY station ORDER BY day {frame}) AS a FROM ghcn"
@@ -161,11 +160,6 @@ def spark_sum(frame: Any) -> float:
     return float(frame.selectExpr("sum(a) AS s").collect()[0].s or 0)
 
 
-def cut(spark: Any, text: str, tables: dict[str, Any], blocks: int) -> Any:
-    """The query with its longest partition in so many blocks."""
-    return run_window_query(spark, text, tables, blocks, Spread.HASHED)
-
-
 def measure(count: int, stations: int, given: argparse.Namespace) -> None:
     """Print one table."""
     repeats = given.repeats
@@ -181,23 +175,20 @@ def measure(count: int, stations: int, given: argparse.Namespace) -> None:
         if not any(contest.name.startswith(n) for n in given.only):
             continue
         found = in_turns(
-            runs(spark, contest, ghcn, duck, stations, given.loops), repeats, processor_time if given.cpu else time.perf_counter
+            runs(spark, contest, ghcn, duck, given.loops), repeats, processor_time if given.cpu else time.perf_counter
         )
         print(ROW.format(contest.name, *(shown(found, c) for c in COLUMNS)), flush=True)
     duck.close()
     ghcn.unpersist()
 
 
-def runs(spark: Any, contest: Contest, ghcn: Any, duck: Any, stations: int, loops: bool) -> dict[str, Callable[[], Any]]:
+def runs(spark: Any, contest: Contest, ghcn: Any, duck: Any, loops: bool) -> dict[str, Callable[[], Any]]:
     """What is measured, by column."""
     tables, text = {"ghcn": ghcn}, contest.window_by
     found: dict[str, Callable[[], Any]] = {
         "WINDOW BY": lambda: spark_sum(sql(spark, text, **tables)),
         "any order": lambda: spark_sum(in_any_order(spark, text, tables)),
     }
-    if stations == 1:
-        found["one task"] = lambda: spark_sum(cut(spark, text, tables, 1))
-        found["in blocks"] = lambda: spark_sum(cut(spark, text, tables, spark.sparkContext.defaultParallelism))
     if contest.over is not None:
         found["Spark SQL"] = lambda: spark_sum(spark.sql(contest.over))
         found["Spark in order"] = lambda: spark_sum(spark.sql(f"{contest.over} ORDER BY {contest.order}"))
