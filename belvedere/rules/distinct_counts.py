@@ -6,7 +6,6 @@ Of several columns every row counts once for each, as in Spark's own plan; other
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -15,8 +14,9 @@ from sqlglot import exp
 
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.facts import needs_clock
-from belvedere.plan.keys import item_of, unused_name
-from belvedere.plan.nodes import Aggregate, Expr, Item, Join, JoinKind, Node, Project, Unnest
+from belvedere.plan.keys import item_of
+from belvedere.plan.nodes import Aggregate, Expr, Item, Join, JoinKind, Node, Project
+from belvedere.rules.grouping_sets import fresh_name, in_order_of, once_for_each
 from belvedere.rules.merge.accumulate import ROWS, accumulate
 from belvedere.rules.merge.rule import MERGE
 from belvedere.rules.rule import Maintain, Refusal, Rule, Site
@@ -58,25 +58,27 @@ def _distinct_count(expr: Expr) -> tuple[str, Expr | None] | None:
 
 def _without_distinct(node: Aggregate, counts: dict[str, tuple[str, Expr | None]], others: tuple[Item, ...]) -> Node:
     taken = {*node.input.schema.names, *node.schema.names, ROWS}
-    keys = tuple(replace(k, name=_new(k.name, taken)) for k in node.keys) if others else node.keys
+    keys = tuple(replace(k, name=fresh_name(k.name, taken)) for k in node.keys) if others else node.keys
     counted = _counted(node, keys, counts, taken)
     if not others:
-        return _in_order(node, counted)
+        return in_order_of(node, counted)
     same = [exp.NullSafeEQ(this=column(a.name), expression=column(b.name)) for a, b in zip(node.keys, keys, strict=True)]
     beside = Aggregate(node.input, node.keys, others)
-    return _in_order(node, Join(beside, counted, JoinKind.INNER, conjunction(same) if same else None))
+    return in_order_of(node, Join(beside, counted, JoinKind.INNER, conjunction(same) if same else None))
 
 
 def _counted(node: Aggregate, keys: tuple[Item, ...], counts: dict[str, tuple[str, Expr | None]], taken: set[str]) -> Aggregate:
     """The groups with their distinct counts: of the rows of an aggregate by the group and the values."""
     values = tuple(dict.fromkeys(value for value, _ in counts.values()))
     conditions = tuple(dict.fromkeys(condition for _, condition in counts.values() if condition is not None))
-    rows, number = _for_each(node.input, values, taken)
-    own = {value: _new(f"_of_{n}", taken) for n, value in enumerate(values)}
+    rows, number = node.input, None
+    if len(values) > 1:
+        rows, number = once_for_each(rows, range(len(values)), "_number", taken)
+    own = {value: fresh_name(f"_of_{n}", taken) for n, value in enumerate(values)}
     by = [Item(own[v], _where(number, n, column(v)), node.input.schema[v].type, hidden=True) for n, v in enumerate(values)]
     if number is not None:
         by.append(item_of(number))
-    flags = {c: _new(f"_if_{n}", taken) for n, c in enumerate(conditions)}
+    flags = {c: fresh_name(f"_if_{n}", taken) for n, c in enumerate(conditions)}
     counted = [Item(flags[c], _count(c), _BIGINT, nullable=False, hidden=True) for c in conditions]
     each = _flagged(Aggregate(rows, (*keys, *by), tuple(counted)))
     found = []
@@ -97,16 +99,6 @@ def _flagged(node: Aggregate) -> Node:
     return Project(node, (*(item_of(node.schema[k.name]) for k in node.keys), *flags))
 
 
-def _for_each(rows: Node, values: Sequence[str], taken: set[str]) -> tuple[Node, Column | None]:
-    """The rows once for each of several values, with the value's number."""
-    if len(values) == 1:
-        return rows, None
-    number = Column(_new("_number", taken), _BIGINT, nullable=False, hidden=True)
-    place = Column(_new("_place", taken), pa.int32(), nullable=False, hidden=True)
-    numbers = [exp.cast(exp.Literal.number(n), "bigint") for n in range(len(values))]
-    return Unnest(rows, exp.Array(expressions=numbers), (number,), place), number
-
-
 def _where(number: Column | None, place: int, value: Expr) -> Expr:
     """A value in the rows that count for it, else NULL."""
     if number is None:
@@ -116,16 +108,6 @@ def _where(number: Column | None, place: int, value: Expr) -> Expr:
 
 def _count(condition: Expr) -> Expr:
     return exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=condition.copy()))
-
-
-def _in_order(node: Aggregate, plain: Node) -> Project:
-    return Project(plain, tuple(replace(item_of(plain.schema[c.name]), hidden=c.hidden, doc=c.doc) for c in node.schema))
-
-
-def _new(name: str, taken: set[str]) -> str:
-    fresh = unused_name(name, taken)
-    taken.add(fresh)
-    return fresh
 
 
 DISTINCT_COUNTS = Rule("distinct counts", _applies)

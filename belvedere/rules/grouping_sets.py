@@ -6,6 +6,7 @@ aggregate holds all of them; else each set is an aggregate of its own over the s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -31,15 +32,12 @@ def as_one_aggregate(node: Aggregate) -> Node:
     """One aggregate by the keys and the set, over rows that are there once for each set with the keys of that set."""
     sets = node.grouping_sets or ()
     taken = set(node.input.schema.names)
-    number = Column(_new("_set", taken), pa.int64(), nullable=False, hidden=True)
-    position = Column(_new("_place", taken), pa.int32(), nullable=False, hidden=True)
-    numbers = [_number(grouping_number(node, s)) for s in sets]
-    each = Unnest(node.input, exp.Array(expressions=numbers), (number,), position)
-    keys = tuple(replace(k, name=_new(f"_set_{n}", taken), hidden=True, nullable=True) for n, k in enumerate(node.keys))
+    each, number = once_for_each(node.input, [grouping_number(node, s) for s in sets], "_set", taken)
+    keys = tuple(replace(k, name=fresh_name(f"_set_{n}", taken), hidden=True, nullable=True) for n, k in enumerate(node.keys))
     shown = tuple(replace(k, expr=_where_it_counts(node, key, number)) for k, key in zip(keys, node.keys, strict=True))
     rows = Project(each, (*(item_of(c) for c in each.schema), *shown))
     by = tuple(replace(k, expr=column(own.name), nullable=True) for k, own in zip(node.keys, keys, strict=True))
-    return _in_order(node, Aggregate(rows, (*by, _set_item(node, column(number.name))), node.aggregates))
+    return in_order_of(node, Aggregate(rows, (*by, _set_item(node, column(number.name))), node.aggregates))
 
 
 def as_aggregates(node: Aggregate) -> Node:
@@ -53,7 +51,15 @@ def as_aggregates(node: Aggregate) -> Node:
     return Union(tuple(branches), key=node.schema.key)
 
 
-def _in_order(node: Aggregate, plain: Aggregate) -> Project:
+def once_for_each(rows: Node, numbers: Sequence[int], name: str, taken: set[str]) -> tuple[Node, Column]:
+    """The rows once for each of the numbers, and the hidden column that has the number."""
+    number = Column(fresh_name(name, taken), pa.int64(), nullable=False, hidden=True)
+    position = Column(fresh_name("_place", taken), pa.int32(), nullable=False, hidden=True)
+    return Unnest(rows, exp.Array(expressions=[_number(n) for n in numbers]), (number,), position), number
+
+
+def in_order_of(node: Aggregate, plain: Node) -> Project:
+    """The columns of an aggregate, from a plan that has them."""
     return Project(plain, tuple(replace(item_of(plain.schema[c.name]), hidden=c.hidden, doc=c.doc) for c in node.schema))
 
 
@@ -76,7 +82,8 @@ def _number(value: int) -> Expr:
     return exp.cast(exp.Literal.number(value), "bigint")
 
 
-def _new(name: str, taken: set[str]) -> str:
+def fresh_name(name: str, taken: set[str]) -> str:
+    """A name that is not taken; it is then."""
     fresh = unused_name(name, taken)
     taken.add(fresh)
     return fresh

@@ -24,7 +24,7 @@ BIGINT, DOUBLE = pa.int64(), pa.float64()
 
 
 @dataclass(frozen=True)
-class Accumulator(ABC):
+class BlockAggregate(ABC):
     """An aggregate of `column` (None: of rows) among the rows for which the boolean column `included` is TRUE."""
 
     column: str | None
@@ -59,7 +59,7 @@ class Accumulator(ABC):
 
 
 @dataclass(frozen=True)
-class Counted(Accumulator):
+class Counted(BlockAggregate):
     """COUNT."""
 
     types = (BIGINT,)
@@ -80,7 +80,7 @@ class Counted(Accumulator):
 
 
 @dataclass(frozen=True)
-class Whole(Accumulator):
+class Whole(BlockAggregate):
     """SUM or AVG of whole numbers: what the sum holds of 2^32, the rest, and how many numbers."""
 
     is_average: bool = False
@@ -106,7 +106,7 @@ class Whole(Accumulator):
 
 
 @dataclass(frozen=True)
-class Exact(Accumulator):
+class Exact(BlockAggregate):
     """SUM of decimals, and how many they are."""
 
     @property
@@ -126,7 +126,7 @@ class Exact(Accumulator):
 
 
 @dataclass(frozen=True)
-class Real(Accumulator):
+class Real(BlockAggregate):
     """SUM or AVG of doubles: the sum, what rounding left over, and how many numbers."""
 
     is_average: bool = False
@@ -147,47 +147,42 @@ class Real(Accumulator):
 
 
 @dataclass(frozen=True)
-class Extreme(Accumulator):
+class OneValue(BlockAggregate):
+    """An aggregate that is one of the values."""
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        return (self.type,)
+
+    def of_rows(self, rows: pa.Table) -> list[pa.Array]:
+        return [self.given(rows)]
+
+    def value(self, parts: Parts) -> pa.Array:
+        return parts[0]
+
+
+@dataclass(frozen=True)
+class Extreme(OneValue):
     """MIN or MAX."""
 
     greatest: bool = False
 
-    @property
-    def types(self) -> tuple[pa.DataType, ...]:
-        return (self.type,)
-
-    def of_rows(self, rows: pa.Table) -> list[pa.Array]:
-        return [self.given(rows)]
-
     def fold(self, parts: Parts, first: Ints, last: Ints) -> list[pa.Array]:
         return [extreme_values(parts[0], _valid(parts[0]), first, last, self.greatest)]
 
-    def value(self, parts: Parts) -> pa.Array:
-        return parts[0]
-
 
 @dataclass(frozen=True)
-class End(Accumulator):
+class End(OneValue):
     """FIRST or LAST, NULLs too."""
 
     is_last: bool = False
 
-    @property
-    def types(self) -> tuple[pa.DataType, ...]:
-        return (self.type,)
-
-    def of_rows(self, rows: pa.Table) -> list[pa.Array]:
-        return [self.given(rows)]
-
     def fold(self, parts: Parts, first: Ints, last: Ints) -> list[pa.Array]:
         return [parts[0].take(pa.array(last if self.is_last else first))]
 
-    def value(self, parts: Parts) -> pa.Array:
-        return parts[0]
-
 
 @dataclass(frozen=True)
-class Spread(Accumulator):
+class Deviation(BlockAggregate):
     """A variance or standard deviation: how many numbers, their mean, the sum of the squares of their distances from it."""
 
     function: str = "STDDEV_SAMP"

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from belvedere.kernels.search import Ints
 from belvedere.kernels.specs import LONGEST_DECIMAL
-from belvedere.kernels.spl.accumulators import Accumulator, Counted, End, Exact, Extreme, Real, Spread, Whole, whole
+from belvedere.kernels.spl.accumulators import BlockAggregate, Counted, Deviation, End, Exact, Extreme, Real, Whole, whole
 from belvedere.kernels.spl.rows import Firings
 from belvedere.plan.nodes import Expr, Item
 from belvedere.plan.spl_aggregate import SplAggregate
@@ -28,7 +28,7 @@ SPREADS: dict[type[Expr], str] = {
 }
 
 
-def accumulator_of(item: Item, given: Schema) -> Accumulator | None:
+def accumulator_of(item: Item, given: Schema) -> BlockAggregate | None:
     """The accumulator of an aggregate; None where it has none."""
     call, included = item.expr, None
     if isinstance(call, exp.Filter) and isinstance(call.expression.this, exp.Column):
@@ -51,11 +51,11 @@ def accumulator_of(item: Item, given: Schema) -> Accumulator | None:
         case exp.Sum() | exp.Avg():
             return _sum_of(name, type_, included, isinstance(call, exp.Avg))
     if type(call) in SPREADS and _is_number(type_):
-        return Spread(name, type_, included, SPREADS[type(call)])
+        return Deviation(name, type_, included, SPREADS[type(call)])
     return None
 
 
-def _sum_of(name: str, type_: pa.DataType, included: str | None, is_average: bool) -> Accumulator | None:
+def _sum_of(name: str, type_: pa.DataType, included: str | None, is_average: bool) -> BlockAggregate | None:
     if pa.types.is_integer(type_):
         return Whole(name, type_, included, is_average)
     if pa.types.is_floating(type_):
@@ -83,12 +83,12 @@ def not_kept(node: SplAggregate) -> list[str]:
     return found + [i.expr.sql("spark") for i in node.aggregates if accumulator_of(i, node.input.schema) is None]
 
 
-def accumulators_of(node: SplAggregate) -> dict[str, Accumulator] | None:
+def accumulators_of(node: SplAggregate) -> dict[str, BlockAggregate] | None:
     """Its aggregates by their names, and the partition's columns as in the last row; None where not all are kept."""
     if not_kept(node):
         return None
     given = node.input.schema
-    found: dict[str, Accumulator] = {i.name: End(i.expr.name, given[i.expr.name].type, None, True) for i in node.partition}
+    found: dict[str, BlockAggregate] = {i.name: End(i.expr.name, given[i.expr.name].type, None, True) for i in node.partition}
     for item in node.aggregates:
         kept = accumulator_of(item, given)
         assert kept is not None
@@ -96,17 +96,17 @@ def accumulators_of(node: SplAggregate) -> dict[str, Accumulator] | None:
     return found
 
 
-def accumulated_columns(kept: dict[str, Accumulator]) -> tuple[Column, ...]:
+def accumulated_columns(kept: dict[str, BlockAggregate]) -> tuple[Column, ...]:
     """The columns of accumulators, of all aggregates."""
     return tuple(Column(f"{n}.{m}", t) for n, a in enumerate(kept.values()) for m, t in enumerate(a.types))
 
 
-def accumulated(kept: dict[str, Accumulator], rows: pa.Table) -> pa.Table:
+def accumulated(kept: dict[str, BlockAggregate], rows: pa.Table) -> pa.Table:
     """The accumulators of each row."""
     return _table(kept, [part for a in kept.values() for part in a.of_rows(rows)])
 
 
-def folded(kept: dict[str, Accumulator], rows: pa.Table, first: Ints, last: Ints) -> pa.Table:
+def folded(kept: dict[str, BlockAggregate], rows: pa.Table, first: Ints, last: Ints) -> pa.Table:
     """The accumulators of ranges of rows."""
     found = []
     for n, a in enumerate(kept.values()):
@@ -114,7 +114,7 @@ def folded(kept: dict[str, Accumulator], rows: pa.Table, first: Ints, last: Ints
     return _table(kept, found)
 
 
-def _table(kept: dict[str, Accumulator], parts: list[pa.Array]) -> pa.Table:
+def _table(kept: dict[str, BlockAggregate], parts: list[pa.Array]) -> pa.Table:
     fields = [pa.field(c.name, c.type) for c in accumulated_columns(kept)]
     return pa.table([p.cast(f.type) for p, f in zip(parts, fields, strict=True)], schema=pa.schema(fields))
 
