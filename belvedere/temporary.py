@@ -26,8 +26,9 @@ from belvedere.errors import BelvedereError, fail
 PREFIX = "belvedere-"
 MARK = "machine"
 """A file that says on which machine the folder is locked; written once it is."""
-FULL = (errno.ENOSPC, errno.EDQUOT)
-FULL_TEXTS = ("No space left on device", "Disk quota exceeded", "No usable temporary directory")
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""No room on the disk, in the user's share of it, or in the largest file that the process may write."""
+FULL_TEXTS = ("No space left on device", "Disk quota exceeded", "File too large", "No usable temporary directory")
 
 _own: tuple[int, Path] | None = None
 _shared: Path | None = None

@@ -6,7 +6,6 @@ come together are written together, with one sync. A request is taken whole or n
 
 from __future__ import annotations
 
-import errno
 import logging
 import threading
 from collections import OrderedDict
@@ -27,6 +26,7 @@ from belvedere.intake.records import Record, decode_record, encode_record
 from belvedere.schema import WEIGHT
 from belvedere.store.protocol import EpochRow
 from belvedere.time.entries import Entry, ProducerAct, TakenRows
+from belvedere.temporary import FULL
 from belvedere.time.event_time import Clocks, time_text
 from belvedere.time.intake import Intake, Waiting, refused
 
@@ -41,7 +41,6 @@ TOLD = 1_000
 """So many refused rows are reported one by one; all are counted."""
 TOLD_MADE = 100
 """Of so many rows an answer says what the intake filled in: answers are remembered by their keys."""
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True)

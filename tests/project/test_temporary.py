@@ -62,7 +62,12 @@ def test_a_full_temporary_folder_is_named(tmp_path: Path, monkeypatch: pytest.Mo
             pq.write_table(pa.table({"a": list(range(100_000))}), "/dev/full")
         assert full_folder(full.value) is not None
     wrapped = RuntimeError("a job failed: java.io.IOException: No space left on device")
-    for error in (OSError(errno.ENOSPC, "full"), wrapped, PermissionError(errno.EACCES, "denied")):
+    for error in (
+        OSError(errno.ENOSPC, "full"),
+        OSError(errno.EFBIG, "too large"),
+        wrapped,
+        PermissionError(errno.EACCES, "denied"),
+    ):
         found = full_folder(error)
         assert (found is None) == isinstance(error, PermissionError)
         if found is not None:
