@@ -27,6 +27,8 @@ import pyarrow.parquet as pq
 
 from belvedere import Workbench
 from belvedere.settings import load_project
+from belvedere.spark.quiet_session import quiet_session
+from belvedere.spark.session import SparkSession
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "nexmark"
@@ -64,13 +66,14 @@ class SmallEpoch:
 
 
 class Bench:
-    """One query on a Workbench of its own; its inputs are private, so that only what it needs is kept."""
+    """One query on a Workbench of its own; its inputs are private, so that only what it needs is kept. `spark`: where elsewhere."""
 
-    def __init__(self, query: str, generator: ModuleType, folder: Path):
+    def __init__(self, query: str, generator: ModuleType, folder: Path, spark: SparkSession | None = None):
         self.query, self.generator, self.folder = query, generator, folder
         generator.write(folder / "data" / "auctions", count=50, each=50)
         (folder / "belvedere.toml").write_text((EXAMPLE / "belvedere.toml").read_text())
-        self.wb = Workbench(script_of(query), store=f"sqlite:///{folder}/store.db", project=load_project(folder))
+        project = load_project(folder)
+        self.wb = Workbench(script_of(query), store=f"sqlite:///{folder}/store.db", spark=spark, project=project)
         self.inputs = {i.name.removeprefix("_"): i.id for i in self.wb.catalog.inputs.values()}
         self.first = 0
         self.clock = START
@@ -167,26 +170,26 @@ def events_module() -> ModuleType:
     return generator
 
 
-def opened(query: str) -> Iterator[Bench]:
+def opened(query: str, spark: SparkSession | None = None) -> Iterator[Bench]:
     """A bench that is closed, and whose files are gone, when the loop over it ends."""
     with tempfile.TemporaryDirectory(prefix="belvedere-bench-") as folder:
-        bench = Bench(query, events_module(), Path(folder))
+        bench = Bench(query, events_module(), Path(folder), spark)
         yield bench
         bench.wb.close()
 
 
-def measure_speed(query: str, size: int, epochs: int, warm: int = 1) -> Speed:
+def measure_speed(query: str, size: int, epochs: int, warm: int = 1, spark: SparkSession | None = None) -> Speed:
     """Run `warm` epochs and then those that count."""
-    for bench in opened(query):
+    for bench in opened(query, spark):
         times = [bench.epoch(size) for _ in range(warm + epochs)][warm:]
         p50 = sorted(times)[len(times) // 2]
         found = Speed(query, size, epochs, size * epochs / sum(times), p50, bench.spark_batch(), bench.duckdb_batch())
     return found
 
 
-def measure_small(query: str, state: int, events: int, epochs: int) -> SmallEpoch:
+def measure_small(query: str, state: int, events: int, epochs: int, spark: SparkSession | None = None) -> SmallEpoch:
     """Fill the state, warm up by one small epoch, and measure the next."""
-    for bench in opened(query):
+    for bench in opened(query, spark):
         bench.fill(state)
         times = sorted([bench.epoch(events) for _ in range(epochs + 1)][1:])
         found = SmallEpoch(query, state, events, times[len(times) // 2], bench.spark_batch(), bench.duckdb_batch())
@@ -199,20 +202,25 @@ def show(*values: object) -> None:
 
 
 def measure(
-    queries: Sequence[str], sizes: Sequence[tuple[str, int, int]], epochs: int, states: Sequence[int], changes: int
+    queries: Sequence[str],
+    sizes: Sequence[tuple[str, int, int]],
+    epochs: int,
+    states: Sequence[int],
+    changes: int,
+    spark: SparkSession | None = None,
 ) -> None:
     """Print the tables and write the results; `sizes` are queries with events per epoch and a number of epochs."""
     results: list[Speed | SmallEpoch] = []
     show("query", "events/epoch", "epochs", "events/s", "epoch s", "Spark batch s", "DuckDB s")
     for query, count, number in sizes:
-        speed = measure_speed(query, count, number)
+        speed = measure_speed(query, count, number, spark=spark)
         show(query, count, number, f"{speed.events_per_second:,.0f}", speed.epoch_p50, speed.spark_batch, speed.duckdb_batch)
         results.append(speed)
     print()
     show("query", "state events", "events/epoch", "epoch s", "Spark batch s", "DuckDB s")
     for query in (q for q in STATEFUL if q in queries):
         for state in states:
-            small = measure_small(query, state, changes, epochs)
+            small = measure_small(query, state, changes, epochs, spark)
             show(query, state, changes, small.epoch_p50, small.spark_batch, small.duckdb_batch)
             results.append(small)
     target = ROOT / "bench" / "results" / "nexmark.json"
@@ -236,10 +244,12 @@ def main() -> None:
         "--states", type=int, nargs="*", default=[10_000, 100_000, 1_000_000], help="events behind small epochs"
     )
     parser.add_argument("--changes", type=int, default=1_000, help="events in a small epoch")
+    parser.add_argument("--master", help="of a Spark cluster; default: this process (see tests/cluster/standalone.py)")
     given = parser.parse_args()
+    spark = quiet_session({"master": given.master, "spark.executor.memory": "2g"}) if given.master else None
     sizes = [(q, given.size, given.epochs) for q in given.queries]
     sizes += [(q, given.large, given.large_epochs) for q in given.large_queries if q in given.queries and given.large]
-    measure(given.queries, sizes, given.epochs, given.states, given.changes)
+    measure(given.queries, sizes, given.epochs, given.states, given.changes, spark)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A Spark cluster on this machine: a standalone master and its workers, each a process with a folder of its own.
 
-`python -m tests.cluster.standalone FOLDER` starts one with two workers, prints its address and ends with its input.
+`python -m tests.cluster.standalone FOLDER [WORKERS]` starts one with two workers of one core, prints its address and ends with its input.
 """
 
 from __future__ import annotations
@@ -101,6 +101,6 @@ def free_port() -> int:
 
 
 if __name__ == "__main__":
-    with Cluster(Path(sys.argv[1])) as cluster:
+    with Cluster(Path(sys.argv[1]), *map(int, sys.argv[2:3]), memory="2g") as cluster:
         print(cluster.url, flush=True)
         sys.stdin.read()
