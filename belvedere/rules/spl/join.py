@@ -13,21 +13,18 @@ from functools import partial
 import pyarrow as pa
 
 from belvedere.engine.identity import key_text
-from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.relation import Relation
 from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows
-from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.engine.texts import DELTA, ROWS, Texts
 from belvedere.engine.work import Work
-from belvedere.errors import fail
-from belvedere.plan.bounds import Bounds, Known
 from belvedere.plan.expressions import column
 from belvedere.plan.facts import equalities
 from belvedere.plan.nodes import Join, JoinKind, Scan
 from belvedere.plan.spl_join import SplJoin
 from belvedere.plan.spl_windows import Time
-from belvedere.plan.text import plan_text
 from belvedere.rules.rule import Maintain, Rule, Site
+from belvedere.rules.spl.arriving import ArrivingStage, check_that_rows_arrive
 from belvedere.rules.spl.join_run import AT, MATCHED, PART, run_join
 from belvedere.rules.spl.pairs import SIDES, pairs_plan
 from belvedere.schema import Column, Schema
@@ -40,7 +37,7 @@ HELD_COLUMNS = (
 
 
 @dataclass(frozen=True)
-class SplJoinStage(Stage):
+class SplJoinStage(ArrivingStage):
     """`node` is the operator; `partitions` and `keys` are by side the access paths of the held rows: by their partition (None where no row
     takes the place of another), and by what both sides are joined by (None where that is no equality)."""
 
@@ -69,10 +66,6 @@ class SplJoinStage(Stage):
     def states(self) -> tuple[str, ...]:
         return self.held
 
-    @property
-    def meaning(self) -> tuple[str, ...]:
-        return (plan_text(self.plan),)
-
     def texts(self, texts: Texts) -> Mapping[str, str]:
         found = {
             "pairs": texts.query(pairs_plan(self.node), ROWS),
@@ -90,17 +83,6 @@ class SplJoinStage(Stage):
 
     def run(self, work: Work) -> Rows | None:
         return run_join(self, work)
-
-    # --- expiry
-
-    def bounds(self, inputs: Known, relations: Mapping[str, Bounds]) -> Bounds:
-        return {}
-
-    def writes_from(self, own: Bounds, output: Relation) -> Bounds:
-        return {}
-
-    def reads_from(self, slot: Slot, now: BoundsNow) -> Bounds:
-        return now.relations[slot.relation]
 
     # --- explaining
 
@@ -121,10 +103,7 @@ def _maintain(site: Site, top: SplJoin) -> Relation:
         return site.apart()
     builder, part = site.builder, site.part
     sources, slots = builder.delta_slots(top.with_inputs(tuple(builder.with_relations(i, part.owner) for i in top.inputs)))
-    if not builder.only_grow(slots):
-        view = builder.catalog.views.get(part.owner)
-        message = f'"{part.owner}" joins windows over rows that change: SPL windows need rows that only arrive'
-        raise fail("B5014", message, span=view.span if view else None, hint="read a stream, or a view that is a SELECT STREAM")
+    check_that_rows_arrive(builder, slots, part.owner, "joins windows")
     pairs = equalities(Join(top.left, top.right, JoinKind.INNER, top.condition))
     types = tuple(t for _, _, t in pairs)
     partitions, keys = [], []

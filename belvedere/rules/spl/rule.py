@@ -13,22 +13,19 @@ from functools import cached_property, partial
 import pyarrow as pa
 
 from belvedere.engine.identity import key_text
-from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.relation import Relation
 from belvedere.engine.rows import Rows
-from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.engine.texts import DELTA, ROWS, Texts
 from belvedere.engine.work import Work
-from belvedere.errors import fail
 from belvedere.kernels.spl.blocks import can_hold_blocks
-from belvedere.plan.bounds import Bounds, Known
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Item, Node, Project, Scan
 from belvedere.plan.rewrite import inline
 from belvedere.plan.spl_aggregate import FiringReading, SplAggregate
 from belvedere.plan.spl_windows import Interval, PartitionCount, Sliding, SplWindow, TupleCount
-from belvedere.plan.text import plan_text
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.spl import state
+from belvedere.rules.spl.arriving import ArrivingStage, check_that_rows_arrive
 from belvedere.rules.spl.contents import CONTENTS, contents_plan, contents_schema, name_of
 from belvedere.rules.spl.held import BLOCK_ROWS, block_schema, has_blocks
 from belvedere.rules.spl.kept import not_kept
@@ -38,7 +35,7 @@ from belvedere.schema import Schema
 
 
 @dataclass(frozen=True)
-class SplStage(Stage):
+class SplStage(ArrivingStage):
     """`node` is the operator; `source` its input's plan down to the catalog's inputs, for bounds; `path` the output's access path."""
 
     node: SplAggregate
@@ -92,10 +89,6 @@ class SplStage(Stage):
             return (self.held,)
         return (self.held, self.partitions, *([self.blocks] if self.in_blocks else []))
 
-    @property
-    def meaning(self) -> tuple[str, ...]:
-        return (plan_text(self.plan),)
-
     def texts(self, texts: Texts) -> Mapping[str, str]:
         held = texts.relations[self.held]
         given = self.node.input
@@ -118,17 +111,6 @@ class SplStage(Stage):
 
     def run(self, work: Work) -> Rows | None:
         return run_panes(self, work) if self.has_panes else run_windows(self, work)
-
-    # --- expiry
-
-    def bounds(self, inputs: Known, relations: Mapping[str, Bounds]) -> Bounds:
-        return {}
-
-    def writes_from(self, own: Bounds, output: Relation) -> Bounds:
-        return {}
-
-    def reads_from(self, slot: Slot, now: BoundsNow) -> Bounds:
-        return now.relations[slot.relation]
 
     # --- explaining
 
@@ -165,10 +147,7 @@ def _maintain(site: Site, top: SplAggregate) -> Relation:
         return site.apart()
     builder, part = site.builder, site.part
     source, slots = builder.delta_slots(builder.with_relations(top.input, part.owner))
-    if not builder.only_grow(slots):
-        view = builder.catalog.views.get(part.owner)
-        message = f'"{part.owner}" has a window over rows that change: SPL windows need rows that only arrive'
-        raise fail("B5014", message, span=view.span if view else None, hint="read a stream, or a view that is a SELECT STREAM")
+    check_that_rows_arrive(builder, slots, part.owner, "has a window")
     views = builder.catalog.views
     full = inline(top.input, lambda i: views[i].plan if i in views else None)
     types = tuple(i.type for i in top.partition)
