@@ -6,10 +6,12 @@ joins whose state has no end).
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from belvedere.catalog import Catalog, InputKind, LatePolicy, View
 from belvedere.errors import Diagnostic, Severity
 from belvedere.plan.bounds import Bounds, Known, bounds_of, event_time_columns, grouping_columns, implied_bounds, is_time
-from belvedere.plan.expressions import reads_clock
+from belvedere.plan.expressions import columns_of, reads_clock
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import (
     Aggregate,
@@ -18,12 +20,17 @@ from belvedere.plan.nodes import (
     Join,
     JoinKind,
     Node,
+    Project,
     Scan,
     SetOperation,
     TopK,
     Values,
+    Window,
 )
 from belvedere.plan.spl_aggregate import SplAggregate
+
+SHOWN = 3
+"""Views that one notice names."""
 
 
 def check_catalog(catalog: Catalog) -> list[Diagnostic]:
@@ -112,15 +119,21 @@ def event_times(catalog: Catalog, settled: bool = False) -> Known:
 
 
 def _endless_groups(catalog: Catalog) -> list[Diagnostic]:
-    """GROUP BY on rows with event time, by nothing that follows it: groups are never complete (One SQL, extension 2)."""
-    found = []
+    """GROUP BY on rows with event time, by nothing that follows it: groups are never complete (One SQL, extension 2). Told once."""
+    found: dict[str, tuple[View, str]] = {}
     for view in catalog.views.values():
         for node in view.plan.walk():
             times = _unused_times(node, catalog) if isinstance(node, Aggregate) and node.keys else []
             if times:
-                found.append(_endless_group(view, times))
-                break
-    return found
+                found.setdefault(view.name, (view, times[0].rpartition(".")[2]))
+    if not found:
+        return []
+    view, time = next(iter(found.values()))
+    names = ", ".join(f"`{name}`" for name in [*found][:SHOWN])
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    message = f"the groups of {names}{more} are never complete: there is one for each key that ever came"
+    hint = f"this is fine where keys are few; where they come without end, group by a window of `{time}` too, or by the time rounded down"
+    return [Diagnostic("B6122", message, Severity.NOTICE, view.span, hint=hint)]
 
 
 def _unused_times(node: Aggregate, catalog: Catalog) -> list[str]:
@@ -128,14 +141,23 @@ def _unused_times(node: Aggregate, catalog: Catalog) -> list[str]:
     known = event_times(catalog)
     if _endless(node.input, catalog) is None or event_time_columns(node, known) or grouping_columns(node, known):
         return []
+    endless = [k for k in node.keys if not pa.types.is_boolean(k.type)]
+    if all(_limited(c, node.input, catalog) for k in endless for c in columns_of(k.expr)):
+        return []
     below = bounds_of(node.input, known)
     return [c.name for c in node.input.schema if c.name in below and is_time(c.type) and not c.hidden]
 
 
-def _endless_group(view: View, times: list[str]) -> Diagnostic:
-    message = f"the groups of `{view.name}` are never complete: they have no event-time key, and their state has no end"
-    hint = f"group by a window of `{times[0].rpartition('.')[2]}` too, or by the time rounded down"
-    return Diagnostic("B6122", message, Severity.WARNING, view.span, hint=hint)
+def _limited(column: str, node: Node, catalog: Catalog) -> bool:
+    """Whether a column has no more values than a relation that does not grow without end has rows."""
+    if _endless(node, catalog) is None:
+        return True
+    if isinstance(node, Project):
+        expr = next(i.expr for i in node.items if i.name == column)
+        return all(_limited(c, node.input, catalog) for c in columns_of(expr))
+    if isinstance(node, Filter | Join | Window | TopK):
+        return any(column in i.schema.names and _limited(column, i, catalog) for i in node.inputs)
+    return False
 
 
 def _endless(node: Node, catalog: Catalog) -> str | None:

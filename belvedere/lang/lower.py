@@ -23,7 +23,7 @@ from belvedere.lang.lower_inputs import define_created
 from belvedere.lang.lower_outputs import define_export, define_subscribed, define_template
 from belvedere.lang.lower_relationships import define_by_query, define_relationship
 from belvedere.lang.lower_views import define_distinct, define_view
-from belvedere.lang.query_hints import query_arguments
+from belvedere.lang.query_hints import idle_hint, query_arguments
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.statements.tree import (
     CreateInput,
@@ -86,6 +86,7 @@ def lower_statements(
         except BelvedereError as error:
             lowering.diagnostics += error.diagnostics
             _break(statement, lowering.definitions)
+    lowering.diagnostics += [idle_hint(hint, None, script.file) for hint in script.stray_hints]
     lowering.tell_selected()
     return lowering
 

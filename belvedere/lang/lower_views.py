@@ -51,7 +51,8 @@ def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:
     context = script.context()
     relation = script.owner(statement.table.parts, statement.table.span)
     frame = Frame(context)
-    frame.plan, source = named_source(scan(relation), relation.name, context.names, relation)
+    called = statement.alias.text if statement.alias is not None else relation.name
+    frame.plan, source = named_source(scan(relation), called, context.names, relation)
     frame.scope.sources.append(source)
     keys = [Resolver(frame).resolve(k) for k in statement.keys]
     orders = [make_order(o, Resolver(frame).resolve(o.this)) for o in statement.order]

@@ -19,6 +19,17 @@ from belvedere.schema import TIMESTAMP
 
 AUTH = "auth."
 KNOWN = ("timestamp", "uuid")
+_ROW = "let the row bring it, as a column without METADATA"
+OF_KAFKA = {
+    "key": "name the columns of the key in PRIMARY KEY, or " + _ROW,
+    "topic": _ROW,
+    "partition": _ROW,
+    "offset": "`_uid`, which every row has, grows with arrival; or " + _ROW,
+    "headers": _ROW,
+    "leader-epoch": _ROW,
+    "timestamp-type": "leave it out: METADATA FROM 'timestamp' is always the time of arrival",
+}
+"""What records of Kafka have in Flink SQL and pushed rows have not, and what to write instead."""
 
 
 def read_metadata(clause: MetadataClause, name: str, type_: pa.DataType, *, parameter: bool = False) -> Metadata:
@@ -42,6 +53,9 @@ def _named(clause: MetadataClause, name: str) -> Metadata:
     path = tuple(said[len(AUTH) :].split(".")) if said.casefold().startswith(AUTH) else ()
     if path and all(path):
         return Metadata(MetadataKind.CLAIM, path)
+    if said.casefold() in OF_KAFKA:
+        message = f"`{name}` comes from METADATA `{said}`, which a record of Kafka has, and a pushed row has not"
+        raise fail("B1033", message, span=clause.span, hint=OF_KAFKA[said.casefold()])
     nearest = nearest_name(said, KNOWN)
     hint = (
         f"did you mean '{nearest}'?" if nearest else "write 'timestamp', 'uuid' or 'auth.claim', or let the row bring the value"

@@ -19,11 +19,26 @@ QUERY_BY = {"query_by_all": True, "query_by_any": False}
 """The hints, and whether the arguments that they make must be given."""
 
 
+_BY_SIZE = "leave it out: how a join is computed follows from the numbers of rows"
+_PARALLEL = "leave it out: `[spark]` in belvedere.toml says how many tasks there are"
+INSTEAD = {
+    "options": "say it in belvedere.toml, under `[sources.name]` or `[sinks.name]`",
+    "state_ttl": "say `WATERMARK FOR` the times of the inputs: state leaves with the bounds, and no answer changes for it. "
+    "To forget rows write `WHERE ts + 7 DAY >= now()`",
+    "lookup": "write JOIN, or JOIN ... FOR SYSTEM_TIME AS OF for the version of a time",
+    **dict.fromkeys(("broadcast", "broadcastjoin", "mapjoin", "merge", "mergejoin", "shuffle_merge"), _BY_SIZE),
+    **dict.fromkeys(("shuffle_hash", "shuffle_replicate_nl", "nest_loop"), _BY_SIZE),
+    **dict.fromkeys(("coalesce", "repartition", "repartition_by_range", "rebalance"), _PARALLEL),
+}
+"""What to write instead of hints of Flink SQL and Spark."""
+
+
 def idle_hint(hint: Hint, name: str | None, file: str) -> Diagnostic:
     """The notice about a hint that means nothing where it stands."""
+    word = hint.name.casefold()
     message = f"the hint `{hint.name}` means nothing " + ("here" if name is None else f"for `{name}`")
-    found = "before a table or view stand `no_query`, `query_by_all(a, b)` and `query_by_any(a, b)`; others may be left out"
-    return Diagnostic("B4033", message, Severity.NOTICE, Span(file, hint.start, hint.end), hint=found)
+    known = "before a table or view stand `no_query`, `query_by_all(a, b)` and `query_by_any(a, b)`; others may be left out"
+    return Diagnostic("B4033", message, Severity.NOTICE, Span(file, hint.start, hint.end), hint=INSTEAD.get(word, known))
 
 
 def query_arguments(

@@ -107,6 +107,12 @@ def test_what_must_be_given_must_be_given(reader: Any) -> None:
         ("/*+ no_query, query_by_any(id) */\nV := SELECT * FROM T", "B4033", "query_by_any(id)", "no_query"),
         ("/*+ query_by_any(id) */\nQ(i INT) := SELECT * FROM T WHERE id = :i", "B4033", "query_by_any(id)", "no_query"),
         ("/*+ exec(a) */\nV := SELECT * FROM T", "B4033", "exec(a)", "query_by_all"),
+        ("V := SELECT * FROM T /*+ OPTIONS('a.b' = 'c') */ t", "B4033", "OPTIONS('a.b' = 'c')", "belvedere.toml"),
+        ("V := SELECT /*+ STATE_TTL('T' = '1d') */ * FROM T", "B4033", "STATE_TTL('T' = '1d')", "WATERMARK FOR"),
+        ("V := SELECT * FROM (SELECT /*+ BROADCAST(t) */ * FROM T t) x", "B4033", "BROADCAST(t)", "leave it out"),
+        ("V := /*+ query_by_any(id) */ SELECT * FROM T", "B4033", "query_by_any(id)", "before a table or view"),
+        ("V := SELECT * FROM T /*+ no_query */;", "B4033", "no_query", "before a table or view"),
+        ("V := SELECT * FROM T;\n/*+ no_query */", "B4033", "no_query", "before a table or view"),
     ],
 )
 def test_hints_that_name_no_column_or_mean_nothing(script: str, code: str, place: str, hint: str) -> None:

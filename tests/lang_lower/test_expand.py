@@ -1,5 +1,6 @@
 """`explain --sql`: the seed's two figures, 'how SQRL syntax expands to standard SQL'."""
 
+import pytest
 import sqlglot
 
 from belvedere.compiler import compile_script
@@ -113,3 +114,30 @@ def test_subqueries_see_the_aliases_around() -> None:
     assert query_of(expansion(NAVIGATION + text, "V")) == (
         "SELECT p.sensorid FROM Placed AS p WHERE EXISTS( SELECT 1 FROM Halls AS x WHERE x.hallid = p.hallid AND x.city.name = 'Rome' )"
     )
+
+
+TIMED = "CREATE STREAM T (id INT, ts TIMESTAMP, WATERMARK FOR ts);\n"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT wend, COUNT(*) AS n FROM TUMBLE(data => TABLE(T), timecol => DESCRIPTOR(ts), dur => INTERVAL '5' MINUTE) "
+        "GROUP BY wend EMIT STREAM AFTER DELAY INTERVAL '6' MINUTE AND AFTER WATERMARK",
+        "SELECT window_end, COUNT(*) AS n FROM HOP(TABLE(T), DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '1' HOUR) "
+        "GROUP BY window_end EMIT AFTER WATERMARK",
+        "SELECT window_end, id, COUNT(*) AS n FROM SESSION(TABLE(T) PARTITION BY id, DESCRIPTOR(ts), INTERVAL '5' MINUTE) AS x "
+        "GROUP BY window_end, id",
+        "SELECT ts FROM T UNION ALL SELECT ts FROM T EMIT AFTER WATERMARK",
+        "SELECT STREAM ts AS ROWTIME, id FROM T ORDER BY ts WITHIN INTERVAL '2' SECOND",
+        "SELECT STREAM o.id FROM T OVER (RANGE INTERVAL '1' MINUTE PRECEDING) AS o LEFT JOIN T AS t ON o.id = t.id",
+        "SELECT STREAM o.id FROM T OVER (RANGE INTERVAL '1' MINUTE PRECEDING) LEFT JOIN T AS o ON o.id = T.id",
+    ],
+)
+def test_clauses_of_time_are_shown_as_they_stand(query: str) -> None:
+    assert query_of(expansion(f"{TIMED}V := {query}", "V")) == query
+
+
+def test_distinct_on_shows_its_alias() -> None:
+    printed = query_of(expansion(f"{TIMED}V := DISTINCT T t ON t.id ORDER BY t.ts DESC", "V"))
+    assert "ROW_NUMBER() OVER (PARTITION BY t.id ORDER BY t.ts DESC) AS row_no FROM T AS t" in printed

@@ -14,7 +14,6 @@ from belvedere.catalog import OWNER, Catalog, View
 from belvedere.lang.lower_relationships import joined_query
 from belvedere.lang.select.expand_paths import PathExpansion, base_name, fresh, requalify
 from belvedere.lang.select.path_aggregates import expand_path_aggregates, is_scalar
-from belvedere.lang.spl.tree import SplClause
 from belvedere.lang.statements.dialect import Sqrl
 from belvedere.lang.statements.parse import parse_script
 from belvedere.lang.statements.tree import (
@@ -26,7 +25,6 @@ from belvedere.lang.statements.tree import (
     DistinctOn,
     Statement,
     WindowByBlock,
-    WindowCall,
     unwrap_query,
 )
 from belvedere.plan.expressions import row_number
@@ -40,27 +38,11 @@ def expand(catalog: Catalog, id_: str) -> str:
     name = exp.to_identifier(view.name, quoted="." in view.name).sql("spark")
     if isinstance(query, WindowByBlock):
         return f"CREATE VIEW {name} AS\n{query.sql(dialect=Sqrl)}"  # the standard has no such clause
-    for call in list(query.find_all(WindowCall)):
-        call.replace(_window_call(call))
     for version in query.find_all(exp.Version):
         version.set("this", "FOR SYSTEM_TIME")  # the standard's words
-    dialect = "spark" if query.find(SplClause) is None else Sqrl  # the standard has no windows of SPL
-    text = query.sql(dialect=dialect, pretty=True, comments=False, max_text_width=100)
+    # EMIT, SELECT STREAM and windows of SPL are printed as they stand: what is standard has no such clauses
+    text = query.sql(dialect=Sqrl, pretty=True, comments=False, max_text_width=100)
     return f"CREATE VIEW {name} AS\n{text}"
-
-
-def _window_call(call: exp.Expr) -> exp.Expr:
-    """A windowing call as One SQL writes it."""
-    data = call.args["data"]
-    arguments = {
-        "data": exp.Anonymous(this="TABLE", expressions=[data.copy()]),
-        "timecol": exp.Anonymous(this="DESCRIPTOR", expressions=[call.args["timecol"].copy()]),
-        **{k: call.args[k].copy() for k in ("dur", "hopsize", "offset", "gap") if call.args.get(k) is not None},
-    }
-    if call.args.get("keys"):
-        arguments["key"] = exp.Anonymous(this="DESCRIPTOR", expressions=[k.copy() for k in call.args["keys"]])
-    written = [exp.Kwarg(this=exp.var(k), expression=v) for k, v in arguments.items()]
-    return exp.Anonymous(this=call.args["function"].capitalize(), expressions=written)
 
 
 class _Expansion:
@@ -127,7 +109,10 @@ class _Expansion:
         columns = [c.name for c in scanned.schema.visible]
         order = exp.Order(expressions=[o.copy() for o in statement.order]) if statement.order else None
         window = row_number(statement.keys, order)
+        called = statement.alias.text if statement.alias is not None else base_name(scanned.relation)
         table = exp.Table(this=exp.to_identifier(scanned.relation, quoted="~" in scanned.relation))
+        if called != scanned.relation:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(called)))
         numbered = exp.select(*columns, exp.alias_(window, "row_no")).from_(table)
         return exp.select(*columns).from_(numbered.subquery()).where("row_no = 1")
 

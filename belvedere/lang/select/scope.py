@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from belvedere.errors import Span, fail
+from belvedere.functions.elsewhere import OTHER_NAMES
 from belvedere.functions.types import Typed
 from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.names import did_you_mean
@@ -165,7 +166,8 @@ class Scope:
             aliases = [s.alias for s in self.sources if s.addressable]
             hint = did_you_mean(name, aliases + everything)
             return fail("B2004", f"`{name}` is not a table of this query", span=span, hint=hint)
-        return fail("B2002", f"column `{name}` is not defined", span=span, hint=did_you_mean(name, everything))
+        hint = OTHER_NAMES.get(name.upper()) or did_you_mean(name, everything)
+        return fail("B2002", f"column `{name}` is not defined", span=span, hint=hint)
 
 
 def dotted(parts: Iterable[exp.Identifier]) -> str:

@@ -158,6 +158,8 @@ class ClauseParser(SqrlParser):
         data_type: Any = self._parse_types(allow_identifiers=False) if token else None
         if not isinstance(data_type, exp.DataType):
             nearest = nearest_name(token.text, TYPES) if token else None
+            if token and token.text.upper() == "MULTISET":
+                self.refuse("B1019", "MULTISET is not supported", token, hint="write ARRAY<...>: a list of the values")
             hint = f"did you mean `{nearest}`?" if nearest else "a type is " + ", ".join(TYPES[:12]) + ", ..."
             self.refuse("B1019", f"`{owner}` needs a type, found {shown(token)}", token, hint=hint)
         return self._place(data_type)
@@ -177,8 +179,8 @@ class ClauseParser(SqrlParser):
             elif self._match(TokenType.PRIMARY_KEY):
                 nullable, is_key = False, True
                 self._match_text_seq("NOT", "ENFORCED")
-            elif self._at_words("METADATA", "FROM"):
-                metadata = self._metadata()
+            elif self._curr.text.upper() == "METADATA":
+                metadata = self._metadata(name)
             elif self._match_text_seq("COMMENT") and self._curr and self._curr.token_type == TokenType.STRING:
                 doc = self._curr.text
                 self._advance()
@@ -196,14 +198,18 @@ class ClauseParser(SqrlParser):
         self._match(TokenType.ALIAS)
         return ComputedColumn(name=name, expression=self._expression(), doc=doc, span=self._since(first))
 
-    def _metadata(self) -> MetadataClause:
-        """`METADATA FROM 'name'`."""
+    def _metadata(self, column: Part) -> MetadataClause:
+        """`METADATA [FROM 'name'] [VIRTUAL]`; the name is that of the column where none is said. VIRTUAL adds nothing to it."""
         first = self._curr
-        self._advance(2)
-        if not self._curr or self._curr.token_type != TokenType.STRING:
-            self.expected("a name in quotes", "write METADATA FROM 'timestamp', 'uuid' or 'auth.claim'")
         self._advance()
-        return MetadataClause(name=self._prev.text, span=self._since(first))
+        name = column.text
+        if self._match(TokenType.FROM):
+            if not self._curr or self._curr.token_type != TokenType.STRING:
+                self.expected("a name in quotes", "write METADATA FROM 'timestamp', 'uuid' or 'auth.claim'")
+            name = self._curr.text
+            self._advance()
+        self._match_text_seq("VIRTUAL")
+        return MetadataClause(name=name, span=self._since(first))
 
     def _doc_at(self, token: Token) -> str | None:
         """The doc comment before a token of this statement."""
@@ -212,8 +218,13 @@ class ClauseParser(SqrlParser):
             comments += [c for c in self._prev.comments if c.startswith("*")]
         return comments[-1].lstrip("*").strip() if comments else None
 
+    def _at_primary_key(self) -> bool:
+        """Whether `[CONSTRAINT name] PRIMARY KEY` begins here."""
+        key = self._token(2) if self._curr and self._curr.token_type == TokenType.CONSTRAINT else self._curr
+        return key is not None and bool(key) and key.token_type == TokenType.PRIMARY_KEY
+
     def _primary_key(self) -> list[Part]:
-        self._advance()
+        self._advance(1 if self._curr.token_type == TokenType.PRIMARY_KEY else 3)
         if not self._match(TokenType.L_PAREN):
             self.expected("`(` after PRIMARY KEY")
         parts: list[Part] = self._parse_csv(lambda: self._name("the name of a column"))
@@ -232,7 +243,7 @@ class ClauseParser(SqrlParser):
             self._match(TokenType.COLON)
             data_type = self._type(name.text)
             self._match_text_seq("NOT", "NULL")
-            metadata = self._metadata() if self._at_words("METADATA", "FROM") else None
+            metadata = self._metadata(name) if self._at_words("METADATA", "FROM") else None
             default = self._expression() if self._match(TokenType.EQ) else None
             span = self._since(first)
             parameters.append(TemplateParameter(name=name, type=data_type, default=default, metadata=metadata, span=span))

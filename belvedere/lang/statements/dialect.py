@@ -102,6 +102,7 @@ class SqrlParser(PositionedParser):
         **SparkParser.FUNCTIONS,
         **{unit: rounding(unit) for unit in ROUNDING},
         "NOW": lambda args: exp.CurrentTimestamp(),
+        "COLLECT": SparkParser.FUNCTIONS["COLLECT_LIST"],  # Flink's multiset: the same values, as a list
         **dict.fromkeys(("CURRENT_DATE", "CURDATE"), lambda args: of_now("current_date", "date")),
         "LOCALTIMESTAMP": lambda args: of_now("localtimestamp", "timestamp_ntz"),
     }

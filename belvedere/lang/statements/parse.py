@@ -27,14 +27,16 @@ def parse_script(text: str, file: str = "script.sqrl") -> Script:
     diagnostics = list(read.diagnostics)
     statements = []
     unread = set()
-    for raw in split(text, read):
+    raws = split(text, read)
+    for raw in raws:
         statement, found = parse_statement(raw, text, file, read)
         diagnostics += found
         if statement is not None:
             statements.append(replace(statement, hints=raw.hints) if raw.hints else statement)
         else:
             unread.add(_defined_by(raw.tokens).casefold())
-    return Script(file, text, tuple(statements), _ordered(diagnostics), frozenset(unread - {""}))
+    stray = read.stray_hints({raw.start for raw in raws})
+    return Script(file, text, tuple(statements), _ordered(diagnostics), frozenset(unread - {""}), stray)
 
 
 def _defined_by(tokens: list[Token]) -> str:

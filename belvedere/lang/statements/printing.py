@@ -10,8 +10,13 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.generators.spark import SparkGenerator
 
+from belvedere.lang.select.windowing import POSITIONS
 from belvedere.lang.spl.tree import SplClause, SplPart, clause_of
 from belvedere.lang.statements.tree import EmitClause, WindowByBlock, WindowCall
+
+WRAPPERS = {"data": "TABLE({})", "timecol": "DESCRIPTOR({})", "keys": "DESCRIPTOR({})"}
+NAMES = {"keys": "key"}
+"""Arguments of windowing calls whose name is another word than that of the tree."""
 
 
 class SqrlGenerator(SparkGenerator):
@@ -32,25 +37,36 @@ class SqrlGenerator(SparkGenerator):
         return " ".join(["EMIT", *(["STREAM"] if expression.args.get("stream") else []), " AND ".join(after)]).rstrip()
 
     def windowcall_sql(self, expression: WindowCall) -> str:
+        """As One SQL writes it, or by the order of Flink's arguments, which gives the columns other names."""
+        function, flink = expression.args["function"], expression.args.get("flink")
         shown = []
-        for key in ("data", "timecol", "dur", "hopsize", "offset", "keys", "gap"):
+        for key in POSITIONS[function]:
             value = expression.args.get(key)
-            if isinstance(value, list):
-                shown.append(f"{key} => DESCRIPTOR({', '.join(self.sql(v) for v in value)})")
-            elif value is not None:
-                wrapper = {"data": "TABLE({})", "timecol": "DESCRIPTOR({})"}.get(key, "{}")
-                shown.append(f"{key} => " + wrapper.format(self.sql(value)))
-        return f"{expression.args['function'].upper()}({', '.join(shown)})"
+            if value and not (flink and key == "keys"):
+                listed = self.expressions(sqls=value, flat=True) if isinstance(value, list) else self.sql(value)
+                text = WRAPPERS.get(key, "{}").format(listed)
+                if flink and key == "data" and expression.args.get("keys"):
+                    text += f" PARTITION BY {self.expressions(sqls=expression.args['keys'], flat=True)}"
+                shown.append(text if flink else f"{NAMES.get(key, key)} => {text}")
+        return f"{function.upper()}({', '.join(shown)})"
+
+    def order_sql(self, expression: exp.Order, flat: bool = False) -> str:
+        text: str = super().order_sql(expression, flat)
+        within = expression.args.get("within")
+        return text if within is None else f"{text} WITHIN {self.sql(within)}"
 
     def table_sql(self, expression: exp.Table, sep: str = " AS ") -> str:
-        return _windowed(expression, super().table_sql(expression, sep))
+        length = expression.args.get("over")
+        over = "" if length is None else f" OVER (RANGE {self.sql(length)} PRECEDING)"  # before the alias
+        text = super().table_sql(expression, f"{over}{sep}")
+        return _windowed(expression, text if expression.args.get("alias") else text + over)
 
     def subquery_sql(self, expression: exp.Subquery, sep: str = " AS ") -> str:
         return _windowed(expression, super().subquery_sql(expression, sep))
 
     def _with_emit(self, expression: exp.Expr, text: str) -> str:
         emit = expression.args.get("emit")
-        return f"{text} {self.sql(emit)}" if emit is not None else text
+        return text + self.seg(self.sql(emit)) if emit is not None else text
 
     def select_sql(self, expression: exp.Select) -> str:
         text: str = super().select_sql(expression)

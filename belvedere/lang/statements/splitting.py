@@ -105,6 +105,11 @@ class Tokens:
         said = [c for c in self.comments[index] if c.text.startswith("/*+")]
         return tuple(_hint(found, c.start) for c in said for found in HINT.finditer(c.text, 3))
 
+    def stray_hints(self, begins: set[int]) -> tuple[Hint, ...]:
+        """The hints that stand before none of the tokens at these offsets."""
+        starts = [*(t.start for t in self.tokens), None]
+        return tuple(h for i, start in enumerate(starts) if start not in begins for h in self.hints_before(i))
+
 
 def _hint(found: re.Match[str], offset: int) -> Hint:
     arguments = (a.strip().strip("`") for a in (found["arguments"] or "").split(","))

@@ -206,12 +206,15 @@ class StatementParser(ClauseParser):
     def _distinct_on(self, path: DottedName) -> DistinctOn:
         self._advance()
         table = self._path("the name of a table")
+        named = self._match(TokenType.ALIAS) or (self._curr.token_type != TokenType.ON and self._is_name(self._curr))
+        alias = self._name("an alias") if named else None
         if not self._match(TokenType.ON):
             hint = f"write `DISTINCT {table.text} ON key ORDER BY column DESC`"
             self.refuse("B1011", "DISTINCT needs ON and the columns that identify a row", hint=hint)
-        keys = self._parse_csv(self._expression)
-        order = self._order()
-        return DistinctOn(span=self._span(), doc=self.raw.doc, path=path, table=table, keys=tuple(keys), order=order)
+        keys = tuple(self._parse_csv(self._expression))
+        return DistinctOn(
+            span=self._span(), doc=self.raw.doc, path=path, table=table, alias=alias, keys=keys, order=self._order()
+        )
 
     def _relationship(self, path: DottedName) -> DefineRelationship:
         if not path.owner:
@@ -312,15 +315,14 @@ class StatementParser(ClauseParser):
     # -- CREATE -------------------------------------------------------------------------------------------------------
 
     def _create(self) -> Statement:
-        if self._match_text_seq("OR"):
-            self._match_text_seq("REPLACE")
+        self._match_text_seq("OR", "REPLACE")
+        self._match_texts(("TEMPORARY", "TEMP", "MATERIALIZED"))
         if self._match_texts(("STREAM", "TABLE")):
             return self._create_input(InputKind(self._prev.text.lower()))
         if self._match_text_seq("SUBSCRIPTION"):
             name = DottedName((self._name("the name of the subscription"),))
             parameters = self._parameters() if self._curr and self._curr.token_type == TokenType.L_PAREN else ()
             return self._subscription(name, parameters, required=True)
-        self._match_texts(("TEMPORARY", "TEMP", "MATERIALIZED"))
         if self._match_text_seq("VIEW"):
             return self._create_view()
         nearest = nearest_name(self._curr.text if self._curr else "", ("VIEW", "TABLE", "STREAM", "SUBSCRIPTION"))
@@ -364,6 +366,7 @@ class StatementParser(ClauseParser):
         )
 
     def _create_input(self, kind: InputKind) -> CreateInput:
+        self._match_text_seq("IF", "NOT", "EXISTS")
         name = self._name(f"the name of the {kind}")
         if not self._match(TokenType.L_PAREN):
             selected = self._curr and self._curr.token_type == TokenType.ALIAS
@@ -378,7 +381,7 @@ class StatementParser(ClauseParser):
         watermarks = []
         computed: list[ComputedColumn] = []
         while True:
-            if self._curr.token_type == TokenType.PRIMARY_KEY:
+            if self._at_primary_key():
                 key += self._primary_key()
             elif self._at_words("WATERMARK", "FOR"):
                 watermarks.append(self._watermark())

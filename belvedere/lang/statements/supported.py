@@ -177,9 +177,16 @@ def _unread(node: exp.Expr) -> Problem | None:
         if name in read and name not in _NARROW:
             continue
         shown = _refused(class_, name, value, read)
+        if shown is not None and _is_map(node):
+            return _problem(node, "MAP[...]", "write map('a', 1)")
         if shown is not None:
             return _problem(value if isinstance(value, exp.Expr) and "start" in value.meta else node, *shown)
     return None
+
+
+def _is_map(node: exp.Expr) -> bool:
+    """Flink's way to write a map."""
+    return isinstance(node, exp.Bracket) and isinstance(node.this, exp.Column) and node.this.name.upper() == "MAP"
 
 
 def _unlisted(node: exp.Expr) -> Problem | None:

@@ -250,10 +250,11 @@ class DefineView(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class DistinctOn(Statement):
-    """`V := DISTINCT table ON key, ... ORDER BY ...`. `path` has one part, or more for a nested table; so has `table`."""
+    """`V := DISTINCT table [alias] ON key, ... ORDER BY ...`. `path` and `table` have more parts for a nested table."""
 
     path: DottedName
     table: DottedName
+    alias: Part | None = None
     keys: tuple[exp.Expr, ...]
     order: tuple[exp.Ordered, ...] = ()
     history: HistoryClause | None = None
@@ -325,13 +326,12 @@ class DefineTemplate(Statement):
     path: DottedName | None
     parameters: tuple[TemplateParameter, ...]
     query: QueryTree
-    events: bool = False
-    """Whether it chooses among the events of the subscription of its name."""
+    events: bool = False  # whether it chooses among the events of the subscription of its name
 
 
 @dataclass(frozen=True)
 class Script:
-    """A parsed file. Statements that could not be parsed are absent and explained by the diagnostics."""
+    """A parsed file. Statements that could not be parsed are absent and explained by the diagnostics; stray hints stand before none."""
 
     file: str
     text: str
@@ -339,6 +339,7 @@ class Script:
     diagnostics: tuple[Diagnostic, ...] = ()
     unread: frozenset[str] = frozenset()
     """Paths (folded) that statements define which could not be read: who finds such a name missing need not say so again."""
+    stray_hints: tuple[Hint, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -13,6 +13,7 @@ from sqlglot.errors import ErrorLevel, ParseError, UnsupportedError
 from belvedere.errors import BelvedereError
 from belvedere.functions import types as t
 from belvedere.functions.counted import CAST_NEEDED, COUNTED
+from belvedere.functions.elsewhere import OTHER_ARGUMENTS, OTHER_FUNCTIONS, TRUNCATED
 from belvedere.functions.function import Kind
 from belvedere.functions.table import BY_KEY, function_name, shown_name
 from belvedere.functions.types import Typed
@@ -31,9 +32,10 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
         return rounded(scope.typed(expr.expressions[0]), expr.expressions[1] if len(expr.expressions) > 1 else None)
     arguments = [scope.typed(a) for a in children(expr)]
     if _is_said_otherwise(expr):
-        raise scope.fail(
-            "B3015", f"`{shown_name(expr)}` with these arguments is not supported", expr, "leave out the last argument"
+        shown, hint = (
+            ("truncate", TRUNCATED) if isinstance(expr, exp.Trunc) else (shown_name(expr), "leave out the last argument")
         )
+        raise scope.fail("B3015", f"`{shown}` with these arguments is not supported", expr, hint)
     row = BY_KEY.get(name)
     if row is None or row.type is None:
         raise _unknown(scope, expr)
@@ -50,18 +52,6 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     return Typed(found, not row.total or any(a.nullable for a in arguments))
 
 
-OTHER_FUNCTIONS = {
-    "PROCTIME": "write now(), the clock of the epoch",
-    "ROW": "write struct(a, b), or named_struct('name', a, ...)",
-    "CURRENT_WATERMARK": "a bound is no value of a row: EMIT AFTER WATERMARK gives the rows that it has passed",
-    **{
-        f"ENDOF{unit}": f"write {unit.lower()}(t) + 1 {unit}, the time at which it ends"
-        for unit in ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
-    },
-}
-"""What to write for functions of Flink SQL and DataSQRL."""
-OTHER_ARGUMENTS = {"to_timestamp_ltz": "of a number of milliseconds write timestamp_millis(n), of seconds timestamp_seconds(n)"}
-"""What to write where a function does not take what it takes elsewhere."""
 TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "SESSION_WINDOW")
 
 
@@ -81,8 +71,8 @@ def _unknown(scope: TypeScope, expr: exp.Expr) -> BelvedereError:
     known = [n for row in BY_KEY.values() for n in row.calls]
     if shown.upper() in TABLE_FUNCTIONS:
         hint = f"windows stand in FROM: {shown}(data => TABLE(T), timecol => DESCRIPTOR(ts), ...), then GROUP BY wend"
-    elif shown.upper() in OTHER_FUNCTIONS:
-        hint = OTHER_FUNCTIONS[shown.upper()]
+    elif _elsewhere(expr, shown) in OTHER_FUNCTIONS:
+        hint = OTHER_FUNCTIONS[_elsewhere(expr, shown)]
     elif shown.lower() in CAST_NEEDED:
         hint = f"Spark knows it, its type is for you to say: CAST({shown}(...) AS STRING)"
     elif shown.lower() in COUNTED:
@@ -91,6 +81,11 @@ def _unknown(scope: TypeScope, expr: exp.Expr) -> BelvedereError:
         near = nearest_name(shown, [*known, *CAST_NEEDED])
         hint = f"did you mean `{near}`?" if near else "queries take the functions of Spark SQL: none has a name like this one"
     return scope.fail("B3005", f"function `{shown}` is not known", expr, hint)
+
+
+def _elsewhere(expr: exp.Expr, shown: str) -> str:
+    """The name of a function elsewhere; what joins arrays there is printed as another function."""
+    return "ARRAY_CONCAT" if isinstance(expr, exp.ArrayConcat) else shown.upper()
 
 
 def is_unknown(scope: TypeScope, expr: exp.Expr) -> bool:

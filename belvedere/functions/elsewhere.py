@@ -1,0 +1,52 @@
+"""What to write for functions and names of Flink SQL and DataSQRL that have another name here.
+
+In: nothing. Out: hints by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_JSON = "write get_json_object(text, '$.a'), or from_json(text, 'a INT')"
+
+OTHER_FUNCTIONS: Mapping[str, str] = {
+    "PROCTIME": "write now(), the clock of the epoch",
+    "CURRENT_ROW_TIMESTAMP": "write now(), the clock of the epoch",
+    "ROW": "write struct(a, b), or named_struct('name', a, ...)",
+    "CURRENT_WATERMARK": "a bound is no value of a row: EMIT AFTER WATERMARK gives the rows that it has passed",
+    "SOURCE_WATERMARK": "write WATERMARK FOR ts alone: producers send the bounds",
+    "JSON_VALUE": _JSON,
+    "JSON_QUERY": _JSON,
+    "JSON_EXISTS": "write get_json_object(text, '$.a') IS NOT NULL",
+    "JSON_STRING": "write to_json(x)",
+    "JSON_ARRAY": "write to_json(array(a, b))",
+    "SPLIT_INDEX": "write split_part(text, ',', 1), which counts from 1",
+    "CONVERT_TZ": "write to_utc_timestamp(t, zone) or from_utc_timestamp(t, zone)",
+    "HASH_CODE": "write hash(x)",
+    "ELEMENT": "write the place in brackets, counted from 0: list[0]",
+    "ARRAY_CONCAT": "write concat(a, b)",
+    "ARRAY_REVERSE": "write reverse(list)",
+    "MAP_UNION": "write map_concat(a, b)",
+    "GROUP_ID": "write grouping_id()",
+    "IS_DECIMAL": "write try_cast(text AS DOUBLE) IS NOT NULL",
+    "IS_DIGIT": "write text RLIKE '^[0-9]+$'",
+    "IS_ALPHA": "write text RLIKE '^[A-Za-z]+$'",
+    **{f"SHA{bits}": f"write sha2(text, {bits})" for bits in (224, 256, 384, 512)},
+    **{
+        f"ENDOF{unit}": f"write {unit.lower()}(t) + 1 {unit}, the time at which it ends"
+        for unit in ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
+    },
+}
+"""What to write for a function."""
+OTHER_ARGUMENTS: Mapping[str, str] = {
+    "to_timestamp_ltz": "of a number of milliseconds write timestamp_millis(n), of seconds timestamp_seconds(n)"
+}
+"""What to write where a function does not take what it takes elsewhere."""
+TRUNCATED = "write sign(x) * floor(abs(x), 2) for two digits after the point"
+"""What to write for `truncate(x, n)`."""
+OTHER_NAMES: Mapping[str, str] = {
+    "LOCALTIMESTAMP": "write localtimestamp(), or now()",
+    "LOCALTIME": "write date_format(now(), 'HH:mm:ss')",
+    "CURRENT_TIME": "write date_format(now(), 'HH:mm:ss')",
+}
+"""What to write for a name that is no column."""
