@@ -25,8 +25,8 @@ from belvedere.intake.read import Pushed, changed_column
 from belvedere.intake.records import Record, decode_record, encode_record
 from belvedere.schema import WEIGHT
 from belvedere.store.protocol import EpochRow
-from belvedere.time.entries import Entry, ProducerAct, TakenRows
 from belvedere.temporary import FULL
+from belvedere.time.entries import Entry, ProducerAct, TakenRows
 from belvedere.time.event_time import Clocks, time_text
 from belvedere.time.intake import Intake, Waiting, refused
 

@@ -23,7 +23,6 @@ from tests.run.processes import (
     name_of,
     run_once,
     start_run,
-    status_of,
     wait_for,
 )
 
