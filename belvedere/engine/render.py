@@ -186,7 +186,8 @@ class _Renderer:
         order = ", ".join(order_text(o) for o in node.order + tie_order(node)) or "1"
         by = f"PARTITION BY {', '.join(quote(p) for p in node.partition)} " if node.partition else ""
         number = f"row_number() OVER ({by}ORDER BY {order}) AS `_row`"
-        columns = _columns(node)
+        place = "" if node.number is None else f", `_row` AS {quote(node.number.name)}"
+        columns = _columns(node.input) + place
         limits = [f"`_row` > {node.offset}"] if node.offset else []
         if node.limit is not None:
             limits.append(f"`_row` <= {node.offset + node.limit}")

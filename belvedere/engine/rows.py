@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from belvedere.schema import WEIGHT
-from belvedere.state.hashing import distinct
+from belvedere.state.hashing import Numbers, distinct
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -166,8 +167,32 @@ class Rows:
         """A stream of the rows for which `test` holds; `columns` are those that remain."""
         kept = self.schema.names if columns is None else list(columns)
         schema = pa.schema([self.schema.field(n) for n in kept])
-        found = (b.filter(test(b)).select(kept) for b in self.batches())
+        found = (_filtered(b.select(kept), test(b)) for b in self.batches())
         return pa.RecordBatchReader.from_batches(schema, (b for b in found if b.num_rows))
+
+
+def with_hash(column: str, hashes: Numbers) -> Callable[[pa.RecordBatch], pa.Array]:
+    """A test for rows that have one of these hashes, which are sorted, in a column. (Arrow's own would gather them anew for each batch.)"""
+
+    def test(batch: pa.RecordBatch) -> pa.Array:
+        values = batch.column(column).to_numpy()
+        if not len(hashes):
+            return pa.array(np.zeros(len(values), np.bool_))
+        places = np.minimum(np.searchsorted(hashes, values), len(hashes) - 1)
+        return pa.array(hashes[places] == values)
+
+    return test
+
+
+def hashes_in(rows: Rows, column: str) -> Numbers:
+    """The hashes that rows have in a column, sorted, each once."""
+    parts = [distinct(b.column(0).to_numpy()) for b in rows.batches([column])]
+    return distinct(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+
+
+def _filtered(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
+    """Most often all rows, or none, are wanted: then nothing is copied."""
+    return batch if mask.true_count == len(mask) else batch.filter(mask)
 
 
 def coming(batch: pa.RecordBatch) -> pa.Array:

@@ -341,10 +341,14 @@ class TopK(Node):
     """Whether each row stays what it is, with the input's key, also where the first one alone is wanted."""
     alike: tuple[str, ...] = ()
     """Columns that are equal in all rows of a partition: where it is the key of a join's left side, that side's columns."""
+    number: Column | None = None
+    """The column that has a row's place in its partition, from 1 (INT)."""
 
     @cached_property
     def schema(self) -> Schema:
         schema = self.input.schema
+        if self.number is not None:
+            schema = Schema((*schema.columns, self.number), schema.key)
         return schema.with_key(self.partition) if self.limit == 1 and schema.key != () and not self.by_rows else schema
 
 

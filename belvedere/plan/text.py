@@ -120,6 +120,8 @@ def _top(node: TopK) -> str:
         words.append(f"per [{', '.join(node.partition)}]")
     if node.order:
         words.append(f"by {_orders(node.order)}")
+    if node.number is not None:
+        words.append(f"as {node.number.name}")
     return " ".join(words)
 
 

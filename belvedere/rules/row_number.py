@@ -1,7 +1,7 @@
 """Row number: the rows whose `row_number()` is at most k are the first k of each key, which `top` maintains where rows only arrive.
 
 The relation has the key of the rows that are numbered, so its changes are those that the window function would give. Where the numbers
-are read they are computed over these rows alone: the first k of a key have the same numbers among themselves as among all.
+are read `top` gives them: the first k of a key have the same numbers among themselves as among all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from sqlglot import exp
 
 from belvedere.engine.relation import Relation
-from belvedere.plan.expressions import conjuncts
+from belvedere.plan.expressions import conjunction, conjuncts
 from belvedere.plan.facts import base_scan
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Expr, Filter, Item, Node, Order, Project, Scan, TopK, Window
@@ -38,9 +38,12 @@ def _maintain(site: Site, top: Window, first: TopK, item: Item, is_read: bool) -
     if base_scan(first.input) is None:
         source = builder.shared(first.input, owner)
         first = replace(first, input=Scan(source.name, source.schema))
-    found = builder.shared(first, owner)
     if is_read:
-        return site.maintain(replace(top, input=Scan(found.name, found.schema)))
+        found = builder.shared(replace(first, number=item.column), owner)
+        return builder.maintain(
+            _above_first(site.plan, top, Scan(found.name, found.schema), item.name, first.limit or 1)[0], site.part
+        )
+    found = builder.shared(first, owner)
     number = Item(item.name, exp.cast(exp.Literal.number(1), "int", dialect="spark"), item.type, item.nullable, item.hidden)
     return site.maintain(Project(Scan(found.name, found.schema), (*map(item_of, found.schema), number)))
 
@@ -78,6 +81,20 @@ def _limit(plan: Node, top: Window, name: str) -> tuple[int | None, bool]:
             is_read = True
     limit = min(limits, default=None)
     return limit, limit != 1 and (is_read or name in plan.schema.names)
+
+
+def _above_first(plan: Node, top: Node, rows: Node, name: str, limit: int) -> tuple[Node, str]:
+    """The linear operators over the first rows, without conditions that hold for all of them; how the number is called there."""
+    if plan is top:
+        return rows, name
+    below, name = _above_first(plan.inputs[0], top, rows, name, limit)
+    if isinstance(plan, Filter):
+        left = [c for c in conjuncts(plan.condition) if isinstance(c, exp.EQ) or (_at_most(c, name) or 0) < limit]
+        condition = conjunction(left)
+        return (below if condition is None else Filter(below, condition)), name
+    if isinstance(plan, Project):
+        name = next((i.name for i in plan.items if isinstance(i.expr, exp.Column) and i.expr.name == name), "")
+    return plan.with_inputs((below,)), name
 
 
 def _above(plan: Node, top: Node) -> Iterator[Node]:

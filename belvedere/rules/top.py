@@ -14,13 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.engine.relation import Relation
-from belvedere.engine.rows import Keys, Rows, keys_of
+from belvedere.engine.rows import Keys, Rows, hashes_in, keys_of, with_hash
 from belvedere.engine.stage import Stage
 from belvedere.engine.texts import DELTA, ROWS, Texts
 from belvedere.engine.work import Work
 from belvedere.plan.bounds import Bounds
 from belvedere.plan.facts import Partition, base_scan, partition_of
-from belvedere.plan.nodes import Node, Scan, TopK, Union
+from belvedere.plan.keys import item_of
+from belvedere.plan.nodes import Node, Project, Scan, TopK, Union
 from belvedere.plan.ties import tie_order
 from belvedere.rules.bounds_below import of_keys
 from belvedere.rules.builder import Builder
@@ -76,20 +77,15 @@ class OwnRowsStage(Stage):
 
 
 @dataclass(frozen=True)
-class TopStage(OperatorStage, OwnRowsStage):
-    """`plan` is a TopK over the union of the changes and its own rows. Of many changes their own first rows are found first."""
+class PartialsStage(OwnRowsStage):
+    """Makes of many changes rows of their own first: those of a group without stored rows are what it has.
 
-    rule = "top"
+    Texts: `added`, the rows of the changes alone; `together`, those of `Scan(NEW)` and `Scan(OWN)`.
+    """
+
     reads_once = True
 
-    def texts_of_many(self, texts: Texts) -> Mapping[str, str]:
-        assert isinstance(self.plan, TopK)
-        added = texts.rows(replace(self.plan, input=self.changed), DELTA)
-        first = replace(self.plan, input=Union((Scan(NEW, self.plan.schema), Scan(OWN, self.plan.schema))))
-        return {"added": added, "first": texts.rows(first, ROWS)}
-
     def run_many(self, work: Work) -> Rows | None:
-        """The first rows of the changes are those of their groups, but for groups that have rows already."""
         added = work.rows("added")
         keys = keys_of([(added, self.path)])
         if keys.is_empty:
@@ -97,13 +93,26 @@ class TopStage(OperatorStage, OwnRowsStage):
         own = work.look_up(self.output, self.path, keys)
         if own.is_empty:
             return work.replace(self.path, keys, added.reader())
-        groups = pc.unique(pa.chunked_array(b.column(0) for b in own.batches([self.path])))
-        work.put(NEW, ROWS, work.compute.keep(added.where(lambda b: pc.is_in(b.column(self.path), groups))))
+        known = with_hash(self.path, hashes_in(own, self.path))
+        work.put(NEW, ROWS, work.compute.keep(added.where(known)))
         work.put(OWN, ROWS, own)
-        rest = added.where(lambda b: pc.invert(pc.is_in(b.column(self.path), groups)))
+        rest = added.where(lambda b: pc.invert(known(b)))
         return work.replace(
-            self.path, keys, pa.RecordBatchReader.from_batches(added.schema, chain(rest, work.rows("first").batches()))
+            self.path, keys, pa.RecordBatchReader.from_batches(added.schema, chain(rest, work.rows("together").batches()))
         )
+
+
+@dataclass(frozen=True)
+class TopStage(OperatorStage, PartialsStage):
+    """`plan` is a TopK over the union of the changes and its own rows. Of many changes their own first rows are found first."""
+
+    rule = "top"
+
+    def texts_of_many(self, texts: Texts) -> Mapping[str, str]:
+        assert isinstance(self.plan, TopK)
+        added = texts.rows(replace(self.plan, input=self.changed), DELTA)
+        first = replace(self.plan, input=Union((_stored(self.plan, NEW), _stored(self.plan, OWN))))
+        return {"added": added, "together": texts.rows(first, ROWS)}
 
     def beside_own(self, texts: Texts) -> Node:
         return self.plan
@@ -137,12 +146,20 @@ def maintain_top(site: Site, top: TopK, partition: Partition) -> Relation:
     source, slots = builder.delta_slots(top.input)
     slots = builder.hash_changes(top.input, slots, partition)
     ordered = top.order + tie_order(top)  # a union has no key to break ties by
-    both = replace(top, input=Union((source, Scan(OWN, top.schema))), order=ordered)
+    both = replace(top, input=Union((source, _stored(top, OWN))), order=ordered)
     path = builder.path_of(part, partition.output, partition.types)
     by = f" by {', '.join(top.partition)}" if top.partition else ""
     reason = f"the first {top.limit}{by}: its input is append-only, so no other row can be needed"
     # new and stored rows are apart: the key stays
     return builder.emit(site.stage(TopStage, both, slots, reason, path=path), part, schema=top.schema)
+
+
+def _stored(top: TopK, scan: str) -> Node:
+    """First rows that were found before, as the operator's input: they are numbered anew."""
+    rows = Scan(scan, top.schema)
+    if top.number is None:
+        return rows
+    return Project(rows, tuple(item_of(c) for c in top.schema if c.name != top.number.name))
 
 
 TOP = Rule("top", _applies)
