@@ -14,6 +14,7 @@ from belvedere.compiler import compile_script
 from belvedere.functions.table import ARITY
 from belvedere.functions.types import type_text
 from belvedere.schema import Schema
+from tests import depth
 
 from .spark_queries import AGGREGATES, EXPRESSIONS, QUERIES, ROWS, TABLES
 
@@ -60,19 +61,22 @@ def tables(spark: Any) -> Any:
     return spark
 
 
-def test_expression_types(tables: Any) -> None:
-    wrong = []
-    for expression in EXPRESSIONS:
-        query = f"SELECT {expression} AS v FROM a CROSS JOIN (SELECT y, e, day FROM b) CROSS JOIN c"
-        check_type(tables, expression, query, wrong)
-    assert not wrong, "\n".join(wrong)
+@pytest.mark.parametrize("expressions", [EXPRESSIONS, AGGREGATES], ids=["expressions", "aggregates"])
+def test_types(tables: Any, expressions: list[str]) -> None:
+    """All in one query; where that fails, or some type differs, one by one, which says which."""
+    from pyspark.errors import PySparkException
 
-
-def test_aggregate_types(tables: Any) -> None:
+    query = "SELECT {} FROM a CROSS JOIN (SELECT y, e, day FROM b) CROSS JOIN c"
+    together = query.format(", ".join(f"{e} AS v{n}" for n, e in enumerate(expressions)))
+    try:
+        schema, _ = compiled_schema(together)
+        types = list(map(plain, spark_types(tables, together)))
+    except (PySparkException, ValueError, KeyError, TypeError):
+        schema, types = None, []
     wrong: list[str] = []
-    for expression in AGGREGATES:
-        query = f"SELECT {expression} AS v FROM a CROSS JOIN (SELECT y, e, day FROM b) CROSS JOIN c"
-        check_type(tables, expression, query, wrong)
+    if schema is None or [plain(schema[f"v{n}"].type) for n in range(len(expressions))] != types:
+        for expression in expressions:
+            check_type(tables, expression, query.format(f"{expression} AS v"), wrong)
     assert not wrong, "\n".join(wrong)
 
 
@@ -127,11 +131,12 @@ def test_plan_answers_like_spark(tables: Any, query: str) -> None:
 VALUES = ("CAST(1 AS INT)", "'1'", "true", "date'2020-01-01'", "timestamp'2020-01-01'", "array(1)", "map('a', 1)", "X'00'")
 
 
+@pytest.mark.deep
 def test_spark_refuses_what_is_refused_for_its_arguments(spark: Any) -> None:
     """One argument of each type for functions that take one, and too few or many arguments."""
-    names = [n for n in sorted(ARITY)[::4] if n not in OURS]
+    names = [n for n in sorted(ARITY)[:: 12 if depth.quick else 4] if n not in OURS]
     calls = [f"{n}({', '.join(['NULL'] * k)})" for n in names for k in (ARITY[n][0] - 1, ARITY[n][1] + 1) if 0 <= k < 20]
-    calls += [f"{n}({v})" for n in ONE_ARGUMENT for v in VALUES]
+    calls += [f"{n}({v})" for n in ONE_ARGUMENT for v in VALUES][:: 3 if depth.quick else 1]
     answered = []
     for call in calls:
         if compile_script(f"CREATE TABLE T (k INT PRIMARY KEY); SELECT {call} AS x FROM T;").ok:

@@ -59,12 +59,13 @@ class Auctions:
 
     def differences(self, batch: bool) -> dict[str, list[str]]:
         """What differs, by query; empty where the store, DuckDB and (if asked) Spark in batch agree."""
-        found = {}
-        for name, query in duckdb_queries("nexmark").items():
+        found, queries = {}, duckdb_queries("nexmark")
+        batches = self.wb.batches(queries) if batch else {}
+        for name, query in queries.items():
             kept = self.wb.rows(name)
             found[name] = differences(kept, answers(self.database, query))
             if batch:
-                found[f"{name} in batch"] = differences(kept, self.wb.batch(name))
+                found[f"{name} in batch"] = differences(kept, batches[name])
         return {name: lines[:3] for name, lines in found.items() if lines}
 
 

@@ -45,7 +45,7 @@ def check(spark: Any, first: int, views: int, epochs: int, options: Options | No
 
 @pytest.mark.spark
 def test_random_views_equal_duckdb_and_batch(spark: Any) -> None:
-    check(spark, first=0, views=10, epochs=3)
+    check(spark, first=0, views=6, epochs=3)
 
 
 @pytest.mark.spark

@@ -13,6 +13,8 @@ from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.tables import looked_up_relations
 from belvedere.rules import Options, maintain, without
 from belvedere.workbench import Workbench
+from tests import depth
+from tests.depth import at_night
 
 from .test_recomputation import drive
 
@@ -69,11 +71,12 @@ def test_a_query_that_is_read_twice_is_maintained_once() -> None:
     assert sum(s.rule == "merge" for s in pipeline_of(MOST).stages) == 1
 
 
+@pytest.mark.deep
 @pytest.mark.spark
-@pytest.mark.parametrize("options", [Options(), without("merge", "top")], ids=["retracting", "looked up"])
+@pytest.mark.parametrize("options", [Options(), *at_night([without("merge", "top")])], ids=["retracting", "looked up"])
 def test_views_equal_their_batch_run(spark: Any, options: Options) -> None:
     wb = Workbench(TABLES + GROUPED + HAVING + LATEST + SHOWN + MOST, spark=spark, options=options)
     try:
-        drive(wb, Random(11), epochs=8)
+        drive(wb, Random(11), epochs=5 if depth.quick else 8)
     finally:
         wb.close()

@@ -10,6 +10,8 @@ import pytest
 from belvedere.compiler import compile_script
 from belvedere.rules import Options, maintain
 from belvedere.workbench import Workbench
+from tests import depth
+from tests.depth import at_night
 
 from .test_recomputation import drive
 
@@ -50,11 +52,12 @@ def test_a_join_whose_rows_nobody_else_keeps_stays_small(other: str) -> None:
     assert maintain(compiled.catalog, Options()).stages == maintain(compiled.catalog, Options(share=False)).stages
 
 
+@pytest.mark.deep
 @pytest.mark.spark
-@pytest.mark.parametrize("share", [True, False], ids=["shared", "apart"])
+@pytest.mark.parametrize("share", [True, *at_night([False])], ids=["shared", "apart"])
 def test_shared_joins_equal_their_batch_run(spark: Any, share: bool) -> None:
     wb = Workbench(TABLES + LONG + SHORT + FILTERED, spark=spark, options=Options(share=share))
     try:
-        drive(wb, Random(5), epochs=6)
+        drive(wb, Random(5), epochs=4 if depth.quick else 6)
     finally:
         wb.close()

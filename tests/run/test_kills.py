@@ -210,7 +210,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def test_kill_9_neither_loses_nor_repeats(tmp_path: Path) -> None:
-    kill_at_random_moments(tmp_path, kills=2, days=4, seed=1)
+    kill_at_random_moments(tmp_path, kills=1, days=4, seed=1)
 
 
 @pytest.mark.nightly

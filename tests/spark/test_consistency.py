@@ -9,6 +9,7 @@ import pytest
 
 from belvedere.rules import Options, plain
 from belvedere.workbench import Workbench
+from tests.depth import at_night
 from tests.rules.test_recomputation import same_rows
 
 SCRIPT = """
@@ -22,18 +23,21 @@ Richest := SELECT account, balance FROM Balance ORDER BY balance DESC, account L
 Indebted := SELECT account FROM Balance WHERE balance < (SELECT avg(balance) FROM Balance);
 """
 
+PLAIN = plain(share=False)
+POSTGRES = pytest.param("postgres", PLAIN, marks=pytest.mark.postgres)
+
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("each_store")
 @pytest.mark.parametrize(
-    "options",
-    [Options(), plain(share=False)],
-    ids=["cheaper", "plain"],
+    ("each_store", "options"),
+    [("sqlite", Options()), POSTGRES, *at_night([("postgres", Options()), ("sqlite", PLAIN)])],
+    indirect=["each_store"],
+    ids=["sqlite-cheaper", "postgres-plain", "postgres-cheaper", "sqlite-plain"],
 )
-def test_the_total_is_zero_in_every_epoch(spark: Any, options: Options) -> None:
+def test_the_total_is_zero_in_every_epoch(spark: Any, each_store: str, options: Options) -> None:
     random = Random(7)
     wb = Workbench(SCRIPT, spark=spark, options=options)
-    for epoch in range(5):
+    for epoch in range(4):
         rows = [
             {"id": random.randrange(40), "from_account": random.randrange(9), "to_account": random.randrange(9), "amount": 10}
             for _ in range(20)

@@ -12,10 +12,11 @@ import pytest
 
 from belvedere import Workbench
 from belvedere.rules.spl import held
-from tests.depth import at_night, stores_by_turns
+from tests.depth import at_night
 
 pytestmark = pytest.mark.spark
 START = datetime(2020, 1, 1, tzinfo=UTC)
+POSTGRES = pytest.param("postgres", 3, marks=pytest.mark.postgres)
 FORGETTINGS = ("partitionAge(3)", "partitionCount(2)", "tupleCount(6)")
 
 
@@ -104,7 +105,9 @@ def plain(rows: list[dict[str, Any]], ordered: bool) -> list[str]:
     return shown if ordered else sorted(shown)
 
 
-@pytest.mark.parametrize(("each_store", "seed"), stores_by_turns(range(4)), indirect=["each_store"])
+@pytest.mark.parametrize(
+    ("each_store", "seed"), [("sqlite", 0), POSTGRES, *at_night([("sqlite", 1), ("sqlite", 2)])], indirect=["each_store"]
+)
 def test_maintained_is_batch(each_store: str, seed: int, spark: Any) -> None:
     check(seed, spark)
 
@@ -133,9 +136,10 @@ def check(seed: int, spark: Any, given: Given = ALL) -> None:
             wb.step()
             if pick.random() < 0.3:
                 wb.restart()
+        batch = wb.batches(line.split()[0] for line in text.splitlines()[1:])
         for line in text.splitlines()[1:]:
             name, ordered = line.split()[0], "SELECT STREAM" in line
-            assert plain(wb.rows(name), ordered) == plain(wb.batch(name), ordered), line
+            assert plain(wb.rows(name), ordered) == plain(batch[name], ordered), line
     finally:
         wb.close()
 

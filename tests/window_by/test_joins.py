@@ -13,6 +13,7 @@ from belvedere.compiler import compile_script
 from belvedere.plan.window_by import JOIN, WindowBlock
 from belvedere.rules import maintain
 from belvedere.workbench import Workbench
+from tests import depth
 from tests.depth import at_night
 
 TABLES = """
@@ -92,6 +93,7 @@ def counted(rows: list[dict[str, Any]]) -> Counter[str]:
     return Counter(map(str, rows))
 
 
+@pytest.mark.deep
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", [0, *at_night([1, 2, 3])])
 @pytest.mark.parametrize("names", [list(QUERIES)[:4], list(QUERIES)[4:]], ids=["inner", "more"])
@@ -108,12 +110,13 @@ def test_views_are_the_query_over_the_tables(spark: Any, seed: int, names: list[
             wb.delete("R", [{"sid": random.randint(1, 5), "n": random.randint(1, 12)} for _ in range(2)])
             wb.delete("S", [{"sid": random.randint(1, 5)} for _ in range(epoch % 2)])
         wb.step()
-        tables = {t: spark.createDataFrame(wb.rows(t), schema) for t, schema in SCHEMAS.items()}
         for name, batch in wb.batches(names).items():
-            text = QUERIES[name]
             assert counted(wb.rows(name)) == counted(batch), (name, epoch)
-            written = belvedere.sql(spark, text, **tables).toArrow().to_pylist()
-            assert counted(wb.rows(name)) == counted(written), (name, epoch)
+        if epoch == 2 or not depth.quick:
+            tables = {t: spark.createDataFrame(wb.rows(t), schema) for t, schema in SCHEMAS.items()}
+            for name in names:
+                written = belvedere.sql(spark, QUERIES[name], **tables).toArrow().to_pylist()
+                assert counted(wb.rows(name)) == counted(written), (name, epoch)
         if random.random() < 0.4:
             wb.restart()
     wb.close()
