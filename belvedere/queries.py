@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from belvedere.catalog import Catalog, QueryTemplate
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
-from belvedere.functions.types import type_text
+from belvedere.functions.types import quote, type_text
 from belvedere.lang.spl.mentions import mentions_spl_window
 from belvedere.schema import TIMESTAMP, Column
 
@@ -63,21 +63,16 @@ def compile_query(sql: str, columns: Mapping[str, Sequence[Column]], views: str 
 
 
 def _declaration(name: str, columns: Sequence[Column]) -> str:
-    listed = ", ".join(f"{quoted_name(c.name)} {type_text(c.type)}" for c in columns)
-    return f"CREATE TABLE {quoted_name(name)} ({listed});\n"
+    listed = ", ".join(f"{quote(c.name)} {type_text(c.type)}" for c in columns)
+    return f"CREATE TABLE {quote(name)} ({listed});\n"
 
 
 def _arriving(name: str, columns: Sequence[Column]) -> str:
     """The rows of a file in their order, as a stream whose event time is its first timestamp."""
-    listed = [f"{quoted_name(c.name)} {type_text(c.type)}" for c in columns]
+    listed = [f"{quote(c.name)} {type_text(c.type)}" for c in columns]
     time = next((c.name for c in columns if c.type == TIMESTAMP), None)
-    listed += [] if time is None else [f"WATERMARK FOR {quoted_name(time)}"]
-    return f"CREATE STREAM {quoted_name(name)} ({', '.join(listed)});\n"
-
-
-def quoted_name(name: str) -> str:
-    """A name in backticks."""
-    return "`" + name.replace("`", "``") + "`"
+    listed += [] if time is None else [f"WATERMARK FOR {quote(time)}"]
+    return f"CREATE STREAM {quote(name)} ({', '.join(listed)});\n"
 
 
 def _moved(diagnostic: Diagnostic, by: int) -> Diagnostic:

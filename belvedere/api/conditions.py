@@ -7,6 +7,8 @@ looked up among the entity's columns; values become parameters, so nothing a cli
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from belvedere.api.entities import Entity
@@ -27,18 +29,42 @@ from belvedere.store.read.query import (
     Some,
 )
 
-COMPARISONS = {
-    "eq": (Operator.EQ, Role.EXACT),
-    "neq": (Operator.NEQ, Role.EXACT),
-    "gt": (Operator.GT, Role.FLOOR),
-    "gte": (Operator.GTE, Role.CEILING),
-    "lt": (Operator.LT, Role.CEILING),
-    "lte": (Operator.LTE, Role.FLOOR),
-    "like": (Operator.LIKE, Role.LIKE),
-    "ilike": (Operator.ILIKE, Role.ILIKE),
-    "startsWith": (Operator.STARTS_WITH, Role.PREFIX),
-    "contains": (Operator.CONTAINS, Role.PREFIX),
+
+class Compared(StrEnum):
+    """What columns an operator of a filter is for."""
+
+    ANY = "any"
+    ORDERED = "ordered"
+    TEXT = "text"
+
+
+@dataclass(frozen=True)
+class FilterOperator:
+    """What a name in a filter means: the store's operator, what the value is for, and the columns that have it."""
+
+    operator: Operator
+    role: Role
+    of: Compared
+
+
+FILTER_OPERATORS = {
+    "eq": FilterOperator(Operator.EQ, Role.EXACT, Compared.ANY),
+    "neq": FilterOperator(Operator.NEQ, Role.EXACT, Compared.ANY),
+    "gt": FilterOperator(Operator.GT, Role.FLOOR, Compared.ORDERED),
+    "gte": FilterOperator(Operator.GTE, Role.CEILING, Compared.ORDERED),
+    "lt": FilterOperator(Operator.LT, Role.CEILING, Compared.ORDERED),
+    "lte": FilterOperator(Operator.LTE, Role.FLOOR, Compared.ORDERED),
+    "like": FilterOperator(Operator.LIKE, Role.LIKE, Compared.TEXT),
+    "ilike": FilterOperator(Operator.ILIKE, Role.ILIKE, Compared.TEXT),
+    "startsWith": FilterOperator(Operator.STARTS_WITH, Role.PREFIX, Compared.TEXT),
+    "contains": FilterOperator(Operator.CONTAINS, Role.PREFIX, Compared.TEXT),
 }
+"""All but `isNull`, `in` and `notIn`, by their names."""
+
+
+def operators_for(*kinds: Compared) -> tuple[str, ...]:
+    """The names of these operators."""
+    return tuple(name for name, o in FILTER_OPERATORS.items() if o.of in kinds)
 
 
 MakeParameter = Callable[[Given, Column, Role, str], BoundValue]
@@ -90,8 +116,8 @@ def _column_condition(column: Column, name: str, operator: str, value: Given, pa
         values = tuple(parameter(v, column, Role.EXACT, name) for v in given)
         among = Membership(column.name, values)
         return among if operator == "in" else Negation(among)
-    printed, role = COMPARISONS[operator]
-    return Comparison(column.name, printed, parameter(value, column, role, name))
+    found = FILTER_OPERATORS[operator]
+    return Comparison(column.name, found.operator, parameter(value, column, found.role, name))
 
 
 def as_list(given: Given | None) -> list[Any]:

@@ -32,6 +32,7 @@ from graphql import (
 )
 from graphql.utilities import value_from_ast_untyped
 
+from belvedere.api.conditions import Compared, operators_for
 from belvedere.api.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.event_fields import subscription_fields
 from belvedere.api.limits import Limits
@@ -272,11 +273,11 @@ def _filter(build: _Builder, type_: pa.DataType) -> GraphQLInputObjectType:
 def _operators(scalar: GraphQLScalarType) -> dict[str, GraphQLInputField]:
     result: dict[str, GraphQLInputField] = {}
     if scalar is not JSON:
-        names = ("eq", "neq") if scalar is GraphQLBoolean else ("eq", "neq", "gt", "gte", "lt", "lte")
-        result |= {n: GraphQLInputField(scalar) for n in names}
+        kinds = (Compared.ANY,) if scalar is GraphQLBoolean else (Compared.ANY, Compared.ORDERED)
+        result |= {n: GraphQLInputField(scalar) for n in operators_for(*kinds)}
         result |= {n: GraphQLInputField(GraphQLList(GraphQLNonNull(scalar))) for n in ("in", "notIn")}
     if scalar is GraphQLString:
-        result |= {n: GraphQLInputField(scalar) for n in ("like", "ilike", "startsWith", "contains")}
+        result |= {n: GraphQLInputField(scalar) for n in operators_for(Compared.TEXT)}
     return result | {"isNull": GraphQLInputField(GraphQLBoolean)}
 
 

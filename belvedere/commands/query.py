@@ -18,9 +18,10 @@ import typer
 from belvedere.commands.answer_formats import FORMATS
 from belvedere.commands.output import show
 from belvedere.errors import BelvedereError, Severity, fail
+from belvedere.functions.types import quote
 from belvedere.plan.nodes import Scan
 from belvedere.plan.rewrite import inline
-from belvedere.queries import QUERY_FILE, compile_query, quoted_name
+from belvedere.queries import QUERY_FILE, compile_query
 from belvedere.schema import KEY, Column, Schema
 
 if TYPE_CHECKING:
@@ -222,9 +223,9 @@ def _columns(table: StoredTable) -> list[Column]:
 
 def _in_order(table: StoredTable) -> str:
     """The table as the view that it is, with the view's own order."""
-    name, shown = quoted_name(table.name), ", ".join(quoted_name(c.name) for c in table.schema.visible)
+    name, shown = quote(table.name), ", ".join(quote(c.name) for c in table.schema.visible)
     keys = (
-        f"{quoted_name(c)} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if first else 'LAST'}"
+        f"{quote(c)} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if first else 'LAST'}"
         for c, descending, first in table.order
     )
     return f"{name} := SELECT {shown} FROM {name} ORDER BY {', '.join(keys)};\n"

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from belvedere.engine.spark_types import quote, spark_type
+from belvedere.functions.types import quote, type_text
 from belvedere.schema import has_map
 
 
 def normalised(sql: str, type_: pa.DataType) -> str:
     """One representative of all values that GROUP BY takes for equal."""
     if pa.types.is_floating(type_):
-        return f"({sql} + CAST(0 AS {spark_type(type_)}))"
+        return f"({sql} + CAST(0 AS {type_text(type_)}))"
     if pa.types.is_map(type_):
         key, value = normalised("e.key", type_.key_type), normalised("e.value", type_.item_type)
         return f"array_sort(transform(map_entries({sql}), e -> named_struct('key', {key}, 'value', {value})))"

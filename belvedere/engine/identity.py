@@ -11,7 +11,7 @@ import pyarrow as pa
 from belvedere.engine.canonical import normalised
 from belvedere.engine.relation import Path, Relation
 from belvedere.engine.render import print_expression
-from belvedere.engine.spark_types import quote, spark_type
+from belvedere.functions.types import quote, type_text
 from belvedere.plan.nodes import Expr
 from belvedere.schema import KEY, Schema
 
@@ -82,7 +82,7 @@ def _hashable(sql: str, type_: pa.DataType) -> str:
         type_ = pa.int64()
     elif pa.types.is_floating(type_):
         type_ = pa.float64()
-    return normalised(f"CAST({sql} AS {spark_type(type_)})", type_)
+    return normalised(f"CAST({sql} AS {type_text(type_)})", type_)
 
 
 def identity_columns(relation: Relation) -> str:

@@ -19,11 +19,12 @@ from belvedere.catalog import Input
 from belvedere.engine.ingest_bag import ingest_bag
 from belvedere.engine.moved import identified, is_identified
 from belvedere.engine.ordered import stream
-from belvedere.engine.render import quote, spark_type
+from belvedere.engine.render import quote
 from belvedere.engine.rows import WEIGHT_FIELD, Rows, coming, is_frame, keys_of
 from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import DELTA
 from belvedere.engine.work import Work, without
+from belvedere.functions.types import type_text
 from belvedere.instants import microseconds
 from belvedere.pieces import in_pieces
 from belvedere.schema import INGEST_TIME, KEY, ROWTIME, TIMESTAMP, UID, WEIGHT
@@ -87,7 +88,7 @@ def stamp_frame(frame: DataFrame, table: Input, first_uid: int, clock: datetime)
         value = quote(column.name) if known else made.get(column.name, "NULL")
         if known and column.name == ROWTIME:
             value = f"coalesce({value}, {now})"
-        items.append(f"CAST({value} AS {spark_type(column.type)}) AS {quote(column.name)}")
+        items.append(f"CAST({value} AS {type_text(column.type)}) AS {quote(column.name)}")
     return frame.selectExpr(*items)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from belvedere.engine.canonical import normalised, restored
-from belvedere.engine.spark_types import quote, spark_type
+from belvedere.functions.types import quote, type_text
 from belvedere.plan.expressions import reads_clock
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import (
@@ -37,7 +37,7 @@ from belvedere.plan.ties import tie_order
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import Column, has_map
 
-__all__ = ["CLOCK_COLUMN", "JOIN_WORDS", "order_text", "print_expression", "quote", "render", "spark_type"]
+__all__ = ["CLOCK_COLUMN", "JOIN_WORDS", "order_text", "print_expression", "quote", "render"]
 
 CLOCK_COLUMN = "_now"
 JOIN_WORDS = {
@@ -110,11 +110,11 @@ class _Renderer:
             return "SELECT 0 AS `_nothing`" + ("" if node.rows else " WHERE FALSE")
         names = ", ".join(quote(c.name) for c in node.columns)
         casts = [
-            ", ".join(f"CAST({self.expr(e)} AS {spark_type(c.type)})" for e, c in zip(row, node.columns, strict=True))
+            ", ".join(f"CAST({self.expr(e)} AS {type_text(c.type)})" for e, c in zip(row, node.columns, strict=True))
             for row in node.rows
         ]
         if not casts:
-            empty = ", ".join(f"CAST(NULL AS {spark_type(c.type)}) AS {quote(c.name)}" for c in node.columns)
+            empty = ", ".join(f"CAST(NULL AS {type_text(c.type)}) AS {quote(c.name)}" for c in node.columns)
             return f"SELECT {empty} WHERE FALSE"
         if any(reads_clock(e) for row in node.rows for e in row):
             rows = " UNION ALL ".join(f"SELECT {c} FROM {quote(self.clock)}" for c in casts)
@@ -175,7 +175,7 @@ class _Renderer:
         parts = []
         for n, branch in enumerate(node.branches):
             pairs = zip(branch.schema.names, node.schema.columns, strict=False)
-            items = [f"CAST({quote(name)} AS {spark_type(c.type)}) AS {quote(c.name)}" for name, c in pairs]
+            items = [f"CAST({quote(name)} AS {type_text(c.type)}) AS {quote(c.name)}" for name, c in pairs]
             if node.branch is not None:
                 items.append(f"{n} AS {quote(node.branch)}")
             parts.append(f"SELECT {', '.join(items)} FROM ({self.query(branch)}) AS t")
@@ -287,11 +287,11 @@ def order_text(order: Order) -> str:
 
 
 def _item(item: Item) -> str:
-    return f"CAST({print_expression(item.expr)} AS {spark_type(item.type)}) AS {quote(item.name)}"
+    return f"CAST({print_expression(item.expr)} AS {type_text(item.type)}) AS {quote(item.name)}"
 
 
 def _restored(name: str, key: Item) -> str:
-    text = f"CAST({restored(name, key.type)} AS {spark_type(key.type)})" if has_map(key.type) else name
+    text = f"CAST({restored(name, key.type)} AS {type_text(key.type)})" if has_map(key.type) else name
     return f"{text} AS {quote(key.name)}"
 
 

@@ -20,9 +20,10 @@ from belvedere.engine.identity import identity_columns
 from belvedere.engine.lost_rows import refuse_lost_rows
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.render import print_expression, quote, spark_type
+from belvedere.engine.render import print_expression, quote
 from belvedere.engine.rows import Rows
 from belvedere.engine.stage import Stage
+from belvedere.functions.types import type_text
 from belvedere.optimize.indexes import read_indexes
 from belvedere.schema import INGEST_TIME, KEY
 from belvedere.state.run import Arranged
@@ -166,7 +167,7 @@ def meanings(pipeline: Pipeline) -> dict[str, str]:
 
 def _content(stage: Stage, pipeline: Pipeline) -> list[str]:
     relation = pipeline.relations[stage.output]
-    columns = [f"{c.name} {spark_type(c.type)} {c.nullable}" for c in relation.schema]
+    columns = [f"{c.name} {type_text(c.type)} {c.nullable}" for c in relation.schema]
     return [stage.rule, *stage.meaning, *columns, str(relation.schema.key), str(relation.keep), relation.serves]
 
 

@@ -97,8 +97,13 @@ def _struct_type(type_: exp.DataType) -> pa.DataType | None:
     return pa.struct(fields)
 
 
+def quote(name: str) -> str:
+    """A name as Spark SQL takes any."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def type_text(type_: pa.DataType) -> str:
-    """The type as one writes it in a script; what `exp.DataType.build(text, dialect="spark")` reads back."""
+    """The type as one writes it in a script and as Spark SQL calls it; what `exp.DataType.build(text, dialect="spark")` reads back."""
     if pa.types.is_decimal(type_):
         return f"DECIMAL({type_.precision}, {type_.scale})"
     if pa.types.is_map(type_):
@@ -106,7 +111,9 @@ def type_text(type_: pa.DataType) -> str:
     if is_array(type_):
         return f"ARRAY<{type_text(type_.value_type)}>"
     if pa.types.is_struct(type_):
-        return "STRUCT<" + ", ".join(f"`{f.name}`: {type_text(f.type)}" for f in type_) + ">"
+        return "STRUCT<" + ", ".join(f"{quote(f.name)}: {type_text(f.type)}" for f in type_) + ">"
+    if pa.types.is_timestamp(type_):
+        return "TIMESTAMP" if type_.tz else "TIMESTAMP_NTZ"
     return _TEXTS.get(type_, str(type_).upper())
 
 
@@ -118,11 +125,11 @@ _TEXTS = {
     FLOAT: "FLOAT",
     DOUBLE: "DOUBLE",
     STRING: "STRING",
+    pa.large_string(): "STRING",
     BINARY: "BINARY",
+    pa.large_binary(): "BINARY",
     BOOLEAN: "BOOLEAN",
     DATE: "DATE",
-    TIMESTAMP: "TIMESTAMP",
-    LOCAL_TIMESTAMP: "TIMESTAMP_NTZ",
     NULL: "VOID",
     DAY_INTERVAL: "INTERVAL DAY TO SECOND",
     MONTH_INTERVAL: "INTERVAL YEAR TO MONTH",

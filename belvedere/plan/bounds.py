@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.functions.calendar import floor
 from belvedere.plan.expressions import columns_of, conjuncts
 from belvedere.plan.monotone import FOREVER, NEVER, combine, monotone
 from belvedere.plan.nodes import (
@@ -131,24 +130,9 @@ def _time_window(node: TimeWindow, below: Bounds) -> dict[str, int]:
         return {**_only(below, node.partition), **own}
     if bound is None:
         return dict(below)
-    return {**below, node.start: _earliest(node, bound), node.end: _earliest_end(node, bound)}
-
-
-def _earliest(node: TimeWindow, bound: int) -> int:
     if bound in (NEVER, FOREVER):
-        return bound
-    if node.kind is TimeWindowKind.HOP:
-        return floor(bound - node.size, node.step, node.offset) + node.step
-    return floor(bound, node.size, node.offset)
-
-
-def _earliest_end(node: TimeWindow, bound: int) -> int:
-    if bound in (NEVER, FOREVER):
-        return bound
-    start = _earliest(node, bound)
-    if node.kind is TimeWindowKind.CUMULATE:
-        return start + floor(bound - start, node.step) + node.step
-    return start + node.size
+        return {**below, node.start: bound, node.end: bound}
+    return {**below, node.start: node.first_start(bound), node.end: node.first_end(bound)}
 
 
 def _window(node: Window, below: Bounds) -> dict[str, int]:

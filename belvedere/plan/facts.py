@@ -27,11 +27,8 @@ from belvedere.plan.nodes import (
     TopK,
     Union,
     Unnest,
-    Values,
     Window,
 )
-from belvedere.plan.spl_aggregate import SplAggregate
-from belvedere.plan.spl_join import SplJoin
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.plan.window_by import WindowBlock
 
@@ -53,32 +50,9 @@ class Partition:
         return tuple(Item(f"_by{n}", e, t) for n, (e, t) in enumerate(zip(self.output, self.types, strict=True)))
 
 
-def expressions_of(node: Node) -> tuple[Expr, ...]:
-    """The scalar expressions of an operator itself."""
-    match node:
-        case Project() | Window():
-            return tuple(i.expr for i in node.items)
-        case Filter():
-            return (node.condition,)
-        case Join() | SplJoin():
-            return () if node.condition is None else (node.condition,)
-        case Aggregate():
-            return tuple(i.expr for i in node.keys + node.aggregates)
-        case SplAggregate():
-            return tuple(i.expr for i in node.partition + node.groups + node.aggregates) + tuple(o.expr for o in node.sort)
-        case TopK():
-            return tuple(o.expr for o in node.order)
-        case Unnest():
-            return (node.expr,)
-        case Values():
-            return tuple(expr for row in node.rows for expr in row)
-        case _:
-            return ()
-
-
 def needs_clock(node: Node) -> bool:
     """Whether the operator itself reads `now()`."""
-    return any(reads_clock(e) for e in expressions_of(node))
+    return any(reads_clock(e) for e in node.expressions)
 
 
 def is_linear(node: Node) -> bool:

@@ -16,9 +16,7 @@ from sqlglot.dialects.spark import Spark
 from belvedere.functions.function import Function
 from belvedere.functions.table import function_of
 from belvedere.plan.expressions import call
-from belvedere.plan.nodes import Aggregate, Expr, Filter, Item, Join, Node, Order, Project, Scan, TopK, Unnest, Window
-from belvedere.plan.spl_aggregate import SplAggregate
-from belvedere.plan.spl_join import SplJoin
+from belvedere.plan.nodes import Expr, Item, Node, Order, Part, Scan
 from belvedere.schema import Schema
 
 BINARY: dict[type[Expr], str] = {
@@ -37,33 +35,16 @@ def forgive(node: Node, views: Mapping[str, Schema] | None = None) -> Node:
     if isinstance(node, Scan):
         return replace(node, relation_schema=(views or {}).get(node.relation, node.relation_schema))
     node = node.with_inputs(tuple(forgive(i, views) for i in node.inputs))
-    match node:
-        case Project():
-            return replace(node, items=_items(node.items, node.input.schema))
-        case Window():
-            return replace(node, items=_items(node.items, node.input.schema))
-        case Filter():
-            return replace(node, condition=forgiving(node.condition, node.schema))
-        case Join() | SplJoin() if node.condition is not None:
-            both = Schema(tuple(c for i in node.inputs for c in i.schema))
-            return replace(node, condition=forgiving(node.condition, both))
-        case Aggregate():
-            schema = node.input.schema
-            return replace(node, keys=_items(node.keys, schema), aggregates=_items(node.aggregates, schema))
-        case SplAggregate():
-            return replace(node, aggregates=_items(node.aggregates, node.input.schema))
-        case TopK():
-            return replace(
-                node, order=tuple(Order(forgiving(o.expr, node.schema), o.descending, o.nulls_first) for o in node.order)
-            )
-        case Unnest():
-            return replace(node, expr=forgiving(node.expr, node.input.schema))
-        case _:
-            return node
+    if not node.inputs:
+        return node
+    source = Schema(tuple(c for i in node.inputs for c in i.schema))
+    return node.with_parts(lambda part: _part(part, source))
 
 
-def _items(items: tuple[Item, ...], source: Schema) -> tuple[Item, ...]:
-    return tuple(_item(i, source) for i in items)
+def _part(part: Part, source: Schema) -> Part:
+    if isinstance(part, Item):
+        return _item(part, source)
+    return replace(part, expr=forgiving(part.expr, source)) if isinstance(part, Order) else forgiving(part, source)
 
 
 def _item(item: Item, source: Schema) -> Item:

@@ -13,8 +13,8 @@ This module prints no SQL, and decides nothing about how a view is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -57,6 +57,10 @@ class Order:
         return not self.descending if self.nulls_first is None else self.nulls_first
 
 
+Part = Item | Order | Expr
+"""What an operator computes, sorts by or tests."""
+
+
 @dataclass(frozen=True)
 class Node:
     """A relation: knows its schema, its key and its inputs."""
@@ -67,9 +71,21 @@ class Node:
 
     def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
         """The same operator over other inputs."""
-        fields = [k for k, v in self.__dict__.items() if isinstance(v, Node)]
-        changes: dict[str, Any] = dict(zip(fields, inputs, strict=True))
+        names = [k for k, v in self.__dict__.items() if isinstance(v, Node)]
+        changes: dict[str, Any] = dict(zip(names, inputs, strict=True))
         return replace(self, **changes) if changes else self
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The scalar expressions of the operator itself, wherever they stand in its fields."""
+        return tuple(
+            p if isinstance(p, exp.Expr) else p.expr for p in _parts(tuple(getattr(self, f.name) for f in fields(self)))
+        )
+
+    def with_parts(self, change: Callable[[Part], Part]) -> Node:
+        """The same operator with each of its items, sort keys and bare expressions changed."""
+        changes: dict[str, Any] = {f.name: _changed(getattr(self, f.name), change) for f in fields(self)}
+        return replace(self, **changes)
 
     @cached_property
     def schema(self) -> Schema:
@@ -80,6 +96,20 @@ class Node:
         yield self
         for child in self.inputs:
             yield from child.walk()
+
+
+def _parts(value: object) -> Iterator[Part]:
+    if isinstance(value, Item | Order | exp.Expr):
+        yield value
+    elif isinstance(value, tuple):
+        for member in value:
+            yield from _parts(member)
+
+
+def _changed(value: Any, change: Callable[[Part], Part]) -> Any:
+    if isinstance(value, Item | Order | exp.Expr):
+        return change(value)
+    return tuple(_changed(member, change) for member in value) if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from sqlglot import exp
 
 from belvedere.plan.expressions import columns_of, replace_columns
-from belvedere.plan.facts import expressions_of
 from belvedere.plan.keys import keep_columns
 from belvedere.plan.nodes import (
     Aggregate,
@@ -74,7 +73,7 @@ def _prune(node: Node, wanted: frozenset[str]) -> Node:
 def _over(node: Node, wanted: frozenset[str]) -> Node:
     """The operator over what it reads of its one input, and what is wanted of that."""
     below = node.inputs[0]
-    needed = wanted.union(*map(columns_of, expressions_of(node))).intersection(below.schema.names)
+    needed = wanted.union(*map(columns_of, node.expressions)).intersection(below.schema.names)
     return node.with_inputs((_prune(below, needed),))
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from belvedere.functions.calendar import floor
 from belvedere.plan.nodes import Node
 from belvedere.schema import TIMESTAMP, Column, Schema
 
@@ -20,6 +21,10 @@ class TimeWindowKind(StrEnum):
     HOP = "hop"
     CUMULATE = "cumulate"
     SESSION = "session"
+
+    def tells_other(self, is_start: bool) -> bool:
+        """Whether one end of a window, its start or the other, determines the other one."""
+        return self in (TimeWindowKind.TUMBLE, TimeWindowKind.HOP) or (self is TimeWindowKind.CUMULATE and not is_start)
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,19 @@ class TimeWindow(Node):
         if key is not None and self.kind in (TimeWindowKind.HOP, TimeWindowKind.CUMULATE):
             key += (self.end if self.kind is TimeWindowKind.CUMULATE else self.start,)
         return Schema(bounds + self.input.schema.columns, key)
+
+    def first_start(self, time: int) -> int:
+        """The earliest start of a window of rows from this time on, in microseconds; of a session there is none to be told."""
+        if self.kind is TimeWindowKind.HOP:
+            return floor(time - self.size, self.step, self.offset) + self.step
+        return floor(time, self.size, self.offset)
+
+    def first_end(self, time: int) -> int:
+        """The earliest end of such a window."""
+        start = self.first_start(time)
+        if self.kind is TimeWindowKind.CUMULATE:
+            return start + floor(time - start, self.step) + self.step
+        return start + self.size
 
 
 UNDO, PTIME, VERSION, SEQUENCE = "undo", "ptime", "ver", "_seq"

@@ -46,13 +46,13 @@ def plain(type_: pa.DataType) -> str:
 
 @pytest.fixture(scope="module")
 def tables(spark: Any) -> Any:
-    from belvedere.engine.render import spark_type
+    from belvedere.functions.types import type_text
 
     catalog = compile_script(TABLES).catalog
     for name, rows in ROWS.items():
         schema = catalog.inputs[name].schema
         visible = [c for c in schema if not c.name.startswith("_")]
-        casts = ", ".join(f"CAST(col{n + 1} AS {spark_type(c.type)}) AS `{c.name}`" for n, c in enumerate(visible))
+        casts = ", ".join(f"CAST(col{n + 1} AS {type_text(c.type)}) AS `{c.name}`" for n, c in enumerate(visible))
         spark.sql(f"SELECT {casts} FROM {rows}").createOrReplaceTempView(name)
         spark.sql(
             f"SELECT *, row_number() OVER (ORDER BY {visible[0].name}) AS _uid, current_timestamp() AS _ingest_time FROM {name}"

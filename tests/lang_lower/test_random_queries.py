@@ -49,12 +49,13 @@ def test_no_text_ends_in_a_traceback(noise: str, text: str) -> None:
 def test_spark_answers_the_plan_as_the_query(spark: Any, texts: list[str]) -> None:
     from pyspark.errors import PySparkException
 
-    from belvedere.engine.render import render, spark_type
+    from belvedere.engine.render import render
+    from belvedere.functions.types import type_text
 
     catalog = compile_script(TABLES).catalog
     for name, rows in ROWS.items():
         visible = [c for c in catalog.inputs[name].schema if not c.name.startswith("_")]
-        casts = ", ".join(f"CAST(col{n + 1} AS {spark_type(c.type)}) AS `{c.name}`" for n, c in enumerate(visible))
+        casts = ", ".join(f"CAST(col{n + 1} AS {type_text(c.type)}) AS `{c.name}`" for n, c in enumerate(visible))
         hidden = "monotonically_increasing_id() AS _uid, current_timestamp() AS _ingest_time"
         spark.sql(f"SELECT {casts}, {hidden} FROM {rows}").localCheckpoint().createOrReplaceTempView(f"{name}_random")
         spark.sql(f"SELECT * EXCEPT (_uid, _ingest_time) FROM {name}_random").createOrReplaceTempView(name)

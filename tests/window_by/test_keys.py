@@ -10,6 +10,7 @@ import pytest
 
 import belvedere
 from belvedere.compiler import compile_script
+from belvedere.functions.types import type_text
 from belvedere.lang.window_by.joins import variables_of
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.lang.window_by.relational import Unsaid, said
@@ -92,7 +93,7 @@ def test_the_plan_says_the_same(spark: Any) -> None:
     for number, key in enumerate(SAID):
         expr, table = partition(key)
         found = said(expr, {"g": variables_of("g", table.schema)})
-        items.append(f"CAST({render.print_expression(found.expr)} AS {render.spark_type(found.type)}) AS c{number}")
+        items.append(f"CAST({render.print_expression(found.expr)} AS {type_text(found.type)}) AS c{number}")
     rows.createOrReplaceTempView("said_rows")
     plan = {r["id"]: r for r in spark.sql(f"SELECT id, {', '.join(items)} FROM said_rows").toArrow().to_pylist()}
     own = ", ".join(f"{key.replace('g.', 's.')} AS c{number}" for number, key in enumerate(SAID))

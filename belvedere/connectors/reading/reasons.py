@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.engine.render import spark_type
+from belvedere.functions.types import type_text
 from belvedere.schema import Column
 
 FLOATS = ("nan", "infinity", "+infinity", "-infinity", "inf", "+inf", "-inf")
@@ -37,7 +37,7 @@ def explain_json(text: str, columns: Sequence[Column]) -> str:
         for c in columns:
             member = value.get(c.name)
             if member is not None and not fits(member, c.type):
-                return f'column "{c.name}": {_shown(member)} is not of type {spark_type(c.type)}'
+                return f'column "{c.name}": {_shown(member)} is not of type {type_text(c.type)}'
     return "does not have the types of its table"
 
 

@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from belvedere.connectors.reading.records import BAD, FAULT, FIELDS, FILE, LINE, TEXT
-from belvedere.engine.render import quote, spark_type
+from belvedere.engine.render import quote
+from belvedere.functions.types import type_text
 from belvedere.schema import Column
 
 REASON = "__reason"
@@ -33,7 +34,7 @@ def json_rows(raw: DataFrame, columns: Sequence[Column], options: Mapping[str, A
     parse: dict[str, str] = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     if "timestamp_format" in options:
         parse["timestampFormat"] = str(options["timestamp_format"])
-    schema = ", ".join(f"{quote(c.name)} {spark_type(c.type)}" for c in columns) + f", {CORRUPT} STRING"
+    schema = ", ".join(f"{quote(c.name)} {type_text(c.type)}" for c in columns) + f", {CORRUPT} STRING"
     parsed = raw.withColumn(RECORD, F.from_json(F.col(TEXT), schema, parse))
     member = {c.name: F.col(RECORD).getField(c.name) for c in columns}
     # Spark reads the first JSON value of a text and ignores what follows: look again where something may follow
@@ -56,7 +57,7 @@ def csv_rows(raw: DataFrame, columns: Sequence[Column], header: Sequence[str], o
     for c in columns:
         place = places.get(c.name.casefold())
         if place is None:
-            member[c.name] = F.lit(None).cast(spark_type(c.type))
+            member[c.name] = F.lit(None).cast(type_text(c.type))
             continue
         text = F.nullif(F.get(FIELDS, F.lit(place)), F.lit(""))
         if "null" in options:
@@ -74,7 +75,7 @@ def typed_rows(raw: DataFrame, columns: Sequence[Column]) -> DataFrame:
     member: dict[str, SparkColumn] = {}
     reasons = []
     for c in columns:
-        field, wanted = present.get(c.name.casefold()), spark_type(c.type)
+        field, wanted = present.get(c.name.casefold()), type_text(c.type)
         if field is None:
             member[c.name] = F.lit(None).cast(wanted)
             continue
@@ -114,7 +115,7 @@ def collectable(rows: DataFrame) -> DataFrame:
 
 
 def _from_text(text: SparkColumn, column: Column, options: Mapping[str, Any]) -> SparkColumn:
-    wanted = spark_type(column.type)
+    wanted = type_text(column.type)
     if wanted.startswith(("STRUCT", "ARRAY", "MAP")):
         return F.from_json(text, wanted)
     if wanted == "STRING":
@@ -126,7 +127,7 @@ def _from_text(text: SparkColumn, column: Column, options: Mapping[str, Any]) ->
 
 def _cast_reason(value: SparkColumn, cast: SparkColumn, column: Column, text: SparkColumn) -> SparkColumn:
     said = F.concat(
-        F.lit(f'column "{column.name}": '), F.substring(text, 1, 200), F.lit(f" is not of type {spark_type(column.type)}")
+        F.lit(f'column "{column.name}": '), F.substring(text, 1, 200), F.lit(f" is not of type {type_text(column.type)}")
     )
     return F.when(value.isNotNull() & cast.isNull(), said)
 

@@ -149,7 +149,7 @@ def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:
     prefix = context.names.fresh(alias)
     start, end = (f"{prefix}.{n}" for n in names)
     partition = tuple(_column_of(frame, source, k).internal for k in call.args.get("keys") or ())
-    size = lengths["gap"] if kind is TimeWindowKind.SESSION else lengths["dur"]
+    size = lengths["gap"] if "gap" in lengths else lengths["dur"]
     node = TimeWindow(
         node, kind, time.internal, size, lengths.get("hopsize", 0), lengths.get("offset", 0), partition, start, end
     )

@@ -21,7 +21,6 @@ from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.scope import SourceColumn
 from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, replace_columns
-from belvedere.plan.facts import expressions_of
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Aggregate, Distinct, Expr, Filter, Item, JoinKind, Node, Project
 
@@ -136,7 +135,7 @@ def reads_outer(plan: Node, used: Iterable[str]) -> bool:
     outer = frozenset(used)
     for node in plan.walk() if outer else ():
         own = {name for i in node.inputs for name in i.schema.names}
-        if any(columns_of(e) & outer - own for e in expressions_of(node)):
+        if any(columns_of(e) & outer - own for e in node.expressions):
             return True
     return False
 

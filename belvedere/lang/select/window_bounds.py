@@ -69,8 +69,5 @@ def _maximum(plan: Aggregate, name: str, view_plan: ViewPlan, path: tuple[str, .
 
 def tells(known: WindowEnd, other: WindowEnd) -> bool:
     """Whether one end of a window determines the other."""
-    if known.path != other.path or known.kind is not other.kind or known.is_start == other.is_start:
-        return False
-    if known.kind is TimeWindowKind.CUMULATE:
-        return not known.is_start
-    return known.kind in (TimeWindowKind.TUMBLE, TimeWindowKind.HOP)
+    same = known.path == other.path and known.kind is other.kind and known.is_start != other.is_start
+    return same and known.kind.tells_other(known.is_start)

@@ -5,6 +5,7 @@ In: the parser, standing at the call. Out: `exp.Table(this=WindowCall)` (`belved
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
@@ -13,22 +14,38 @@ from sqlglot.tokenizer_core import Token, TokenType
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.statements.positioned_parser import PositionedParser
 from belvedere.lang.statements.tree import WindowCall
+from belvedere.plan.time_nodes import TimeWindowKind
 
-FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
-POSITIONS = {
-    "tumble": ("data", "timecol", "dur", "offset"),
-    "hop": ("data", "timecol", "hopsize", "dur", "offset"),
-    "cumulate": ("data", "timecol", "hopsize", "dur", "offset"),
-    "session": ("data", "timecol", "keys", "gap"),
+
+@dataclass(frozen=True)
+class CallForm:
+    """The arguments of a windowing function: by place, those that must be there, and how those after the time are written."""
+
+    positions: tuple[str, ...]
+    required: tuple[str, ...]
+    usage: str
+
+
+FORMS = {
+    TimeWindowKind.TUMBLE: CallForm(("dur", "offset"), ("dur",), "dur => INTERVAL '10' MINUTES"),
+    TimeWindowKind.HOP: CallForm(
+        ("hopsize", "dur", "offset"), ("dur", "hopsize"), "dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' MINUTES"
+    ),
+    TimeWindowKind.CUMULATE: CallForm(
+        ("hopsize", "dur", "offset"), ("dur", "hopsize"), "dur => INTERVAL '1' DAY, hopsize => INTERVAL '1' HOUR"
+    ),
+    TimeWindowKind.SESSION: CallForm(("keys", "gap"), ("gap",), "key => DESCRIPTOR(user), gap => INTERVAL '10' MINUTES"),
 }
-REQUIRED = {
-    "tumble": ("data", "timecol", "dur"),
-    "hop": ("data", "timecol", "dur", "hopsize"),
-    "cumulate": ("data", "timecol", "dur", "hopsize"),
-    "session": ("data", "timecol", "gap"),
-}
+FIRST = ("data", "timecol")
+"""The arguments of all of them."""
+FUNCTIONS = tuple(kind.upper() for kind in FORMS)
 SYNONYMS = {"size": "dur", "slide": "hopsize", "step": "hopsize", "key": "keys"}
 FLINK_NAMES = ("size", "slide", "step")
+
+
+def arguments_of(function: str) -> tuple[str, ...]:
+    """The arguments of a windowing function (in small letters), by place."""
+    return *FIRST, *_form(function).positions
 
 
 def starts_window_call(current: Token | None, following: Token | None, third: Token | None) -> bool:
@@ -80,7 +97,7 @@ def _arguments(parser: PositionedParser, function: Token) -> WindowCall:
             call.set("keys", _partition(parser))
         if not parser._match(TokenType.COMMA):
             break
-    missing = [key for key in REQUIRED[name] if not call.args.get(key)]
+    missing = [key for key in (*FIRST, *_form(name).required) if not call.args.get(key)]
     if missing:
         parser.refuse("B5103", f"{function.text} needs the argument `{missing[0]}`", function, hint=_usage(name))
     return call
@@ -90,8 +107,9 @@ def _argument_name(parser: PositionedParser, function: str, call: WindowCall) ->
     token = parser._curr
     written = token.text.lower()
     key = SYNONYMS.get(written, written)
-    if key not in POSITIONS[function]:
-        hint = did_you_mean(written, POSITIONS[function]) or _usage(function)
+    known = arguments_of(function)
+    if key not in known:
+        hint = did_you_mean(written, known) or _usage(function)
         parser.refuse("B5101", f"{function.capitalize()} has no argument `{token.text}`", hint=hint)
     if written in FLINK_NAMES:
         call.set("flink", True)
@@ -100,7 +118,7 @@ def _argument_name(parser: PositionedParser, function: str, call: WindowCall) ->
 
 
 def _position(parser: PositionedParser, function: str, position: int) -> str:
-    order = POSITIONS[function]
+    order = arguments_of(function)
     if function == "session" and position == 2 and parser._curr.text.upper() != "DESCRIPTOR":
         return "gap"
     if position >= len(order):
@@ -169,11 +187,10 @@ def _columns(parser: PositionedParser) -> list[exp.Expr]:
     return columns
 
 
+def _form(function: str) -> CallForm:
+    return FORMS[TimeWindowKind(function)]
+
+
 def _usage(function: str) -> str:
-    last = {
-        "tumble": "dur => INTERVAL '10' MINUTES",
-        "hop": "dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' MINUTES",
-        "cumulate": "dur => INTERVAL '1' DAY, hopsize => INTERVAL '1' HOUR",
-        "session": "key => DESCRIPTOR(user), gap => INTERVAL '10' MINUTES",
-    }[function]
+    last = _form(function).usage
     return f"write `{function.capitalize()}(data => TABLE(T), timecol => DESCRIPTOR(ts), {last})`"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.generators.spark import SparkGenerator
 
-from belvedere.lang.select.windowing import POSITIONS
+from belvedere.lang.select.windowing import arguments_of
 from belvedere.lang.spl.tree import SplClause, SplPart, clause_of
 from belvedere.lang.statements.tree import EmitClause, WindowByBlock, WindowCall
 
@@ -40,7 +40,7 @@ class SqrlGenerator(SparkGenerator):
         """As One SQL writes it, or by the order of Flink's arguments, which gives the columns other names."""
         function, flink = expression.args["function"], expression.args.get("flink")
         shown = []
-        for key in POSITIONS[function]:
+        for key in arguments_of(function):
             value = expression.args.get(key)
             if value and not (flink and key == "keys"):
                 listed = self.expressions(sqls=value, flat=True) if isinstance(value, list) else self.sql(value)

@@ -21,6 +21,7 @@ from belvedere.lang.names import nearest_name
 from belvedere.lang.types.operators import tried
 from belvedere.lang.types.rounding import rounded
 from belvedere.lang.types.scope import SubqueryValue, TypeRule, TypeScope, children
+from belvedere.plan.time_nodes import TimeWindowKind
 
 
 def function(scope: TypeScope, expr: exp.Expr) -> Typed:
@@ -52,7 +53,7 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     return Typed(found, not row.total or any(a.nullable for a in arguments))
 
 
-TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "SESSION_WINDOW")
+TABLE_FUNCTIONS = (*(kind.upper() for kind in TimeWindowKind), "SESSION_WINDOW")
 
 
 def _is_said_otherwise(expr: exp.Expr) -> bool:

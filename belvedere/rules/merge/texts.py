@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from belvedere.engine.identity import identity_columns, key_text, path_hash
 from belvedere.engine.relation import Relation
-from belvedere.engine.render import print_expression, quote, spark_type
+from belvedere.engine.render import print_expression, quote
 from belvedere.engine.texts import DELTA, ROWS, Texts
+from belvedere.functions.types import type_text
 from belvedere.plan.expressions import column, replace_columns
 from belvedere.plan.nodes import Aggregate, Expr, Node, Project, Scan
 from belvedere.plan.rewrite import push_down
@@ -63,7 +64,7 @@ def _merged(partial: Aggregate, merge: tuple[Expr, ...]) -> dict[str, str]:
         i.name: f"CASE WHEN old.`{COUNT}` IS NULL THEN new.{quote(i.name)} ELSE old.{quote(i.name)} END" for i in partial.keys
     }
     for m, p in zip(merge, partial.aggregates, strict=True):
-        found[p.name] = f"CAST({print_expression(m)} AS {spark_type(p.type)})"
+        found[p.name] = f"CAST({print_expression(m)} AS {type_text(p.type)})"
     return found
 
 
@@ -86,7 +87,7 @@ def _side_by_side(
     outputs = push_down(plan, tuple(column(n) for n in plan.schema.names))
     before = {n: column(OLD_PREFIX + n) for n in names}
     shown = [
-        f"CASE WHEN `{flag}` THEN CAST({print_expression(e)} AS {spark_type(c.type)}) END AS {quote(prefix + c.name)}"
+        f"CASE WHEN `{flag}` THEN CAST({print_expression(e)} AS {type_text(c.type)}) END AS {quote(prefix + c.name)}"
         for prefix, flag, columns in ((OLD_PREFIX, WAS, before), (NEW_PREFIX, IS, {}))
         for c, e in zip(plan.schema, (replace_columns(o, columns) for o in outputs), strict=True)
     ]

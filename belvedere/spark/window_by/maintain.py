@@ -13,7 +13,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from belvedere.engine.identity import key_text
-from belvedere.engine.render import quote, spark_type
+from belvedere.engine.render import quote
+from belvedere.functions.types import type_text
 from belvedere.lang.window_by.chain import tuples_of, windowed_of
 from belvedere.lang.window_by.groups import over_groups
 from belvedere.lang.window_by.joins import over_join
@@ -39,7 +40,7 @@ def window_rows(spark: SparkSession, block: WindowBlock, rows: Sequence[DataFram
         query = replace(query, order=())  # a view has no order
     result = _run(spark, block, rows, query, small)
     shown = zip(output_columns(result.value), block.columns, strict=True)
-    named = [column.cast(spark_type(wanted.type)).alias(wanted.name) for column, wanted in shown]
+    named = [column.cast(type_text(wanted.type)).alias(wanted.name) for column, wanted in shown]
     added = block.schema.columns[len(block.columns) :]
     own = [F.expr(quote(c)).alias(wanted.name) for c, wanted in zip(result.identity, added, strict=False)]
     if block.identity is not None:

@@ -10,16 +10,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from belvedere.functions.types import is_interval, quote, type_text
 from belvedere.functions.window_by import DURATION
 from belvedere.lang.window_by.type_rules import field_index
-from belvedere.schema import TIMESTAMP
 
 DAY = 86_400_000_000
-SQL_TYPES = {
-    pa.int64(): "BIGINT", pa.int32(): "INT", pa.int16(): "SMALLINT", pa.int8(): "TINYINT", pa.float64(): "DOUBLE", pa.float32(): "FLOAT",
-    pa.string(): "STRING", pa.bool_(): "BOOLEAN", pa.date32(): "DATE", TIMESTAMP: "TIMESTAMP", DURATION: "BIGINT", pa.binary(): "BINARY",
-    pa.null(): "VOID", pa.timestamp("us"): "TIMESTAMP_NTZ",
-}  # fmt: skip
 
 
 class Untranslatable(Exception):
@@ -59,22 +54,20 @@ def quoted(text: str) -> str:
 
 def name(text: str) -> str:
     """A quoted identifier."""
-    return "`" + text.replace("`", "``") + "`"
+    return quote(text)
 
 
 def sql_type(type_: pa.DataType) -> str:
     """Spark's name of an Arrow type (a duration is BIGINT here)."""
-    if type_ in SQL_TYPES:
-        return SQL_TYPES[type_]
-    if pa.types.is_decimal(type_):
-        return f"DECIMAL({type_.precision}, {type_.scale})"
+    if type_ == DURATION:
+        return "BIGINT"
     if pa.types.is_list(type_):
         return f"ARRAY<{sql_type(type_.value_type)}>"
     if pa.types.is_struct(type_):
-        return "STRUCT<" + ", ".join(f"{name(f.name)}: {sql_type(f.type)}" for f in type_) + ">"
-    if pa.types.is_timestamp(type_):
-        return "TIMESTAMP"
-    raise Untranslatable(str(type_))
+        return "STRUCT<" + ", ".join(f"{quote(f.name)}: {sql_type(f.type)}" for f in type_) + ">"
+    if pa.types.is_map(type_) or is_interval(type_):
+        raise Untranslatable(str(type_))
+    return type_text(type_)
 
 
 def any_of(*conditions: str | None) -> str | None:

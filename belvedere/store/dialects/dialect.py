@@ -9,7 +9,7 @@ subtype through subqueries, and was measured a third faster than SQLite's JSON f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +47,8 @@ class Dialect(ABC):
     """How the URLs of its stores begin."""
     names: ClassVar[TypeNames]
     patterns: ClassVar[Patterns]
+    comparisons: ClassVar[Mapping[Operator, str]]
+    """How operators are said that are not SQL's own."""
     faults: ClassVar[tuple[FaultRule, ...]]
     clock: ClassVar[str]
     """The epoch's clock `e.clock`, as a timestamp."""
@@ -138,9 +140,9 @@ class Dialect(ABC):
         """A column as it is compared and ordered: by Spark's rules, not by a locale's."""
         return sql
 
-    @abstractmethod
     def compare(self, operator: Operator, column: str, value: str) -> str:
-        """A comparison by an operator that is not SQL's own."""
+        """A comparison: by SQL's own operator, where `comparisons` does not say it otherwise."""
+        return self.comparisons.get(operator, f"{{column}}{operator}{{value}}").format(column=column, value=value)
 
     @abstractmethod
     def same(self, left: str, right: str) -> str:

@@ -63,6 +63,12 @@ class Postgres(Dialect):
     name = "postgres"
     urls = ("postgresql://", "postgres://")
     names = TypeNames(integer="bigint", double="double precision", text=_TEXT, blob="bytea")
+    comparisons = {
+        Operator.LIKE: "{column} ~ {value}",
+        Operator.ILIKE: "{column} ~ {value}",
+        Operator.STARTS_WITH: "starts_with({column},{value})",
+        Operator.CONTAINS: "strpos({column},{value})>0",
+    }
     patterns = Patterns(".*", ".", special=".*+?()[]{}|^$\\", escaped="\\{}", whole="(?s)^{}$")
     faults = _FAULTS
     clock = "(TIMESTAMPTZ 'epoch' + e.clock * INTERVAL '1 microsecond')"
@@ -177,16 +183,6 @@ class Postgres(Dialect):
 
     def column(self, sql: str, type_: pa.DataType) -> str:
         return sql + self._collation(type_)
-
-    def compare(self, operator: Operator, column: str, value: str) -> str:
-        match operator:
-            case Operator.LIKE | Operator.ILIKE:
-                return f"{column} ~ {value}"
-            case Operator.STARTS_WITH:
-                return f"starts_with({column},{value})"
-            case Operator.CONTAINS:
-                return f"strpos({column},{value})>0"
-        return f"{column}{operator}{value}"
 
     def same(self, left: str, right: str) -> str:
         return f"{left} IS NOT DISTINCT FROM {right}"

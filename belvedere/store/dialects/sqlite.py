@@ -81,6 +81,12 @@ class Sqlite(Dialect):
     # no type for doubles: the affinity REAL would make 0.0 of -0.0
     lies_by_number = True
     names = TypeNames(integer="INTEGER", double="", text="TEXT", blob="BLOB")
+    comparisons = {
+        Operator.LIKE: "{column} GLOB {value}",
+        Operator.ILIKE: "{column} GLOB {value}",
+        Operator.STARTS_WITH: "substr({column},1,length({value}))={value}",
+        Operator.CONTAINS: "instr({column},{value})>0",
+    }
     patterns = Patterns("*", "?", special="*?[", escaped="[{}]", whole="{}")
     faults = _FAULTS
     clock = "e.clock"
@@ -185,16 +191,6 @@ class Sqlite(Dialect):
         return f"hex({sql})"
 
     # comparisons
-
-    def compare(self, operator: Operator, column: str, value: str) -> str:
-        match operator:
-            case Operator.LIKE | Operator.ILIKE:
-                return f"{column} GLOB {value}"
-            case Operator.STARTS_WITH:
-                return f"substr({column},1,length({value}))={value}"
-            case Operator.CONTAINS:
-                return f"instr({column},{value})>0"
-        return f"{column}{operator}{value}"
 
     def same(self, left: str, right: str) -> str:
         return f"{left} IS {right}"
