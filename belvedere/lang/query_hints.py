@@ -20,17 +20,22 @@ QUERY_BY = {"query_by_all": True, "query_by_any": False}
 
 
 _BY_SIZE = "leave it out: how a join is computed follows from the numbers of rows"
+_INDEXES = "leave it out: indexes follow from what views, relationships and query templates ask for"
 _PARALLEL = "leave it out: `[spark]` in belvedere.toml says how many tasks there are"
 INSTEAD = {
     "options": "say it in belvedere.toml, under `[sources.name]` or `[sinks.name]`",
     "state_ttl": "say `WATERMARK FOR` the times of the inputs: state leaves with the bounds, and no answer changes for it. "
     "To forget rows write `WHERE ts + 7 DAY >= now()`",
     "lookup": "write JOIN, or JOIN ... FOR SYSTEM_TIME AS OF for the version of a time",
+    "primary_key": "leave it out: the key follows from the query, as from GROUP BY or DISTINCT ON",
+    "test": "write a scenario for `belvedere test`",
+    **dict.fromkeys(("index", "partition_key"), _INDEXES),
+    **dict.fromkeys(("exec", "engine"), "leave it out: Spark maintains every view, and the store serves it"),
     **dict.fromkeys(("broadcast", "broadcastjoin", "mapjoin", "merge", "mergejoin", "shuffle_merge"), _BY_SIZE),
     **dict.fromkeys(("shuffle_hash", "shuffle_replicate_nl", "nest_loop"), _BY_SIZE),
     **dict.fromkeys(("coalesce", "repartition", "repartition_by_range", "rebalance"), _PARALLEL),
 }
-"""What to write instead of hints of Flink SQL and Spark."""
+"""What to write instead of hints of DataSQRL, Flink SQL and Spark."""
 
 
 def idle_hint(hint: Hint, name: str | None, file: str) -> Diagnostic:

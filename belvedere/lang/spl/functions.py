@@ -22,7 +22,6 @@ FORMS: Mapping[str, str] = {
     "count": "count(*)",
     "countdistinct": "count(DISTINCT a)",
     "countbydistinct": "transform(array_distinct(collect_list(a)), v -> size(filter(collect_list(a), w -> w = v)))",
-    "collect": "collect_list(a)",
     "collectdistinct": "array_distinct(collect_list(a))",
     "samplestddev": "CASE WHEN count(a) > 0 THEN coalesce(stddev_samp(a), 0e0) END",
     "populationstddev": "stddev_pop(a)",

@@ -16,6 +16,7 @@ from belvedere.functions.counted import CAST_NEEDED, COUNTED
 from belvedere.functions.elsewhere import OTHER_ARGUMENTS, OTHER_FUNCTIONS, TRUNCATED
 from belvedere.functions.function import Kind
 from belvedere.functions.table import BY_KEY, function_name, shown_name
+from belvedere.functions.taken import takes
 from belvedere.functions.types import Typed
 from belvedere.lang.names import nearest_name
 from belvedere.lang.types.operators import tried
@@ -42,7 +43,8 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
         raise _unknown(scope, expr)
     found = row.type([a.type for a in arguments])
     first = arguments[0].type if arguments else t.NULL
-    if found is None or not (row.first is None or first == t.NULL or row.first(first)):
+    taken = takes(row.calls, [a.type for a in arguments]) and (row.first is None or first == t.NULL or row.first(first))
+    if found is None or not taken:
         types = ", ".join(t.type_text(a.type) for a in arguments)
         hint = OTHER_ARGUMENTS.get(name, "CAST the arguments")
         raise scope.fail("B3002", f"`{shown_name(expr)}` does not take ({types})", expr, hint)
@@ -95,6 +97,14 @@ def is_unknown(scope: TypeScope, expr: exp.Expr) -> bool:
         return False
     name = function_name(expr)
     return name not in BY_KEY and name not in _BY_NAME and shown_name(expr).lower() in CAST_NEEDED
+
+
+def check_unknown(scope: TypeScope, expr: exp.Expr) -> None:
+    """Refuse arguments that such a function does not take: Spark would do so at the first row."""
+    types = [scope.typed(a).type for a in children(expr)]
+    name = shown_name(expr).lower()
+    if not takes((name,), types):
+        raise scope.fail("B3002", f"`{name}` does not take ({', '.join(map(t.type_text, types))})", expr, "CAST the arguments")
 
 
 def _lambda_function(scope: TypeScope, expr: Any) -> Typed:

@@ -11,7 +11,7 @@ from belvedere.functions import types as t
 from belvedere.functions.function import Kind
 from belvedere.functions.table import function_name, function_of, unwrap_aggregate
 from belvedere.functions.types import Typed
-from belvedere.lang.types.calls import date_part, is_unknown
+from belvedere.lang.types.calls import check_unknown, date_part, is_unknown
 from belvedere.lang.types.names import field_of
 from belvedere.lang.types.scope import MONTH_UNITS, TypeRule, TypeScope, children
 from belvedere.schema import has_map
@@ -22,8 +22,7 @@ def _cast(scope: TypeScope, expr: Any) -> Typed:
     if target is None:
         raise scope.fail("B3003", f"type {expr.args['to'].sql()} is not supported", expr, "use another type")
     if is_unknown(scope, expr.this):
-        for argument in children(expr.this):
-            scope.typed(argument)
+        check_unknown(scope, expr.this)
         return Typed(target, True)
     inner = scope.typed(expr.this)
     if isinstance(expr.args["to"].this, exp.Interval):
