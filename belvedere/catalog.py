@@ -9,7 +9,7 @@ written; look-ups ignore case.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -150,6 +150,19 @@ class View:
     """The order of its rows where a reader says no other: by its columns, hidden ones too."""
 
 
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a query template or relationship; `:name` in the query is `exp.Placeholder(this=name)`."""
+
+    name: str
+    type: pa.DataType
+    nullable: bool = False
+    default: bool | int | float | str | None = None
+    """What holds where the caller gives nothing, in the form in which a client would write it; None: it must be given."""
+    metadata: Metadata | None = None
+    """The claim of the caller's token that it is; then no client gives it."""
+
+
 OWNER, TARGET = "_", "target"
 
 
@@ -181,10 +194,14 @@ class Relationship:
     """The id of the table that stores the related rows per row of the owner, where the API cannot find them when it reads."""
     kept_order: tuple[Order, ...] = ()
     """The order among columns of that table."""
+    parameters: tuple[Parameter, ...] = ()
+    """What a request says for the `exp.Placeholder`s of the condition and the order."""
+    most: str = ""
+    """The parameter that is the limit; `limit` is None then."""
 
-    @property
-    def to_one(self) -> bool:
-        return self.limit == 1
+    def leads_to_one(self, owner: Schema, target: Schema) -> bool:
+        """Whether at most one row belongs to each row of the owner: by LIMIT 1, or since the join fixes the target's whole key."""
+        return self.limit == 1 or fixes_key(self.pairs, owner, target)
 
     def columns_of(self, side: str) -> set[str]:
         """The columns of one side, OWNER or TARGET, that the condition beside `pairs` and the order read."""
@@ -197,17 +214,15 @@ class Relationship:
         return replace(self, residual=residual, order=tuple(replace(o, expr=map_columns(o.expr, change)) for o in self.order))
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """A query template's parameter; `:name` in the query is `exp.Placeholder(this=name)`."""
+def equal_as_they_are(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether values of two types are compared without a cast that loses something."""
+    return one == other or bool(pa.types.is_integer(one) and pa.types.is_integer(other))
 
-    name: str
-    type: pa.DataType
-    nullable: bool = False
-    default: bool | int | float | str | None = None
-    """What holds where the caller gives nothing, in the form in which a client would write it; None: it must be given."""
-    metadata: Metadata | None = None
-    """The claim of the caller's token that it is; then no client gives it."""
+
+def fixes_key(pairs: Iterable[tuple[str, str]], owner: Schema, target: Schema) -> bool:
+    """Whether columns that are equal in pairs (owner, target) name one row of the target. A cast between types may make keys equal."""
+    fixed = {target[theirs].name for own, theirs in pairs if equal_as_they_are(owner[own].type, target[theirs].type)}
+    return target.key is not None and fixed >= set(target.key)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, Relationship, View
+from belvedere.catalog import Catalog, Relationship, View, equal_as_they_are
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.lower import lower_script
@@ -73,16 +73,16 @@ def _as_nullable(schema: Schema, observed: Schema) -> Schema:
 
 def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
     """The catalog with a table for every relationship that the API shows and the store cannot compute; a notice (B8022) for each."""
-    computed = [r for r in catalog.relationships if _is_computed(r) and _is_shown(r, catalog)]
+    computed = [r for r in catalog.relationships if _is_computed(r, catalog) and _is_shown(r, catalog)]
     if not computed:
         return catalog, ()
     from belvedere.lang.kept_links import keep_link  # loaded by the few scripts that have such relationships
-    from belvedere.store.read.query import Link
+    from belvedere.store.read.query import link_of
     from belvedere.store.read.statements import check_link
 
     def refusal(r: Relationship) -> Diagnostic | None:
         try:
-            check_link(Link(r.pairs, r.residual, r.order, r.limit), catalog.schema_of(r.owner), catalog.schema_of(r.target))
+            check_link(link_of(r), catalog.schema_of(r.owner), catalog.schema_of(r.target))
         except BelvedereError as error:
             return error.diagnostics[0]
         return None
@@ -90,11 +90,15 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
     found: list[Diagnostic] = []
     tables: set[str] = set()
     for r, why in [(r, w) for r in computed if (w := refusal(r)) is not None]:
+        if r.parameters:  # its rows depend on the request: they cannot be stored
+            message = f"the API leaves `{catalog.name_of(r.owner)}.{r.name}` out: {why.message}"
+            found.append(replace(why, message=message, severity=Severity.WARNING, span=r.span))
+            continue
         before = catalog
         catalog = keep_link(catalog, r)
         tables |= catalog.views.keys() - before.views.keys()
         found.append(_told(r, why, before) if catalog is not before else replace(why, severity=Severity.WARNING, span=r.span))
-    links = (r for r in catalog.relationships if r.owner not in tables or not _is_computed(r) or refusal(r) is None)
+    links = (r for r in catalog.relationships if r.owner not in tables or not _is_computed(r, catalog) or refusal(r) is None)
     return replace(catalog, relationships=tuple(links)), tuple(found)
 
 
@@ -105,9 +109,11 @@ def _told(relationship: Relationship, why: Diagnostic, catalog: Catalog) -> Diag
     return Diagnostic("B8022", f"the rows of `{name}` are stored: {text}", Severity.NOTICE, relationship.span, hint=hint)
 
 
-def _is_computed(relationship: Relationship) -> bool:
-    """Whether more than equal columns and an order by columns makes it."""
-    return relationship.residual is not None or any(not isinstance(o.expr, exp.Column) for o in relationship.order)
+def _is_computed(relationship: Relationship, catalog: Catalog) -> bool:
+    """Whether more than equal columns of one type and an order by columns makes it."""
+    owner, target = catalog.schema_of(relationship.owner), catalog.schema_of(relationship.target)
+    cast = any(not equal_as_they_are(owner[own].type, target[theirs].type) for own, theirs in relationship.pairs)
+    return cast or relationship.residual is not None or any(not isinstance(o.expr, exp.Column) for o in relationship.order)
 
 
 def _is_shown(relationship: Relationship, catalog: Catalog) -> bool:
@@ -128,10 +134,14 @@ def refused_streams(catalog: Catalog) -> tuple[Diagnostic, ...]:
 
 
 def refused_callers(catalog: Catalog) -> tuple[Diagnostic, ...]:
-    """A warning (B8037) for each input and query template that takes a claim from the caller's token, where no token counts."""
+    """A warning (B8037) for each input, query template and relationship that takes a claim of the caller's token, where no token counts."""
     inputs = ((t.name, t.span, t.metadata.values()) for t in catalog.inputs.values())
     templates = ((t.name, t.span, [p.metadata for p in t.parameters if p.metadata]) for t in catalog.templates.values())
-    claimed = ((name, span, m) for name, span, found in (*inputs, *templates) for m in found if m.claim)
+    links = (
+        (f"{catalog.name_of(r.owner)}.{r.name}", r.span, [p.metadata for p in r.parameters if p.metadata])
+        for r in catalog.relationships
+    )
+    claimed = ((name, span, m) for name, span, found in (*inputs, *templates, *links) for m in found if m.claim)
     hint = 'write [api.jwt] with `key = "${env:BELVEDERE_JWT_KEY}"` into belvedere.toml'
     return tuple(
         Diagnostic(

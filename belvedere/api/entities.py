@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from belvedere.api.names import Namespace, first_lower, graphql_name
 from belvedere.api.push_fields import PushField, push_fields
-from belvedere.catalog import Catalog, Parameter, QueryTemplate, Relationship
+from belvedere.catalog import Catalog, Parameter, QueryTemplate, Relationship, fixes_key
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.schema import Column, Schema
 from belvedere.store.read.plans import check_template
-from belvedere.store.read.query import Link, Sort
+from belvedere.store.read.query import Link, Sort, link_of
 from belvedere.store.read.statements import check_link
 
 SCALARS = ("Int", "Float", "String", "Boolean", "ID", "Long", "Decimal", "DateTime", "Date", "JSON", "Cursor", "Bytes")
@@ -43,6 +43,8 @@ class RelationshipField:
     link: Link
     to_one: bool
     doc: str | None = None
+    parameters: Mapping[str, Parameter] = dataclasses.field(default_factory=dict)
+    """What requests give it, by argument."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ def _with_relations(catalog: Catalog, entity: Entity, entities: Mapping[str, Ent
             own[relationship.name.casefold()] = _from_kept(catalog, relationship)
             continue
         try:
-            relation = _from_relationship(relationship)
+            relation = _from_relationship(catalog, relationship)
             check_link(relation.link, entity.schema, entities[relation.target].schema)
         except BelvedereError as error:
             omitted += [replace(d, span=d.span or relationship.span) for d in error.diagnostics]
@@ -211,9 +213,17 @@ def _with_relations(catalog: Catalog, entity: Entity, entities: Mapping[str, Ent
     return replace(entity, columns=columns, relations=relations)
 
 
-def _from_relationship(relationship: Relationship) -> RelationshipField:
-    link = Link(relationship.pairs, relationship.residual, relationship.order, relationship.limit)
-    return RelationshipField(relationship.name, relationship.target, link, relationship.to_one, relationship.doc)
+def _from_relationship(catalog: Catalog, relationship: Relationship) -> RelationshipField:
+    link = link_of(relationship)
+    to_one = _leads_to_one(catalog, relationship)
+    parameters = _parameters(relationship.parameters, ("filter", "order", "limit", "offset"))
+    return RelationshipField(relationship.name, relationship.target, link, to_one, relationship.doc, parameters)
+
+
+def _parameters(parameters: Iterable[Parameter], taken: Iterable[str]) -> dict[str, Parameter]:
+    """Parameters under their arguments' names, beside arguments that the field has anyway."""
+    names = Namespace(taken)
+    return {names.claim(graphql_name(p.name)): p for p in parameters}
 
 
 def _from_kept(catalog: Catalog, relationship: Relationship) -> RelationshipField:
@@ -222,7 +232,11 @@ def _from_kept(catalog: Catalog, relationship: Relationship) -> RelationshipFiel
     link = Link(
         tuple((theirs, own) for own, theirs in view.parent_key), order=relationship.kept_order, limit=relationship.limit
     )
-    return RelationshipField(relationship.name, view.id, link, relationship.to_one, relationship.doc)
+    return RelationshipField(relationship.name, view.id, link, _leads_to_one(catalog, relationship), relationship.doc)
+
+
+def _leads_to_one(catalog: Catalog, relationship: Relationship) -> bool:
+    return relationship.leads_to_one(catalog.schema_of(relationship.owner), catalog.schema_of(relationship.target))
 
 
 def _nesting(catalog: Catalog, entity: Entity, entities: Mapping[str, Entity]) -> Iterable[RelationshipField]:
@@ -233,7 +247,8 @@ def _nesting(catalog: Catalog, entity: Entity, entities: Mapping[str, Entity]) -
     for other in catalog.views.values():
         if other.parent == entity.id and other.id in entities:
             pairs = tuple((theirs, own) for own, theirs in other.parent_key)
-            yield RelationshipField(other.name.rpartition(".")[2], other.id, Link(pairs), to_one=False, doc=other.doc)
+            to_one = fixes_key(pairs, entity.schema, other.schema)
+            yield RelationshipField(other.name.rpartition(".")[2], other.id, Link(pairs), to_one, other.doc)
 
 
 def _templates(catalog: Catalog, names: Mapping[str, str], types: Namespace, omitted: list[Diagnostic]) -> dict[str, Template]:
@@ -245,10 +260,7 @@ def _templates(catalog: Catalog, names: Mapping[str, str], types: Namespace, omi
         except BelvedereError as error:
             omitted += error.diagnostics
             continue
-        parameters: dict[str, Parameter] = {}
-        taken = Namespace(("limit", "offset"))
-        for parameter in template.parameters:
-            parameters[taken.claim(graphql_name(parameter.name))] = parameter
+        parameters = _parameters(template.parameters, ("limit", "offset"))
         type_name = types.claim(graphql_name(name[:1].upper() + name[1:]))
         columns = shown_columns(template.schema.visible, events=template.events)
         shown[root] = Template(root, type_name, template, columns, parameters)

@@ -176,7 +176,8 @@ class SelectionPlanner:
         self, entity: Entity, nodes: list[FieldNode], depth: int, relation: RelationshipField | None = None
     ) -> tuple[StoreQuery, Cost]:
         """Rows of an entity with the arguments of a field."""
-        arguments = self.arguments(nodes[0])
+        own = () if relation is None else relation.parameters
+        arguments = {n: a for n, a in self.arguments(nodes[0]).items() if n not in own}
         as_of = self.then(entity, nodes[0], arguments, relation)
         fields, costs = self.fields_of(entity, nodes, depth)
         condition = self.condition(entity, arguments)
@@ -198,6 +199,9 @@ class SelectionPlanner:
     def relation(self, relation: RelationshipField, nodes: list[FieldNode], depth: int) -> tuple[StoreQuery, Cost]:
         """Related rows, or the one related row."""
         entity = self.model.entities[relation.target]
+        if relation.parameters:
+            bound = self.bound(relation.name, relation.parameters, self.arguments(nodes[0]))
+            relation = replace(relation, link=replace(relation.link, arguments=bound))
         if not relation.to_one:
             return self.list_of(entity, nodes, depth, relation)
         as_of = self.then(entity, nodes[0], {}, relation)
@@ -275,10 +279,6 @@ class SelectionPlanner:
             for a, n in names.items()
         )
         limit, source = self.limit(arguments.get("limit"), "limit")
-        given = {n: _given_or_default(arguments, n, p) for n, p in template.parameters.items() if p.metadata is None}
-        bound = tuple(
-            (p.name, self.argument(template.template.name, p, given.get(n), n)) for n, p in template.parameters.items()
-        )
         query = StoreQuery(
             template.template.name,
             template.template.schema,
@@ -287,14 +287,21 @@ class SelectionPlanner:
             limit=limit,
             offset=self.offset(arguments.get("offset")),
             plan=template.template.plan,
-            arguments=bound,
+            arguments=self.bound(template.template.name, template.parameters, arguments),
         )
         return query, Cost(len(fields), source)
 
-    def argument(self, template: str, parameter: Parameter, given: Given | None, name: str) -> BoundValue:
-        """The value of a template's parameter: what the caller gives, or what the caller's token says."""
+    def bound(
+        self, of: str, parameters: Mapping[str, Parameter], arguments: Mapping[str, Given]
+    ) -> tuple[tuple[str, BoundValue], ...]:
+        """The values of the parameters of a template or relationship."""
+        given = {n: _given_or_default(arguments, n, p) for n, p in parameters.items() if p.metadata is None}
+        return tuple((p.name, self.argument(of, p, given.get(n), n)) for n, p in parameters.items())
+
+    def argument(self, of: str, parameter: Parameter, given: Given | None, name: str) -> BoundValue:
+        """The value of a parameter: what the caller gives, or what the caller's token says."""
         if given is None:
-            return BoundValue(self.register(("claim", template, parameter), name), parameter.type, Role.ARGUMENT)
+            return BoundValue(self.register(("claim", of, parameter), name), parameter.type, Role.ARGUMENT)
         return self.parameter(given, Column(parameter.name, parameter.type, parameter.nullable), Role.ARGUMENT, name)
 
     def then(

@@ -37,6 +37,7 @@ from belvedere.api.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.event_fields import subscription_fields
 from belvedere.api.limits import Limits
 from belvedere.api.push_fields import mutation_type
+from belvedere.catalog import Parameter
 from belvedere.schema import Column
 from belvedere.store.read.query import is_ordered
 from belvedere.store.read.values import LONG_MOST, decimal, microseconds
@@ -181,9 +182,10 @@ def _object(build: _Builder, entity: Entity) -> GraphQLObjectType:
 
 def _relation(build: _Builder, relation: RelationshipField) -> GraphQLField:
     target = build.objects[relation.target]
+    own, described = _given(relation.parameters), _with_claims(relation.doc, relation.parameters)
     if relation.to_one:
-        return GraphQLField(target, description=relation.doc)
-    return GraphQLField(_list(target), args=_arguments(build, relation.target), description=relation.doc)
+        return GraphQLField(target, args=own, description=described)
+    return GraphQLField(_list(target), args=own | _arguments(build, relation.target), description=described)
 
 
 def _list(type_: GraphQLObjectType) -> GraphQLNonNull[Any]:
@@ -288,18 +290,26 @@ def _order(entity: Entity) -> GraphQLInputObjectType | None:
 
 def _template(build: _Builder, template: Template) -> GraphQLField:
     row = GraphQLObjectType(template.type_name, {n: _output(c) for n, c in template.columns.items()})
-    arguments: Mapping[str, GraphQLArgument] = {
-        name: GraphQLArgument(
-            scalar_of(p.type) if p.nullable else GraphQLNonNull(scalar_of(p.type)),
-            default_value=Undefined if p.default is None else p.default,
-        )
-        for name, p in template.parameters.items()
-        if p.metadata is None  # the caller's token says it
-    }
     limits = {
         "limit": _limit(build),
         "offset": GraphQLArgument(GraphQLInt),
     }
-    claims = [f"Takes {p.metadata.meaning}." for p in template.parameters.values() if p.metadata is not None]
-    described = "\n".join([d for d in [template.template.doc or template.template.sql] if d] + claims) or None
-    return GraphQLField(_list(row), args={**arguments, **limits}, description=described)
+    described = _with_claims(template.template.doc or template.template.sql, template.parameters)
+    return GraphQLField(_list(row), args={**_given(template.parameters), **limits}, description=described)
+
+
+def _given(parameters: Mapping[str, Parameter]) -> dict[str, GraphQLArgument]:
+    """The arguments that callers give for parameters."""
+    return {
+        name: GraphQLArgument(
+            scalar_of(p.type) if p.nullable else GraphQLNonNull(scalar_of(p.type)),
+            default_value=Undefined if p.default is None else p.default,
+        )
+        for name, p in parameters.items()
+        if p.metadata is None  # the caller's token says it
+    }
+
+
+def _with_claims(described: str | None, parameters: Mapping[str, Parameter]) -> str | None:
+    claims = [f"Takes {p.metadata.meaning}." for p in parameters.values() if p.metadata is not None]
+    return "\n".join([*([described] if described else []), *claims]) or None

@@ -8,10 +8,15 @@ from __future__ import annotations
 import pyarrow as pa
 
 from belvedere.functions import window_by as wb
-from belvedere.functions.function import Function, function
+from belvedere.functions.function import Function, function, stored
 from belvedere.functions.type_rules import joined, nth, number_or_text, plain, text, text_or_bytes
 from belvedere.functions.types import BINARY, BOOLEAN, INT32, INT64, STRING, is_array
 from belvedere.functions.window_by import Native, window_by
+
+_SQLITE_LENGTH = "CASE WHEN instr(CAST({0} AS BLOB),x'00')>0 THEN abs(-9223372036854775807-1) ELSE length({0}) END"
+"""SQLite ends at U+0000: a text that has one is an error there."""
+_POSTGRES_LENGTH = "length(replace(replace({0},chr(1)||chr(1),' '),chr(1)||chr(2),' '))"
+"""U+0000 and U+0001 are stored as pairs."""
 
 TEXTS: tuple[Function, ...] = (
     function("aes_encrypt", "aes_encrypt:2-6", BINARY),
@@ -28,6 +33,7 @@ TEXTS: tuple[Function, ...] = (
         BOOLEAN,
         window_by("CONTAINS:2", BOOLEAN, Native("contains({0}, {1})", text, BOOLEAN), lambda s, part: part in s),
         total=True,
+        stored=stored(text, sqlite="(instr({0},{1})>0)", postgres="(strpos({0},{1})>0)"),
     ),
     function("Decode", "decode:2+", STRING),
     function("Encode", "encode:2", BINARY),
@@ -55,6 +61,7 @@ TEXTS: tuple[Function, ...] = (
         window_by("LENGTH:1", INT64, Native("CAST(length({0}) AS BIGINT)", text, INT64), len),
         first=plain,
         total=True,
+        stored=stored(text, sqlite=_SQLITE_LENGTH, postgres=_POSTGRES_LENGTH),
     ),
     function("Levenshtein", "levenshtein:2-3", INT32),
     function("Like", "like:2-3", BOOLEAN),
@@ -107,6 +114,7 @@ TEXTS: tuple[Function, ...] = (
         BOOLEAN,
         window_by("STARTS_WITH:2", BOOLEAN, Native("startswith({0}, {1})", text, BOOLEAN), str.startswith),
         total=True,
+        stored=stored(text, sqlite="(instr({0},{1})=1)", postgres="starts_with({0},{1})"),
     ),
     function("StrPosition", "locate:2-3 position:2-3 instr:2-4", INT32, total=True),
     function("StrToMap", "str_to_map:1-3", pa.map_(STRING, STRING), first=text),

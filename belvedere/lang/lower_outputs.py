@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from belvedere.catalog import Export, Metadata, Parameter, QueryTemplate
+from belvedere.catalog import Export, QueryTemplate
 from belvedere.errors import fail
-from belvedere.functions import types as t
-from belvedere.functions.types import Typed
 from belvedere.lang.lower_views import define_subscription
-from belvedere.lang.metadata import read_metadata
 from belvedere.lang.names import did_you_mean
-from belvedere.lang.parameters import default_of, infer_parameters
+from belvedere.lang.parameters import declared_parameters, infer_parameters, typed_parameters
 from belvedere.lang.parametrised import split_parameters
 from belvedere.lang.script_lowering import ScriptLowering, finish_plan
 from belvedere.lang.select.queries import lower_query
@@ -47,31 +44,14 @@ def define_template(script: ScriptLowering, statement: DefineTemplate) -> None:
     if isinstance(unwrap_query(statement.query), WindowByBlock):
         hint = "write it as a view, and query that"
         raise fail("B5020", "WINDOW BY cannot stand in a query template", span=statement.span, hint=hint)
-    parameters: dict[str, Typed] = {}
-    defaults: dict[str, bool | int | float | str] = {}
-    claims: dict[str, Metadata] = {}
-    for written in statement.parameters:
-        type_ = t.arrow_type(written.type)
-        if type_ is None:
-            raise fail("B3003", f"type {written.type.sql()} is not supported", span=written.span)
-        if written.metadata is not None:
-            claims[written.name.text] = read_metadata(written.metadata, written.name.text, type_, parameter=True)
-            if written.default is not None:
-                message = f"parameter `{written.name.text}` has a default, and comes from the caller's token"
-                raise fail("B4040", message, span=written.span, hint="leave the default out: who has no such claim is refused")
-        if written.default is not None:
-            defaults[written.name.text] = default_of(written.default, type_, written.name.text, written.span)
-        parameters[written.name.text] = Typed(type_, False)
-    if not statement.parameters:
-        parameters = infer_parameters(statement.query, script.context())
-    context = replace(script.context(parameters), is_read=True)
+    parameters = declared_parameters(statement.parameters) or infer_parameters(statement.query, script.context())
+    context = replace(script.context(typed_parameters(parameters)), is_read=True)
     plan = finish_plan(ordered_plan(lower_query(statement.query, context))[0])
     name = statement.path.text if statement.path is not None else _template_name(script)
     if name in script.templates:
         raise fail("B2008", f"query template `{name}` is defined twice", span=statement.span, hint="choose another name")
-    listed = tuple(Parameter(n, p.type, p.nullable, defaults.get(n), claims.get(n)) for n, p in parameters.items())
     script.templates[name] = QueryTemplate(
-        name, listed, plan, plan.schema, statement.span, statement.doc, script.written(statement.span), statement.events
+        name, parameters, plan, plan.schema, statement.span, statement.doc, script.written(statement.span), statement.events
     )
 
 

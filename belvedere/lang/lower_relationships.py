@@ -10,10 +10,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.catalog import OWNER, TARGET, Relationship, relationship_column
-from belvedere.errors import fail
+from belvedere.catalog import OWNER, TARGET, Parameter, Relationship, relationship_column
+from belvedere.errors import BelvedereError, fail
+from belvedere.functions.types import a_type, is_integer
 from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.lower_local_queries import define_local_query, define_nested
+from belvedere.lang.parameters import declared_parameters, typed_parameters
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.from_items import find_relation, lower_item
@@ -31,9 +33,23 @@ def define_by_query(script: ScriptLowering, statement: DefineLocalQuery) -> None
     """`T.r := SELECT ...`: rows of one relation as they are make a relationship; what a query computes is a column or a nested table."""
     relationship = selected_relationship(statement, script.definitions)
     if relationship is not None and _define(script, relationship):
-        script.selected.append(statement.path)
+        if not statement.parameters:  # else it can be nothing else
+            script.selected.append(statement.path)
+    elif statement.parameters:
+        raise _not_selected(statement, "it is not `SELECT *` FROM one table with WHERE, ORDER BY and LIMIT")
     else:
         define_local_query(script, statement)
+
+
+def _not_selected(statement: DefineLocalQuery | DefineRelationship, why: str) -> BelvedereError:
+    name = statement.path.text
+    hint = f"put the query into a view `V`, and write `{name}(...) := SELECT * FROM V v WHERE v.key = this.key AND v.column > :parameter`"
+    return fail(
+        "B4041",
+        f"the rows of `{name}` are stored, so they cannot depend on parameters: {why}",
+        span=statement.path.span,
+        hint=hint,
+    )
 
 
 def define_relationship(script: ScriptLowering, statement: DefineRelationship) -> None:
@@ -55,9 +71,12 @@ def _define(script: ScriptLowering, statement: DefineRelationship) -> bool:
             span=statement.path.last.span,
             hint="choose another name",
         )
-    context = script.context()
+    parameters = declared_parameters(statement.parameters)
+    context = script.context(typed_parameters(parameters))
     simple = len(statement.joins) == 1 and _plain_target(statement.joins[0])
     if not simple:
+        if parameters:
+            raise _not_selected(statement, "it joins more than one table")
         _define_through(script, owner, statement)
         return True
     join = statement.joins[0]
@@ -84,10 +103,26 @@ def _define(script: ScriptLowering, statement: DefineRelationship) -> bool:
     pairs, residual = _split(conditions)
     alias = join.this.alias
     definition = Relationship(
-        owner.id, name, target.id, pairs, residual, orders, statement.limit, statement.span, statement.doc, alias
-    )
+        owner.id, name, target.id, pairs, residual, orders, statement.limit, statement.span, statement.doc, alias,
+        parameters=parameters,
+        most=_limit_parameter(statement, parameters),
+    )  # fmt: skip
     script.definitions.relate(definition)
     return True
+
+
+def _limit_parameter(statement: DefineRelationship, parameters: Sequence[Parameter]) -> str:
+    """The parameter of `LIMIT :n`, which must be a whole number."""
+    if not statement.most:
+        return ""
+    declared = next((p for p in parameters if p.name == statement.most), None)
+    if declared is None:
+        hint = f"declare it: `{statement.path.text}({statement.most} INT) := ...`"
+        raise fail("B3004", f"parameter `{statement.most}` has no type", span=statement.span, hint=hint)
+    if not is_integer(declared.type):
+        message = f"LIMIT takes a whole number, and `{declared.name}` is {a_type(declared.type)}"
+        raise fail("B3046", message, span=statement.span, hint=f"declare it: `{declared.name} INT`")
+    return declared.name
 
 
 def _plain_target(join: exp.Join) -> bool:

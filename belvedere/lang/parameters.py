@@ -1,33 +1,67 @@
-"""The types of a query template's undeclared parameters, and the defaults of declared ones.
+"""The parameters of query templates and relationships: those that are declared, with their defaults, and the types of others.
 
-In: a query with `?` or `:name`; a literal. Out: a type for each parameter, from the column or value that it is compared with (what
-cannot be told is refused with a hint to declare it); a default as a client of the API would write it.
+In: parameters as written; a query with `?` or `:name`. Out: the parameters, their defaults as a client of the API would write them.
+An undeclared one has the type of the column or value that it is compared with; where that cannot be told, it is refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.catalog import Parameter
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.types import Typed, a_type, arrow_type
+from belvedere.lang.metadata import read_metadata
 from belvedere.lang.select.frame import StatementContext
+from belvedere.lang.statements.tree import TemplateParameter
 from belvedere.lang.types.names import parameter_name
 
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In, exp.Like, exp.NullSafeEQ)
 
 
-def infer_parameters(query: exp.Query, context: StatementContext) -> dict[str, Typed]:
-    """Name -> type, in the order of first use."""
-    parameters: dict[str, Typed] = {}
+def declared_parameters(parameters: Sequence[TemplateParameter]) -> tuple[Parameter, ...]:
+    """The parameters that a definition lists. Raises B3003, B4030, B4040."""
+    known: set[str] = set()
+    for written in parameters:
+        if written.name.text.casefold() in known:
+            message = f"parameter `{written.name.text}` is declared twice"
+            raise fail("B2007", message, span=written.span, hint="give one of them another name")
+        known.add(written.name.text.casefold())
+    return tuple(map(_declared, parameters))
+
+
+def _declared(written: TemplateParameter) -> Parameter:
+    name, type_ = written.name.text, arrow_type(written.type)
+    if type_ is None:
+        raise fail("B3003", f"type {written.type.sql()} is not supported", span=written.span)
+    metadata = None
+    if written.metadata is not None:
+        metadata = read_metadata(written.metadata, name, type_, parameter=True)
+        if written.default is not None:
+            message = f"parameter `{name}` has a default, and comes from the caller's token"
+            raise fail("B4040", message, span=written.span, hint="leave the default out: who has no such claim is refused")
+    default = None if written.default is None else default_of(written.default, type_, name, written.span)
+    return Parameter(name, type_, False, default, metadata)
+
+
+def typed_parameters(parameters: Iterable[Parameter]) -> dict[str, Typed]:
+    """The types of `:name` in the statement."""
+    return {p.name: Typed(p.type, p.nullable) for p in parameters}
+
+
+def infer_parameters(query: exp.Query, context: StatementContext) -> tuple[Parameter, ...]:
+    """The parameters that a query names, in the order of first use."""
+    parameters: dict[str, Parameter] = {}
     for placeholder in sorted(query.find_all(exp.Placeholder), key=lambda p: p.meta.get("start", 0)):
         name = parameter_name(placeholder)
         if name not in parameters:
-            parameters[name] = Typed(_type(placeholder, context), False)
-    return parameters
+            parameters[name] = Parameter(name, _type(placeholder, context))
+    return tuple(parameters.values())
 
 
 def _type(placeholder: exp.Placeholder, context: StatementContext) -> object:
@@ -38,6 +72,8 @@ def _type(placeholder: exp.Placeholder, context: StatementContext) -> object:
         found = arrow_type(parent.args["to"])
         if found is not None:
             return found
+    if isinstance(parent, (exp.Limit, exp.Fetch)):
+        return pa.int32()
     for other in _others(parent):
         found = _type_in(other, context)
         if found is not None:

@@ -32,7 +32,9 @@ def selected_relationship(statement: DefineLocalQuery, definitions: Definitions)
     if order is not None and (order.args.get("within") is not None or not all(map(_by_row, orders))):
         return None
     first = _number(limit) if limit is not None else None
-    if limit is not None and first is None:
+    written = limit.expression if isinstance(limit, exp.Limit) else None
+    most = written.name if statement.parameters and isinstance(written, (exp.Placeholder, exp.Parameter)) else None
+    if limit is not None and first is None and not most:
         return None
     return DefineRelationship(
         span=statement.span,
@@ -42,6 +44,8 @@ def selected_relationship(statement: DefineLocalQuery, definitions: Definitions)
         where=where.this if where is not None else None,
         order=orders,
         limit=first,
+        most=most,
+        parameters=statement.parameters,
     )
 
 

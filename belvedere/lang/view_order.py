@@ -48,7 +48,7 @@ def ordered_plan(plan: Node) -> tuple[Node, tuple[Order, ...]]:
 def unlimited(plan: Node) -> Node:
     """The same rows without the node that would only sort them."""
     top = plan.input if isinstance(plan, Project) else plan
-    if not isinstance(top, TopK) or top.limit is not None or top.offset:
+    if not isinstance(top, TopK) or top.limit is not None or top.offset or top.most:
         return plan
     return replace(plan, input=top.input) if isinstance(plan, Project) else top.input
 

@@ -1,7 +1,7 @@
 """Which indexes a stored relation needs for the reads that the API makes.
 
 In: a catalog and a relation's id. Out: lists of columns, none of them the beginning of another one: the key (a row by its key, the
-order of pages), a view's own order, the target side of relationships with their order, and the columns that query templates
+order of pages), a view's own order, the target side of relationships with their order, the columns that query templates and relationships
 compare with parameters, and those that the arguments of hints compare.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, QueryArgument, QueryTemplate, Relationship
+from belvedere.catalog import TARGET, Catalog, QueryArgument, QueryTemplate, Relationship
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.nodes import Expr, Filter, Node, Project, Scan
 from belvedere.schema import HISTORY, Schema
@@ -48,12 +48,26 @@ def _of_arguments(arguments: Iterable[QueryArgument]) -> list[Columns]:
 
 def _of_relationship(relationship: Relationship, schema: Schema) -> Columns:
     columns = [schema[own].name for _, own in relationship.pairs]
+    equal, other = _compared(relationship.residual, schema) if relationship.parameters else ([], [])
+    columns += equal if relationship.order else [*equal, *other[:1]]
     for order in relationship.order:
         found = schema.find(order.expr.name) if isinstance(order.expr, exp.Column) else None
         if found is None:
             break
         columns.append(found.name)
     return tuple(dict.fromkeys(columns))
+
+
+def _compared(condition: Expr | None, schema: Schema) -> tuple[list[str], list[str]]:
+    """The target's columns that a relationship says to equal a parameter, and those that it compares with one otherwise."""
+    equal: list[str] = []
+    other: list[str] = []
+    for part in map(_bare, conjuncts(condition)):
+        columns = {schema[c.name].name for c in part.find_all(exp.Column) if c.table == TARGET}
+        alone = len(columns) == len(list(part.find_all(exp.Column))) == 1
+        if alone and part.find(exp.Placeholder) is not None:
+            (equal if isinstance(part, exp.EQ) else other).extend(columns)
+    return equal, other
 
 
 def _of_template(template: QueryTemplate, relation: str) -> Iterator[Columns]:

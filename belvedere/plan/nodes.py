@@ -373,6 +373,8 @@ class TopK(Node):
     """Columns that are equal in all rows of a partition: where it is the key of a join's left side, that side's columns."""
     number: Column | None = None
     """The column that has a row's place in its partition, from 1 (INT)."""
+    most: str = ""
+    """The parameter that is the limit, in a query that is answered when it is asked; `limit` is None then."""
 
     @cached_property
     def schema(self) -> Schema:

@@ -52,7 +52,7 @@ def test_they_are_served_through_what_reads_them(spark: Any) -> None:
     wb.step()
     answer = wb.graphql("{ t { id last { id } names { n } } q(least: 2) { t n } }")
     assert answer["data"] == {
-        "t": [{"id": 1, "last": [{"id": 2}], "names": [{"n": 2}]}, {"id": 2, "last": [{"id": 3}], "names": [{"n": 2}]}],
+        "t": [{"id": 1, "last": {"id": 2}, "names": {"n": 2}}, {"id": 2, "last": {"id": 3}, "names": {"n": 2}}],
         "q": [{"t": 1, "n": 2}],
     }
     assert wb.graphql("{ names { n } }")["errors"]

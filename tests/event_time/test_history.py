@@ -91,7 +91,7 @@ def check_api(wb: Workbench, epochs: int) -> None:
             {
                 "item": r["item"],
                 "name": r["name"],
-                "totals": [{"n": totals[r["item"]]}] if r["item"] in totals else [],
+                "totals": {"n": totals[r["item"]]} if r["item"] in totals else None,
                 "latest": {"amount": latest[r["item"]]} if r["item"] in latest else None,
             }
             for r in sorted(items, key=lambda r: r["item"])

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from belvedere.functions import types as t
 from belvedere.lang.names import counted, did_you_mean
 from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
 from belvedere.lang.select.unnesting import generator_call, unnest
+from belvedere.lang.types.names import parameter_name
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr, Order, Unnest
 from belvedere.schema import find_named
@@ -165,9 +167,25 @@ def limits(query: exp.Query, context: StatementContext) -> tuple[int | None, int
             found.append(None)
         elif isinstance(value, exp.Literal) and str(value.this).isdigit():
             found.append(int(value.this))
+        elif key == "limit" and limit_parameter(query, context):
+            found.append(None)
         else:
             raise context.fail("B3046", f"{key.upper()} takes a whole number", value, "the API has limit and offset of its own")
     return found[0], found[1] or 0
+
+
+def limit_parameter(query: exp.Query, context: StatementContext) -> str:
+    """The parameter `n` of `LIMIT :n`, in a query that is answered when it is asked; else nothing."""
+    value = _count(query.args.get("limit"))
+    if not context.is_read or not isinstance(value, (exp.Placeholder, exp.Parameter)):
+        return ""
+    name = parameter_name(value)
+    if name not in context.parameters:
+        raise context.fail("B3004", f"parameter `{name}` has no type", value, "declare it: `Q(n INT) := ... LIMIT :n`")
+    if not t.is_integer(context.parameters[name].type):
+        given = t.a_type(context.parameters[name].type)
+        raise context.fail("B3046", f"LIMIT takes a whole number, and `{name}` is {given}", value, f"declare it: `{name} INT`")
+    return name
 
 
 def _count(clause: exp.Expr | None) -> exp.Expr | None:

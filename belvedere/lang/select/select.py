@@ -14,7 +14,7 @@ from sqlglot import exp
 from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.from_clause import lower_from
 from belvedere.lang.select.grouping import Grouping, contains_aggregate, grouping_sets, over_nothing
-from belvedere.lang.select.items import Clause, SelectItems, limits, ordinal
+from belvedere.lang.select.items import Clause, SelectItems, limit_parameter, limits, ordinal
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, Scope
 from belvedere.lang.select.subqueries import Inner, Totals, attach_all, reads_outer
@@ -218,34 +218,35 @@ class SelectLowering:
         items = self._items(prefix)
         totals = self._totals(items)
         limit, offset = limits(self.select, self.context)
+        most = limit_parameter(self.select, self.context)
+        bounded = limit is not None or bool(offset) or bool(most)
         for key in self.orders:
             self.frame.check_order(key.expr, key.written)
         distinct = self.select.args.get("distinct") is not None
         partition = tuple(i.name for i in self.implied)
         links = tuple(replace(i, hidden=True, doc=None) for i in self.implied)
-        if not distinct and self._is_top(limit, offset, named=named):
+        top = bounded or (named and bool(self.orders))
+        if not distinct and top:
             if links:
                 self.frame.plan = _extended(self.frame.plan, links)
                 links = tuple(item_of(i.column) for i in links)
-            self.frame.plan = TopK(self.frame.plan, tuple(o.order for o in self.orders), limit, offset, partition)
+            orders = tuple(o.order for o in self.orders)
+            self.frame.plan = TopK(self.frame.plan, orders, limit, offset, partition, most=most)
         # links first: of copies of a key column the first is the key, and what links fixes the row
         plan: Node = Project(self.frame.plan, (*links, *items, *self._residual_items(items)))
         if distinct:
             plan = Distinct(plan)
-            if self._is_top(limit, offset, named=named):
-                plan = TopK(plan, self._orders_over(items), limit, offset, partition)
+            if top:
+                plan = TopK(plan, self._orders_over(items), limit, offset, partition, most=most)
         outputs = tuple(item_of(i.column) for i in items)
         single = self.frame.open or totals is not None or limit == 1 or _at_most_one(plan, partition)
         used = dict(self.frame.scope.used)
-        grouped = self.grouping is not None or distinct or limit is not None or bool(offset) or self._has_windows()
+        grouped = self.grouping is not None or distinct or bounded or self._has_windows()
         beyond = self.frame.open or reads_outer(plan, used) or (totals is not None and reads_outer(totals.plan, used))
         return Inner(plan, outputs, tuple(self.pairs), tuple(self.residual), used, single, grouped, beyond, totals)
 
     def _has_windows(self) -> bool:
         return any(isinstance(n, Window) for n in self.frame.plan.walk())
-
-    def _is_top(self, limit: int | None, offset: int, *, named: bool) -> bool:
-        return limit is not None or bool(offset) or (named and bool(self.orders))
 
     def _items(self, prefix: str) -> tuple[Item, ...]:
         seen: dict[str, exp.Expr] = {}
@@ -267,7 +268,13 @@ class SelectLowering:
         if self.havings and not self.pairs:
             return None
         limit, offset = limits(self.select, self.context)
-        if limit == 0 or offset or self.select.args.get("distinct") is not None or self._has_windows():
+        if (
+            limit == 0
+            or limit_parameter(self.select, self.context)
+            or offset
+            or self.select.args.get("distinct") is not None
+            or self._has_windows()
+        ):
             return None
         values = (over_nothing(i.expr, grouping.aggregates) if self.pairs else i.expr for i in items)
         having = conjunction([over_nothing(h.expr, grouping.aggregates) for h in self.havings])

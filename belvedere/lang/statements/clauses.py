@@ -129,14 +129,19 @@ class ClauseParser(SqrlParser):
         order = self._parse_order()
         return () if order is None else tuple(self._place(order).expressions)
 
-    def _limit(self) -> int | None:
+    def _limit(self) -> tuple[int | None, str | None]:
+        """`LIMIT n` as a number, or `LIMIT :n` as the name of a parameter."""
         if not self._match(TokenType.LIMIT):
-            return None
+            return None, None
         token = self._curr
+        if token and token.token_type in (TokenType.COLON, TokenType.PARAMETER):
+            given = self._parse_unary()
+            if isinstance(given, (exp.Placeholder, exp.Parameter)):
+                return None, given.name
         if not token or token.token_type != TokenType.NUMBER or not token.text.isdigit() or int(token.text) < 1:
             self.refuse("B1012", f"LIMIT needs a whole number of at least 1, found {shown(token)}")
         self._advance()
-        return int(token.text)
+        return int(token.text), None
 
     def _variable_or_name(self, what: str) -> Part:
         """A name, or `{{name}}`, a variable of the project file: the part's text has the braces then."""

@@ -162,22 +162,34 @@ class StatementParser(ClauseParser):
                 "write a query or an expression after `:=`, or remove the line",
             )  # fmt: skip
         if parameters is not None and path.owner:
-            field = path.parts[-1].text
-            raise Problem(
-                "B1001", f"`{path.text}` takes no parameters", path.span.start, path.span.end,
-                f"write `{path.text} := SELECT * FROM ...`: a request filters it, as in {field}(filter: {{column: {{gt: 5}}}})",
-            )  # fmt: skip
+            return self._with_parameters(path, parameters)
         if parameters is not None and not self._subscribes():
             return DefineTemplate(span=self._span(), doc=self.raw.doc, path=path, parameters=parameters, query=self._query())
-        kind = self._curr.token_type
         if self._at_distinct_on():
             return self._distinct_on(path)
-        if kind in JOIN_STARTS and (kind == TokenType.JOIN or self._next.token_type in (TokenType.JOIN, TokenType.OUTER)):
+        if self._at_join():
             return self._relationship(path)
         if self._subscribes():
             self._advance()
             return self._subscription(path, parameters or (), required=False)
         return self._query_or_column(path)
+
+    def _with_parameters(self, path: DottedName, parameters: tuple[TemplateParameter, ...]) -> Statement:
+        """`T.r(a INT) := JOIN ...` or `:= SELECT ...`."""
+        if self._at_join():
+            return replace(self._relationship(path), parameters=parameters)
+        if self._starts_query() and not self._is_window_by():
+            query = self._query()
+            return DefineLocalQuery(span=self._span(), doc=self.raw.doc, path=path, query=query, parameters=parameters)
+        raise Problem(
+            "B1010", f"`{path.text}` has parameters, so it must be a relationship", path.span.start, path.span.end,
+            f"write `{path.text}(...) := SELECT * FROM X x WHERE x.key = this.key AND x.column > :parameter`",
+        )  # fmt: skip
+
+    def _at_join(self) -> bool:
+        kind = self._curr.token_type
+        joined = bool(self._next) and self._next.token_type in (TokenType.JOIN, TokenType.OUTER)
+        return kind in JOIN_STARTS and (kind == TokenType.JOIN or joined)
 
     def _subscribes(self) -> bool:
         """Whether SUBSCRIBE stands here, or STREAM ON."""
@@ -225,10 +237,10 @@ class StatementParser(ClauseParser):
             self._place(join)
         where = self._parse_where()
         order = self._order()
-        limit = self._limit()
+        limit, most = self._limit()
         return DefineRelationship(
             span=self._span(), doc=self.raw.doc, path=path, joins=joins,
-            where=self._place(where).this if where is not None else None, order=order, limit=limit,
+            where=self._place(where).this if where is not None else None, order=order, limit=limit, most=most,
         )  # fmt: skip
 
     # -- queries ------------------------------------------------------------------------------------------------------

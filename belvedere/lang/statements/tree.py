@@ -270,21 +270,25 @@ class DefineColumn(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class DefineLocalQuery(Statement):
-    """`T.c := SELECT ...`: a scalar column or a nested table; lowering decides which."""
+    """`T.c := SELECT ...`: a scalar column, a nested table or a relationship; lowering decides which. With parameters a relationship."""
 
     path: DottedName
     query: QueryTree
+    parameters: tuple[TemplateParameter, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class DefineRelationship(Statement):
-    """`T.r := JOIN X x ON ... [JOIN ...] [WHERE ...] [ORDER BY ...] [LIMIT n]`; the target is the last join's table."""
+    """`T.r[(a INT)] := JOIN X x ON ... [JOIN ...] [WHERE ...] [ORDER BY ...] [LIMIT n]`; the target is the last join's table."""
 
     path: DottedName
     joins: tuple[exp.Join, ...]
     where: exp.Expr | None = None
     order: tuple[exp.Ordered, ...] = ()
     limit: int | None = None
+    most: str | None = None
+    """The parameter that is the limit."""
+    parameters: tuple[TemplateParameter, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -187,6 +187,10 @@ class Dialect(ABC):
         return sql
 
     @abstractmethod
+    def mean(self, sql: str, type_: pa.DataType) -> str:
+        """The average of decimals as Spark has it: with four more digits, halves away from zero."""
+
+    @abstractmethod
     def total(self, function: str, sql: str, type_: pa.DataType) -> str:
         """`sum` or `avg` of integers or doubles; `sum` of decimals of up to 18 digits, as a decimal of ten digits more."""
 
@@ -223,6 +227,10 @@ class Dialect(ABC):
             yield
         except errors as error:
             raise self.fault(error, url, doing) from error
+
+
+MEAN_DIGITS = 4
+"""How many more digits the average of decimals has than they have (Spark's `Average`)."""
 
 
 def is_binary(type_: pa.DataType) -> bool:

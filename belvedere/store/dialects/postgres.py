@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, TypeNames, casting, form, is_text
-from belvedere.store.dialects.dialect import Dialect, Patterns, is_binary, null_order
+from belvedere.store.dialects.dialect import MEAN_DIGITS, Dialect, Patterns, is_binary, null_order
 from belvedere.store.dialects.faults import FaultRule
 from belvedere.store.dialects.postgres_rows import escaped, unescaped
 from belvedere.store.protocol import Reader
@@ -218,6 +218,12 @@ class Postgres(Dialect):
         if types.is_decimal(type_):
             return f"{function}({sql})"
         return f"{function}(CAST({sql} AS double precision))"
+
+    def mean(self, sql: str, type_: pa.DataType) -> str:
+        """Whole numbers until the end: a division of numeric rounds where it likes."""
+        scale, n = type_.scale + MEAN_DIGITS, f"count({sql})"
+        units = f"sign(sum({sql}))*div(abs(sum({sql}))*{2 * 10**scale}+{n},2*{n})"
+        return f"CAST({units}*CAST('1e-{scale}' AS numeric) AS numeric({type_.precision + MEAN_DIGITS},{scale}))"
 
     # connections
 

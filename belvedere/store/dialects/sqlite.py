@@ -20,7 +20,7 @@ from belvedere.errors import fail
 from belvedere.instants import microseconds
 from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, TypeNames, casting, is_text
-from belvedere.store.dialects.dialect import Dialect, Patterns, is_binary, literal, null_order
+from belvedere.store.dialects.dialect import MEAN_DIGITS, Dialect, Patterns, is_binary, literal, null_order
 from belvedere.store.dialects.faults import FaultRule
 from belvedere.store.dialects.sqlite_decimals import (
     DIGITS,
@@ -239,6 +239,11 @@ class Sqlite(Dialect):
             return comparable_sql(f"sum({sql})", total, type_.precision + 10, type_.scale)
         nan = f"sum(typeof({sql})='text')>0 OR (max({sql})=9e999 AND min({sql})=-9e999)"
         return f"CASE WHEN {nan} THEN 'NaN' ELSE {function}({sql}) END"
+
+    def mean(self, sql: str, type_: pa.DataType) -> str:
+        total, n, more = f"sum({sql})", f"count({sql})", 10**MEAN_DIGITS
+        rest = f"(abs({total}%{n})*{2 * more}+{n})/(2*{n})"
+        return f"({total}/{n}*{more}+CASE WHEN {total}<0 THEN -{rest} ELSE {rest} END)"
 
     # connections
 

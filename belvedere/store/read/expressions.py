@@ -15,7 +15,7 @@ from belvedere.functions.table import function_of
 from belvedere.plan.monotone import interval_length
 from belvedere.plan.nodes import Expr
 from belvedere.schema import TIMESTAMP
-from belvedere.store.dialects.dialect import literal
+from belvedere.store.dialects.dialect import MEAN_DIGITS, literal
 from belvedere.store.read.query import BoundValue, Operator, Role
 from belvedere.store.read.typed import NameBindings, TypedSql, alike, refused, timestamp_literal
 from belvedere.store.read.values import converter
@@ -147,9 +147,13 @@ def _any_of(parts: list[exp.EQ]) -> Expr:
 
 def _like(tree: Expr, scope: NameBindings) -> TypedSql:
     pattern, text = tree.expression, print_expression(tree.this, scope)
-    if not (isinstance(pattern, exp.Literal) and pattern.is_string) or text.type is None or not types.is_string(text.type):
-        raise refused(tree, "only patterns that are written out")
+    given = scope.arguments.get(pattern.name) if isinstance(pattern, exp.Placeholder) else None
+    written = isinstance(pattern, exp.Literal) and pattern.is_string
+    if text.type is None or not types.is_string(text.type) or not (written or (given is not None and given.type == text.type)):
+        raise refused(tree, "a pattern is written out, or a parameter")
     role, operator = (Role.ILIKE, Operator.ILIKE) if isinstance(tree, exp.ILike) else (Role.LIKE, Operator.LIKE)
+    if given is not None:
+        return TypedSql(f"({scope.dialect.compare(operator, text.sql, scope.in_role(given, role))})", pa.bool_())
     try:
         stored = converter(BoundValue(0, pa.string(), role), scope.dialect)(pattern.this)
     except ValueError as error:
@@ -253,6 +257,36 @@ def _case(tree: Expr, scope: NameBindings) -> TypedSql:
     return TypedSql(f"CASE {text} ELSE {otherwise.sql} END", known.pop())
 
 
+def _if(tree: Expr, scope: NameBindings) -> TypedSql:
+    default = tree.args.get("false")
+    branch = exp.If(this=tree.this.copy(), true=tree.args["true"].copy())
+    return _case(exp.Case(ifs=[branch], default=None if default is None else default.copy()), scope)
+
+
+def _null_if(tree: Expr, scope: NameBindings) -> TypedSql:
+    value = print_expression(tree.this, scope)
+    left, right = alike(tree, value, print_expression(tree.expression, scope), scope)
+    return TypedSql(f"CASE WHEN {left.sql}={right.sql} THEN NULL ELSE {value.sql} END", value.type)
+
+
+def _concat(tree: Expr, scope: NameBindings) -> TypedSql:
+    written = tree.expressions if isinstance(tree, exp.Concat) else [tree.this, tree.expression]
+    parts = [print_expression(e, scope) for e in written]
+    if not parts or not all(p.type is not None and types.is_string(p.type) for p in parts):
+        raise refused(tree, "only texts are joined here")
+    return TypedSql(f"({'||'.join(p.sql for p in parts)})", pa.string())
+
+
+def _trim(tree: Expr, scope: NameBindings) -> TypedSql:
+    inner, side = print_expression(tree.this, scope), str(tree.args.get("position") or "BOTH").upper()
+    if tree.args.get("expression") is not None or inner.type is None or not types.is_string(inner.type) or side not in _TRIMS:
+        raise refused(tree, "only spaces around a text are trimmed here")
+    return TypedSql(f"{_TRIMS[side]}({inner.sql},' ')", pa.string())
+
+
+_TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+
+
 def _count(tree: Expr, scope: NameBindings) -> TypedSql:
     _aggregate(tree, scope)
     if isinstance(tree.this, exp.Star) or tree.this is None:
@@ -278,15 +312,24 @@ SUMMED_DIGITS = 18
 """Decimals of so many digits are whole numbers in SQLite; their sum is refused by it where it is beyond 64 bits."""
 
 
+AVERAGED_DIGITS = SUMMED_DIGITS - MEAN_DIGITS
+"""Decimals of so many digits have an average that is a whole number in SQLite."""
+
+
 def _sum(tree: Expr, scope: NameBindings) -> TypedSql:
     _aggregate(tree, scope)
     inner = print_expression(tree.this, scope)
     average = isinstance(tree, exp.Avg)
+    if inner.type is not None and types.is_decimal(inner.type) and average and inner.type.precision <= AVERAGED_DIGITS:
+        mean = pa.decimal128(inner.type.precision + MEAN_DIGITS, inner.type.scale + MEAN_DIGITS)  # as in Spark
+        return TypedSql(scope.dialect.mean(inner.sql, inner.type), mean)
     if inner.type is not None and types.is_decimal(inner.type) and not average and inner.type.precision <= SUMMED_DIGITS:
         total = pa.decimal128(inner.type.precision + 10, inner.type.scale)  # as in Spark
         return TypedSql(scope.dialect.total("sum", inner.sql, inner.type), total)
     if inner.type is None or not (types.is_integer(inner.type) or types.is_floating(inner.type)):
-        raise refused(tree, "sums are of whole numbers, doubles, and DECIMALs of up to 18 digits")
+        most = AVERAGED_DIGITS if average else SUMMED_DIGITS
+        what = "averages" if average else "sums"
+        raise refused(tree, f"{what} are of whole numbers, doubles, and DECIMALs of up to {most} digits")
     type_ = pa.float64() if average or types.is_floating(inner.type) else pa.int64()
     return TypedSql(scope.dialect.total("avg" if average else "sum", inner.sql, inner.type), type_)
 
@@ -318,6 +361,10 @@ _PRINTERS: tuple[tuple[type[Expr] | tuple[type[Expr], ...], Printer], ...] = (
     (exp.Cast, _cast),
     (exp.Coalesce, _coalesce),
     (exp.Case, _case),
+    (exp.If, _if),
+    (exp.Nullif, _null_if),
+    ((exp.Concat, exp.DPipe), _concat),
+    (exp.Trim, _trim),
     (exp.Count, _count),
     ((exp.Min, exp.Max), _extreme),
     ((exp.Sum, exp.Avg), _sum),

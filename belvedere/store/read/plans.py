@@ -30,6 +30,7 @@ from belvedere.plan.nodes import (
     SetOperation,
     TopK,
     Union,
+    Unnest,
     Values,
 )
 from belvedere.schema import Schema
@@ -37,8 +38,10 @@ from belvedere.store.dialects import DIALECTS
 from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.identifiers import identifier
 from belvedere.store.read.expressions import print_expression
-from belvedere.store.read.query import Sort
+from belvedere.store.read.query import BoundValue, Role, Sort
 from belvedere.store.read.typed import NameBindings, TypedSql
+
+Bind = Callable[[BoundValue], str]
 
 _JOINS = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
 
@@ -64,9 +67,9 @@ def check_template(template: QueryTemplate, stored: Collection[str]) -> None:
             raise fail(found.code, message, span=template.span, hint=found.hint) from error
 
 
-def print_plan(node: Node, dialect: Dialect, arguments: Mapping[str, TypedSql]) -> str:
-    """The plan as one SELECT."""
-    return _Plans(dialect, arguments).select(node)
+def print_plan(node: Node, dialect: Dialect, arguments: Mapping[str, TypedSql], bind: Bind | None = None) -> str:
+    """The plan as one SELECT. `bind` gives the SQL of arguments that are no plain values: patterns, and numbers of rows."""
+    return _Plans(dialect, arguments, bind).select(node)
 
 
 def plan_order(node: Node) -> tuple[Sort, ...]:
@@ -88,20 +91,24 @@ def _sort(order: Order, names: Mapping[str, str]) -> Sort:
     return Sort(names[order.expr.name], order.descending, order.nulls_come_first)
 
 
-_SHOWN = {"Emit": "EMIT", "InOrder": "SELECT STREAM", "SplAggregate": "a window of SPL"}
+_SHOWN = {"Unnest": "UNNEST", "Emit": "EMIT", "InOrder": "SELECT STREAM", "SplAggregate": "a window of SPL"}
 
 
 @dataclass(frozen=True)
 class _Plans:
     dialect: Dialect
     arguments: Mapping[str, TypedSql]
+    bind: Bind | None = None
 
     def select(self, node: Node) -> str:
         printer = _NODES.get(type(node))
         if printer is None:
             what = type(node).__name__
             what = _SHOWN.get(what, f"{'an' if what[0] in 'AEIOU' else 'a'} {what.lower()}")
-            raise fail("B8020", f"{what} cannot be computed when it is read", hint="compute it in a view, and query the view")
+            hint = "compute it in a view, and query the view"
+            if isinstance(node, Unnest):
+                hint = "write `JOIN t.items i` for an array of objects; elements of another array are computed in a view"
+            raise fail("B8020", f"{what} cannot be computed when it is read", hint=hint)
         return printer(self, node)
 
     def source(self, node: Node, alias: str = "i") -> str:
@@ -115,7 +122,7 @@ class _Plans:
             known = schema[found.name]
             return identifier(known.name), known.type
 
-        return NameBindings(self.dialect, column, self.arguments, aggregates)
+        return NameBindings(self.dialect, column, self.arguments, aggregates, self.bind)
 
     def expression(self, expr: Expr, schema: Schema, expected: pa.DataType | None = None, aggregates: bool = False) -> str:
         """An expression's SQL. Where its type is told, the stored form must be that type's."""
@@ -212,7 +219,8 @@ class _Plans:
         order = f" ORDER BY {','.join(keys)}" if keys else ""
         columns = ",".join(identifier(n) for n in node.schema.names)
         if not node.partition:
-            limit = "" if node.limit is None else f" LIMIT {node.limit} OFFSET {node.offset}"
+            most = self.most(node)
+            limit = f" LIMIT {most} OFFSET {node.offset}" if most else ""
             if not limit and node.offset:
                 limit = f" LIMIT {2**62} OFFSET {node.offset}"
             return f"SELECT {columns} FROM {self.source(node.input)}{order if limit else ''}{limit}"
@@ -221,6 +229,12 @@ class _Plans:
         bounds = [f"n>{node.offset}"] + ([] if node.limit is None else [f"n<={node.offset + node.limit}"])
         numbered = f"SELECT {columns},{number} FROM {self.source(node.input)}"
         return f"SELECT {columns} FROM ({numbered}) AS j WHERE {' AND '.join(bounds)}"
+
+    def most(self, node: TopK) -> str:
+        """How many rows a TopK has; nothing for all."""
+        if node.most:
+            return self.scope(node.schema).in_role(self.arguments[node.most], Role.LIMIT)
+        return "" if node.limit is None else str(node.limit)
 
     def order(self, order: Order, schema: Schema) -> str:
         typed = print_expression(order.expr, self.scope(schema))

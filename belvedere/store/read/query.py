@@ -12,6 +12,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from belvedere.catalog import Relationship
 from belvedere.plan.nodes import Expr, Node, Order
 from belvedere.schema import Schema
 
@@ -159,6 +160,18 @@ class Link:
     residual: Expr | None = None
     order: tuple[Order, ...] = ()
     limit: int | None = None
+    arguments: tuple[tuple[str, BoundValue], ...] = ()
+    """The values of the placeholders in `residual` and `order`."""
+    most: str = ""
+    """The argument that is the limit."""
+
+
+def link_of(relationship: Relationship) -> Link:
+    """A relationship as a link. Its arguments stand for any values: a request puts its own in their place."""
+    arguments = ((p.name, BoundValue(n, p.type, Role.ARGUMENT)) for n, p in enumerate(relationship.parameters))
+    return Link(
+        relationship.pairs, relationship.residual, relationship.order, relationship.limit, tuple(arguments), relationship.most
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,31 +183,40 @@ class _Printer:
 
     def bounds(self, query: StoreQuery) -> str:
         limit = str(query.limit) if isinstance(query.limit, int) else self.value(query.limit)
-        if query.link is not None and query.link.limit is not None and not _restricted(query):
-            limit = self.dialect.least(str(query.link.limit), limit)
+        most = "" if query.link is None or _restricted(query) else self.most(query.link)
+        if most:
+            limit = self.dialect.least(most, limit)
         return f" LIMIT {limit}" + ("" if query.offset is None else f" OFFSET {self.value(query.offset)}")
+
+    def most(self, link: Link) -> str:
+        """How many rows a relationship has for a row; nothing for all."""
+        if link.most:
+            return self.value(replace(dict(link.arguments)[link.most], role=Role.LIMIT))
+        return "" if link.limit is None else str(link.limit)
 
     # where rows come from
 
     def source(self, query: StoreQuery, rows: _Rows, outer: _Rows | None) -> str:
         """FROM, WHERE and ORDER BY."""
         link = query.link
-        if link is None or link.limit is None or not _restricted(query):
+        if link is None or not self.most(link) or not _restricted(query):
             conditions = self.link_conditions(link, rows, outer) if link is not None else []
             if query.where is not None:
                 conditions.append(self.condition(query.where, rows))
             return f"FROM {self.relation(query)} AS {rows.alias}{_where(conditions)}{self.order_by(query, rows, outer)}"
-        inner = replace(query, where=None, order=(), offset=None, limit=link.limit)
+        inner = replace(query, where=None, order=(), offset=None)
         bounded = _Rows(f"t{next(self.aliases)}", inner)
-        nearest = f"SELECT {bounded.alias}.* {self.source(inner, bounded, outer)} LIMIT {link.limit}"
+        nearest = f"SELECT {bounded.alias}.* {self.source(inner, bounded, outer)} LIMIT {self.most(link)}"
         conditions = [] if query.where is None else [self.condition(query.where, rows)]
         return f"FROM ({nearest}) AS {rows.alias}{_where(conditions)}{self.order_by(query, rows, outer)}"
 
     def relation(self, query: StoreQuery) -> str:
         if query.plan is None:
             return identifier(query.relation) if query.as_of is None else self.versions(query.relation, query.as_of)
-        arguments = {name: TypedSql(self.value(parameter), parameter.type) for name, parameter in query.arguments}
-        return f"({print_plan(query.plan, self.dialect, arguments)})"
+        return f"({print_plan(query.plan, self.dialect, self.arguments(query.arguments), self.value)})"
+
+    def arguments(self, given: Sequence[tuple[str, BoundValue]]) -> dict[str, TypedSql]:
+        return {name: TypedSql(self.value(value), value.type, value) for name, value in given}
 
     def versions(self, relation: str, as_of: Instant) -> str:
         """The rows that a relation had then."""
@@ -237,7 +246,8 @@ class _Printer:
             name = side.query.schema[column.name].name
             return side.column(name), side.type(name)
 
-        return print_expression(tree, NameBindings(self.dialect, resolve)).sql
+        arguments = self.arguments(() if rows.query.link is None else rows.query.link.arguments)
+        return print_expression(tree, NameBindings(self.dialect, resolve, arguments, bind=self.value)).sql
 
     # order
 

@@ -6,7 +6,7 @@ In: SQL with Arrow types. Out: the same values as SQL in comparable forms; what 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,6 +15,7 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.plan.nodes import Expr
 from belvedere.schema import TIMESTAMP
 from belvedere.store.dialects.dialect import Dialect
+from belvedere.store.read.query import BoundValue, Role
 from belvedere.store.read.values import microseconds
 
 types = pa.types
@@ -26,6 +27,8 @@ class TypedSql:
 
     sql: str
     type: pa.DataType | None
+    bound: BoundValue | None = None
+    """The value of a request that it is."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,27 @@ class NameBindings:
     column: Callable[[exp.Column], tuple[str, pa.DataType]]
     arguments: Mapping[str, TypedSql] = field(default_factory=dict)
     aggregates: bool = False
+    bind: Callable[[BoundValue], str] | None = None
+    """The SQL of a request's value; none where an expression is only checked."""
+
+    def in_role(self, argument: TypedSql, role: Role) -> str:
+        """An argument as a value of another role."""
+        if self.bind is None or argument.bound is None:
+            return argument.sql
+        return self.bind(replace(argument.bound, role=role))
+
+
+_HINT = "compute the value in a view and name its column here"
+_FOLDED = (
+    "compare it with ILIKE, or compute it in a view and name its column here: databases fold letters beyond A to Z otherwise"
+)
+_HINTS: dict[type[Expr], str] = {exp.Lower: _FOLDED, exp.Upper: _FOLDED}
 
 
 def refused(tree: Expr, why: str = "") -> BelvedereError:
     """The diagnostic for an expression that the store cannot say exactly."""
     text = tree.sql("spark").replace("`", "")
-    hint = "compute the value in a view and name its column here"
+    hint = _HINTS.get(type(tree), _HINT)
     return fail("B8020", f"`{text}` cannot be computed when it is read{': ' + why if why else ''}", hint=hint)
 
 
