@@ -1,14 +1,24 @@
-"""What functions take: arguments are refused before a run, under a CAST that says a function's type and without."""
+"""What functions take: what is refused before a run Spark would refuse in it, under a CAST and without."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from belvedere.compiler import compile_script
+from belvedere.functions.counted import COUNTED
+from belvedere.functions.table import ARITY
+from belvedere.functions.taken import TAKEN
+from tests.depth import at_night
 
 TABLE = """CREATE TABLE T (id INT, s STRING, ts TIMESTAMP, y BINARY, m MAP<STRING, INT>, a ARRAY<INT>, f ARRAY<FLOAT>, r STRUCT<q: INT>,
                 PRIMARY KEY (id));
 """
+COLUMNS = "CAST(1 AS INT) AS id, 'a' AS s, timestamp'2024-01-01' AS ts, x'00' AS y, map('a', 1) AS m, array(1) AS a, struct(1 AS q) AS r"
+FITTING = {"a": "s", "n": "id", "b": "y", "l": "a", "m": "m", "c": "m", "s": "r", ".": "s"}
+OTHER = {"a": "m", "n": "ts", "b": "id", "l": "s", "m": "s", "c": "s", "s": "id"}
+"""A column that fits a class of types, and one that does not."""
 
 
 @pytest.mark.parametrize(
@@ -41,3 +51,27 @@ def test_arguments_that_fit_are_taken() -> None:
     )  # fmt: skip
     compiled = compile_script(TABLE + "".join(f"V{i} := SELECT {call} AS x FROM T;\n" for i, call in enumerate(calls)))
     assert compiled.ok, compiled.diagnostics
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("part", [0, *at_night(range(1, 12))])
+def test_spark_refuses_what_is_refused(spark: Any, part: int) -> None:
+    from pyspark.errors import AnalysisException
+
+    rows = spark.sql(f"SELECT {COLUMNS}, array(CAST(1 AS FLOAT)) AS f")
+    accepted = []
+    for name in sorted(TAKEN)[part::12]:
+        form = TAKEN[name]
+        least, most = COUNTED.get(name) or ARITY[name]
+        for place in range(min(max(least, len(form)), most)):
+            classes = [form[min(i, len(form) - 1)] for i in range(max(least, place + 1))]
+            if classes[place] == ".":
+                continue
+            arguments = [OTHER[c] if i == place else FITTING[c] for i, c in enumerate(classes)]
+            call = f"{name}({', '.join(arguments)})"
+            try:
+                assert rows.selectExpr(call) is not None
+                accepted.append(call)
+            except AnalysisException:
+                continue
+    assert accepted == []
