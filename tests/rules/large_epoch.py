@@ -6,9 +6,9 @@ Two epochs over rows that only Spark has: new rows, then as many updates. Prints
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import tempfile
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,22 @@ Summary := SELECT count(*) AS n, sum(n) AS rows FROM Totals;
 NOTE = "concat('a note that makes the row wider: ', id)"
 
 
-def peak_bytes() -> int:
-    """The most memory that this process has had so far; the JVM is another process."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+class Peak(threading.Thread):
+    """The most memory of its own that this process has meanwhile: not the JVM's, and no pages of files, which the system may take back."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.bytes, self.ended = 0, threading.Event()
+
+    def run(self) -> None:
+        while not self.ended.wait(0.02):
+            self.bytes = max(self.bytes, own_bytes())
+
+
+def own_bytes() -> int:
+    """Anonymous memory, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
 
 
 def main(rows: int, megabytes: int, url: str) -> dict[str, Any]:
@@ -52,17 +65,19 @@ def main(rows: int, megabytes: int, url: str) -> dict[str, Any]:
             spark.sql(f"SELECT {columns} FROM range({rows})").write.parquet(path)
             arrivals[name] = spark.read.parquet(path)
         engine.run_epoch({}, datetime(2024, 1, 1, tzinfo=UTC))
-        before = peak_bytes()
+        before, peak = own_bytes(), Peak()
+        peak.start()
         engine.run_epoch(arrivals, datetime(2024, 1, 2, tzinfo=UTC))
         updates = arrivals["Accounts"].selectExpr("id", "balance + 1 AS balance", "name")
         report = engine.run_epoch({"Accounts": updates, "Events": arrivals["Events"]}, datetime(2024, 1, 3, tzinfo=UTC))
+        peak.ended.set()
     reader = store.reader()
     found = {
         "summary": reader.rows(engine.tables["Summary"]).select(["n", "rows"]).to_pylist(),
         "rich": reader.execute('SELECT count(*), sum(total) FROM "Rich"')[0],
-        "middle": reader.execute('SELECT count(*), sum(n), min(middle), max(middle) FROM "Middle"')[0],
+        "middle": reader.execute('SELECT count(*), CAST(sum(n) AS BIGINT), min(middle), max(middle) FROM "Middle"')[0],
         "changes": dict(report.changes),
-        "process": peak_bytes() - before,
+        "process": peak.bytes - before,
         "arrow": pa.default_memory_pool().max_memory(),
     }
     reader.close()

@@ -17,6 +17,7 @@ from belvedere.rules import Options, plain
 from belvedere.spark.compute import SparkCompute
 from belvedere.workbench import Workbench
 from tests.rules.test_recomputation import same_rows
+from tests.run.processes import linux
 
 SCRIPT = """
 CREATE TABLE Orders (id INT PRIMARY KEY, who INT, what STRING, amount DECIMAL(10, 2), at TIMESTAMP);
@@ -154,6 +155,7 @@ def test_nan_in_a_file_is_greater_than_any_number(spark: Any) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("each_store")
+@linux
 def test_two_million_rows_need_no_more_memory_than_the_setting_says(request: pytest.FixtureRequest, each_store: str) -> None:
     url = request.getfixturevalue("postgres_url") if each_store == "postgres" else "sqlite://"
     rows, bound = 2_000_000, 64
@@ -168,5 +170,5 @@ def test_two_million_rows_need_no_more_memory_than_the_setting_says(request: pyt
     assert found["process"] < (bound + FIXED) << 20
 
 
-FIXED = 512
+FIXED = 384
 """Megabytes that do not depend on the rows: caches of SQLite, buffers of its sorts and of files, the allocators' slack."""
