@@ -17,7 +17,7 @@ from belvedere.lang.checks_catalog import event_times
 from belvedere.plan.bounds import event_time_columns, grouping_columns
 from belvedere.plan.expressions import conjuncts, reads_clock
 from belvedere.plan.nodes import Aggregate, Filter, Join, JoinKind, Node, Project, Scan, Union
-from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
+from belvedere.plan.time_nodes import Emit, InOrder
 
 HINT = "end the query of the windows with EMIT AFTER WATERMARK: their rows come once, when they are final"
 
@@ -26,13 +26,13 @@ def open_windows(catalog: Catalog) -> list[Diagnostic]:
     """B5033 for subscriptions ON ADD or ON DELETE and exports that see windows grow."""
     found = []
     for subscription in catalog.subscriptions.values():
-        if subscription.on is not ChangeKind.CHANGE and _is_open(catalog.views[subscription.view].plan, catalog):
+        if subscription.on is not ChangeKind.CHANGE and is_open(catalog.views[subscription.view].plan, catalog):
             message = f"`{subscription.name}` tells of windows that are still open: it fires on partial results, and not again"
             hint = f"{HINT}; or say ON CHANGE to hear of each change"
             found.append(Diagnostic("B5033", message, Severity.NOTICE, subscription.span, hint=hint))
     for export in catalog.exports:
         view = catalog.views.get(export.relation)
-        if view is not None and _is_open(view.plan, catalog):
+        if view is not None and is_open(view.plan, catalog):
             message = f"the export of `{view.name}` has each change of windows that are still open"
             found.append(Diagnostic("B5033", message, Severity.NOTICE, export.span, hint=HINT))
     return found
@@ -103,23 +103,7 @@ def _only_arrives(node: Node, catalog: Catalog) -> bool:
     return False
 
 
-def flink_windows(catalog: Catalog) -> list[Diagnostic]:
-    """B5034 for views of `TABLE(TUMBLE(...))` and the like that show windows which are still open: in Flink they are not there yet."""
-    shown = [v for v in catalog.views.values() if _is_flink(v.plan) and _is_open(v.plan, catalog)]
-    if not shown:
-        return []
-    names = ", ".join(f"`{v.name}`" for v in shown)
-    message = f"{names} {'shows' if len(shown) == 1 else 'show'} windows that are still open, unlike Flink"
-    return [Diagnostic("B5034", message, Severity.NOTICE, shown[0].span, hint=HINT)]
-
-
-def _is_flink(plan: Node) -> bool:
-    """Whether a plan has its own groups over windows in the spelling of Flink."""
-    windows = (n for n in plan.walk() if isinstance(n, TimeWindow))
-    return any(n.start.endswith(".window_start") for n in windows)
-
-
-def _is_open(plan: Node, catalog: Catalog) -> bool:
+def is_open(plan: Node, catalog: Catalog) -> bool:
     """Whether rows of incomplete windows come through."""
     known = event_times(catalog)
     return any(n.aggregates and grouping_columns(n, known) & event_time_columns(n, known) for n in _groups(plan, catalog))

@@ -15,7 +15,8 @@ from belvedere.catalog import Catalog, InputKind, Relationship
 from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
 from belvedere.lang.behind import served_behind
 from belvedere.lang.checks_catalog import check_catalog
-from belvedere.lang.checks_open import changing_arguments, flink_windows, open_windows
+from belvedere.lang.checks_flink import flink_values, flink_windows
+from belvedere.lang.checks_open import changing_arguments, open_windows
 from belvedere.lang.definitions import Definitions
 from belvedere.lang.lower_columns import define_column
 from belvedere.lang.lower_imports import Importer
@@ -63,6 +64,7 @@ def lower_script(
             *open_windows(catalog),
             *changing_arguments(catalog),
             *flink_windows(catalog),
+            *flink_values(catalog, script.text),
         ]
     return catalog, tuple(lowering.diagnostics)
 
