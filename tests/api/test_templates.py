@@ -99,6 +99,8 @@ def test_expressions(reader: Any) -> None:
         "flag": [1],
         "name LIKE 'a_%'": [3, 5],
         "NOT name LIKE 'a%'": [1, 4],
+        "name NOT LIKE 'a%'": [1, 4],
+        "name NOT ILIKE 'ä%'": [3, 5],
         "flag IS FALSE": [3],
         "name < 'b'": [3, 5],
         "at < TIMESTAMP '1970-01-01 00:00:00'": [3],

@@ -153,12 +153,14 @@ def _like(tree: Expr, scope: NameBindings) -> TypedSql:
         raise refused(tree, "a pattern is written out, or a parameter")
     role, operator = (Role.ILIKE, Operator.ILIKE) if isinstance(tree, exp.ILike) else (Role.LIKE, Operator.LIKE)
     if given is not None:
-        return TypedSql(f"({scope.dialect.compare(operator, text.sql, scope.in_role(given, role))})", pa.bool_())
-    try:
-        stored = converter(BoundValue(0, pa.string(), role), scope.dialect)(pattern.this)
-    except ValueError as error:
-        raise refused(tree, str(error)) from None
-    return TypedSql(f"({scope.dialect.compare(operator, text.sql, literal(stored))})", pa.bool_())
+        value = scope.in_role(given, role)
+    else:
+        try:
+            value = literal(converter(BoundValue(0, pa.string(), role), scope.dialect)(pattern.this))
+        except ValueError as error:
+            raise refused(tree, str(error)) from None
+    negation = "NOT " if tree.args.get("negate") else ""
+    return TypedSql(f"({negation}{scope.dialect.compare(operator, text.sql, value)})", pa.bool_())
 
 
 def _between(tree: Expr, scope: NameBindings) -> TypedSql:
