@@ -183,10 +183,11 @@ def test_a_crash_before_and_after_each_write_loses_and_repeats_nothing(spark: An
     def crashing(function: Callable[..., Any]) -> Callable[..., Any]:
         def called(*given: Any) -> Any:
             calls[0] += 1
-            if calls[0] == crashes[0]:
+            own = calls[0]  # it may make further calls
+            if own == crashes[0]:
                 raise OSError("before")
             found = function(*given)
-            if calls[0] == -crashes[0]:
+            if own == -crashes[0]:
                 raise OSError("after")
             return found
 
