@@ -37,7 +37,7 @@ from belvedere.plan.ties import tie_order
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import Column, has_map
 
-__all__ = ["CLOCK_COLUMN", "JOIN_WORDS", "order_text", "print_expression", "quote", "render"]
+__all__ = ["CLOCK_COLUMN", "JOIN_WORDS", "order_text", "print_expression", "quote", "render", "session_numbers"]
 
 CLOCK_COLUMN = "_now"
 JOIN_WORDS = {
@@ -241,17 +241,22 @@ class _Renderer:
         return f"SELECT {bounds}, {columns} FROM {inner} LATERAL VIEW explode(`_ends`) AS `_end`"
 
     def _session(self, node: TimeWindow) -> str:
-        """Gaps begin a session; its end is the last row's time plus the gap."""
+        """Its end is the last row's time plus the gap."""
         columns, time = _columns(node.input), quote(node.time)
-        by = f"PARTITION BY {', '.join(quote(p) for p in node.partition)} " if node.partition else ""
-        source = f"(SELECT * FROM ({self.query(node.input)}) AS t WHERE {time} IS NOT NULL) AS t"
-        gap = f"unix_micros({time}) - unix_micros(lag({time}) OVER ({by}ORDER BY {time}))"
-        breaks = f"(SELECT *, CASE WHEN {gap} < {node.size}L THEN 0 ELSE 1 END AS `_new` FROM {source}) AS b"
-        ids = f"(SELECT *, sum(`_new`) OVER ({by}ORDER BY {time} RANGE UNBOUNDED PRECEDING) AS `_session` FROM {breaks}) AS s"
         within = f"PARTITION BY {', '.join([*(quote(p) for p in node.partition), '`_session`'])}"
         last = f"timestamp_micros(unix_micros(max({time}) OVER ({within})) + {node.size}L)"
         bounds = f"min({time}) OVER ({within}) AS {quote(node.start)}, {last} AS {quote(node.end)}"
-        return f"SELECT {bounds}, {columns} FROM {ids}"
+        return f"SELECT {bounds}, {columns} FROM {session_numbers(node, self.query(node.input))}"
+
+
+def session_numbers(node: TimeWindow, query: str) -> str:
+    """The rows of a query over the input of sessions, with the number `_session` of each within its key: gaps begin a session."""
+    time = quote(node.time)
+    by = f"PARTITION BY {', '.join(quote(p) for p in node.partition)} " if node.partition else ""
+    source = f"(SELECT * FROM ({query}) AS t WHERE {time} IS NOT NULL) AS t"
+    gap = f"unix_micros({time}) - unix_micros(lag({time}) OVER ({by}ORDER BY {time}))"
+    breaks = f"(SELECT *, CASE WHEN {gap} < {node.size}L THEN 0 ELSE 1 END AS `_new` FROM {source}) AS b"
+    return f"(SELECT *, sum(`_new`) OVER ({by}ORDER BY {time} RANGE UNBOUNDED PRECEDING) AS `_session` FROM {breaks}) AS s"
 
 
 def _floor(micros: str, size: int, offset: int) -> str:

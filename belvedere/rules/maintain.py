@@ -39,6 +39,7 @@ from belvedere.rules.options import Options
 from belvedere.rules.outer_join import OUTER_JOIN
 from belvedere.rules.row_number import ROW_NUMBER
 from belvedere.rules.rule import Refusal, Rule, Site
+from belvedere.rules.session_groups import SESSION_GROUPS
 from belvedere.rules.sessions import SESSIONS
 from belvedere.rules.spl.join import SPL_JOIN
 from belvedere.rules.spl.rule import SPL
@@ -64,6 +65,7 @@ RULES: tuple[Rule, ...] = (
     ROW_NUMBER,
     OUTER_JOIN,
     OPEN_WINDOWS,
+    SESSION_GROUPS,
     SESSIONS,
     VERSIONS,
     AS_OF,
