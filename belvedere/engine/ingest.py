@@ -19,12 +19,11 @@ from belvedere.catalog import Input
 from belvedere.engine.ingest_bag import ingest_bag
 from belvedere.engine.moved import identified, is_identified
 from belvedere.engine.ordered import stream
-from belvedere.engine.render import quote
 from belvedere.engine.rows import WEIGHT_FIELD, Rows, coming, is_frame, keys_of
 from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import DELTA
 from belvedere.engine.work import Work, without
-from belvedere.functions.types import type_text
+from belvedere.functions.types import quote, type_text
 from belvedere.instants import microseconds
 from belvedere.pieces import in_pieces
 from belvedere.schema import INGEST_TIME, KEY, ROWTIME, TIMESTAMP, UID, WEIGHT

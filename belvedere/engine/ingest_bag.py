@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from belvedere.catalog import Input
 from belvedere.engine.ordered import in_order, stream, whole_runs
-from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows, combined, coming, going, keys_of, weighted_stream
 from belvedere.engine.work import Work, without
 from belvedere.errors import fail
+from belvedere.functions.types import quote
 from belvedere.schema import KEY, UID, WEIGHT
 
 LOOKED_AT = 1_000

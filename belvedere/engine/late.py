@@ -17,9 +17,9 @@ import pyarrow as pa
 from belvedere.catalog import Catalog, Input, LatePolicy
 from belvedere.engine import rows as held
 from belvedere.engine.ordered import stream
-from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows, is_frame
 from belvedere.engine.scratch import Scratch, scratch_frame, scratch_rows
+from belvedere.functions.types import quote
 from belvedere.instants import microseconds
 from belvedere.schema import ROWTIME
 from belvedere.time.arrival import with_arrival

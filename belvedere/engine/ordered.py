@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.engine.compute import Compute
-from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows, combined
+from belvedere.functions.types import quote
 from belvedere.schema import KEY, WEIGHT
 
 

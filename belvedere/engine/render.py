@@ -37,7 +37,7 @@ from belvedere.plan.ties import tie_order
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import Column, has_map
 
-__all__ = ["CLOCK_COLUMN", "JOIN_WORDS", "order_text", "print_expression", "quote", "render", "session_numbers"]
+__all__ = ["CLOCK_COLUMN", "JOIN_WORDS", "order_text", "print_expression", "render", "session_numbers"]
 
 CLOCK_COLUMN = "_now"
 JOIN_WORDS = {

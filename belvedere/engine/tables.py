@@ -20,10 +20,10 @@ from belvedere.engine.identity import identity_columns
 from belvedere.engine.lost_rows import refuse_lost_rows
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.render import print_expression, quote
+from belvedere.engine.render import print_expression
 from belvedere.engine.rows import Rows
 from belvedere.engine.stage import Stage
-from belvedere.functions.types import type_text
+from belvedere.functions.types import quote, type_text
 from belvedere.optimize.indexes import read_indexes
 from belvedere.schema import INGEST_TIME, KEY
 from belvedere.state.run import Arranged

@@ -14,9 +14,10 @@ import pyarrow as pa
 from belvedere.engine.identity import identity_columns, path_hash
 from belvedere.engine.moved import is_identified, moved_columns
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.render import quote, render
+from belvedere.engine.render import render
 from belvedere.engine.stage import Stage
 from belvedere.engine.windows import WindowOperator, split_windows
+from belvedere.functions.types import quote
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.rewrite import with_column
 from belvedere.schema import KEY, WEIGHT, Column

@@ -18,11 +18,11 @@ from belvedere.engine.costs import Costs
 from belvedere.engine.moved import identified
 from belvedere.engine.ordered import stream
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.render import quote
 from belvedere.engine.rows import WEIGHT_FIELD, Keys, Rows, combined, coming, keys_of, weighted_stream
 from belvedere.engine.storage import Storage
 from belvedere.engine.tables import arranged_schema, delta_schema
 from belvedere.engine.texts import DELTA, ROWS, PreparedStage, view_name
+from belvedere.functions.types import quote
 from belvedere.plan.monotone import NEVER
 from belvedere.schema import KEY, WEIGHT
 from belvedere.time.event_time import Clocks

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows, keys_of
 from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import DELTA, ROWS, WEIGHT_COLUMN, Texts
 from belvedere.engine.work import Work, without
+from belvedere.functions.types import quote
 from belvedere.plan.bounds import Bounds, bounds_of, implied_bounds
 from belvedere.plan.expressions import column
 from belvedere.plan.facts import Partition, equalities, needs_clock

@@ -13,9 +13,9 @@ from functools import partial
 from sqlglot import exp
 
 from belvedere.engine.relation import Relation
-from belvedere.engine.render import print_expression, quote, session_numbers
+from belvedere.engine.render import print_expression, session_numbers
 from belvedere.engine.texts import DELTA, ROWS, Texts
-from belvedere.functions.types import type_text
+from belvedere.functions.types import quote, type_text
 from belvedere.plan.bounds import Bounds
 from belvedere.plan.expressions import columns_of
 from belvedere.plan.facts import Partition, needs_clock, partition_of

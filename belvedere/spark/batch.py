@@ -19,9 +19,10 @@ from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog, Input
 from belvedere.engine.epoch import EpochReport
-from belvedere.engine.render import CLOCK_COLUMN, quote, render
+from belvedere.engine.render import CLOCK_COLUMN, render
 from belvedere.engine.rows import Rows
 from belvedere.engine.windows import split_windows
+from belvedere.functions.types import quote
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.rewrite import inline
 from belvedere.plan.time_nodes import SEQUENCE

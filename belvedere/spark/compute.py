@@ -22,12 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from belvedere.catalog import Catalog
-from belvedere.engine.render import quote
 from belvedere.engine.rows import Memory, Rows, conform, fits_parquet
 from belvedere.engine.scratch import uri, write_frame
 from belvedere.engine.texts import PreparedStage
 from belvedere.engine.turns import Task, Turns
 from belvedere.engine.windows import WindowOperator
+from belvedere.functions.types import quote
 from belvedere.plan.window_by import Ranges, Resume
 from belvedere.spark.cluster import is_cluster
 from belvedere.spark.failures import explain_failure

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from belvedere.engine.render import quote
 from belvedere.engine.rows import fits_parquet
 from belvedere.engine.scratch import uri
+from belvedere.functions.types import quote
 
 LENGTH = 4 << 20
 """Bytes that Spark takes each file to have: it reads the row groups whose middle lies before."""

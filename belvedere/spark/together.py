@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from belvedere.engine.render import quote
+from belvedere.functions.types import quote
 
 
 def one_query(queries: Sequence[tuple[str, pa.Schema]]) -> tuple[str, pa.Schema]:

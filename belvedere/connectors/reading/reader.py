@@ -30,10 +30,10 @@ from belvedere.connectors.reading.reasons import explain_json
 from belvedere.connectors.reading.records import FILE, LINE, TEXT
 from belvedere.connectors.reading.rows import NOT_JSON, REASON, collectable
 from belvedere.connectors.records import RejectedRow, SourceFile, path_text
-from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows, fits_parquet
 from belvedere.engine.scratch import PREFIX, Scratch, write_frame
 from belvedere.errors import fail
+from belvedere.functions.types import quote
 from belvedere.schema import Column
 from belvedere.temporary import scratch_folder
 from belvedere.time.entries import BoundMark

@@ -17,8 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from belvedere.connectors.reading.records import BAD, FAULT, FIELDS, FILE, LINE, TEXT
-from belvedere.engine.render import quote
-from belvedere.functions.types import type_text
+from belvedere.functions.types import quote, type_text
 from belvedere.schema import Column
 
 REASON = "__reason"

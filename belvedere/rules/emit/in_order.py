@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 
 from belvedere.engine.ordered import changes_by_key, in_order, stream
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows, combined, conform
 from belvedere.engine.stage import Stage
 from belvedere.engine.texts import ROWS, Texts
 from belvedere.engine.work import Work
 from belvedere.errors import fail
+from belvedere.functions.types import quote
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Scan

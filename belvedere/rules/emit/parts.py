@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.engine.ordered import in_order
-from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows, combined
 from belvedere.engine.work import Work
+from belvedere.functions.types import quote
 
 GROUP_BYTES = 1_000
 """What a group takes while it is looked at, with the key by which it is found."""

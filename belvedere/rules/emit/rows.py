@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from belvedere.engine.compute import Compute
 from belvedere.engine.ordered import in_order, stream, whole_runs
-from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows, combined
+from belvedere.functions.types import quote
 from belvedere.rules.emit.emission import Emission, orderable
 from belvedere.schema import KEY, WEIGHT
 

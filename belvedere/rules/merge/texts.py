@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from belvedere.engine.identity import identity_columns, key_text, path_hash
 from belvedere.engine.relation import Relation
-from belvedere.engine.render import print_expression, quote
+from belvedere.engine.render import print_expression
 from belvedere.engine.texts import DELTA, ROWS, Texts
-from belvedere.functions.types import type_text
+from belvedere.functions.types import quote, type_text
 from belvedere.plan.expressions import column, replace_columns
 from belvedere.plan.nodes import Aggregate, Expr, Node, Project, Scan
 from belvedere.plan.rewrite import push_down

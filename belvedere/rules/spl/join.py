@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from belvedere.engine.identity import key_text
 from belvedere.engine.relation import Relation
-from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows
 from belvedere.engine.texts import DELTA, ROWS, Texts
 from belvedere.engine.work import Work
+from belvedere.functions.types import quote
 from belvedere.plan.expressions import column
 from belvedere.plan.facts import equalities
 from belvedere.plan.nodes import Join, JoinKind, Scan

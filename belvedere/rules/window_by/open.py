@@ -13,11 +13,11 @@ from functools import partial
 import pyarrow as pa
 
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows, keys_of
 from belvedere.engine.stage import Stage
 from belvedere.engine.texts import ROWS, Texts
 from belvedere.engine.work import Work
+from belvedere.functions.types import quote
 from belvedere.plan.expressions import column
 from belvedere.plan.facts import base_scan
 from belvedere.plan.keys import carry_keys

@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 from belvedere.engine.identity import key_text
 from belvedere.engine.ordered import stream
 from belvedere.engine.relation import Relation
-from belvedere.engine.render import quote
 from belvedere.engine.rows import Rows, combined, keys_of
 from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import ROWS
 from belvedere.engine.work import Work
+from belvedere.functions.types import quote
 from belvedere.kernels.search import GREATEST as LAST
 from belvedere.kernels.search import LEAST as FIRST
 from belvedere.lang.window_by.resume import AFTER, FROM, LABEL, TO

@@ -13,8 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from belvedere.engine.identity import key_text
-from belvedere.engine.render import quote
-from belvedere.functions.types import type_text
+from belvedere.functions.types import quote, type_text
 from belvedere.lang.window_by.chain import tuples_of, windowed_of
 from belvedere.lang.window_by.groups import over_groups
 from belvedere.lang.window_by.joins import over_join
