@@ -45,7 +45,7 @@ def test_every_argument_of_a_call_is_printed_for_spark() -> None:
             if script.statements:
                 text = script.statements[0].query.expressions[0].this.sql("spark").lower()  # type: ignore[attr-defined]
                 dropped += [(name, count) for n in names if n not in text and name not in KEPT_OTHERWISE]
-    assert set(dropped) == {("max_by", 3), ("min_by", 3), ("arg_max", 3), ("arg_min", 3), ("argmax", 3), ("argmin", 3)}
+    assert not dropped
     assert errors("SELECT max_by(x, y, 3) AS r FROM O")[0][0] == "B3015"
     assert errors("SELECT to_char(x, '9') AS r FROM O")[0][0] == "B3015"
     assert errors("SELECT instr(js, js, 1, 2) AS r FROM O")[0][0] == "B3015"

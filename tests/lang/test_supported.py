@@ -8,7 +8,7 @@ from sqlglot import exp
 from belvedere.compiler import compile_script
 from belvedere.engine.render import render
 from belvedere.functions.table import BY_KEY
-from belvedere.lang.statements.supported import ONE, READ, WORDS, unsupported
+from belvedere.lang.statements.supported import ONE, PRINTED_AS_LISTED, READ, WORDS, unsupported
 
 OURS = {"emit", "stream", "within", "over", "spl"}
 """Arguments that our dialect adds to classes of the parser."""
@@ -43,6 +43,30 @@ def test_a_word_that_nobody_reads_is_refused(class_: type[exp.Expr], name: str) 
 
 def test_a_class_that_nobody_knows_is_refused() -> None:
     assert [p.code for p in unsupported(exp.Pragma(this=exp.column("q")))] == ["B3040"]
+
+
+def functions_and_operators() -> list[type[exp.Expr]]:
+    """The classes of the parser that are printed for Spark: operators, and functions that the table has."""
+    classes = [c for c in vars(exp).values() if isinstance(c, type) and issubclass(c, exp.Expr) and c not in READ]
+    abstract = (exp.Binary, exp.Connector, exp.NestedJSONSelect, *PRINTED_AS_LISTED)
+    return [
+        c
+        for c in classes
+        if c not in abstract and (issubclass(c, exp.Binary) or (issubclass(c, exp.Func) and c.__name__ in BY_KEY))
+    ]
+
+
+@pytest.mark.parametrize("class_", functions_and_operators(), ids=lambda c: c.__name__)
+def test_an_argument_of_a_function_is_printed_or_refused(class_: type[exp.Expr]) -> None:
+    names = list(class_.arg_types)
+    required = [name for name in names if class_.arg_types[name]]
+    for name in names:
+        several = issubclass(class_, exp.Func) and class_.is_var_len_args
+        given = {n: [exp.column(f"q_{n}")] if several and n == names[-1] else exp.column(f"q_{n}") for n in (*required, name)}
+        node = class_(**given)
+        node.meta["start"], node.meta["end"] = 5, 9
+        found = [(p.start, p.end) for p in unsupported(node) if p.code in ("B3015", "B3006")]
+        assert found == [(5, 9)] or f"q_{name}" in node.sql("spark").lower(), name
 
 
 TABLE = "CREATE TABLE O (id INT, js STRING, x INT, y INT, m MAP<STRING, INT>, l ARRAY<INT>, PRIMARY KEY (id));\n"

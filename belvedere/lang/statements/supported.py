@@ -2,17 +2,20 @@
 
 In: a tree whose nodes know their places. Out: a problem for each thing in it that would be dropped without a word: an argument that nobody
 reads, a word that means another thing than is read, a class that no rule knows. `READ` is the whole list: who lowers a further clause adds
-its argument there, and nothing else is let through. How many arguments a function takes is in `belvedere.functions.table`.
+its argument there, and nothing else is let through. Arguments of functions and operators are read where Spark's printer writes
+them. How many a function takes is in `belvedere.functions.table`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel
 
-from belvedere.functions.table import function_of
+from belvedere.functions.table import function_of, shown_name
 from belvedere.lang.spl.tree import SplClause, SplPart
 from belvedere.lang.statements.call_forms import misplaced
 from belvedere.lang.statements.problems import Problem
@@ -87,7 +90,7 @@ def _read() -> dict[Class, frozenset[str]]:
 
 
 READ: dict[Class, frozenset[str]] = _read()
-"""The arguments that are read. Operators and functions that are not here are printed whole."""
+"""The arguments that are read. Of operators and functions that are not here, what Spark's printer writes: `printed`."""
 
 TOLD_BY_FALSE: frozenset[tuple[Class, str]] = frozenset({(exp.Window, "first"), (exp.Lateral, "cross_apply")})
 """Arguments that say something where they are False too."""
@@ -189,11 +192,56 @@ def _is_map(node: exp.Expr) -> bool:
     return isinstance(node, exp.Bracket) and isinstance(node.this, exp.Column) and node.this.name.upper() == "MAP"
 
 
+PRINTED_AS_LISTED: dict[Class, str] = {
+    exp.Case: "this ifs default",
+    **dict.fromkeys((exp.Concat, exp.ConcatWs, exp.Chr), "expressions"),
+    **dict.fromkeys((exp.Map, exp.VarMap), "keys values"),
+    exp.RegexpReplace: "this expression replacement position",
+}
+"""What the printer writes of classes that it does not print with any arguments."""
+
+
+@cache
+def printed(class_: Any) -> frozenset[str]:
+    """The arguments of a function or an operator that Spark's printer writes."""
+    if class_ in PRINTED_AS_LISTED:
+        return frozenset(PRINTED_AS_LISTED[class_].split())
+    required = [name for name, is_required in class_.arg_types.items() if is_required]
+    return frozenset(name for name in class_.arg_types if _is_printed(class_, name, required))
+
+
+def _is_printed(class_: Class, name: str, required: list[str]) -> bool:
+    arguments: dict[str, Any] = {n: exp.column(f"argument_{n}") for n in (*required, name)}
+    last = next(reversed(class_.arg_types), None)
+    if issubclass(class_, exp.Func) and class_.is_var_len_args and last in arguments:
+        arguments[last] = [arguments[last]]
+    text: str = class_(**arguments).sql("spark", unsupported_level=ErrorLevel.IGNORE)
+    return f"argument_{name}" in text.lower()
+
+
+def _unprinted(node: exp.Expr) -> Problem | None:
+    """An argument of a function or an operator that is written, and would not be printed for Spark."""
+    class_: Any = type(node)
+    for name, value in node.args.items():
+        values = value if isinstance(value, list) else [value]
+        first = next((v for v in values if isinstance(v, exp.Expr)), None)
+        if first is not None and name not in printed(class_):
+            shown = f"`{shown_name(node)}`" if isinstance(node, exp.Func) else "this operator"
+            place = first if "start" in first.meta else node
+            hint = "leave it out, or write it with other functions"
+            return Problem("B3015", f"{shown} with this argument ({name}) is not supported", *place_of(place), hint)
+    return None
+
+
 def _unlisted(node: exp.Expr) -> Problem | None:
     """A function, an operator, or a class that no rule knows."""
-    if not isinstance(node, exp.Func):
-        return None if isinstance(node, exp.Binary) else _problem(node, f"`{node.sql('spark')}`", None)
     row = function_of(node)
+    if row is not None or isinstance(node, exp.Binary):
+        found = _unprinted(node)
+        if found is not None:
+            return found
+    elif not isinstance(node, exp.Func):
+        return _problem(node, f"`{node.sql('spark')}`", None)
     if row is None or row.deterministic:
         return None
     message = f"`{node.sql('spark')}` gives another answer each time: a view must follow from its input alone"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, ParseError, UnsupportedError
+from sqlglot.errors import ParseError
 
 from belvedere.errors import BelvedereError
 from belvedere.functions import types as t
@@ -21,7 +21,7 @@ from belvedere.functions.types import Typed
 from belvedere.lang.names import nearest_name
 from belvedere.lang.types.operators import tried
 from belvedere.lang.types.rounding import rounded
-from belvedere.lang.types.scope import SubqueryValue, TypeRule, TypeScope, children
+from belvedere.lang.types.scope import TypeRule, TypeScope, children
 from belvedere.plan.time_nodes import TimeWindowKind
 
 
@@ -33,11 +33,8 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     if name == "bround":
         return rounded(scope.typed(expr.expressions[0]), expr.expressions[1] if len(expr.expressions) > 1 else None)
     arguments = [scope.typed(a) for a in children(expr)]
-    if _is_said_otherwise(expr):
-        shown, hint = (
-            ("truncate", TRUNCATED) if isinstance(expr, exp.Trunc) else (shown_name(expr), "leave out the last argument")
-        )
-        raise scope.fail("B3015", f"`{shown}` with these arguments is not supported", expr, hint)
+    if isinstance(expr, exp.Trunc):
+        raise scope.fail("B3015", "`truncate` with these arguments is not supported", expr, TRUNCATED)
     row = BY_KEY.get(name)
     if row is None or row.type is None:
         raise _unknown(scope, expr)
@@ -56,17 +53,6 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
 
 
 TABLE_FUNCTIONS = (*(kind.upper() for kind in TimeWindowKind), "SESSION_WINDOW")
-
-
-def _is_said_otherwise(expr: exp.Expr) -> bool:
-    """Whether the printer of Spark's dialect would leave out an argument."""
-    if expr.find(SubqueryValue) is not None:  # which is no SQL yet
-        expr = expr.transform(lambda node: exp.Null() if isinstance(node, SubqueryValue) else node)
-    try:
-        expr.sql("spark", unsupported_level=ErrorLevel.RAISE)
-    except UnsupportedError:
-        return True
-    return False
 
 
 def _unknown(scope: TypeScope, expr: exp.Expr) -> BelvedereError:
