@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
 import api_example as example
 
 from belvedere.store.dialects import DIALECTS
+from belvedere.store.dialects.python_sqlite import library as sqlite
 from belvedere.store.layout import Layout
 
 
@@ -19,7 +19,7 @@ class MemoryReader:
 
     def __init__(self, committed: bool = True):
         self.statements: list[str] = []
-        self.connection = sqlite3.connect(":memory:", check_same_thread=False)
+        self.connection = sqlite.connect(":memory:", check_same_thread=False)
         self.connection.execute("CREATE TABLE _belvedere_epoch (epoch BIGINT PRIMARY KEY, clock BIGINT, committed_at BIGINT)")
         rows = example.rows()
         for name, table in example.tables(example.catalog()).items():

@@ -118,3 +118,12 @@ def test_what_a_producer_says_is_short(act: str) -> None:
     with TestClient(Application(streams, MemoryReader)) as client:
         body = {"at": "2020-01-01T08:12:00Z", "producer": "p" * 20_000}
         assert client.post(f"/streams/Bid/{act}", json=body).json()["code"] == "B8004"
+
+
+def test_the_deepest_request_is_answered(reader: Any) -> None:
+    inner, wanted = "id", {"id": 1}
+    for _ in range(14):
+        inner, wanted = f"same(limit: 1) {{ {inner} }}", {"same": [wanted]}
+    assert ask(reader, f"{{ things(limit: 1) {{ {inner} }} }}") == ({"things": [wanted]}, "")
+    assert ask(reader, f"{{ thingsPage(first: 1) {{ nodes {{ {inner} }} }} }}") == ({"thingsPage": {"nodes": [wanted]}}, "")
+    assert ask(reader, f"{{ things {{ same {{ {inner} }} }} }}")[1] == "B8004"

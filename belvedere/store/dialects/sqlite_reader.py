@@ -1,11 +1,10 @@
-"""Readers of a SQLite store: through ADBC in the process that writes it, through Python's own library in all others.
+"""Readers of a SQLite store: through ADBC in the process that writes it, through Python's interface in all others.
 
 In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows, or Arrow in the catalog's types.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
@@ -17,6 +16,7 @@ import adbc_driver_sqlite.dbapi as adbc
 import pyarrow as pa
 
 from belvedere.errors import fail
+from belvedere.store.dialects.python_sqlite import library as sqlite
 from belvedere.store.dialects.reader import PooledReader
 from belvedere.store.dialects.singles import SINGLE_DIGITS, shortest_single
 from belvedere.store.dialects.sqlite_libraries import ADBC, PYTHON, closed, opened
@@ -34,7 +34,7 @@ _STEPS = 100_000
 class _SqliteReader(PooledReader):
     """A reader through one copy of the SQLite library."""
 
-    errors = (manager.Error, sqlite3.Error, OSError)
+    errors = (manager.Error, sqlite.Error, OSError)
 
     def __init__(self, dialect: Dialect, path: Path, url: str, library: str, connect: Callable[[], Any]):
         opened(library, path)
@@ -75,7 +75,7 @@ def _adbc_connection(path: Path) -> Any:
 
 
 class FileReader(_SqliteReader):
-    """The reader for every other process: Python's own library, read-only."""
+    """The reader for every other process: Python's interface, read-only."""
 
     def __init__(self, dialect: Dialect, path: Path, url: str, seconds: float | None = None):
         if not path.is_file():
@@ -100,7 +100,7 @@ class FileReader(_SqliteReader):
         return result
 
 
-class _Timed(sqlite3.Connection):
+class _Timed(sqlite.Connection):  # type: ignore[misc, name-defined]
     """A connection that interrupts a statement some seconds after `start`."""
 
     seconds: float | None = None
@@ -116,8 +116,8 @@ class _Timed(sqlite3.Connection):
             self.set_progress_handler(lambda: monotonic() > self._end, _STEPS)
 
 
-def _python_connection(path: Path, seconds: float | None) -> sqlite3.Connection:
-    connection = sqlite3.connect(
+def _python_connection(path: Path, seconds: float | None) -> _Timed:
+    connection: _Timed = sqlite.connect(
         f"file:{quote(str(path))}?mode=ro",
         uri=True,
         check_same_thread=False,
@@ -126,7 +126,7 @@ def _python_connection(path: Path, seconds: float | None) -> sqlite3.Connection:
         factory=_Timed,
     )
     connection.execute("PRAGMA query_only=ON")
-    # the library's own is inexact in the last digits before its version 3.43
+    # SQLite's own is inexact in the last digits before its version 3.43
     connection.create_function("format", 2, _shortest, deterministic=True)
     connection.watch(seconds)
     return connection

@@ -1,0 +1,28 @@
+"""Python's interface to SQLite, over a library whose parser nests as deeply as requests may.
+
+Before its version 3.46 SQLite's parser has a stack of 100 places: five levels of relationships are the most it reads. Where Python comes
+with an older one, the copy that `pysqlite3` brings is taken. Either way a process has one copy behind this interface.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from types import ModuleType
+
+DEEP = (3, 46)
+"""The first version whose parser's stack grows."""
+
+
+def _library() -> ModuleType:
+    if sqlite3.sqlite_version_info < DEEP:
+        try:
+            from pysqlite3 import dbapi2
+        except ImportError:  # no wheel for this machine: deep requests are refused with B7087
+            return sqlite3
+        if dbapi2.sqlite_version_info >= DEEP:
+            return dbapi2  # type: ignore[no-any-return]
+    return sqlite3
+
+
+library = _library()
+"""`sqlite3`, or what stands in for it."""
