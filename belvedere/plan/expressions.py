@@ -1,4 +1,4 @@
-"""Small questions about scalar expressions: which columns they read, whether they read the clock; and renaming.
+"""Small questions about scalar expressions: what they read, what they say is equal; and renaming.
 
 Expressions are sqlglot trees and never changed in place: every rewrite here works on a copy.
 """
@@ -79,6 +79,13 @@ def conjuncts(condition: Expr | None) -> tuple[Expr, ...]:
     if isinstance(condition, exp.And):
         return conjuncts(condition.left) + conjuncts(condition.right)
     return (condition,)
+
+
+def equated(condition: Expr | None) -> tuple[tuple[str, Expr], ...]:
+    """Each column that a conjunction says is equal to something, with that."""
+    equalities = [part for part in conjuncts(condition) if isinstance(part, (exp.EQ, exp.NullSafeEQ))]
+    sides = (side for e in equalities for side in ((e.left, e.right), (e.right, e.left)))
+    return tuple((a.name, b) for a, b in sides if isinstance(a, exp.Column))
 
 
 def conjunction(parts: Iterable[Expr]) -> Expr | None:

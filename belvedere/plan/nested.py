@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts, replace_columns
+from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts, equated, replace_columns
 from belvedere.plan.facts import is_linear, needs_clock
 from belvedere.plan.keys import item_of, keep_columns
-from belvedere.plan.nodes import Expr, Filter, Item, Join, JoinKind, Node, Project, Scan, Unnest, equated
+from belvedere.plan.nodes import Expr, Filter, Item, Join, JoinKind, Node, Project, Scan, Unnest
 from belvedere.plan.rewrite import carry, plain_columns, push_down, replace_node
 
 Definition = Callable[[str], Node | None]

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.plan.expressions import conjuncts
+from belvedere.plan.expressions import equated
 from belvedere.schema import TIMESTAMP, Column, Schema
 
 Expr = exp.Expr
@@ -229,13 +229,6 @@ class Join(Node):
         return left.key + right.key + (() if self.there is None else (self.there,))
 
 
-def equated(condition: Expr | None) -> tuple[tuple[str, Expr], ...]:
-    """Each column that a conjunction says is equal to something, with that."""
-    equalities = [part for part in conjuncts(condition) if isinstance(part, (exp.EQ, exp.NullSafeEQ))]
-    sides = (side for e in equalities for side in ((e.left, e.right), (e.right, e.left)))
-    return tuple((a.name, b) for a, b in sides if isinstance(a, exp.Column))
-
-
 def _determined(schema: Schema, pairs: tuple[tuple[str, Expr], ...], other: Schema) -> bool:
     """Whether every key column is equal to an expression over the other side's columns."""
     return all(any(n == k and _fixes(schema[k].type, e, other) for n, e in pairs) for k in schema.key or ())
@@ -320,12 +313,9 @@ class Union(Node):
         return Schema(columns, None if key is None else (*(first.columns[i].name for i in key), self.branch))
 
     def _key_positions(self) -> tuple[int, ...] | None:
-        positions: set[int] = set()
-        for b in self.branches:
-            if b.schema.key is None:
-                return None
-            positions |= {b.schema.names.index(k) for k in b.schema.key}
-        return tuple(sorted(positions))
+        if any(b.schema.key is None for b in self.branches):
+            return None
+        return tuple(sorted({b.schema.names.index(k) for b in self.branches for k in b.schema.key or ()}))
 
 
 class SetKind(StrEnum):

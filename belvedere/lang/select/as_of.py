@@ -17,9 +17,9 @@ from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.subqueries import attach_all
 from belvedere.lang.types.scope import SubqueryValue
-from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts, reads_clock
+from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts, equated, reads_clock
 from belvedere.plan.keys import carry_keys, item_of, unused_name
-from belvedere.plan.nodes import Expr, Filter, Join, JoinKind, Node, Order, Project, Scan, TopK, equated
+from belvedere.plan.nodes import Expr, Filter, Join, JoinKind, Node, Order, Project, Scan, TopK
 from belvedere.plan.rewrite import extend_items
 from belvedere.schema import TIMESTAMP, UID
 
