@@ -30,7 +30,8 @@ from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.metadata import read_metadata
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
 from belvedere.lang.source_tables import TableSchema
-from belvedere.lang.statements.tree import CreateInput, ImportAll, ImportTable, InputClauses, span_of
+from belvedere.lang.statements.query_tree import span_of
+from belvedere.lang.statements.tree import CreateInput, ImportAll, ImportTable, InputClauses
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.monotone import interval_length

@@ -21,7 +21,8 @@ from belvedere.lang.select.grouping import contains_aggregate
 from belvedere.lang.select.items import output_name
 from belvedere.lang.select.path_aggregates import is_scalar
 from belvedere.lang.select.queries import lower_nested
-from belvedere.lang.statements.tree import DefineLocalQuery, WindowByBlock, unwrap_query
+from belvedere.lang.statements.query_tree import WindowByBlock, unwrap_query
+from belvedere.lang.statements.tree import DefineLocalQuery
 from belvedere.lang.view_order import ordered_plan, unlimited
 from belvedere.plan.keys import item_of, unused_name
 

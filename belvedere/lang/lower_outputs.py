@@ -15,7 +15,8 @@ from belvedere.lang.parameters import declared_parameters, infer_parameters, typ
 from belvedere.lang.parametrised import split_parameters
 from belvedere.lang.script_lowering import ScriptLowering, finish_plan
 from belvedere.lang.select.queries import lower_query
-from belvedere.lang.statements.tree import CreateSubscription, DefineTemplate, ExportStatement, WindowByBlock, unwrap_query
+from belvedere.lang.statements.query_tree import WindowByBlock, unwrap_query
+from belvedere.lang.statements.tree import CreateSubscription, DefineTemplate, ExportStatement
 from belvedere.lang.view_order import ordered_plan
 
 

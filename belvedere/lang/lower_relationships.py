@@ -23,7 +23,8 @@ from belvedere.lang.select.items import make_order
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
 from belvedere.lang.selected_relationships import selected_relationship
-from belvedere.lang.statements.tree import DefineLocalQuery, DefineRelationship, path_of
+from belvedere.lang.statements.query_tree import path_of
+from belvedere.lang.statements.tree import DefineLocalQuery, DefineRelationship
 from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import conjunction, conjuncts, map_columns
 from belvedere.plan.nodes import Expr, JoinKind, Order

@@ -20,7 +20,7 @@ from belvedere.lang.select.lost_time import lost_time
 from belvedere.lang.select.scope import FromItem
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.stream_joins import joins_streams, windowed_join
-from belvedere.lang.statements.tree import EmitClause, emit_of
+from belvedere.lang.statements.query_tree import EmitClause, emit_of
 from belvedere.plan.bounds import Bounds, Known, bounds_of, event_time_columns, grouping_columns
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import carry_keys, item_of

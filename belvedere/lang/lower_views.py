@@ -18,7 +18,8 @@ from belvedere.lang.select.items import make_order
 from belvedere.lang.select.queries import lower_query
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
-from belvedere.lang.statements.tree import CreateSubscription, DefineView, DistinctOn, unwrap_query
+from belvedere.lang.statements.query_tree import unwrap_query
+from belvedere.lang.statements.tree import CreateSubscription, DefineView, DistinctOn
 from belvedere.lang.view_order import is_unsorted, ordered_plan, unlimited
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of

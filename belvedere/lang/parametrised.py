@@ -13,15 +13,8 @@ from sqlglot import exp
 from belvedere.catalog import ChangeKind
 from belvedere.errors import BelvedereError, fail
 from belvedere.functions.table import is_aggregate
-from belvedere.lang.statements.tree import (
-    CreateSubscription,
-    DefineTemplate,
-    Part,
-    TemplateParameter,
-    WindowByBlock,
-    span_of,
-    unwrap_query,
-)
+from belvedere.lang.statements.query_tree import WindowByBlock, span_of, unwrap_query
+from belvedere.lang.statements.tree import CreateSubscription, DefineTemplate, Part, TemplateParameter
 from belvedere.lang.types.names import parameter_name
 from belvedere.plan.expressions import conjuncts
 

@@ -12,7 +12,8 @@ from belvedere.catalog import OWNER
 from belvedere.functions.table import is_aggregate
 from belvedere.lang.definitions import Definitions
 from belvedere.lang.select.items import ordinal
-from belvedere.lang.statements.tree import DefineLocalQuery, DefineRelationship, path_of, unwrap_query
+from belvedere.lang.statements.query_tree import path_of, unwrap_query
+from belvedere.lang.statements.tree import DefineLocalQuery, DefineRelationship
 
 CLAUSES = frozenset(("kind", "expressions", "from_", "where", "order", "limit"))
 TABLE = frozenset(("this", "db", "catalog", "alias"))

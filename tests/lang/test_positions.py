@@ -8,7 +8,8 @@ import pytest
 from sqlglot import exp
 
 from belvedere.lang.statements.parse import parse_script
-from belvedere.lang.statements.tree import Statement, span_of
+from belvedere.lang.statements.query_tree import span_of
+from belvedere.lang.statements.tree import Statement
 from tests.lang.golden import FIXTURES, read_cases
 
 TEXTS = [case.text for path in sorted((FIXTURES / "lang").glob("*.test")) for case in read_cases(path)]

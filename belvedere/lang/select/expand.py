@@ -16,6 +16,7 @@ from belvedere.lang.select.expand_paths import PathExpansion, base_name, fresh, 
 from belvedere.lang.select.path_aggregates import expand_path_aggregates, is_scalar
 from belvedere.lang.statements.dialect import Sqrl
 from belvedere.lang.statements.parse import parse_script
+from belvedere.lang.statements.query_tree import WindowByBlock, unwrap_query
 from belvedere.lang.statements.tree import (
     CreateSubscription,
     DefineColumn,
@@ -24,8 +25,6 @@ from belvedere.lang.statements.tree import (
     DefineView,
     DistinctOn,
     Statement,
-    WindowByBlock,
-    unwrap_query,
 )
 from belvedere.plan.expressions import row_number
 from belvedere.plan.nodes import Scan

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from belvedere.catalog import OWNER, TARGET, Catalog, Relationship
 from belvedere.lang.select.scope import name_parts
-from belvedere.lang.statements.tree import path_of
+from belvedere.lang.statements.query_tree import path_of
 from belvedere.plan.expressions import conjuncts, map_columns, row_number
 from belvedere.plan.nodes import Expr, Order
 from belvedere.schema import find_named

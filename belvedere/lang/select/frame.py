@@ -17,7 +17,7 @@ from belvedere.functions import types as t
 from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.select.scope import FromItem, InternalAliases, Scope, SourceColumn
-from belvedere.lang.statements.tree import span_of
+from belvedere.lang.statements.query_tree import span_of
 from belvedere.lang.types.infer import Inference
 from belvedere.plan.keys import item_of
 from belvedere.plan.monotone import interval_length

@@ -20,7 +20,7 @@ from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
 from belvedere.lang.select.subqueries import attach_all
 from belvedere.lang.select.unnesting import add_lateral, is_generator, start_empty
-from belvedere.lang.statements.tree import WindowCall, path_of
+from belvedere.lang.statements.query_tree import WindowCall, path_of
 from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import conjunction, conjuncts
 from belvedere.plan.nodes import Expr, Filter, Join, JoinKind, Node

@@ -19,7 +19,7 @@ from belvedere.lang.names import did_you_mean, misfit
 from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, SourceColumn
-from belvedere.lang.statements.tree import WindowCall, is_modified, path_of
+from belvedere.lang.statements.query_tree import WindowCall, is_modified, path_of
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Expr, Item, Node, Project, Values

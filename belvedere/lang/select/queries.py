@@ -24,7 +24,7 @@ from belvedere.lang.select.scope import FromItem, Scope
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.subqueries import Inner
 from belvedere.lang.spl.query import has_window, lower_window
-from belvedere.lang.statements.tree import WindowByBlock, emit_of, is_stream, span_of, unwrap_query
+from belvedere.lang.statements.query_tree import WindowByBlock, emit_of, is_stream, span_of, unwrap_query
 from belvedere.plan.expressions import column, map_columns, row_number
 from belvedere.plan.keys import carry_keys, item_of
 from belvedere.plan.nodes import (

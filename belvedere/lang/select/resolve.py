@@ -16,7 +16,7 @@ from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.navigation import navigate, navigation
 from belvedere.lang.select.scope import name_parts
 from belvedere.lang.select.subqueries import Inner, Pending, more_than_one_row
-from belvedere.lang.statements.tree import span_of
+from belvedere.lang.statements.query_tree import span_of
 from belvedere.lang.types.names import parameter_name
 from belvedere.plan.expressions import column, map_operands
 from belvedere.plan.nodes import Expr

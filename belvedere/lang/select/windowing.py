@@ -1,6 +1,6 @@
 """`Tumble`, `Hop`, `Cumulate` and `Session` in FROM: argument forms of the paper, of Calcite and of Flink.
 
-In: the parser, standing at the call. Out: `exp.Table(this=WindowCall)` (`belvedere.lang.statements.tree`) with the call's alias.
+In: the parser, standing at the call. Out: `exp.Table(this=WindowCall)` (`belvedere.lang.statements.query_tree`) with the call's alias.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.statements.positioned_parser import PositionedParser
-from belvedere.lang.statements.tree import WindowCall
+from belvedere.lang.statements.query_tree import WindowCall
 from belvedere.plan.time_nodes import TimeWindowKind
 
 

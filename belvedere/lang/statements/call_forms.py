@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from belvedere.functions.table import function_of, is_aggregate, is_window_function, shown_name, unwrap_aggregate
 from belvedere.lang.statements.problems import Problem
-from belvedere.lang.statements.tree import is_stream, place_of
+from belvedere.lang.statements.query_tree import is_stream, place_of
 
 
 def misplaced(node: exp.Expr) -> Problem | None:

@@ -1,6 +1,6 @@
 """SQL as SQRL reads it: sqlglot's Spark dialect with our additions.
 
-In: tokens of one statement. Out: sqlglot trees in the form that `belvedere.lang.statements.tree` describes. Nothing is resolved
+In: tokens of one statement. Out: sqlglot trees in the form that `belvedere.lang.statements.query_tree` describes. Nothing is resolved
 here; statements that are not queries are read in `belvedere.lang.statements.parse`. Windowing calls are in
 `belvedere.lang.select.windowing`.
 """
@@ -30,7 +30,7 @@ from belvedere.lang.spl.tree import SplClause
 from belvedere.lang.statements.positioned_parser import PositionedParser
 from belvedere.lang.statements.printing import SqrlGenerator
 from belvedere.lang.statements.problems import Problem, near_keyword, shown
-from belvedere.lang.statements.tree import EmitClause
+from belvedere.lang.statements.query_tree import EmitClause
 
 UNITS = {
     name: unit

@@ -14,9 +14,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from belvedere.lang.statements.layout import lay_out
 from belvedere.lang.statements.parse import parse_script
+from belvedere.lang.statements.query_tree import WindowByBlock
 from belvedere.lang.statements.spacing import CALLED, KEYWORD_TYPES, KEYWORDS
 from belvedere.lang.statements.splitting import Comment, Tokens, boundaries, read_tokens
-from belvedere.lang.statements.tree import Part, Script, WindowByBlock
+from belvedere.lang.statements.tree import Part, Script
 from belvedere.lang.statements.words import Group, LayoutItem, Mark, Word
 
 

@@ -12,7 +12,7 @@ from sqlglot.generators.spark import SparkGenerator
 
 from belvedere.lang.select.windowing import arguments_of
 from belvedere.lang.spl.tree import SplClause, SplPart, clause_of
-from belvedere.lang.statements.tree import EmitClause, WindowByBlock, WindowCall
+from belvedere.lang.statements.query_tree import EmitClause, WindowByBlock, WindowCall
 
 WRAPPERS = {"data": "TABLE({})", "timecol": "DESCRIPTOR({})", "keys": "DESCRIPTOR({})"}
 NAMES = {"keys": "key"}

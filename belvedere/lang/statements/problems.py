@@ -10,9 +10,22 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token
 
 from belvedere.errors import Severity
-from belvedere.lang.names import distance
+from belvedere.lang.names import distance, nearest_name
 
 CLAUSE_WORDS = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "JOIN", "UNION", "SELECT")
+OTHER_STATEMENTS = {
+    "INSERT": "write `V := SELECT ...` and `EXPORT V TO sink.Name`",
+    "BEGIN": "leave it out: all views of a script change in one transaction",
+    "EXECUTE": "leave it out: all views of a script change in one transaction",
+    "END": "leave it out: all views of a script change in one transaction",
+    "SET": "settings stand in belvedere.toml",
+    "USE": "sources and sinks stand in belvedere.toml, and scripts name them: IMPORT source.Table",
+    "DROP": "leave the definition out of the script",
+    "ALTER": "change the definition, or write `T.column := expression` after it",
+    "UPDATE": "a view follows its inputs: write the change into one of them",
+    "DELETE": "a view follows its inputs: write the change into one of them",
+}
+"""What to write for statements of other systems."""
 
 
 class Problem(ParseError):
@@ -35,6 +48,15 @@ def near_keyword(word: str, keywords: tuple[str, ...] = CLAUSE_WORDS) -> str | N
 def shown(token: Token | None) -> str:
     """A token for people: its text in quotes, or the end of the statement."""
     return f"`{token.text}`" if token else "the end of the statement"
+
+
+def statement_meant(word: str) -> str:
+    """What to write for a statement that begins with a word which no statement of ours begins with."""
+    other = OTHER_STATEMENTS.get(word.upper())
+    if other is not None:
+        return other
+    nearest = nearest_name(word, ("IMPORT", "EXPORT", "CREATE", "SELECT", "WITH"))
+    return f"did you mean `{nearest}`?" if nearest else "a statement is IMPORT, EXPORT, CREATE, SELECT, or `name := ...`"
 
 
 def describe(message: str, token: Token | None, previous: Token | None) -> Problem:

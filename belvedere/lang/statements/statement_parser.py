@@ -21,7 +21,8 @@ from belvedere.lang.names import nearest_name
 from belvedere.lang.statements.clauses import ClauseParser, cut_history
 from belvedere.lang.statements.dialect import Sqrl
 from belvedere.lang.statements.positions import map_tokens
-from belvedere.lang.statements.problems import Problem, shown
+from belvedere.lang.statements.problems import Problem, shown, statement_meant
+from belvedere.lang.statements.query_tree import QueryTree, WindowByBlock
 from belvedere.lang.statements.splitting import RawStatement, Tokens
 from belvedere.lang.statements.tree import (
     ColumnDefinition,
@@ -39,10 +40,8 @@ from belvedere.lang.statements.tree import (
     ImportAll,
     ImportTable,
     Part,
-    QueryTree,
     Statement,
     TemplateParameter,
-    WindowByBlock,
 )
 
 CHANGES = {
@@ -53,19 +52,6 @@ CHANGES = {
 }
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES)
 JOIN_STARTS = (TokenType.JOIN, TokenType.LEFT, TokenType.INNER, TokenType.RIGHT, TokenType.FULL, TokenType.CROSS)
-OTHER_STATEMENTS = {
-    "INSERT": "write `V := SELECT ...` and `EXPORT V TO sink.Name`",
-    "BEGIN": "leave it out: all views of a script change in one transaction",
-    "EXECUTE": "leave it out: all views of a script change in one transaction",
-    "END": "leave it out: all views of a script change in one transaction",
-    "SET": "settings stand in belvedere.toml",
-    "USE": "sources and sinks stand in belvedere.toml, and scripts name them: IMPORT source.Table",
-    "DROP": "leave the definition out of the script",
-    "ALTER": "change the definition, or write `T.column := expression` after it",
-    "UPDATE": "a view follows its inputs: write the change into one of them",
-    "DELETE": "a view follows its inputs: write the change into one of them",
-}
-"""What to write for statements of other systems."""
 SQRL = Sqrl()
 
 
@@ -128,13 +114,7 @@ class StatementParser(ClauseParser):
         return reader()
 
     def _unknown_statement(self) -> NoReturn:
-        nearest = nearest_name(self._curr.text, ("IMPORT", "EXPORT", "CREATE", "SELECT", "WITH"))
-        hint = OTHER_STATEMENTS.get(self._curr.text.upper())
-        if hint is None:
-            hint = (
-                f"did you mean `{nearest}`?" if nearest else "a statement is IMPORT, EXPORT, CREATE, SELECT, or `name := ...`"
-            )
-        self.refuse("B1008", f"no statement begins with {shown(self._curr)}", hint=hint)
+        self.refuse("B1008", f"no statement begins with {shown(self._curr)}", hint=statement_meant(self._curr.text))
 
     # -- definitions --------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from belvedere.functions.table import function_of, shown_name
 from belvedere.lang.spl.tree import SplClause, SplPart
 from belvedere.lang.statements.call_forms import misplaced
 from belvedere.lang.statements.problems import Problem
-from belvedere.lang.statements.tree import EmitClause, WindowByBlock, WindowCall, place_of
+from belvedere.lang.statements.query_tree import EmitClause, WindowByBlock, WindowCall, place_of
 
 Class = type[exp.Expr]
 

@@ -17,7 +17,7 @@ from sqlglot import exp
 from belvedere.errors import BelvedereError, fail
 from belvedere.functions import types as t
 from belvedere.functions.types import Typed
-from belvedere.lang.statements.tree import span_of
+from belvedere.lang.statements.query_tree import span_of
 
 MONTH_UNITS = ("YEAR", "QUARTER", "MONTH")
 
