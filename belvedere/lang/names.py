@@ -1,11 +1,14 @@
-"""Words for diagnostics: the nearest name, and how many there are of a thing.
+"""Words for diagnostics and for columns without a name: the nearest name, and how many there are of a thing.
 
 In: a word and the names that are there. Out: the likeliest of them, or a hint for a diagnostic. Case never counts.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sized
+
+from sqlglot import exp
 
 from belvedere.errors import Span, fail
 from belvedere.schema import is_engine_column
@@ -36,6 +39,12 @@ def distance(left: str, right: str, limit: int) -> int:
             return limit + 1
         before_last, last = last, row
     return last[-1]
+
+
+def text_name(expr: exp.Expr) -> str:
+    """A name made of what an expression says: `max(temp)` is `max_temp`."""
+    text = re.sub(r"\W+", "_", expr.sql("spark").replace("`", "")).strip("_").lower()
+    return text[:60].strip("_") or "column"
 
 
 def nearest_name(name: str, candidates: Iterable[str]) -> str | None:

@@ -143,6 +143,14 @@ SELECT id, (SELECT count(*) FROM b WHERE b.id = a.id HAVING count(*) < 2) AS f F
 SELECT id, (SELECT coalesce(sum(y), -1) FROM b WHERE b.id = a.id HAVING count(*) > 0) AS f FROM a
 SELECT id, (SELECT y FROM b WHERE b.id = a.id ORDER BY y DESC LIMIT 1) AS f FROM a
 SELECT id, (SELECT max(y) FROM b WHERE b.y > a.x AND b.id >= a.id) AS f FROM a
+TABLE a
+SELECT id, smallint(x) AS s, string(d) AS t, decimal(f) AS u, boolean(x) AS v, binary(k) AS w FROM a
+SELECT id FROM a WHERE (k, x) IN ((k, 10), (k, id)) OR (x, id) = (x + 1, 4)
+SELECT id, (id, x) AS p, (id, x) < (x, id) AS q, (x, 1) <=> (x, id) AS r, (x, 1) = (x, id) AS s FROM a
+SELECT k, count(DISTINCT (x, b)) AS n FROM a GROUP BY k
+SELECT id FROM a WHERE k LIKE ANY ('p%', '%q') OR k NOT LIKE ALL ('r', 's')
+SELECT id, k LIKE ALL ('p%', '%p') AS l, k NOT LIKE ANY ('p%', 'q') AS m, k NOT LIKE ALL ('p', NULL) AS n FROM a
+SELECT id, decode(x, 10, 'ten', NULL, 'none', 'many') AS w, decode(x, 7, 'seven') AS v FROM a
 """.strip().split("\n")
 
 EXPRESSIONS = """

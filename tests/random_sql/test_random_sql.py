@@ -8,7 +8,9 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.rules import Options, maintain, plain
-from tests.random_sql.queries import SCRIPT, chosen_queries, random_query
+from tests.depth import at_night
+from tests.random_sql.forms import form_queries
+from tests.random_sql.queries import SCRIPT, Query, chosen_queries, random_query
 from tests.random_sql.runs import Run
 
 WITHOUT_MEMORY = [
@@ -31,6 +33,11 @@ def check(spark: Any, first: int, views: int, epochs: int, options: Options | No
     queries = {f"V{seed}": random_query(seed) for seed in range(first, first + views)}
     if first % 200 == 0:
         queries |= {f"Chosen{n}": query for n, query in enumerate(chosen_queries())}
+    check_queries(spark, queries, first, epochs, options)
+
+
+def check_queries(spark: Any, queries: dict[str, Query], first: int, epochs: int, options: Options | None = None) -> None:
+    """The views after each epoch, with restarts between."""
     run = Run(queries, first, spark, options)
     try:
         for number in range(epochs):
@@ -46,6 +53,12 @@ def check(spark: Any, first: int, views: int, epochs: int, options: Options | No
 @pytest.mark.spark
 def test_random_views_equal_duckdb_and_batch(spark: Any) -> None:
     check(spark, first=0, views=6, epochs=3)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", [1, *at_night([2, 3, 4])])
+def test_rewritten_forms_equal_duckdb_and_batch(spark: Any, seed: int) -> None:
+    check_queries(spark, form_queries(), seed, epochs=3)
 
 
 @pytest.mark.spark

@@ -6,14 +6,13 @@ are done to them later.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from belvedere.functions import types as t
-from belvedere.lang.names import counted, did_you_mean
+from belvedere.lang.names import counted, did_you_mean, text_name
 from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
@@ -91,17 +90,26 @@ class SelectItems:
         elif not sources:
             raise self.context.fail("B3041", "`*` needs a FROM", star)
         excluded = {e.name.casefold() for e in options.args.get("except_") or ()}
-        self._check_excluded(excluded, sources, options)
+        self._check_named(excluded, "EXCEPT", sources, options)
+        renamed = {a.this.name.casefold(): a.alias for a in options.args.get("rename") or ()}
+        self._check_named(set(renamed), "RENAME", sources, options)
+        replaced = {a.alias.casefold(): a for a in options.args.get("replace") or ()}
+        self._check_named(set(replaced), "REPLACE", sources, options)
         merged = self.frame.scope.merged if not isinstance(star, exp.Column) else {}
         others = (c for s in sources for c in s.columns if not c.hidden and c.name.casefold() not in merged)
         for c in (*merged.values(), *others):
-            if c.name.casefold() not in excluded:
-                self.outputs.append(Output(column(c.internal), star, c.name, c.doc))
+            name = c.name.casefold()
+            if name in excluded:
+                continue
+            value: Expr = column(c.internal)
+            if name in replaced:
+                value = Resolver(self.frame).resolve(replaced[name].this)
+            self.outputs.append(Output(value, star, renamed.get(name, c.name), c.doc))
 
-    def _check_excluded(self, excluded: set[str], sources: Sequence[FromItem], star: exp.Expr) -> None:
+    def _check_named(self, named: set[str], word: str, sources: Sequence[FromItem], star: exp.Expr) -> None:
         names = [n for s in sources for n in s.names]
-        for name in excluded - {n.casefold() for n in names}:
-            raise self.context.fail("B2002", f"column `{name}` of EXCEPT is not defined", star, did_you_mean(name, names))
+        for name in named - {n.casefold() for n in names}:
+            raise self.context.fail("B2002", f"column `{name}` of {word} is not defined", star, did_you_mean(name, names))
 
     def _generator(self, written: exp.Expr) -> None:
         call = written.this if isinstance(written, (exp.Alias, exp.Aliases)) else written
@@ -212,5 +220,4 @@ def output_name(written: exp.Expr) -> str:
         return output_name(written.this)
     if "called" in written.meta:
         return str(written.meta["called"])
-    text = re.sub(r"\W+", "_", written.sql("spark").replace("`", "")).strip("_").lower()
-    return text[:60].strip("_") or "column"
+    return text_name(written)

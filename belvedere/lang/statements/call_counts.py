@@ -25,6 +25,7 @@ _OWN_WORDS = {
     TokenType.WITH,
     TokenType.VALUES,
 }
+_NO_CALL_AFTER = {TokenType.DOT, TokenType.LIKE, TokenType.ILIKE}  # a method; ANY (...) and SOME (...)
 _PAIRED = frozenset(("map", "named_struct"))
 _AFTER_ARGUMENTS = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.HAVING}
 
@@ -35,7 +36,7 @@ def miscount(tokens: Sequence[Token], at: int) -> Problem | None:
     distinct = at + 2 < len(tokens) and tokens[at + 2].token_type == TokenType.DISTINCT
     least, most = ARITY.get(name, (0, MANY))
     least = max(least, min(most, int(distinct)))  # DISTINCT stands before a value
-    if at and tokens[at - 1].token_type == TokenType.DOT:
+    if at and tokens[at - 1].token_type in _NO_CALL_AFTER:
         return None
     given, end = _given(tokens, at + 2 + distinct)
     if given is None or (least <= given <= most and not (name in _PAIRED and given % 2)):

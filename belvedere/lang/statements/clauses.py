@@ -6,7 +6,7 @@ In: the parser's tokens. Out: the parts' dataclasses of `belvedere.lang.statemen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -17,6 +17,7 @@ from belvedere.lang.names import nearest_name
 from belvedere.lang.statements.dialect import SqrlParser
 from belvedere.lang.statements.positions import TokenMap, locate
 from belvedere.lang.statements.problems import shown
+from belvedere.lang.statements.rewriting import rewritten
 from belvedere.lang.statements.splitting import RawStatement, Tokens
 from belvedere.lang.statements.supported import unsupported
 from belvedere.lang.statements.tree import (
@@ -67,10 +68,11 @@ class ClauseParser(SqrlParser):
     _map: TokenMap
 
     def _place(self, node: N) -> N:
+        """The node with its places, once nothing in it would be ignored; forms that others say are replaced."""
         locate(node, self._map)
         for problem in unsupported(node):
             raise problem
-        return node
+        return cast(N, rewritten(node))
 
     def _at_words(self, *words: str) -> bool:
         return all((t := self._token(i)) is not None and t.text.upper() == w for i, w in enumerate(words))
@@ -124,6 +126,14 @@ class ClauseParser(SqrlParser):
             after = "a name after the dot"
             parts.append(self._variable_or_name(after) if variables else self._name(after))
         return DottedName(tuple(parts))
+
+    def _view_columns(self) -> tuple[Part, ...]:
+        """The names in the brackets after the view's."""
+        columns = [self._name("the name of a column")]
+        while self._match(TokenType.COMMA):
+            columns.append(self._name("the name of a column"))
+        self._match_r_paren()
+        return tuple(columns)
 
     def _order(self) -> tuple[exp.Ordered, ...]:
         order = self._parse_order()

@@ -7,7 +7,7 @@ here; statements that are not queries are read in `belvedere.lang.statements.par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -27,17 +27,12 @@ from belvedere.lang.spl.parser import (
     refuse_other,
 )
 from belvedere.lang.spl.tree import SplClause
+from belvedere.lang.statements.builders import CASTING, ROUNDING, UNITS, casting, make_interval, of_now, rounding
 from belvedere.lang.statements.positioned_parser import PositionedParser
 from belvedere.lang.statements.printing import SqrlGenerator
 from belvedere.lang.statements.problems import Problem, near_keyword, shown
 from belvedere.lang.statements.query_tree import EmitClause
 
-UNITS = {
-    name: unit
-    for unit in ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
-    for name in (unit, unit + "S")
-}
-ROUNDING = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 EMIT_FORMS = "write EMIT STREAM, or EMIT [STREAM] with AFTER WATERMARK, AFTER DELAY d, or AFTER DELAY d AND AFTER WATERMARK"
 
 AFTER_ITEMS = {
@@ -61,30 +56,6 @@ AFTER_ITEMS = {
 }
 
 
-def rounding(unit: str) -> Callable[[list[exp.Expr]], exp.Expr]:
-    """Builds `minute(t)` and its like: the timestamp rounded down, not a number as in Spark."""
-
-    def build(arguments: list[exp.Expr]) -> exp.Expr:
-        return exp.TimestampTrunc(this=arguments[0] if arguments else None, unit=exp.var(unit))
-
-    return build
-
-
-def of_now(name: str, type_: str) -> exp.Expr:
-    """Today and the like: there is one clock, that of `now()`. `meta["called"]` is what was written, which names a select item."""
-    node: exp.Expr = exp.cast(exp.CurrentTimestamp(), type_, dialect="spark")
-    node.meta["called"] = name
-    return node
-
-
-def make_interval(count: str, unit: str) -> exp.Interval:
-    """`n UNIT` in its one form; a quarter is three months, since Spark has no such unit."""
-    name = UNITS[unit.upper()]
-    if name == "QUARTER" and count.lstrip("-").isdigit():
-        count, name = str(int(count) * 3), "MONTH"
-    return exp.Interval(this=exp.Literal.string(count), unit=exp.var(name))
-
-
 class SqrlParser(PositionedParser):
     """Adds intervals, EMIT, SELECT STREAM and windowing calls."""
 
@@ -95,12 +66,14 @@ class SqrlParser(PositionedParser):
     _bare_numbers = False
     """Whether a number stands for itself, inside INTERVAL, rather than beginning `n UNIT`."""
 
+    SUPPORTS_TABLE_QUERY: ClassVar[bool] = True
     STRICT_CAST: ClassVar[bool] = True
     ADD_JOIN_ON_TRUE: ClassVar[bool] = False
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {
         **SparkParser.FUNCTIONS,
         **{unit: rounding(unit) for unit in ROUNDING},
+        **{name: casting(name) for name in CASTING},
         "NOW": lambda args: exp.CurrentTimestamp(),
         "COLLECT": SparkParser.FUNCTIONS["COLLECT_LIST"],  # Flink's multiset: the same values, as a list
         **dict.fromkeys(("CURRENT_DATE", "CURDATE"), lambda args: of_now("current_date", "date")),

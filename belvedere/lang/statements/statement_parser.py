@@ -23,6 +23,7 @@ from belvedere.lang.statements.dialect import Sqrl
 from belvedere.lang.statements.positions import map_tokens
 from belvedere.lang.statements.problems import Problem, shown, statement_meant
 from belvedere.lang.statements.query_tree import QueryTree, WindowByBlock
+from belvedere.lang.statements.rewriting import named_columns
 from belvedere.lang.statements.splitting import RawStatement, Tokens
 from belvedere.lang.statements.tree import (
     ColumnDefinition,
@@ -229,7 +230,12 @@ class StatementParser(ClauseParser):
         ahead = 0
         while (token := self._token(ahead)) is not None and token.token_type == TokenType.L_PAREN:
             ahead += 1
-        return token is not None and token.token_type in QUERY_STARTS
+        return token is not None and (token.token_type in QUERY_STARTS or self._is_table(ahead))
+
+    def _is_table(self, ahead: int = 0) -> bool:
+        """Whether `TABLE t` stands there, which is all of t."""
+        token, name = self._token(ahead), self._token(ahead + 1)
+        return token is not None and token.token_type == TokenType.TABLE and self._is_name(name)
 
     def _is_window_by(self) -> bool:
         rest = self._tokens[self._index :]
@@ -257,7 +263,7 @@ class StatementParser(ClauseParser):
     def _query_or_expression(self) -> exp.Expr:
         if self._is_window_by():
             return self._window_by()
-        node: Any = self._parse_expression()
+        node: Any = None if self._is_table() else self._parse_expression()
         node = self._parse_set_operations(node) if node else self._parse_select()
         node = self._parse_query_modifiers(node)
         if node is None:
@@ -324,10 +330,12 @@ class StatementParser(ClauseParser):
     def _create_view(self) -> Statement:
         self._match_text_seq("IF", "NOT", "EXISTS")
         path = self._path("the name of the view")
-        if self._curr and self._curr.token_type == TokenType.L_PAREN:
-            self.refuse("B1001", "a view takes no list of columns", hint="name the columns in its SELECT with AS")
+        columns = self._view_columns() if self._match(TokenType.L_PAREN) else ()
         if not self._match(TokenType.ALIAS):
             self.expected("`AS`", f"write `CREATE VIEW {path.text} AS SELECT ...`")
+        if columns:
+            query = named_columns(self._query(), [c.text for c in columns])
+            return DefineView(span=self._span(), doc=self.raw.doc, path=path, query=query)
         if self._curr and self._at_distinct_on():
             return self._distinct_on(path)
         if self._curr and self._curr.text.upper() == "STREAM" and self._next.text.upper() == "ON":

@@ -40,7 +40,8 @@ _NAMES: dict[str, str] = {
     "Join": "this on side kind using method",
     "Lateral": "this view outer alias",
     "Unnest": "expressions alias offset",
-    "Star": "except_",
+    "Star": "except_ replace rename",
+    "PivotAlias": "this alias",
     "Column": "this table db catalog",
     "Group": "expressions grouping_sets cube rollup all",
     "GroupingSets Rollup Cube Tuple": "expressions",
@@ -118,8 +119,6 @@ _SHOWN: dict[tuple[Class, str], tuple[str, str | None]] = {
     (exp.Select, "sort"): ("SORT BY", "write ORDER BY ... LIMIT"),
     (exp.Select, "distribute"): ("DISTRIBUTE BY", "write ORDER BY ... LIMIT"),
     (exp.SetOperation, "kind"): ("CORRESPONDING", "write UNION BY NAME, with the same columns on both sides"),
-    (exp.Star, "replace"): ("REPLACE", "write * EXCEPT (...), and the new columns beside it"),
-    (exp.Star, "rename"): ("RENAME", "write * EXCEPT (...), and the columns with AS beside it"),
     (exp.Star, "ilike"): ("ILIKE after *", "name the columns"),
     (exp.Group, "totals"): ("WITH TOTALS", "write GROUP BY ROLLUP (...), which has a row for all"),
     (exp.Limit, "expressions"): ("LIMIT ... BY", "write QUALIFY row_number() OVER (PARTITION BY ... ORDER BY ...) <= n"),
@@ -196,6 +195,7 @@ PRINTED_AS_LISTED: dict[Class, str] = {
     exp.Case: "this ifs default",
     **dict.fromkeys((exp.Concat, exp.ConcatWs, exp.Chr), "expressions"),
     **dict.fromkeys((exp.Map, exp.VarMap), "keys values"),
+    exp.ArraySort: "this expression asc nulls_first",  # NULL first follows from the direction
     exp.RegexpReplace: "this expression replacement position",
 }
 """What the printer writes of classes that it does not print with any arguments."""
@@ -224,13 +224,19 @@ def _unprinted(node: exp.Expr) -> Problem | None:
     class_: Any = type(node)
     for name, value in node.args.items():
         values = value if isinstance(value, list) else [value]
-        first = next((v for v in values if isinstance(v, exp.Expr)), None)
+        first = next((v for v in values if isinstance(v, exp.Expr) and _is_written(v, node)), None)
         if first is not None and name not in printed(class_):
             shown = f"`{shown_name(node)}`" if isinstance(node, exp.Func) else "this operator"
             place = first if "start" in first.meta else node
             hint = "leave it out, or write it with other functions"
             return Problem("B3015", f"{shown} with this argument ({name}) is not supported", *place_of(place), hint)
     return None
+
+
+def _is_written(argument: exp.Expr, call: exp.Expr) -> bool:
+    """Whether it stands in the text: what the parser adds has the place of the whole call."""
+    places = [(n.meta.get("start"), n.meta.get("end")) for n in (argument, call)]
+    return isinstance(argument, exp.Var) or places[0] != places[1]
 
 
 def _unlisted(node: exp.Expr) -> Problem | None:

@@ -1,0 +1,52 @@
+"""Calls that are read as other nodes: rounding of times, types as functions, today, intervals.
+
+In: arguments of a call. Out: the node that stands for it. `belvedere.lang.statements.dialect` says under which names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+UNITS = {
+    name: unit
+    for unit in ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+    for name in (unit, unit + "S")
+}
+CASTING = ("BIGINT", "BINARY", "BOOLEAN", "DECIMAL", "DOUBLE", "FLOAT", "SMALLINT", "TINYINT")
+"""Types that are functions, beside those that the parser below knows as such."""
+ROUNDING = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+
+
+def rounding(unit: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """Builds `minute(t)` and its like: the timestamp rounded down, not a number as in Spark."""
+
+    def build(arguments: list[exp.Expr]) -> exp.Expr:
+        return exp.TimestampTrunc(this=arguments[0] if arguments else None, unit=exp.var(unit))
+
+    return build
+
+
+def casting(type_: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """Builds `smallint(x)` and its like: a CAST."""
+
+    def build(arguments: list[exp.Expr]) -> exp.Expr:
+        return exp.Cast(this=arguments[0], to=exp.DataType.build(type_, dialect="spark"))
+
+    return build
+
+
+def of_now(name: str, type_: str) -> exp.Expr:
+    """Today and the like: there is one clock, that of `now()`. `meta["called"]` is what was written, which names a select item."""
+    node: exp.Expr = exp.cast(exp.CurrentTimestamp(), type_, dialect="spark")
+    node.meta["called"] = name
+    return node
+
+
+def make_interval(count: str, unit: str) -> exp.Interval:
+    """`n UNIT` in its one form; a quarter is three months, since Spark has no such unit."""
+    name = UNITS[unit.upper()]
+    if name == "QUARTER" and count.lstrip("-").isdigit():
+        count, name = str(int(count) * 3), "MONTH"
+    return exp.Interval(this=exp.Literal.string(count), unit=exp.var(name))

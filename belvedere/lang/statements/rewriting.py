@@ -1,0 +1,120 @@
+"""Forms that others say: a tree as written -> a tree of the forms that lowering reads.
+
+In: a tree whose nodes know their places, and that nothing unsupported is in. Out: the same tree with each such form replaced; the new
+nodes have the places of the old ones. A rewrite needs no names and no types: what does is done where a query is lowered. To add one: a
+function of the node, and its line in `REWRITES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.lang.names import text_name
+
+Rewrite = Callable[[Any], exp.Expr]
+
+
+def rewritten(tree: exp.Expr) -> exp.Expr:
+    """The tree with every form replaced that `REWRITES` knows, from the inside out."""
+    for node in reversed(list(tree.walk())):
+        rewrite = REWRITES.get(type(node))
+        new = rewrite(node) if rewrite is not None else node
+        if new is node:
+            continue
+        new.meta.update({"called": text_name(node), **node.meta})
+        if node is tree:
+            tree = new
+        elif node.parent is not None:
+            node.replace(new)
+    return tree
+
+
+def named_columns(query: exp.Query, names: Sequence[str]) -> exp.Query:
+    """`CREATE VIEW v (a, b) AS query`: the query with these names for its columns."""
+    first: Any = query
+    while isinstance(first, exp.SetOperation):
+        first = first.this
+    items = first.expressions if isinstance(first, exp.Select) else []
+    clauses = any(first.args.get(key) for key in ("group", "having", "qualify", "order"))
+    if any(isinstance(i, exp.Alias) for i in items) and clauses:
+        items = []  # a clause may say one of their names
+    if len(items) == len(names) and not any(item.is_star or isinstance(item, exp.Aliases) for item in items):
+        first.set(
+            "expressions", [exp.alias_(item.unalias(), name, quoted=True) for item, name in zip(items, names, strict=True)]
+        )
+        return query
+    alias = exp.TableAlias(this=exp.to_identifier("query"), columns=[exp.to_identifier(n, quoted=True) for n in names])
+    source = exp.Subquery(this=query, alias=alias)
+    source.meta.update(query.meta)
+    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=source))
+
+
+# -- tuples -----------------------------------------------------------------------------------------------------------
+
+COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Between)
+_LISTS = (exp.Values, exp.Any, exp.All, exp.Group, exp.GroupingSets, exp.Rollup, exp.Cube, exp.Tuple, exp.PivotAlias)
+
+
+def _tuple(node: exp.Tuple) -> exp.Expr:
+    """`(a, b)` as a value is a struct. Two that are compared need no names, or other names would keep them apart."""
+    parent: Any = node.parent
+    if isinstance(parent, _LISTS) or node.arg_key in ("on", "query") or node.find_ancestor(exp.Pivot):
+        return node
+    if isinstance(parent, exp.In) and parent.args.get("query") is not None:
+        return node
+    compared = isinstance(parent, COMPARED)
+    fields = []
+    for n, part in enumerate(node.expressions, 1):
+        name = part.name if isinstance(part, exp.Column) and not compared else f"col{n}"
+        fields.append(exp.PropertyEQ(this=exp.to_identifier(name), expression=part.copy()))
+    return exp.Struct(expressions=fields)
+
+
+# -- LIKE ANY, = ANY --------------------------------------------------------------------------------------------------
+
+
+def _like(node: Any) -> exp.Expr:
+    """`x LIKE ANY (p, q)` is `x LIKE p OR x LIKE q`; ALL is AND. With NOT each of them is negated."""
+    several = node.expression
+    if not isinstance(several, (exp.Any, exp.All)):
+        return node  # type: ignore[no-any-return]
+    patterns = several.this.expressions if isinstance(several.this, exp.Tuple) else [several.this.unnest()]
+    if any(isinstance(p, exp.Query) for p in patterns):
+        return node  # type: ignore[no-any-return]
+    parts = [type(node)(this=node.this.copy(), expression=p.copy(), negate=node.args.get("negate")) for p in patterns]
+    operator = exp.Or if isinstance(several, exp.Any) else exp.And
+    return exp.paren(reduce(lambda a, b: operator(this=a, expression=b), parts), copy=False)
+
+
+def _compared_with_rows(node: Any) -> exp.Expr:
+    """`x = ANY (SELECT ...)` is IN, `x <> ALL (SELECT ...)` is NOT IN."""
+    several = node.expression
+    wanted = exp.Any if isinstance(node, exp.EQ) else exp.All
+    if not isinstance(several, wanted) or not isinstance(several.this, exp.Query):
+        return node  # type: ignore[no-any-return]
+    query = several.this if isinstance(several.this, exp.Subquery) else exp.Subquery(this=several.this)
+    within = exp.In(this=node.this.copy(), query=query.copy())
+    return within if isinstance(node, exp.EQ) else exp.Not(this=within)
+
+
+# -- functions --------------------------------------------------------------------------------------------------------
+
+
+def _decoded(node: exp.DecodeCase) -> exp.Expr:
+    """`decode(x, 1, 'a', 2, 'b', 'c')`: the value beside the first that equals x; NULL equals NULL."""
+    operand, *rest = node.expressions
+    pairs = zip(rest[::2], rest[1::2], strict=False)
+    ifs = [exp.If(this=exp.NullSafeEQ(this=operand.copy(), expression=a.copy()), true=b.copy()) for a, b in pairs]
+    return exp.Case(ifs=ifs, default=rest[-1].copy() if len(rest) % 2 else None)
+
+
+REWRITES: dict[type[exp.Expr], Rewrite] = {
+    exp.Tuple: _tuple,
+    **dict.fromkeys((exp.Like, exp.ILike), _like),
+    **dict.fromkeys((exp.EQ, exp.NEQ), _compared_with_rows),
+    exp.DecodeCase: _decoded,
+}
