@@ -10,16 +10,15 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.catalog import OWNER, TARGET, Parameter, Relationship, relationship_column
+from belvedere.catalog import OWNER, TARGET, Relationship, relationship_column
 from belvedere.errors import BelvedereError, fail
-from belvedere.functions.types import a_type, is_integer
 from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.lower_local_queries import define_local_query, define_nested
 from belvedere.lang.parameters import declared_parameters, typed_parameters
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.from_items import find_relation, lower_item
-from belvedere.lang.select.items import make_order
+from belvedere.lang.select.items import check_limit, make_order
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
 from belvedere.lang.selected_relationships import selected_relationship
@@ -102,28 +101,16 @@ def _define(script: ScriptLowering, statement: DefineRelationship) -> bool:
     if any(o.expr.find(SubqueryValue) is not None for o in orders):
         return False
     pairs, residual = _split(conditions)
+    if statement.most:
+        check_limit(statement.most, context.parameters, statement.span, f"{statement.path.text}({statement.most} INT) := ...")
     alias = join.this.alias
     definition = Relationship(
         owner.id, name, target.id, pairs, residual, orders, statement.limit, statement.span, statement.doc, alias,
         parameters=parameters,
-        most=_limit_parameter(statement, parameters),
+        most=statement.most or "",
     )  # fmt: skip
     script.definitions.relate(definition)
     return True
-
-
-def _limit_parameter(statement: DefineRelationship, parameters: Sequence[Parameter]) -> str:
-    """The parameter of `LIMIT :n`, which must be a whole number."""
-    if not statement.most:
-        return ""
-    declared = next((p for p in parameters if p.name == statement.most), None)
-    if declared is None:
-        hint = f"declare it: `{statement.path.text}({statement.most} INT) := ...`"
-        raise fail("B3004", f"parameter `{statement.most}` has no type", span=statement.span, hint=hint)
-    if not is_integer(declared.type):
-        message = f"LIMIT takes a whole number, and `{declared.name}` is {a_type(declared.type)}"
-        raise fail("B3046", message, span=statement.span, hint=f"declare it: `{declared.name} INT`")
-    return declared.name
 
 
 def _plain_target(join: exp.Join) -> bool:

@@ -6,17 +6,19 @@ are done to them later.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from belvedere.errors import Span, fail
 from belvedere.functions import types as t
 from belvedere.lang.names import counted, did_you_mean, text_name
 from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
 from belvedere.lang.select.unnesting import generator_call, unnest
+from belvedere.lang.statements.query_tree import span_of
 from belvedere.lang.types.names import parameter_name
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr, Order, Unnest
@@ -188,12 +190,17 @@ def limit_parameter(query: exp.Query, context: StatementContext) -> str:
     if not context.is_read or not isinstance(value, (exp.Placeholder, exp.Parameter)):
         return ""
     name = parameter_name(value)
-    if name not in context.parameters:
-        raise context.fail("B3004", f"parameter `{name}` has no type", value, "declare it: `Q(n INT) := ... LIMIT :n`")
-    if not t.is_integer(context.parameters[name].type):
-        given = t.a_type(context.parameters[name].type)
-        raise context.fail("B3046", f"LIMIT takes a whole number, and `{name}` is {given}", value, f"declare it: `{name} INT`")
+    check_limit(name, context.parameters, span_of(value, context.file), f"Q({name} INT) := ... LIMIT :{name}")
     return name
+
+
+def check_limit(name: str, parameters: Mapping[str, t.Typed], place: Span, declaration: str) -> None:
+    """Raise B3004 or B3046 where the parameter of LIMIT is not declared, or is no whole number."""
+    if name not in parameters:
+        raise fail("B3004", f"parameter `{name}` has no type", span=place, hint=f"declare it: `{declaration}`")
+    if not t.is_integer(parameters[name].type):
+        message = f"LIMIT takes a whole number, and `{name}` is {t.a_type(parameters[name].type)}"
+        raise fail("B3046", message, span=place, hint=f"declare it: `{name} INT`")
 
 
 def _count(clause: exp.Expr | None) -> exp.Expr | None:
