@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 from belvedere import Workbench
 
@@ -16,3 +17,31 @@ def are_batch_answers(wb: Workbench, views: Iterable[str], epoch: int) -> None:
     """Each view holds just what its query answers in batch, to the last digit."""
     for view, rows in wb.batches(views).items():
         assert sorted(map(str, wb.rows(view))) == sorted(map(str, rows)), (view, epoch)
+
+
+def step_alike(
+    benches: Sequence[Workbench],
+    views: Collection[str],
+    epochs: int,
+    push: Callable[[int], Callable[[Workbench], None]],
+    shown: Callable[[Any], str] = repr,
+) -> None:
+    """Step through `epochs` with what `push(epoch)` puts into each bench: all benches make equal changes and hold the batch answers.
+
+    Each third epoch is followed by a restart. `shown` is the text by which rows and changes are compared. The benches are closed.
+    """
+    for epoch in range(epochs):
+        fill = push(epoch)
+        for wb in benches:
+            fill(wb)
+            wb.step()
+        changes = [{n: sorted(map(shown, wb.changes(n))) for n in views} for wb in benches]
+        assert all(c == changes[0] for c in changes), epoch
+        for name, batch in benches[0].batches(views).items():
+            for wb in benches:
+                assert sorted(map(shown, wb.rows(name))) == sorted(map(shown, batch)), (name, epoch)
+        if epoch % 3 == 1:
+            for wb in benches:
+                wb.restart()
+    for wb in benches:
+        wb.close()

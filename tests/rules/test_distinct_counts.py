@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from belvedere.compiler import compile_script
 from belvedere.rules import maintain, without
 from belvedere.workbench import Workbench
 from tests.depth import stores_by_turns
+from tests.rules.batch_answers import step_alike
 
 INPUTS = """
 CREATE TABLE T (id INT PRIMARY KEY, g INT, u STRING, v DOUBLE, d DECIMAL(9, 2));
@@ -60,17 +62,9 @@ def check(spark: Any, seed: int, epochs: int, others: tuple[str, ...]) -> None:
     chance = random.Random(seed)
     script = INPUTS + "".join(f"{name} := {query};\n" for name, query in COUNTED.items())
     benches = [Workbench(script, spark=spark, options=o) for o in (None, *map(without, others))]
-    for epoch in range(epochs):
-        rows = [
-            {
-                "id": chance.randrange(20),
-                "g": chance.choice([1, 2, 3, None]),
-                "u": chance.choice(["x", "ß", "", None]),
-                "v": chance.choice([0.0, -0.0, 1.5, float("nan"), None]),
-                "d": chance.choice([1, 2.5, None]),
-            }
-            for _ in range(chance.randrange(12))
-        ]
+
+    def push(epoch: int) -> Callable[[Workbench], None]:
+        rows = {n: random_row(chance, n) for n in chance.choices(range(20), k=chance.randrange(12))}
         arrived = [
             {
                 "ts": f"2024-01-01 00:{epoch + chance.randrange(2):02}:{chance.randrange(60):02}",
@@ -79,18 +73,23 @@ def check(spark: Any, seed: int, epochs: int, others: tuple[str, ...]) -> None:
             }
             for _ in range(4)
         ]
-        gone = [{"id": n} for n in chance.sample(range(20), chance.randrange(5)) if n not in {r["id"] for r in rows}]
-        for wb in benches:
-            wb.insert("T", list({r["id"]: r for r in rows}.values()))
+        gone = [{"id": n} for n in chance.sample(range(20), chance.randrange(5)) if n not in rows]
+
+        def fill(wb: Workbench) -> None:
+            wb.insert("T", list(rows.values()))
             wb.delete("T", gone)
             wb.insert("_S", arrived)
-            wb.step()
-        for name, batch in benches[0].batches(COUNTED).items():
-            assert sorted(map(repr, benches[0].rows(name))) == sorted(map(repr, batch)), (name, epoch)
-            changes = [sorted(map(repr, wb.changes(name))) for wb in benches]
-            assert changes[0] == changes[-1], (name, epoch)
-        if epoch % 3 == 1:
-            for wb in benches:
-                wb.restart()
-    for wb in benches:
-        wb.close()
+
+        return fill
+
+    step_alike(benches, COUNTED, epochs, push)
+
+
+def random_row(chance: random.Random, key: int) -> dict[str, Any]:
+    return {
+        "id": key,
+        "g": chance.choice([1, 2, 3, None]),
+        "u": chance.choice(["x", "ß", "", None]),
+        "v": chance.choice([0.0, -0.0, 1.5, float("nan"), None]),
+        "d": chance.choice([1, 2.5, None]),
+    }

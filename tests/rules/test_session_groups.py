@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from belvedere.compiler import compile_script
 from belvedere.rules import maintain, without
 from belvedere.workbench import Workbench
 from tests.depth import stores_by_turns
+from tests.rules.batch_answers import step_alike
 
 INPUTS = """
 CREATE STREAM _S (at TIMESTAMP, k INT, u STRING, v DOUBLE, n BIGINT);
@@ -68,25 +70,21 @@ def check(spark: Any, seed: int, epochs: int, others: tuple[str, ...]) -> None:
     chance = random.Random(seed)
     script = INPUTS + "".join(f"{name} := {query};\n" for name, query in GROUPED.items())
     benches = [Workbench(script, spark=spark, options=o) for o in (None, None, *map(without, others))]
-    for epoch in range(epochs):
+
+    def push(epoch: int) -> Callable[[Workbench], None]:
         benches[1].engine.compute.small = 0
         bound = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=15 * epoch)
         rows = [random_row(chance, bound) for _ in range(chance.randrange(4, 14))]
-        for wb in benches:
+        in_time = [{n: r[n] for n in ("at", "k", "n")} for r in rows if r["at"] is not None and r["at"] >= bound]
+
+        def fill(wb: Workbench) -> None:
             wb.insert("_S", rows)
-            wb.insert("_W", [{n: r[n] for n in ("at", "k", "n")} for r in rows if r["at"] is not None and r["at"] >= bound])
+            wb.insert("_W", in_time)
             wb.bound("_W", bound)
-            wb.step()
-        changes = [{n: sorted(map(rounded, wb.changes(n))) for n in GROUPED} for wb in benches]
-        assert all(c == changes[0] for c in changes), epoch
-        for name, batch in benches[0].batches(GROUPED).items():
-            for wb in benches:
-                assert sorted(map(rounded, wb.rows(name))) == sorted(map(rounded, batch)), (name, epoch)
-        if epoch % 3 == 1:
-            for wb in benches:
-                wb.restart()
-    for wb in benches:
-        wb.close()
+
+        return fill
+
+    step_alike(benches, GROUPED, epochs, push, rounded)
 
 
 def random_row(chance: random.Random, bound: datetime) -> dict[str, Any]:
