@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from belvedere.catalog import Input
 from belvedere.engine.ordered import in_order, stream, whole_runs
-from belvedere.engine.rows import Rows, combined, coming, going, keys_of, weighted_stream
+from belvedere.engine.rows import Rows, combined, coming, going, hashes_in, keys_of, weighted_stream, with_hash
 from belvedere.engine.work import Work, without
 from belvedere.errors import fail
 from belvedere.functions.types import quote
@@ -43,9 +43,9 @@ def ingest_bag(table: Input, rows: Rows, work: Work) -> Rows:
         return work.compute.keep(weighted_stream(gone.schema, gone.weighted(-1)))
     # a row that came and went in the same epoch is no change; rows of this epoch have the greatest numbers
     first = min(pc.min(b.column(0)).as_py() for b in came.batches([UID]) if b.num_rows)
-    brief = work.compute.keep(gone.where(lambda b: pc.greater_equal(b.column(UID), first), [KEY]))
+    brief = work.compute.keep(gone.where(lambda b: pc.greater_equal(b.column(UID), first), [UID]))
     gone = work.compute.keep(gone.where(lambda b: pc.less(b.column(UID), first)))
-    stays = came if brief.is_empty else _without_keys(came, brief, work)
+    stays = came if brief.is_empty else _without(came, brief, work)
     return work.compute.keep(weighted_stream(stays.schema, chain(gone.weighted(-1), stays.weighted(1))))
 
 
@@ -99,17 +99,17 @@ def _looked_at(rows: pa.Table) -> Iterator[pa.Table]:
     return (rows.slice(n, LOOKED_AT) for n in range(0, rows.num_rows, LOOKED_AT))
 
 
-def _without_keys(rows: Rows, brief: Rows, work: Work) -> Rows:
-    """The rows whose key is not among these."""
+def _without(rows: Rows, brief: Rows, work: Work) -> Rows:
+    """The rows whose number is not among these."""
     if brief.is_collected:
-        keys = combined(brief.table[KEY])
-        return work.compute.keep(rows.where(lambda b: pc.invert(pc.is_in(b.column(KEY), value_set=keys))))
+        known = with_hash(UID, hashes_in(brief, UID))
+        return work.compute.keep(rows.where(lambda b: pc.invert(known(b))))
     work.put("s0", "came", rows)
     work.put("s0", "brief", brief)
     names = ", ".join(f"c.{quote(n)}" for n in rows.schema.names)
     came, gone = work.view("s0", "came"), work.view("s0", "brief")
     return work.compute.compute(
-        f"SELECT {names} FROM {came} AS c LEFT ANTI JOIN {gone} AS g ON c.{quote(KEY)} = g.{quote(KEY)}", rows.schema
+        f"SELECT {names} FROM {came} AS c LEFT ANTI JOIN {gone} AS g ON c.{quote(UID)} = g.{quote(UID)}", rows.schema
     )
 
 
