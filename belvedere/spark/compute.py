@@ -176,7 +176,8 @@ class SparkCompute:
     def _compute_together(self, queries: Sequence[tuple[str, pa.Schema]]) -> list[Rows | Exception]:
         """The rows of each query; where one fails, each is run alone, so that the error is told of the right one."""
         if len(queries) > 1:
-            sql, schema = one_query(queries)
+            few = all(self._has_at_most(FEW, sql) for sql, _ in queries)
+            sql, schema = one_query(queries, few)
             try:
                 return [self.keep(t.to_reader()) for t in parted(self.collect(sql, schema))]
             except (PySparkException, Py4JJavaError):

@@ -23,6 +23,7 @@ LOOPBACK = "127.0.0.1"
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.sql.ui.explainMode": "simple",  # a plan of each query that runs is written down for that interface: in short
     "spark.sql.session.timeZone": "UTC",  # timestamps are UTC instants throughout
     "spark.sql.ansi.enabled": "true",  # overflow and division by zero are errors, not silent NULLs
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # no call back to Python's stack for each column of a plan

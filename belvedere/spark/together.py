@@ -14,11 +14,17 @@ import pyarrow as pa
 from belvedere.functions.types import quote
 
 
-def one_query(queries: Sequence[tuple[str, pa.Schema]]) -> tuple[str, pa.Schema]:
-    """One query for all, and the schema of its rows."""
+def one_query(queries: Sequence[tuple[str, pa.Schema]], few: bool) -> tuple[str, pa.Schema]:
+    """One query for all, and the schema of its rows.
+
+    Over `few` rows it is one task: each task of a job reads the plans of all parts first, which takes longer than such parts take.
+    """
     parts = (_part(n, sql, schema, len(queries)) for n, (sql, schema) in enumerate(queries))
+    whole = " UNION ALL ".join(parts)
+    if few:
+        whole = f"SELECT /*+ COALESCE(1) */ * FROM ({whole})"
     rows = [pa.field(f"q{n}", pa.list_(pa.struct(list(schema)))) for n, (_, schema) in enumerate(queries)]
-    return " UNION ALL ".join(parts), pa.schema(rows)
+    return whole, pa.schema(rows)
 
 
 def _part(number: int, sql: str, schema: pa.Schema, count: int) -> str:

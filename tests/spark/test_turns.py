@@ -99,11 +99,14 @@ def test_several_queries_as_one_give_the_rows_of_each(spark: Any) -> None:
         ("SELECT 'x' AS a, NULL AS `odd ``name```", thin),
         ("SELECT 'y' AS a, true AS `odd ``name``` WHERE false", thin),
     ]
-    sql, schema = one_query(queries)
-    found = [t.cast(s) for t, (_, s) in zip(parted(spark.sql(sql).toArrow().cast(schema)), queries, strict=True)]
     alone = [spark.sql(q).toArrow().cast(s) for q, s in queries]
-    assert [repr(t.sort_by("a").to_pylist()) for t in found] == [repr(t.sort_by("a").to_pylist()) for t in alone]
-    assert [t.num_rows for t in found] == [3, 1, 0]
+    for few in (True, False):
+        sql, schema = one_query(queries, few)
+        frame = spark.sql(sql)
+        assert (frame.rdd.getNumPartitions() == 1) is few
+        found = [t.cast(s) for t, (_, s) in zip(parted(frame.toArrow().cast(schema)), queries, strict=True)]
+        assert [repr(t.sort_by("a").to_pylist()) for t in found] == [repr(t.sort_by("a").to_pylist()) for t in alone]
+        assert [t.num_rows for t in found] == [3, 1, 0]
 
 
 SCRIPT = """
