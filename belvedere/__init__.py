@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from belvedere.frame_windows import window_by as window_by
     from belvedere.queries import sql as sql
     from belvedere.workbench import Workbench as Workbench
 
 # loaded at first use: pyspark is slow to import
-_LAZY = {"sql": "belvedere.queries", "Workbench": "belvedere.workbench"}
+_LAZY = {"sql": "belvedere.queries", "window_by": "belvedere.frame_windows", "Workbench": "belvedere.workbench"}
 
 
 def __getattr__(name: str) -> Any:

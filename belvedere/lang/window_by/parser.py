@@ -6,6 +6,7 @@ In: text. Out: a `Query`, or a `BelvedereError` (B1xxx) with the span of the tok
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -67,6 +68,13 @@ class WindowByParser(ExpressionParser):
         if self._curr:
             self.raise_error("expected the end of the query")
         return query
+
+    def whole_member(self) -> Selected:
+        """A member of SELECT and nothing after it."""
+        member = self._selected()
+        if self._curr:
+            self.raise_error("expected the end of the text")
+        return member
 
     def parse_query(self) -> Query:
         """`[WITH ...] block [UNION ALL block ...] [ORDER BY] [LIMIT] [OFFSET]`."""
@@ -301,6 +309,19 @@ def mentions_window_by(text: str) -> bool:
 
 def parse_window_query(text: str, file: str = "") -> Query:
     """The query's tree. Raises `BelvedereError` B1601 for what the grammar does not allow, B1602 for an unclosed string."""
+    found = _parsed(WindowByParser.whole_query, text, file)
+    if not isinstance(found, QueryExpression):
+        raise fail("B1601", "expected one query", span=Span(file, 0, len(text)))
+    return found.query
+
+
+def parse_selected(text: str) -> Selected:
+    """One member of SELECT by itself. Raises as `parse_window_query`."""
+    found: Selected = _parsed(WindowByParser.whole_member, text, "")
+    return found
+
+
+def _parsed(parse: Callable[[Any], Any], text: str, file: str) -> Any:
     dialect = SqlPlusPlus()
     try:
         tokens = dialect.tokenize(text)
@@ -310,14 +331,14 @@ def parse_window_query(text: str, file: str = "") -> Query:
     if tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
     try:
-        found = parser._parse(WindowByParser.whole_query, tokens, text)
+        found = parser._parse(parse, tokens, text)
     except UnexpectedToken as error:
         raise _syntax_error(error, text, file) from None
     except ParseError as error:
         raise fail("B1601", f"syntax error: {str(error).splitlines()[0].lower()}") from error
-    if len(found) != 1 or not isinstance(found[0], QueryExpression):
+    if len(found) != 1:
         raise fail("B1601", "expected one query", span=Span(file, 0, len(text)))
-    return found[0].query
+    return found[0]
 
 
 def _syntax_error(error: UnexpectedToken, text: str, file: str) -> BelvedereError:
