@@ -67,8 +67,8 @@ class Typed:
 def arrow_type(type_: exp.DataType) -> pa.DataType | None:
     """The Arrow type that a written type means; None for one that Belvedere does not have."""
     if type_.this == Kind.DECIMAL:
-        sizes = [int(p.name) for p in type_.expressions]
-        return pa.decimal128(*(sizes + [10, 0][len(sizes) :]))
+        precision, scale = [*(int(p.name) for p in type_.expressions), *(10, 0)[len(type_.expressions) :]]
+        return pa.decimal128(precision, scale) if 0 <= scale <= precision <= MAX_PRECISION and precision else None
     if type_.this in (Kind.ARRAY, Kind.LIST):
         element = _inner(type_.expressions[0]) if type_.expressions else None
         return None if element is None else pa.list_(element)

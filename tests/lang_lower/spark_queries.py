@@ -19,6 +19,11 @@ ROWS = {
 
 QUERIES = """
 SELECT * FROM a
+SELECT x, y FROM (SELECT x FROM a), (SELECT y FROM b)
+SELECT k AS one, k AS other, count(*) AS n FROM a GROUP BY 1, 2
+SELECT k AS one, k AS other, count(*) AS n FROM a GROUP BY k, k
+SELECT k AS one, k AS other, count(*) AS n FROM a GROUP BY ROLLUP (1, 2)
+SELECT count(*) AS n FROM a HAVING count(*) > 1
 SELECT a.*, b.y FROM a JOIN b ON a.id = b.id
 SELECT * EXCEPT (d, f) FROM a
 SELECT id, x + 1 AS x1, d * 2 AS d2 FROM a WHERE x > 5

@@ -12,6 +12,8 @@ Machines := SELECT DISTINCT machineid FROM Sensors;
 Machines.sensors := JOIN Sensors s ON s.machineid = _.machineid;
 """
 
+NUMBER = "row_number() OVER (ORDER BY sensorid)"
+
 CASES = [
     ("V := SELECT sensrid FROM Sensors", "B2002", "sensrid", "did you mean `sensorid`?"),
     ("V := SELECT s.foo FROM Sensors s", "B2002", "s.foo", "there is `sensorid`, `machineid`, `name`"),
@@ -28,7 +30,52 @@ CASES = [
     ("V := SELECT sensorid, name AS sensorid FROM Sensors", "B3043", "name AS sensorid", "another name with AS"),
     ("V := SELECT sensorid, temp, count(*) AS n FROM Readings GROUP BY sensorid", "B3030", "temp", "max(temp)"),
     ("V := SELECT sensorid FROM Sensors WHERE count(*) > 1", "B3031", "count(*) > 1", "HAVING"),
-    ("V := SELECT sensorid FROM Sensors WHERE name", "B3002", "name", ""),
+    ("V := SELECT sensorid FROM Sensors WHERE name", "B3002", "name", "compare it"),
+    ("V := SELECT count(*) AS n FROM Sensors HAVING 1", "B3002", "1", "compare it"),
+    ("V := SELECT name FROM Sensors GROUP BY name HAVING sum(sensorid)", "B3002", "sum(sensorid)", "compare it"),
+    ("V := SELECT count(*) FILTER (WHERE sensorid) AS n FROM Sensors", "B3002", "sensorid", "compare it"),
+    ("V := SELECT CASE WHEN name THEN 1 END AS x FROM Sensors", "B3002", "name", "compare it"),
+    ("V := SELECT CASE temp WHEN time THEN 1 END AS x FROM Readings", "B3002", "time THEN 1", "CAST one side"),
+    ("V := SELECT if(name, 1, 2) AS x FROM Sensors", "B3002", "name", "compare it"),
+    ("V := SELECT s.name FROM Sensors s JOIN Readings r ON r.temp", "B3002", "r.temp", "compare it"),
+    ("V := SELECT s.name FROM Sensors s JOIN Readings r ON max(r.temp) > 1", "B3031", "max(r.temp) > 1", "subquery of FROM"),
+    (f"V := SELECT sensorid FROM Sensors WHERE {NUMBER} = 1", "B3038", f"{NUMBER} = 1", "QUALIFY"),
+    (f"V := SELECT sensorid, {NUMBER} AS n FROM Sensors WHERE n = 1", "B3038", "n = 1", "QUALIFY"),
+    (
+        "V := SELECT count(*) AS c FROM Sensors HAVING rank() OVER (ORDER BY count(*)) = 1",
+        "B3038",
+        "rank() OVER (ORDER BY count(*)) = 1",
+        "QUALIFY",
+    ),
+    (f"V := SELECT count(*) AS c FROM Sensors GROUP BY {NUMBER}", "B3038", NUMBER, "subquery of FROM"),
+    (f"V := SELECT max({NUMBER}) AS c FROM Sensors", "B3038", f"max({NUMBER}) AS c", "subquery of FROM"),
+    (
+        "V := SELECT s.name FROM Sensors s JOIN Readings r ON rank() OVER (ORDER BY s.name) = 1",
+        "B3038",
+        "rank() OVER (ORDER BY s.name) = 1",
+        "subquery of FROM",
+    ),
+    ("V := SELECT () AS x FROM Sensors", "B3001", "()", ""),
+    (
+        "V := SELECT count(*) FILTER (WHERE sensorid IN (SELECT sensorid FROM Readings)) AS n FROM Sensors",
+        "B3033",
+        "count(*) FILTER (WHERE sensorid IN (SELECT sensorid FROM Readings)) AS n",
+        "subquery of FROM",
+    ),
+    (
+        "V := SELECT s.name FROM Sensors s LEFT ANTI JOIN Readings r ON s.sensorid IN (SELECT machineid FROM Machines)",
+        "B3022",
+        "s.sensorid IN (SELECT machineid FROM Machines)",
+        "NOT EXISTS",
+    ),
+    (
+        "V := SELECT a.name FROM (SELECT name FROM Sensors), (SELECT name FROM Sensors) a WHERE name = 'x'",
+        "B2003",
+        "name",
+        "alias",
+    ),
+    ("V := SELECT 1.20E-38BD AS x FROM Sensors", "B3003", "1.20E-38BD", "38 digits"),
+    ("V := SELECT CAST(name AS DECIMAL(40, 2)) AS x FROM Sensors", "B3003", "CAST(name AS DECIMAL(40, 2))", "38 digits"),
     ("V := SELECT sensorid FROM Readings WHERE tags = 1", "B3002", "tags = 1", "CAST"),
     ("V := SELECT time + 1 AS x FROM Readings", "B3002", "time + 1", "CAST"),
     ("V := SELECT rand() AS r FROM Sensors", "B3006", "rand()", "now()"),

@@ -122,9 +122,16 @@ class Frame:
         """A query that sees the FROM items of this one, lowered; over `domain` where that is the rows that it sees."""
         return self.context.lower_select(query, self.context, self.scope, domain=domain)
 
-    def filter(self, condition: exp.Expr) -> None:
+    def check_condition(self, condition: exp.Expr, written: exp.Expr, clause: str) -> None:
+        """Refuse what is no BOOLEAN, or computes over other rows than its own, as a condition of a clause."""
+        if condition.find(exp.Window) is not None:
+            hint = "write QUALIFY, or compute it in a subquery of FROM"
+            raise self.fail("B3038", f"a window function cannot stand in {clause}", written, hint)
+        self.inference().condition(condition, written)
+
+    def filter(self, condition: exp.Expr, written: exp.Expr, clause: str) -> None:
         """Keep the rows whose condition is TRUE."""
-        self.inference().typed(condition)
+        self.check_condition(condition, written, clause)
         self.plan = Filter(self.plan, condition)
 
     def join(self, right: Node, kind: JoinKind, condition: exp.Expr | None) -> None:

@@ -16,6 +16,7 @@ from belvedere.lang.select.as_of import join_as_of
 from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.from_items import find_relation, lower_item, refuse_options, renamed
 from belvedere.lang.select.from_using import join_using
+from belvedere.lang.select.grouping import contains_aggregate
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
 from belvedere.lang.select.subqueries import attach_all
@@ -141,8 +142,10 @@ def _combine(frame: Frame, right: Node, sources: Sequence[FromItem], kind: JoinK
 
 
 def _condition(frame: Frame, on: exp.Expr) -> Expr:
+    if contains_aggregate(on):
+        raise frame.fail("B3031", "an aggregate cannot stand in ON", on, "compute it in a subquery of FROM, and join that")
     condition = Resolver(frame).resolve(on)
-    frame.inference().typed(condition)
+    frame.check_condition(condition, on, "ON")
     return condition
 
 
@@ -178,6 +181,9 @@ def _semi_join(frame: Frame, join: exp.Join, kind: JoinKind) -> list[Expr]:
     frame.join(right, JoinKind.INNER, None)
     on = join.args.get("on")
     condition = _condition(frame, on) if on is not None else None
+    if condition is not None and condition.find(SubqueryValue) is not None:
+        hint = f"write WHERE {'NOT ' if kind is JoinKind.ANTI else ''}EXISTS (SELECT 1 FROM ... WHERE ...)"
+        raise frame.fail("B3022", f"a subquery in the ON of {kind.upper()} JOIN is not supported", on or join, hint)
     del frame.scope.sources[count:]
     frame.plan = Join(left, right, kind, condition)
     return []
@@ -219,7 +225,7 @@ def _path_start(frame: Frame, path: Sequence[exp.Identifier]) -> tuple[FromItem,
 
 
 def _check_alias(frame: Frame, source: FromItem, node: exp.Expr) -> None:
-    if source.addressable and frame.scope.aliased(source.alias) is not None:
+    if source.alias and source.addressable and frame.scope.aliased(source.alias) is not None:
         raise frame.fail("B2005", f"alias `{source.alias}` is given twice", node, "give one of them another alias")
 
 

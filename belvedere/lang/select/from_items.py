@@ -68,6 +68,7 @@ def _derived(frame: Frame, item: exp.Query) -> tuple[Node, list[FromItem]]:
         raise frame.fail("B3023", "write the table without parentheses", item)
     node = frame.context.lower_query(query, frame.context)
     node, source = named_source(node, item.alias or "subquery", frame.context.names)
+    source = replace(source, alias=item.alias)
     return node, [renamed(frame, source, item)]
 
 
@@ -88,7 +89,7 @@ def _values(frame: Frame, item: exp.Values) -> tuple[Node, list[FromItem]]:
     typed = [inference.common(values) for values in zip(*rows, strict=True)]
     columns = [Column(name, common.type, common.nullable) for name, common in zip(names, typed, strict=False)]
     node, source = named_source(Values(tuple(columns), tuple(rows)), item.alias or "values", frame.context.names)
-    return node, [source]
+    return node, [replace(source, alias=item.alias)]
 
 
 def _table(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:

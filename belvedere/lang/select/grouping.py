@@ -38,8 +38,9 @@ def contains_aggregate(expr: exp.Expr) -> bool:
 
 def grouping_sets(group: exp.Group) -> tuple[list[exp.Expr], list[tuple[int, ...]] | None]:
     """The expressions grouped by, and the sets as positions among them (None for a plain GROUP BY)."""
-    plain = [e for e in group.expressions if not isinstance(e, (exp.Rollup, exp.Cube, exp.GroupingSets))]
-    constructs = [e for e in group.expressions if e not in plain]
+    written = [e for e in group.expressions if not isinstance(e, exp.Tuple) or e.expressions]  # `()` groups by nothing
+    plain = [e for e in written if not isinstance(e, (exp.Rollup, exp.Cube, exp.GroupingSets))]
+    constructs = [e for e in written if e not in plain]
     for key in ("rollup", "cube", "grouping_sets"):
         value = group.args.get(key)
         constructs += [v for v in value if isinstance(v, exp.Expr)] if isinstance(value, list) else []
@@ -118,7 +119,10 @@ class Grouping:
         call = unwrap_aggregate(expr)
         if any(contains_aggregate(c) for c in call.iter_expressions()):
             raise self.frame.fail("B3032", "an aggregate inside an aggregate", written, "aggregate in a view of its own first")
-        if call.find(SubqueryValue) is not None:
+        if expr.find(exp.Window) is not None:
+            hint = "compute it in a subquery of FROM, and aggregate that"
+            raise self.frame.fail("B3038", "a window function cannot stand in an aggregate", written, hint)
+        if expr.find(SubqueryValue) is not None:
             raise self.frame.fail("B3033", "a subquery inside an aggregate", written, "select it in a subquery of FROM first")
         for item in self.aggregates:
             if item.expr == expr:

@@ -144,9 +144,11 @@ class Scope:
         hits = [(s, c) for s in self.sources if s.addressable and s.bare and (c := s.find(name)) is not None]
         shown = [h for h in hits if not h[1].hidden] or hits
         if len(shown) > 1:
-            owners = " and ".join(f"`{s.alias}`" for s, _ in shown)
-            hint = " or ".join(f"`{s.alias}.{c.name}`" for s, c in shown)
-            raise fail("B2003", f"column `{name}` is in {owners}", span=span, hint=f"write {hint}")
+            owners = " and ".join(f"`{s.alias}`" if s.alias else "a subquery" for s, _ in shown)
+            hint = "write " + " or ".join(f"`{s.alias}.{c.name}`" for s, c in shown)
+            if not all(s.alias for s, _ in shown):
+                hint = "give each subquery of FROM an alias, and write it before the name"
+            raise fail("B2003", f"column `{name}` is in {owners}", span=span, hint=hint)
         return shown[0][1] if shown else None
 
     def _unknown_in(self, source: FromItem, parts: Sequence[exp.Identifier], span: Span) -> Exception:

@@ -170,7 +170,12 @@ class SelectLowering:
             raise self.context.fail("B3037", "a grouping set stands twice", group, hint)
         if sets == [()] and not written:
             return [], None  # one group of all rows, which is there where there are none
-        return [self._key(self._key_expression(w), w) for w in written], sets
+        found: list[Item] = []
+        for w in written:
+            key = self._key(self._key_expression(w), w, found)
+            if sets is not None or all(key.expr != k.expr for k in found):  # grouped twice is grouped once
+                found.append(key)
+        return found, sets
 
     def _key_expression(self, written: exp.Expr) -> Expr:
         position = ordinal(written)
@@ -178,13 +183,17 @@ class SelectLowering:
             return self.items.at(position, written).expr.copy()
         return Resolver(self.frame, self.items.earlier_alias).resolve(written)
 
-    def _key(self, expr: Expr, written: exp.Expr) -> Item:
+    def _key(self, expr: Expr, written: exp.Expr, others: Iterable[Item] = ()) -> Item:
         expr = expr.unnest()
         if contains_aggregate(expr):
             raise self.context.fail("B3035", "an aggregate cannot be grouped by", written, "group by it in an outer query")
         name = expr.name if isinstance(expr, exp.Column) else self.context.names.fresh("group")
-        if any(i.name == name for i in self.implied):
+        if any(i.name == name for i in (*self.implied, *others)):
             name = self.context.names.fresh("group")
+        if expr.find(exp.Window) is not None:
+            raise self.context.fail(
+                "B3038", "a window function cannot be grouped by", written, "compute it in a subquery of FROM"
+            )
         if expr.find(SubqueryValue) is not None:
             raise self.context.fail(
                 "B3033", "a subquery cannot be grouped by", written, "select it in a subquery of FROM first"
@@ -200,7 +209,7 @@ class SelectLowering:
         _rewrite((*self.outputs, *self.havings), joined)
         self.unfiltered = self.frame.plan
         for having in self.havings:
-            self.frame.filter(having.expr)
+            self.frame.filter(having.expr, having.written, "HAVING")
         _rewrite((*self.qualifies, *self.orders), joined)
 
     def _windows(self) -> None:
@@ -209,7 +218,7 @@ class SelectLowering:
         if windows.items:
             self.frame.plan = Window(self.frame.plan, tuple(windows.items))
         for qualify in self.qualifies:
-            self.frame.filter(qualify.expr)
+            self.frame.filter(qualify.expr, qualify.written, "QUALIFY")
 
     # -- the top ------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.functions import types as t
@@ -34,9 +33,7 @@ def apply_where(frame: Frame, select: exp.Select) -> list[Expr]:
 
 def _condition(frame: Frame, select: exp.Select, part: exp.Expr) -> list[Expr]:
     condition = Resolver(frame, partial(_alias_before_items, frame, select)).resolve(part)
-    typed = frame.inference().typed(condition)
-    if typed.type not in (pa.bool_(), pa.null()):
-        raise frame.fail("B3002", f"a condition is needed here, not {t.a_type(typed.type)}", part)
+    frame.check_condition(condition, part, "WHERE")
     condition = attach_all(frame, condition)
     if frame.is_outer(condition):
         return [condition]

@@ -121,6 +121,11 @@ class PositionedParser(SparkParser):
         node = super()._parse_atom()
         return node if node is None or "start" in node.meta else self._covered(node, first)
 
+    def build_cast(self, strict: bool, **kwargs: Any) -> exp.Expr:
+        node = super().build_cast(strict, **kwargs)
+        node.this.meta.update(kwargs["this"].meta)  # `1.5BD` is read as a text
+        return node
+
     def _parse_limit(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         first = self._curr
         node: exp.Expr | None = super()._parse_limit(*args, **kwargs)

@@ -62,7 +62,7 @@ _LISTS = (exp.Values, exp.Any, exp.All, exp.Group, exp.GroupingSets, exp.Rollup,
 def _tuple(node: exp.Tuple) -> exp.Expr:
     """`(a, b)` as a value is a struct. Two that are compared need no names, or other names would keep them apart."""
     parent: Any = node.parent
-    if isinstance(parent, _LISTS) or node.arg_key in ("on", "query") or node.find_ancestor(exp.Pivot):
+    if not node.expressions or isinstance(parent, _LISTS) or node.arg_key in ("on", "query") or node.find_ancestor(exp.Pivot):
         return node
     if isinstance(parent, exp.In) and parent.args.get("query") is not None:
         return node

@@ -13,6 +13,7 @@ from belvedere.functions.table import function_name, function_of, unwrap_aggrega
 from belvedere.functions.types import Typed
 from belvedere.lang.types.calls import check_unknown, date_part, is_unknown
 from belvedere.lang.types.names import field_of
+from belvedere.lang.types.operators import compared
 from belvedere.lang.types.scope import MONTH_UNITS, TypeRule, TypeScope, children
 from belvedere.schema import has_map
 
@@ -20,7 +21,8 @@ from belvedere.schema import has_map
 def _cast(scope: TypeScope, expr: Any) -> Typed:
     target = t.arrow_type(expr.args["to"])
     if target is None:
-        raise scope.fail("B3003", f"type {expr.args['to'].sql()} is not supported", expr, "use another type")
+        hint = "DECIMAL has at most 38 digits" if expr.to.this == exp.DataType.Type.DECIMAL else "use another type"
+        raise scope.fail("B3003", f"type {expr.args['to'].sql()} is not supported", expr, hint)
     if is_unknown(scope, expr.this):
         check_unknown(scope, expr.this)
         return Typed(target, True)
@@ -37,17 +39,18 @@ def _interval_type(interval: exp.Interval) -> pa.DataType:
 
 def _case(scope: TypeScope, expr: Any) -> Typed:
     subject = expr.args.get("this")
-    if subject is not None:
-        scope.typed(subject)
     for branch in expr.args["ifs"]:
-        scope.typed(branch.this)
+        if subject is None:
+            scope.condition(branch.this)
+        else:
+            compared(scope, branch, [subject, branch.this])
     default = expr.args.get("default")
     found = scope.common([b.args["true"] for b in expr.args["ifs"]] + ([default] if default is not None else []))
     return Typed(found.type, found.nullable or default is None)
 
 
 def _if(scope: TypeScope, expr: Any) -> Typed:
-    scope.typed(expr.this)
+    scope.condition(expr.this)
     results = [e for e in (expr.args.get("true"), expr.args.get("false")) if e is not None]
     found = scope.common(results)
     return Typed(found.type, found.nullable or len(results) < 2)
@@ -142,7 +145,7 @@ def _count(scope: TypeScope, expr: Any) -> Typed:
 
 
 def _filtered(scope: TypeScope, expr: Any) -> Typed:
-    scope.typed(expr.expression.this if isinstance(expr.expression, exp.Where) else expr.expression)
+    scope.condition(expr.expression.this if isinstance(expr.expression, exp.Where) else expr.expression)
     return scope.typed(expr.this)
 
 

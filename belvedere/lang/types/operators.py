@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -29,16 +29,18 @@ def _boolean(scope: TypeScope, expr: Any) -> Typed:
 
 
 def _logical(scope: TypeScope, expr: Any) -> Typed:
-    parts = [(c, scope.typed(c)) for c in children(expr)]
-    for child, part in parts:
-        if part.type not in (t.BOOLEAN, t.NULL):
-            raise scope.fail("B3002", f"a condition is needed here, not {t.a_type(part.type)}", child)
-    return Typed(t.BOOLEAN, any(p.nullable for _, p in parts))
+    parts = [scope.condition(c) for c in children(expr)]
+    return Typed(t.BOOLEAN, any(p.nullable for p in parts))
 
 
 def _compared(scope: TypeScope, expr: Any) -> Typed:
     """`=`, BETWEEN, IN: the first part is compared with each of the others."""
-    first, *others = [(c, scope.typed(c)) for c in children(expr)]
+    return compared(scope, expr, children(expr))
+
+
+def compared(scope: TypeScope, expr: exp.Expr, parts: Sequence[exp.Expr]) -> Typed:
+    """Whether the first part equals one of the others, or the like. Raises B3002 where one of them cannot be compared with it."""
+    first, *others = [(p, scope.typed(p)) for p in parts]
     for written, other in others:
         if not t.same_kind(first[1].type, other.type):
             message = f"{t.a_type(first[1].type)} cannot be compared with {t.a_type(other.type)}"
