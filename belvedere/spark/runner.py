@@ -30,6 +30,7 @@ from belvedere.intake.desk import Desk, open_desk
 from belvedere.intake.wire import DeskServer
 from belvedere.rules import maintain
 from belvedere.settings import ProjectSettings
+from belvedere.spark.analysis import analyze
 from belvedere.spark.cluster import has_ended, is_cluster, join_cluster, master_of
 from belvedere.spark.engine import open_engine
 from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session
@@ -211,6 +212,9 @@ class Runner:
         settings = (project.sinks, project.driver_memory, state, retain, project.state_copies)
         engine = open_engine(spark, self.catalog, pipeline, self.store, *settings)
         try:
+            refused = analyze(spark, self.catalog, pipeline, engine.fresh) if engine.fresh else []
+            if refused:
+                raise BelvedereError(refused)
             self.store.create(RECORDS)
             reader = self.store.reader()
             try:
