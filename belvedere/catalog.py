@@ -281,6 +281,21 @@ class Export:
     span: Span | None = None
 
 
+class Placement(StrEnum):
+    """Who computes a view: epochs, which store it, or requests, each for itself."""
+
+    MAINTAIN = "maintain"
+    AT_READ = "at_read"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What is expected of the requests for a view or query template: how many a second, and the most seconds that one may take."""
+
+    rate: float | None = None
+    latency: float | None = None
+
+
 @dataclass(frozen=True)
 class Catalog:
     """Everything a script defines. Mappings have the order of definition; their keys are ids (templates: names)."""
@@ -299,6 +314,16 @@ class Catalog:
     """Ids whose former versions are retained (WITH HISTORY), each with the microseconds for which they are; None = always."""
     query_by: Mapping[str, tuple[QueryArgument, ...]] = field(default_factory=dict)
     """The arguments that endpoints have beside `filter`, by id (`/*+ query_by_all(a) */`)."""
+    placed: Mapping[str, Placement] = field(default_factory=dict)
+    """What the script says of views, by id (`/*+ maintain */`, `/*+ at_read */`): no optimizer decides otherwise."""
+    promises: Mapping[str, Promise] = field(default_factory=dict)
+    """What the script states (`/*+ rate(200), latency(20 ms) */`), by the id of a view or the name of a query template."""
+    at_read: Mapping[str, Node] = field(default_factory=dict)
+    """Public views that are not stored, each with its plan over relations that are: the store computes them when they are read."""
+    placed_parts: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    """Of such views that are stored in part, where these parts stand in their plans."""
+    parts: frozenset[str] = frozenset()
+    """Private views that are stored as parts of such views: what the database does not compute of them."""
 
     def schema_of(self, relation: str) -> Schema:
         """The schema of an input, view or subscription by its id."""

@@ -26,6 +26,7 @@ COMMANDS = {
     "explain": "explain a diagnostic's code, or how a script's views are maintained",
     "run": "maintain a script's views and serve them",
     "serve": "serve the views of an existing store",
+    "optimize": "choose what is maintained and what is computed when it is read",
     "query": "run one query over files",
     "test": "run a script's tests",
 }

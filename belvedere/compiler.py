@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, Relationship, View, equal_as_they_are
+from belvedere.catalog import Catalog, Placement, Relationship, View, equal_as_they_are
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.lower import lower_script
@@ -48,7 +48,8 @@ def compile_script(text: str, *, path: Path | str | None = None, project: Projec
         catalog = _forgiving(catalog)
     if Compiled(catalog, (*script.diagnostics, *found)).ok:
         catalog, kept = with_kept_links(catalog)
-        found += kept
+        catalog, refused = with_views_at_read(catalog)
+        found += (*kept, *refused)
         found += (*refused_streams(catalog), *unanswered_templates(catalog))
         found += refused_callers(catalog) if project is not None and "jwt" not in project.api else ()
     diagnostics = sorted(dict.fromkeys((*script.diagnostics, *found)), key=lambda d: d.span.start if d.span is not None else -1)
@@ -100,6 +101,22 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
         found.append(_told(r, why, before) if catalog is not before else replace(why, severity=Severity.WARNING, span=r.span))
     links = (r for r in catalog.relationships if r.owner not in tables or not _is_computed(r, catalog) or refusal(r) is None)
     return replace(catalog, relationships=tuple(links)), tuple(found)
+
+
+def with_views_at_read(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
+    """The catalog with a plan for each view that shall be computed when it is read, and why one cannot be (B8024)."""
+    wanted = [i for i in catalog.views if catalog.placed.get(i) is Placement.AT_READ]
+    if not wanted:
+        return catalog, ()
+    from belvedere.store.read.computed import plan_at_read  # loaded by the few scripts that have such views
+
+    found: list[Diagnostic] = []
+    for id_ in wanted:  # in the order of definition: a view reads earlier ones
+        try:
+            catalog = replace(catalog, at_read={**catalog.at_read, id_: plan_at_read(catalog, id_)})
+        except BelvedereError as error:
+            found += error.diagnostics
+    return catalog, tuple(found)
 
 
 def _told(relationship: Relationship, why: Diagnostic, catalog: Catalog) -> Diagnostic:

@@ -36,6 +36,22 @@ def _are_origins(value: Any) -> bool:
     return all(isinstance(o, str) and re.fullmatch(r"\*|[a-z][a-z0-9+.-]*://[^/?#\s]+", o) for o in each)
 
 
+_UNITS = {"us": 1e-6, "ms": 1e-3, "millisecond": 1e-3, "s": 1.0, "second": 1.0, "m": 60.0, "minute": 60.0}
+
+
+def seconds_in(text: str) -> float | None:
+    """`20 ms` as seconds; None for what is no time."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)(s?)\s*", text.lower())
+    if found is None:
+        return None
+    unit = _UNITS.get(found[2] + found[3], _UNITS.get(found[2]))
+    return None if unit is None or float(found[1]) <= 0 else float(found[1]) * unit
+
+
+def _is_rate(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= LARGEST
+
+
 def _are_seconds(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0.001 <= value <= 86_400
 
@@ -48,6 +64,11 @@ RUN_RULES: Mapping[str, Requirement] = {
     "state_cache_mb": _whole(1, LARGEST),
     "retain": _text('a time such as "10 minutes"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"),
 }
+OPTIMIZE_RULES: Mapping[str, Requirement] = {
+    "latency": Requirement('a time such as "50 ms"', lambda v: isinstance(v, str) and seconds_in(v) is not None),
+    "rate": Requirement("a number of requests a second", _is_rate),
+}
+"""`[optimize]`: what is expected of requests where the script says nothing of a view."""
 API_RULES: Mapping[str, Requirement] = {
     "host": _text('an address or the name of a host, such as "127.0.0.1"', r"[^\s/]+"),
     "port": _whole(0, 65_535),

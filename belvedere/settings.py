@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from belvedere.errors import Diagnostic, Severity, Span
-from belvedere.setting_rules import API_RULES, JWT_RULES, LARGEST, RUN_RULES, Requirement
+from belvedere.setting_rules import API_RULES, JWT_RULES, LARGEST, OPTIMIZE_RULES, RUN_RULES, Requirement
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FILE_NAME = "belvedere.toml"
 VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-TOP_KEYS = ("store", "on_error", "script_path", "variables", "sources", "sinks", "spark", "run", "api")
+TOP_KEYS = ("store", "on_error", "script_path", "variables", "sources", "sinks", "spark", "run", "api", "optimize")
 DRIVER_MEMORY_MB = 1024
 SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "start", "fahrenheit", "move_every")
 FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files")
@@ -107,6 +107,8 @@ class ProjectSettings:
     scratch: Path | None = None
     """The folder of files between the driver and executors (None: beside the store)."""
     api: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    optimize: Mapping[str, Any] = field(default_factory=dict)
+    """What is expected of requests: `latency`, `rate`."""
     diagnostics: tuple[Diagnostic, ...] = ()
     finder: TableFinder | None = field(default=None, compare=False, repr=False)
     """Who knows the tables of its sources."""
@@ -180,6 +182,7 @@ class _Reader:
             retain=run.get("retain", "1 minute"),
             state_copies=run.get("state_cache_mb", 10 << 10) << 20,
             api=self.api(values),
+            optimize=self.ruled(values, "optimize", OPTIMIZE_RULES),
             diagnostics=tuple(self.diagnostics),
         )
 

@@ -233,7 +233,7 @@ class Workbench:
             raise fail(
                 "B7050", f'"{view}" is private and not stored', hint="give it a name without the leading underscore to serve it"
             )
-        if id_ in self.engine.fresh:
+        if id_ in self.engine.fresh | self.engine.unmade:
             return []  # no epoch has filled it yet
         reader = self.store.reader()
         try:
@@ -247,6 +247,9 @@ class Workbench:
 
     def changes(self, view: str) -> list[tuple[dict[str, Any], int]]:
         """What the last epoch changed in the view: rows with weight +1 or -1."""
+        if self._relation(view) in self.catalog.at_read:
+            hint = "write /*+ maintain */ before its definition"
+            raise fail("B7050", f'"{view}" is computed when it is read: nobody notes its changes', hint=hint)
         delta = self._report.deltas.get(self._relation(view)) if self._report else None
         if delta is None:
             return []

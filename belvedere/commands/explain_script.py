@@ -36,7 +36,8 @@ def explain_script(path: Path, *, view: str | None, sql: str | None, json: bool,
         return 1
     if sql is not None:
         return print_sql(compiled.catalog, sql)
-    found = explain(compiled.catalog, maintain(compiled.catalog))
+    catalog = compiled.catalog if state is None else with_stored_choice(compiled.catalog, state)
+    found = explain(catalog, maintain(catalog))
     if view is not None:
         found = tuple(e for e in found if e.name.casefold() == view.casefold())
         if not found:
@@ -58,6 +59,18 @@ def print_sql(catalog: Catalog, name: str) -> int:
         raise unknown_view(catalog, name)
     typer.echo(expand(catalog, id_))
     return 0
+
+
+def with_stored_choice(catalog: Catalog, url: str) -> Catalog:
+    """The catalog with the views that the store does not hold, as `belvedere optimize --apply` left it."""
+    from belvedere.rules.placed import DOCUMENT, PlacedViews, with_choice
+    from belvedere.store import open_reader
+
+    reader = open_reader(url)
+    try:
+        return with_choice(catalog, PlacedViews.of_text(reader.document(DOCUMENT)))
+    finally:
+        reader.close()
 
 
 def unknown_view(catalog: Catalog, name: str) -> BelvedereError:

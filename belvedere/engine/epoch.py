@@ -22,6 +22,8 @@ from belvedere.engine.costs import Costs
 from belvedere.engine.expiry import expire, final_results_below
 from belvedere.engine.ingest import StampedRows, ingest, receive
 from belvedere.engine.late import Arrivals, judge
+from belvedere.engine.measured import DOCUMENT as MEASURED
+from belvedere.engine.measured import Measured
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.render import CLOCK_COLUMN
 from belvedere.engine.rows import Rows
@@ -83,7 +85,8 @@ class Engine:
         self.stages = prepare(pipeline.stages, pipeline.relations, self.compute.view_name)
         self.plan = plan_tables(catalog, pipeline, store, state)
         self._is_first = True
-        self.tables, self.fresh = self.plan.tables, self.plan.fresh
+        self.tables, self.fresh = {**self.plan.tables, **self.plan.computed}, self.plan.fresh
+        self.unmade = self.plan.unmade
         kept = self.plan.arranged.keys() - self.fresh - {n for n, (_, to_state) in self.plan.copied.items() if to_state}
         self.state.arrange(self.plan.arranged.values(), frozenset(kept))
         last = store.last_epoch()
@@ -91,6 +94,7 @@ class Engine:
         self.last_clock = last.clock if last else None
         self.next_uid = int(last.extra.get("next_uid", 1)) if last else 1
         self.sequences: dict[str, int] = dict(last.extra.get("sequences", {})) if last else {}
+        self.measured = Measured.of_document(last.extra.get(MEASURED) if last else None).only(pipeline.relations)
         self.clocks = Clocks.of_document(last.bounds) if last else Clocks()
         self._forgotten: dict[tuple[str, str], int] = {}
         self.costs = Costs(pipeline.by_cost)
@@ -124,10 +128,14 @@ class Engine:
                 context, taken, next_uid, seconds = self._compute(storage, arrivals, clock, bounds)
             for name, table in (records or {}).items():
                 transaction.append(name, table.to_reader())
-            row = self._row(context, next_uid, EpochRow(self.epoch + 1, clock, offsets or {}))
+            measured = self._measure(context, seconds, clock)
+            row = self._row(
+                context, next_uid, EpochRow(self.epoch + 1, clock, offsets or {}, extra={MEASURED: measured.as_document()})
+            )
             transaction.commit(replace(row, extra={**row.extra, STATE: self.state.prepare()}))
             self.state.committed()
             self._committed(row, context, next_uid)
+            self.measured = measured
             return self._report(context, taken, seconds, started, keep_deltas)
         except BaseException:
             _roll_back(transaction)
@@ -171,9 +179,17 @@ class Engine:
         self.exports.forget(storage.transaction)
         return context, taken, next_uid, seconds
 
+    def _measure(self, context: EpochContext, seconds: Mapping[str, float], clock: datetime) -> Measured:
+        """What is known with this epoch; one that fills relations anew says nothing of those that follow."""
+        if self.fresh:
+            return self.measured
+        changed = {n: r.num_rows for n, r in context.deltas.items() if self.pipeline.relations[n].stored}
+        pause = 0.0 if self.last_clock is None else (clock - self.last_clock).total_seconds()
+        return self.measured.after(changed, seconds, pause)
+
     def _row(self, context: EpochContext, next_uid: int, row: EpochRow) -> EpochRow:
         filled = {n: t.meaning for n, t in self.tables.items()}
-        extra = {"next_uid": next_uid, "sequences": context.sequences, "meanings": filled}
+        extra = {**row.extra, "next_uid": next_uid, "sequences": context.sequences, "meanings": filled}
         extra[COLUMNS] = columns_document(self.catalog)
         return replace(row, bounds=context.clocks.as_document(), extra=extra, committed_at=datetime.now(UTC))
 
@@ -181,7 +197,7 @@ class Engine:
         self.epoch, self.last_clock, self.next_uid, self.fresh = row.epoch, row.clock, next_uid, frozenset()
         self.clocks = context.clocks
         self._past.note(microseconds(row.clock), context.bounds)
-        self.sequences, self._is_first = context.sequences, False
+        self.sequences, self._is_first, self.unmade = context.sequences, False, frozenset()
         self.exports.deliver(self.epoch, self.sequences)
 
     def _report(

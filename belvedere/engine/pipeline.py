@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from belvedere.engine.relation import Relation
 from belvedere.engine.stage import Stage
+from belvedere.plan.facts import needs_clock
+from belvedere.plan.nodes import Node
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Pipeline:
     """Inputs whose rows may change below their bounds: these make nothing final."""
     by_cost: bool = True
     """Whether keyed operators and joins are recomputed whole in epochs in which most of their input changes."""
+    at_read: Mapping[str, Node] = field(default_factory=dict)
+    """Views that no stage makes: the database computes them when they are read, by these plans over served relations."""
 
     def is_served(self, relation: str) -> bool:
         """Whether somebody outside the pipeline reads a relation: then its rows are results."""
@@ -32,7 +36,8 @@ class Pipeline:
     @property
     def reads_clock(self) -> bool:
         """Whether time alone changes some view, so that the clock must start epochs."""
-        return any(s.reads_clock for s in self.stages)
+        computed = (n for plan in self.at_read.values() for n in plan.walk())
+        return any(s.reads_clock for s in self.stages) or any(map(needs_clock, computed))
 
     @property
     def delays(self) -> frozenset[int]:

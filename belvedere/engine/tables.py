@@ -9,7 +9,7 @@ until the new ones are filled.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -28,7 +28,9 @@ from belvedere.optimize.indexes import read_indexes
 from belvedere.schema import INGEST_TIME, KEY
 from belvedere.state.run import Arranged
 from belvedere.state.state import State
+from belvedere.store.dialects import DIALECTS
 from belvedere.store.protocol import Store, StoredTable, Transaction
+from belvedere.store.read.computed import computed_table
 
 COPIED = "copied"
 
@@ -45,6 +47,10 @@ class TablePlan:
     fresh: frozenset[str]
     copied: Mapping[str, tuple[bool, bool]] = field(default_factory=dict)
     outdated: tuple[str, ...] = ()
+    computed: Mapping[str, StoredTable] = field(default_factory=dict)
+    """Views of the database: relations without rows, which are computed when they are read."""
+    unmade: frozenset[str] = frozenset()
+    """Those of them that the first epoch makes."""
 
 
 def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store, state: State) -> TablePlan:
@@ -77,7 +83,21 @@ def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store, state: State
         if to_table or to_state:
             copied[name] = (to_table, to_state)
     outdated = tuple(n for n in known if n not in tables or n in fresh)
-    return TablePlan(tables, arranged, fresh, copied, outdated)
+    computed = {i: computed_table(catalog, i, plan, DIALECTS[store.dialect]) for i, plan in pipeline.at_read.items()}
+    outdated, unmade = _outdated_queries(store.tables(), computed, outdated)
+    return TablePlan(tables, arranged, fresh, copied, outdated, computed, unmade)
+
+
+def _outdated_queries(
+    known: Iterable[StoredTable], computed: Mapping[str, StoredTable], outdated: tuple[str, ...]
+) -> tuple[tuple[str, ...], frozenset[str]]:
+    """What is dropped, views of the database before the tables that they read, and which of these views are to be made."""
+    queries = {t.name: t for t in known if t.query}
+    same = {n for n, t in queries.items() if computed.get(n) == t}
+    tables = tuple(n for n in outdated if n not in queries)
+    if tables:  # no table can be dropped below a view of the database
+        same = set()
+    return (*(n for n in queries if n not in same), *tables), frozenset(computed.keys() - same)
 
 
 def served_relations(pipeline: Pipeline) -> frozenset[str]:
@@ -133,6 +153,7 @@ def make_tables(
     if plan.outdated:
         store.drop(plan.outdated)
     store.create(tuple(plan.tables.values()))
+    store.create(tuple(plan.computed.values()))
     for name, (to_table, to_state) in plan.copied.items():
         if to_table:
             transaction.append(name, rows[name].reader(plan.tables[name].arrow.names))

@@ -24,7 +24,7 @@ from belvedere.lang.lower_inputs import define_created
 from belvedere.lang.lower_outputs import define_export, define_subscribed, define_template
 from belvedere.lang.lower_relationships import define_by_query, define_relationship
 from belvedere.lang.lower_views import define_distinct, define_view
-from belvedere.lang.query_hints import idle_hint, query_arguments
+from belvedere.lang.query_hints import idle_hint, placements, promises, query_arguments
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.statements.tree import (
     CreateInput,
@@ -56,8 +56,10 @@ def lower_script(
     if not any(d.severity == "error" for d in lowering.diagnostics):
         catalog, told = served_behind(catalog, frozenset(i for i in catalog.public if i.casefold() in lowering.no_query))
         arguments, found = query_arguments(catalog, lowering.query_by, script.file)
-        catalog = replace(catalog, query_by=arguments)
-        lowering.diagnostics += [*told, *found]
+        placed, misplaced = placements(catalog, lowering.placed, script.file)
+        promised, unread = promises(catalog, lowering.promised, script.file)
+        catalog = replace(catalog, query_by=arguments, placed=placed, promises=promised)
+        lowering.diagnostics += [*told, *found, *misplaced, *unread]
     if not any(d.severity == "error" for d in lowering.diagnostics):
         lowering.diagnostics += [
             *check_catalog(catalog),

@@ -5,19 +5,27 @@ In: the hints of a script, and its catalog. Out: the arguments by relation, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog, QueryArgument
+from belvedere.catalog import Catalog, Placement, Promise, QueryArgument
 from belvedere.errors import Diagnostic, Severity, Span
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.statements.tree import Hint
 from belvedere.schema import Column
+from belvedere.setting_rules import seconds_in
 
 QUERY_BY = {"query_by_all": True, "query_by_any": False}
 """The hints, and whether the arguments that they make must be given."""
 
+
+PLACEMENTS = tuple(p.value for p in Placement)
+"""The hints that say who computes a view."""
+PROMISES = ("rate", "latency")
+"""The hints that state how many requests a second there will be, and how long one may take."""
 
 _BY_SIZE = "leave it out: how a join is computed follows from the numbers of rows"
 _INDEXES = "leave it out: indexes follow from what views, relationships and query templates ask for"
@@ -42,7 +50,8 @@ def idle_hint(hint: Hint, name: str | None, file: str) -> Diagnostic:
     """The notice about a hint that means nothing where it stands."""
     word = hint.name.casefold()
     message = f"the hint `{hint.name}` means nothing " + ("here" if name is None else f"for `{name}`")
-    known = "before a table or view stand `no_query`, `query_by_all(a, b)` and `query_by_any(a, b)`; others may be left out"
+    words = "`no_query`, `query_by_all(a, b)`, `query_by_any(a, b)`, `maintain`, `at_read`, `rate(200)` and `latency(20 ms)`"
+    known = f"before a view stand {words}; others may be left out"
     return Diagnostic("B4033", message, Severity.NOTICE, Span(file, hint.start, hint.end), hint=INSTEAD.get(word, known))
 
 
@@ -67,6 +76,57 @@ def query_arguments(
             if column is not None:
                 arguments.setdefault(column.name, QueryArgument(column.name, QUERY_BY[word]))
     return {relation: tuple(arguments.values()) for relation, arguments in found.items()}, told
+
+
+def placements(
+    catalog: Catalog, hints: Mapping[str, Sequence[Hint]], file: str
+) -> tuple[dict[str, Placement], list[Diagnostic]]:
+    """Who computes the views that hints name, by id. Both hints before one view are refused (B4039)."""
+    found: dict[str, Placement] = {}
+    told: list[Diagnostic] = []
+    for name, said in hints.items():
+        id_ = catalog.find(name)
+        words = {h.name.casefold() for h in said}
+        if id_ is None:  # its definition was refused
+            continue
+        if id_ not in catalog.views or id_ not in catalog.public:
+            told += (idle_hint(h, catalog.name_of(id_), file) for h in said)
+        elif len(words) > 1:
+            message = f"`{catalog.name_of(id_)}` cannot be both maintained and computed when it is read"
+            told.append(_refused("B4039", message, said[-1], file, "keep one of the hints"))
+        else:
+            found[id_] = Placement(words.pop())
+    return found, told
+
+
+def promises(catalog: Catalog, hints: Mapping[tuple[str, str], Hint], file: str) -> tuple[dict[str, Promise], list[Diagnostic]]:
+    """The rates and latencies of views and query templates; what says none is refused (B4035)."""
+    found: dict[str, Promise] = {}
+    told: list[Diagnostic] = []
+    for (name, word), hint in hints.items():
+        id_ = name if name in catalog.templates else catalog.find(name)
+        if id_ is None:  # its definition was refused
+            continue
+        if id_ not in catalog.templates and id_ not in catalog.public & catalog.views.keys():
+            told.append(idle_hint(hint, catalog.name_of(id_), file))
+            continue
+        value = _promised(word, hint.arguments)
+        if value is None:
+            wanted = "a number of requests a second: `rate(200)`" if word == "rate" else "a time: `latency(20 ms)`"
+            told.append(_refused("B4035", f"`{word}` of `{name}` says nothing that can be read", hint, file, f"write {wanted}"))
+            continue
+        known = found.get(id_, Promise())
+        found[id_] = replace(known, rate=value) if word == "rate" else replace(known, latency=value)
+    return found, told
+
+
+def _promised(word: str, arguments: tuple[str, ...]) -> float | None:
+    """Requests a second, or seconds."""
+    text = arguments[0] if len(arguments) == 1 else ""
+    if word == "latency":
+        return seconds_in(text)
+    found = re.fullmatch(r"\d+(\.\d+)?", text)
+    return float(text) if found and float(text) > 0 else None
 
 
 def _column(catalog: Catalog, relation: str, wanted: str, hint: Hint, file: str, told: list[Diagnostic]) -> Column | None:

@@ -16,10 +16,10 @@ from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.lower_inputs import kept_for
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
-from belvedere.lang.query_hints import QUERY_BY, idle_hint
+from belvedere.lang.query_hints import PLACEMENTS, PROMISES, QUERY_BY, idle_hint
 from belvedere.lang.select.frame import StatementContext
 from belvedere.lang.select.queries import new_context
-from belvedere.lang.statements.tree import DottedName, Hint, HistoryClause, Part, Statement, defined_name
+from belvedere.lang.statements.tree import DefineTemplate, DottedName, Hint, HistoryClause, Part, Statement, defined_name
 from belvedere.plan.arrival import in_arrival_order
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.nested import Definition, join_nested
@@ -44,6 +44,10 @@ class ScriptLowering:
     """The folded names that shall have no endpoint."""
     query_by: dict[tuple[str, str], Hint] = field(default_factory=dict)
     """The hints that give an endpoint arguments, by the folded name of what they stand before and their own."""
+    placed: dict[str, list[Hint]] = field(default_factory=dict)
+    """The hints that say where a view is computed, by its folded name."""
+    promised: dict[tuple[str, str], Hint] = field(default_factory=dict)
+    """The hints that state a rate or a latency, by the name of what they stand before and their own."""
 
     def context(self, parameters: dict[str, Typed] | None = None) -> StatementContext:
         return new_context(self.definitions, self.file, self.diagnostics, parameters)
@@ -100,14 +104,19 @@ class ScriptLowering:
                 )
 
     def read_hints(self, statement: Statement) -> None:
-        """`/*+ no_query */` and `/*+ query_by_all(a, b) */` before the definition of a table or view; others are said to mean nothing."""
+        """`/*+ no_query */`, `/*+ query_by_all(a, b) */` and `/*+ at_read */` before a definition; others are said to mean nothing."""
         name = defined_name(statement)
+        template = next(reversed(self.templates)) if isinstance(statement, DefineTemplate) else None
         for hint in statement.hints:
             word = hint.name.casefold()
             if word == "no_query" and name is not None:
                 self.no_query.add(name.casefold())
             elif word in QUERY_BY and name is not None:
                 self.query_by[name.casefold(), word] = hint
+            elif word in PLACEMENTS and name is not None and not hint.arguments:
+                self.placed.setdefault(name.casefold(), []).append(hint)
+            elif word in PROMISES and (name or template) is not None:
+                self.promised[name or template or "", word] = hint
             else:
                 self.diagnostics.append(idle_hint(hint, name, self.file))
 

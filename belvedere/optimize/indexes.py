@@ -2,7 +2,8 @@
 
 In: a catalog and a relation's id. Out: lists of columns, none of them the beginning of another one: the key (a row by its key, the
 order of pages), a view's own order, the target side of relationships with their order, the columns that query templates and relationships
-compare with parameters, and those that the arguments of hints compare.
+compare with parameters, those that the arguments of hints compare. A view that is computed when it is read asks
+all of this of what it reads.
 """
 
 from __future__ import annotations
@@ -12,32 +13,42 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog import TARGET, Catalog, QueryArgument, QueryTemplate, Relationship
+from belvedere.catalog import TARGET, Catalog, QueryArgument, Relationship
 from belvedere.plan.expressions import conjuncts
-from belvedere.plan.nodes import Expr, Filter, Node, Project, Scan
+from belvedere.plan.nodes import Aggregate, Distinct, Expr, Filter, Join, Node, Project, Scan, Union
 from belvedere.schema import HISTORY, Schema
 
 Columns = tuple[str, ...]
 
 
 def read_indexes(catalog: Catalog, relation: str) -> tuple[Columns, ...]:
-    """The indexes of a relation that the API shows; none for one that it does not show."""
+    """The indexes of a stored relation that the API shows; none for one that it does not show."""
     relation = relation.removesuffix(HISTORY)  # versions are read by the same columns
-    if relation not in catalog.public:
+    if relation not in catalog.public | catalog.parts or relation in catalog.at_read:
         return ()
+    schema = catalog.schema_of(relation)
+    wanted = _asked(catalog, relation)
+    for id_, plan in catalog.at_read.items():
+        wanted += [*_of_plan(plan, relation), *_of_joins(plan, relation)]
+        wanted += [_below(columns, plan, relation) for columns in _asked(catalog, id_)]
+    known = {c.name: c.type for c in schema}
+    usable = {w for w in wanted if w and all(n in known and not pa.types.is_nested(known[n]) for n in w)}
+    return tuple(sorted(_without_beginnings(usable)))
+
+
+def _asked(catalog: Catalog, relation: str) -> list[Columns]:
+    """By which columns the API reads a relation, whether it is stored or not."""
     schema = catalog.schema_of(relation)
     wanted = [schema.key or ()]
     wanted += [_of_relationship(r, schema) for r in catalog.relationships if r.target == relation]
-    wanted += [c for t in catalog.templates.values() for c in _of_template(t, relation)]
+    wanted += [c for t in catalog.templates.values() for c in _of_plan(t.plan, relation)]
     wanted += _of_arguments(catalog.query_by.get(relation, ()))
     view = catalog.views.get(relation)
     if view is not None and view.parent is not None:
         wanted.append((*(own for own, _ in view.parent_key), *(o.expr.name for o in view.order)))
     elif view is not None:
         wanted.append(tuple(o.expr.name for o in view.order))
-    known = {c.name: c.type for c in schema}
-    usable = {w for w in wanted if w and all(n in known and not pa.types.is_nested(known[n]) for n in w)}
-    return tuple(sorted(_without_beginnings(usable)))
+    return wanted
 
 
 def _of_arguments(arguments: Iterable[QueryArgument]) -> list[Columns]:
@@ -70,9 +81,9 @@ def _compared(condition: Expr | None, schema: Schema) -> tuple[list[str], list[s
     return equal, other
 
 
-def _of_template(template: QueryTemplate, relation: str) -> Iterator[Columns]:
-    """Columns that are equal to a parameter, then one that is compared with anything else."""
-    for node in template.plan.walk():
+def _of_plan(plan: Node, relation: str) -> Iterator[Columns]:
+    """Of each filter, columns that are equal to something, then one that is compared with anything else."""
+    for node in plan.walk():
         if not isinstance(node, Filter):
             continue
         names = _stored_names(node.input, relation)
@@ -84,6 +95,48 @@ def _of_template(template: QueryTemplate, relation: str) -> Iterator[Columns]:
                 (equal if isinstance(part, exp.EQ) else other).extend(c for c in columns if c is not None)
         if equal or other:
             yield tuple(dict.fromkeys([*equal, *other[:1]]))
+
+
+def _of_joins(plan: Node, relation: str) -> Iterator[Columns]:
+    """The columns by which a join finds the rows of a relation."""
+    for node in plan.walk():
+        if not isinstance(node, Join):
+            continue
+        parts = [p for p in map(_bare, conjuncts(node.condition)) if isinstance(p, exp.EQ)]
+        for side in node.inputs:
+            mine = (
+                c.name for p in parts for c in (p.this, p.expression) if isinstance(c, exp.Column) and side.schema.find(c.name)
+            )
+            yield _below(tuple(mine), side, relation)
+
+
+def _below(columns: Columns, plan: Node, relation: str) -> Columns:
+    """The first of a plan's columns that are columns of a relation below, as they are called there."""
+    found: list[str] = []
+    for name in columns:
+        source = next((c for r, c in _sources(plan, name) if r == relation), None)
+        if source is None:
+            break
+        found.append(source)
+    return tuple(dict.fromkeys(found))
+
+
+def _sources(node: Node, name: str) -> Iterator[tuple[str, str]]:
+    """The stored columns that a column of a plan is: what compares it can be asked of these instead."""
+    if isinstance(node, Scan):
+        yield node.relation, node.schema[name].name
+    elif isinstance(node, Union):
+        for branch in node.branches if name != node.branch else ():
+            yield from _sources(branch, branch.schema.names[node.branches[0].schema.names.index(name)])
+    elif isinstance(node, Project | Aggregate):
+        items = node.items if isinstance(node, Project) else node.keys
+        item = next((i for i in items if i.name == name), None)
+        if item is not None and isinstance(item.expr, exp.Column):
+            yield from _sources(node.input, item.expr.name)
+    elif isinstance(node, Filter | Distinct | Join):
+        for below in node.inputs:
+            if below.schema.find(name) is not None:
+                yield from _sources(below, name)
 
 
 def _stored_names(node: Node, relation: str) -> dict[str, str]:

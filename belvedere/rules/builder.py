@@ -81,7 +81,7 @@ class Builder:
         relations = {n: replace(d.relation, paths=tuple(d.paths)) for n, d in self.drafts.items()}
         served = {i: self.names[i] for i in self.stored_ids if i in self.names}
         relations |= _with_silent(relations, self.stages, frozenset(served.values()))
-        made = Pipeline(relations, tuple(self.stages), served, self.never_final, self.options.cost)
+        made = Pipeline(relations, tuple(self.stages), served, self.never_final, self.options.cost, self.catalog.at_read)
         found = final_below(made, bounds_by_input(self.catalog, Clocks()).__getitem__)
         for name, columns in found.items():
             known = relations[name]

@@ -15,7 +15,7 @@ from belvedere.engine.expiry import held_by
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation
 from belvedere.engine.stage import Stage
-from belvedere.plan.nodes import Join
+from belvedere.plan.nodes import Join, Scan
 from belvedere.rules.bounds_below import operator_of
 from belvedere.state.state import Size
 from belvedere.time.event_time import Clocks, bounds_by_input
@@ -58,20 +58,23 @@ class ViewExplanation:
 
 def explain(catalog: Catalog, pipeline: Pipeline) -> tuple[ViewExplanation, ...]:
     """One explanation per view and subscription that has stages of its own, in the order of definition."""
-    owners = dict.fromkeys(s.owner for s in pipeline.stages)
+    owners = dict.fromkeys((*(s.owner for s in pipeline.stages), *pipeline.at_read))
     return tuple(_explain(o, catalog, pipeline) for o in owners)
 
 
 def _explain(owner: str, catalog: Catalog, pipeline: Pipeline) -> ViewExplanation:
     stages = [s for s in pipeline.stages if s.owner == owner]
+    if not stages:
+        return ViewExplanation(owner, catalog.views[owner].schema.key or (), (), (), _reads_at_read(owner, pipeline))
     own = pipeline.relations[owner] if owner in pipeline.relations else pipeline.relations[stages[-1].output]
+    reads = _reads_at_read(owner, pipeline) if owner in pipeline.at_read else _reads(owner, own, catalog)
     state = [(r, s) for s in stages for r in _relations(s, pipeline) if r.stored]
     return ViewExplanation(
         owner,
         own.schema.key or (),
         tuple(_stage(s, pipeline) for s in stages),
         tuple(_state(r, s, catalog, pipeline) for r, s in state),
-        _reads(owner, own, catalog),
+        reads,
     )
 
 
@@ -159,6 +162,11 @@ def _growing_inputs(stage: Stage, pipeline: Pipeline) -> tuple[str, ...]:
     stages = {s.output: s for s in pipeline.stages}
     found = (n for relation in stage.counted for n in _growing_inputs(stages[relation], pipeline))
     return tuple(sorted(dict.fromkeys(found)))
+
+
+def _reads_at_read(owner: str, pipeline: Pipeline) -> str:
+    sources = dict.fromkeys(f'"{n.relation}"' for n in pipeline.at_read[owner].walk() if isinstance(n, Scan))
+    return f"computed by the database when it is read, of {', '.join(sources)}"
 
 
 def _reads(owner: str, relation: Relation, catalog: Catalog) -> str:

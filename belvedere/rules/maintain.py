@@ -123,9 +123,11 @@ def _roots(catalog: Catalog) -> tuple[str, ...]:
         | set(catalog.subscriptions)
     )
     wanted |= {e.relation for e in catalog.exports if e.relation in catalog.views}
+    wanted -= catalog.at_read.keys()
+    wanted |= {n.relation for plan in catalog.at_read.values() for n in plan.walk() if isinstance(n, Scan)}
     wanted |= {i for i, table in catalog.inputs.items() if table.late_of is not None}
     for template in catalog.templates.values():
-        wanted |= {n.relation for n in template.plan.walk() if isinstance(n, Scan)}
+        wanted |= {n.relation for n in template.plan.walk() if isinstance(n, Scan)} - catalog.at_read.keys()
     return tuple(i for i in order if i in wanted)
 
 

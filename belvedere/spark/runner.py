@@ -29,6 +29,8 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.intake.desk import Desk, open_desk
 from belvedere.intake.wire import DeskServer
 from belvedere.rules import maintain
+from belvedere.rules.placed import DOCUMENT as CHOICE
+from belvedere.rules.placed import PlacedViews, with_choice
 from belvedere.settings import ProjectSettings
 from belvedere.spark.analysis import analyze
 from belvedere.spark.cluster import has_ended, is_cluster, join_cluster, master_of
@@ -157,6 +159,8 @@ class Runner:
         spark = self.spark = quiet_session(self.project.spark, self.project.driver_memory)
         if not self._join(spark, stopped) or stopped.is_set():
             return
+        choice = PlacedViews.of_text(self.store.document(CHOICE))
+        self.catalog = with_choice(self.catalog, choice)
         pipeline = maintain(self.catalog)
         phase("computing the first epoch")
 

@@ -33,6 +33,7 @@ def table_to_text(table: StoredTable) -> str:
         "indexes": table.indexes,
         "meaning": table.meaning,
         "order": table.order,
+        "query": table.query,
     }
     return json.dumps(content, ensure_ascii=True)
 
@@ -46,7 +47,9 @@ def table_from_text(text: str) -> StoredTable:
     indexes = tuple(tuple(i) for i in content["indexes"])
     schema = Schema(columns, key)
     order = tuple((str(name), bool(down), bool(first)) for name, down, first in content.get("order", ()))
-    return StoredTable(content["name"], schema, tuple(content["ranges"]), indexes, content["meaning"], order)
+    return StoredTable(
+        content["name"], schema, tuple(content["ranges"]), indexes, content["meaning"], order, content.get("query", "")
+    )
 
 
 def same_meaning(stored: StoredTable, wanted: StoredTable) -> bool:

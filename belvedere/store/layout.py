@@ -82,13 +82,19 @@ class Layout:
         return self.forms[place]
 
     def create(self) -> str:
-        """The CREATE TABLE statement."""
+        """The CREATE TABLE or CREATE VIEW statement."""
+        if self.table.query:
+            return f"CREATE VIEW {self.name} ({self.column_list}) AS {self.table.query}"
         mark = " PRIMARY KEY" if self._lies_by_key else " NOT NULL"
         parts = [
             f"{quoted(name)} {f.sql}{mark if name == self.key else ''}"
             for name, f in zip(self.columns, self.forms, strict=True)
         ]
         return f"CREATE TABLE {self.name} ({', '.join(parts)})"
+
+    def drop(self) -> str:
+        """The statement that takes it out."""
+        return f"DROP {'VIEW' if self.table.query else 'TABLE'} IF EXISTS {self.name}"
 
     @property
     def _lies_by_key(self) -> bool:
@@ -97,6 +103,8 @@ class Layout:
 
     def indexes(self) -> dict[str, str]:
         """The indexes that the table should have: name -> CREATE INDEX statement. The first is the unique one of the rows' identity."""
+        if self.table.query:
+            return {}
         own = (self.table.identity,)
         wanted = dict.fromkeys([own] + [(c,) for c in self.table.ranges] + list(self.table.indexes))
         if self._lies_by_key:
@@ -129,7 +137,7 @@ class Layout:
     def restore(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The inverse of `flatten`: rows in the catalog's types."""
         arrays = [f.decode(batch.column(i)) for i, f in enumerate(self.forms)]
-        if self.table.identity != KEY:
+        if self.table.identity != KEY and not self.table.query:
             arrays.append(arrays[self.stored.get_field_index(self.table.identity)].cast(pa.string()))
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
 

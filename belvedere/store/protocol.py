@@ -43,11 +43,15 @@ class StoredTable:
     """A fingerprint of the plan behind the table: another meaning under the same name is another table."""
     order: tuple[tuple[str, bool, bool], ...] = ()
     """A view's own order: (column, descending, NULLs first)."""
+    query: str = ""
+    """The SQL, in the store's dialect, of a relation that is computed when it is read: it holds no rows, and has no `_key`."""
 
     @property
     def arrow(self) -> pa.Schema:
         """The Arrow schema of the rows that go in and come out."""
         fields = [pa.field(c.name, c.type, c.nullable) for c in self.schema.columns]
+        if self.query:
+            return pa.schema(fields)
         fields.append(pa.field(KEY, pa.string(), nullable=False))
         return pa.schema(fields)
 

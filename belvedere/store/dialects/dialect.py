@@ -51,7 +51,7 @@ class Dialect(ABC):
     """How operators are said that are not SQL's own."""
     faults: ClassVar[tuple[FaultRule, ...]]
     clock: ClassVar[str]
-    """The epoch's clock `e.clock`, as a timestamp."""
+    """The epoch's clock as a timestamp, of its stored form `{}`."""
     lies_by_number: ClassVar[bool] = False
     """Whether a table lies in the order of a primary key that is a whole number."""
     near: ClassVar[bool] = False

@@ -71,7 +71,7 @@ class Postgres(Dialect):
     }
     patterns = Patterns(".*", ".", special=".*+?()[]{}|^$\\", escaped="\\{}", whole="(?s)^{}$")
     faults = _FAULTS
-    clock = "(TIMESTAMPTZ 'epoch' + e.clock * INTERVAL '1 microsecond')"
+    clock = "(TIMESTAMPTZ 'epoch' + {} * INTERVAL '1 microsecond')"
     first_start = ("SELECT pg_advisory_xact_lock(7240511)::text",)
     for_lease = f"LOCK TABLE {LEASE} IN EXCLUSIVE MODE"
     for_update = " FOR UPDATE"

@@ -89,7 +89,7 @@ class Sqlite(Dialect):
     }
     patterns = Patterns("*", "?", special="*?[", escaped="[{}]", whole="{}")
     faults = _FAULTS
-    clock = "e.clock"
+    clock = "{}"
     near = True
 
     # stored forms

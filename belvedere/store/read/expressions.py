@@ -193,7 +193,7 @@ def _shifted(tree: Expr, time: Expr, interval: Expr, operator: str, scope: NameB
 
 
 def _clock(tree: Expr, scope: NameBindings) -> TypedSql:
-    return TypedSql(scope.dialect.clock, TIMESTAMP)
+    return TypedSql(scope.dialect.clock.format(scope.clock), TIMESTAMP)
 
 
 def _cast(tree: Expr, scope: NameBindings) -> TypedSql:

@@ -33,13 +33,15 @@ from belvedere.plan.nodes import (
     Unnest,
     Values,
 )
+from belvedere.plan.ties import tie_order
 from belvedere.schema import Schema
 from belvedere.store.dialects import DIALECTS
+from belvedere.store.dialects.codec import form
 from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.identifiers import identifier
 from belvedere.store.read.expressions import print_expression
 from belvedere.store.read.query import BoundValue, Role, Sort
-from belvedere.store.read.typed import NameBindings, TypedSql
+from belvedere.store.read.typed import CLOCK, NameBindings, TypedSql
 
 Bind = Callable[[BoundValue], str]
 
@@ -67,9 +69,11 @@ def check_template(template: QueryTemplate, stored: Collection[str]) -> None:
             raise fail(found.code, message, span=template.span, hint=found.hint) from error
 
 
-def print_plan(node: Node, dialect: Dialect, arguments: Mapping[str, TypedSql], bind: Bind | None = None) -> str:
+def print_plan(
+    node: Node, dialect: Dialect, arguments: Mapping[str, TypedSql], bind: Bind | None = None, clock: str = CLOCK
+) -> str:
     """The plan as one SELECT. `bind` gives the SQL of arguments that are no plain values: patterns, and numbers of rows."""
-    return _Plans(dialect, arguments, bind).select(node)
+    return _Plans(dialect, arguments, bind, clock).select(node)
 
 
 def plan_order(node: Node) -> tuple[Sort, ...]:
@@ -99,6 +103,7 @@ class _Plans:
     dialect: Dialect
     arguments: Mapping[str, TypedSql]
     bind: Bind | None = None
+    clock: str = CLOCK
 
     def select(self, node: Node) -> str:
         printer = _NODES.get(type(node))
@@ -122,13 +127,15 @@ class _Plans:
             known = schema[found.name]
             return identifier(known.name), known.type
 
-        return NameBindings(self.dialect, column, self.arguments, aggregates, self.bind)
+        return NameBindings(self.dialect, column, self.arguments, aggregates, self.bind, self.clock)
 
     def expression(self, expr: Expr, schema: Schema, expected: pa.DataType | None = None, aggregates: bool = False) -> str:
         """An expression's SQL. Where its type is told, the stored form must be that type's."""
         typed = print_expression(expr, self.scope(schema, aggregates))
         if expected is not None and typed.type is not None and not _same_form(typed.type, expected):
             raise fail("B8020", f"`{expr.sql('spark')}` is {typed.type} in the store, and {expected} in the query")
+        if expected is not None and typed.type is None and isinstance(expr, exp.Null):  # else Postgres takes it for a text
+            return f"CAST(NULL AS {form(self.dialect, expected).sql.partition(' COLLATE ')[0]})"
         return typed.sql
 
     def scan(self, node: Scan) -> str:
@@ -212,23 +219,21 @@ class _Plans:
         return f" {word} ".join(sides)
 
     def top(self, node: TopK) -> str:
-        forms, schema = self.dialect, node.input.schema
-        keys = [self.order(o, schema) for o in node.order]
-        for name in schema.key or ():
-            keys.append(forms.order(forms.column(identifier(name), schema[name].type), Sort(name, False, True)))
+        keys = [self.order(o, node.input.schema) for o in (*node.order, *tie_order(node))]
         order = f" ORDER BY {','.join(keys)}" if keys else ""
-        columns = ",".join(identifier(n) for n in node.schema.names)
-        if not node.partition:
+        columns = ",".join(identifier(n) for n in node.input.schema.names)
+        if not node.partition and node.number is None:
             most = self.most(node)
             limit = f" LIMIT {most} OFFSET {node.offset}" if most else ""
             if not limit and node.offset:
                 limit = f" LIMIT {2**62} OFFSET {node.offset}"
             return f"SELECT {columns} FROM {self.source(node.input)}{order if limit else ''}{limit}"
-        partition = ",".join(identifier(n) for n in node.partition)
-        number = f"row_number() OVER (PARTITION BY {partition}{order}) AS n"
-        bounds = [f"n>{node.offset}"] + ([] if node.limit is None else [f"n<={node.offset + node.limit}"])
-        numbered = f"SELECT {columns},{number} FROM {self.source(node.input)}"
-        return f"SELECT {columns} FROM ({numbered}) AS j WHERE {' AND '.join(bounds)}"
+        partition = f"PARTITION BY {','.join(identifier(n) for n in node.partition)}" if node.partition else ""
+        numbered = f"SELECT {columns},row_number() OVER ({partition}{order}) AS n FROM {self.source(node.input)}"
+        place = "" if node.number is None else f",n AS {identifier(node.number.name)}"
+        most = self.most(node)
+        bounds = [f"n>{node.offset}"] + ([f"n<={most}+{node.offset}"] if most else [])
+        return f"SELECT {columns}{place} FROM ({numbered}) AS j WHERE {' AND '.join(bounds)}"
 
     def most(self, node: TopK) -> str:
         """How many rows a TopK has; nothing for all."""

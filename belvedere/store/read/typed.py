@@ -21,6 +21,10 @@ from belvedere.store.read.values import microseconds
 types = pa.types
 
 
+CLOCK = "e.clock"
+"""The epoch's clock in a read, which is a query of the epoch's row `e`."""
+
+
 @dataclass(frozen=True)
 class TypedSql:
     """SQL and the type of its value. `type` None is the type of a bare NULL."""
@@ -41,6 +45,8 @@ class NameBindings:
     aggregates: bool = False
     bind: Callable[[BoundValue], str] | None = None
     """The SQL of a request's value; none where an expression is only checked."""
+    clock: str = CLOCK
+    """The SQL of the epoch's clock as it is stored."""
 
     def in_role(self, argument: TypedSql, role: Role) -> str:
         """An argument as a value of another role."""

@@ -87,13 +87,13 @@ class Tables:
         )
 
     def drop(self, layout: Layout) -> None:
-        """Take the table out, with its indexes."""
-        self._session.execute(f"DROP TABLE IF EXISTS {layout.name}")
+        """Take the table out, with its indexes, or the view."""
+        self._session.execute(layout.drop())
         self._session.execute(f"DELETE FROM {TABLE} WHERE name = ?", (stored_name(layout.table.name),))
 
     def sizes(self) -> Mapping[str, tuple[int, int]]:
-        """Rows and bytes of each."""
-        names = {name: stored_name(name) for name in self.layouts}
+        """Rows and bytes of each that holds rows."""
+        names = {name: stored_name(name) for name, layout in self.layouts.items() if not layout.table.query}
         sizes = self._session.bytes_of(tuple(names.values()))
         counted = {n: self._session.execute(f"SELECT count(*) FROM {quoted(stored)}")[0][0] for n, stored in names.items()}
         return {name: (int(counted[name]), sizes[stored]) for name, stored in names.items()}

@@ -1,0 +1,61 @@
+"""`belvedere optimize`: what of a script is maintained and what is computed when it is read, today and at the least cost.
+
+In: a script, its store. Out: per view today's place, the best one and the reason, and what that would save. `--apply`
+keeps the choice in the store, for the next start. It starts no Spark.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from belvedere.commands.output import has_errors, print_json, read_script, show
+from belvedere.settings import load_project
+
+
+class CostModel(StrEnum):
+    """Who chooses: the least cost, or the rule of another product."""
+
+    LEAST = "least"
+    DATASQRL = "datasqrl"
+
+
+def command(
+    script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
+    store: Annotated[
+        str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
+    ] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="take the choice from the next start on")] = False,
+    cost_model: Annotated[CostModel, typer.Option("--cost-model", help="who chooses")] = CostModel.LEAST,
+    json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+) -> int:
+    """Choose what is maintained and what is computed when it is read, by what the store has measured."""
+    from belvedere.commands.stores import store_url
+    from belvedere.compiler import compile_script
+    from belvedere.rules.advice import advise, keep_choice
+    from belvedere.store.source_columns import with_stored_columns
+
+    text, project = read_script(script), load_project(script.parent)
+    url = store_url(store, project, script)
+    project = with_stored_columns(project, url)
+    compiled = compile_script(text, path=script, project=project)
+    found = tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics)))
+    if has_errors(found):
+        show(found, {str(script): text}, stream=sys.stderr)
+        return 1
+    advice = advise(compiled.catalog, url, project.optimize, greedy=cost_model is CostModel.DATASQRL)
+    if apply:
+        keep_choice(url, advice.choice)
+    if json:
+        views = [asdict(v) for v in advice.views]
+        print_json(
+            {"cost_today": advice.cost_today, "cost": advice.cost, "pause": advice.pause, "applied": apply, "views": views}
+        )
+    else:
+        typer.echo(advice.text(applied=apply))
+    return 0

@@ -1,0 +1,112 @@
+"""Which operators epochs maintain and which requests compute: the cheapest choice, found as a minimum cut.
+
+In: operators with what each would cost in either place, in seconds of processor time a second. Out: the operators to maintain. Costs are
+additive: an operator costs `maintain` or `read`, and `store` where it is maintained and requests read it. What a maintained operator
+reads must be maintained. So the choice is a project selection problem (Picard 1976), whose optimum is a minimum cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import networkx as nx
+
+from belvedere.catalog import Placement
+
+MAINTAINED, READ = "maintained", "read"
+UNITS = 10**9
+"""Capacities are whole nanoseconds a second: sums of them are exact."""
+NEVER = float("inf")
+"""The capacity of an edge that no cut goes through."""
+GAIN = 0.2
+"""A choice changes where it saves more than this share of the cost, so that it does not swing."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of a view's plan. Costs are in seconds of processor time a second."""
+
+    name: str
+    maintain: float = 0.0
+    """What epochs do for it."""
+    store: float = 0.0
+    """What writing its changes to the database costs."""
+    read: float = 0.0
+    """What requests do for it where they compute it."""
+    readers: tuple[str, ...] = ()
+    """The operators that read it."""
+    asked: bool = False
+    """Whether requests read its rows themselves: it is the result of a public view."""
+    fixed: Placement | None = None
+    """Where it must be computed: what the database cannot say is maintained, and so is what would break a promised latency."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The maintained operators, and what the choice costs."""
+
+    maintained: frozenset[str]
+    cost: float
+
+
+def cost_of(operators: Mapping[str, Operator], maintained: Collection[str]) -> float:
+    """What a choice costs; infinite where it is none, as a maintained operator would read one that is not."""
+    total = 0.0
+    for name, operator in operators.items():
+        if operator.fixed is not None and (operator.fixed is Placement.MAINTAIN) != (name in maintained):
+            return NEVER
+        if name not in maintained:
+            if any(r in maintained for r in operator.readers):
+                return NEVER
+            total += operator.read
+            continue
+        total += operator.maintain
+        if operator.asked or any(r not in maintained for r in operator.readers):
+            total += operator.store
+    return total
+
+
+def cheapest(operators: Mapping[str, Operator]) -> Choice:
+    """The choice of the least cost. Raises ValueError where what is fixed contradicts itself."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from((MAINTAINED, READ))
+    for name, operator in operators.items():
+        node, stored = ("operator", name), ("stored", name)
+        at_read, maintained = operator.fixed is Placement.AT_READ, operator.fixed is Placement.MAINTAIN
+        graph.add_edge(node, READ, capacity=NEVER if at_read else _units(operator.maintain))
+        graph.add_edge(MAINTAINED, node, capacity=NEVER if maintained else _units(operator.read))
+        graph.add_edge(node, stored, capacity=_units(operator.store))
+        if operator.asked:
+            graph.add_edge(stored, READ)
+        for reader in operator.readers:
+            graph.add_edge(stored, ("operator", reader))
+            graph.add_edge(("operator", reader), node)
+    try:
+        _, (kept, _) = nx.minimum_cut(graph, MAINTAINED, READ)
+    except nx.NetworkXUnbounded:
+        raise ValueError("an operator that must be maintained reads one that must not be") from None
+    chosen = frozenset(n for n in operators if ("operator", n) in kept)
+    return Choice(chosen, cost_of(operators, chosen))
+
+
+def next_choice(operators: Mapping[str, Operator], today: Collection[str]) -> Choice:
+    """The cheapest choice where it saves more than `GAIN`, else today's: for each group of operators that share any."""
+    maintained: set[str] = set()
+    for group in _groups(operators):
+        best, cost = cheapest(group), cost_of(group, today)
+        stays = best.cost >= (1 - GAIN) * cost
+        maintained |= group.keys() & set(today) if stays else best.maintained
+    return Choice(frozenset(maintained), cost_of(operators, maintained))
+
+
+def _groups(operators: Mapping[str, Operator]) -> Iterable[dict[str, Operator]]:
+    graph = nx.Graph()
+    graph.add_nodes_from(operators)
+    graph.add_edges_from((n, r) for n, o in operators.items() for r in o.readers)
+    for names in nx.connected_components(graph):
+        yield {n: operators[n] for n in operators if n in names}
+
+
+def _units(cost: float) -> int:
+    return round(cost * UNITS)

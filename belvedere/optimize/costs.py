@@ -1,0 +1,180 @@
+"""What an operator costs where epochs maintain it, and where requests compute it.
+
+In: rows, changed rows an epoch and requests a second, measured or estimated. Out: seconds of processor time. The formulas are linear in
+rows; their coefficients are those of the machine that docs/performance.md names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from belvedere.plan.facts import is_linear
+from belvedere.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    Scan,
+    SetOperation,
+    TopK,
+    Union,
+    Unnest,
+    Values,
+)
+
+PAGE = 100.0
+"""So many rows a request reads where nothing is known: the API's own limit."""
+PASSED = 1 / 3
+"""The share of rows that a filter lets through where nothing is known."""
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Seconds of processor time."""
+
+    stage: float = 0.04
+    """A stage of an epoch that something changes."""
+    linear: float = 0.000_002
+    """A changed row through a filter, a projection, a union."""
+    changed: float = 0.000_03
+    """A changed row through any other operator: found by key in the state, computed, written."""
+    write: float = 0.000_01
+    """A changed row of a table of the database."""
+    kept: float = 0.000_000_002
+    """A second of a row that is stored beside those that are there anyway: merges, indexes, copies."""
+    request: float = 0.000_02
+    """An operator of a request's query."""
+    projected: float = 0.000_000_02
+    """A row that goes through a request's query as it is, or with other columns."""
+    read: float = 0.000_000_3
+    """A row that it reads and tests."""
+    grouped: float = 0.000_000_6
+    """A row that it sorts, joins or puts into a group."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is known of the relations and requests of a store, by id."""
+
+    rows: Mapping[str, float] = field(default_factory=dict)
+    changed: Mapping[str, float] = field(default_factory=dict)
+    """Rows that come or go in an epoch."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that an epoch takes for a view, where it is maintained now."""
+    requests: Mapping[str, float] = field(default_factory=dict)
+    """Requests a second that read a view."""
+    latency: Mapping[str, float] = field(default_factory=dict)
+    """The most seconds that a request may take to compute a view."""
+    pause: float = 1.0
+    """Seconds from one epoch to the next."""
+
+
+@dataclass
+class Sizes:
+    """Rows, and changed rows an epoch, of plans: known ones of relations, else estimated from those below."""
+
+    workload: Workload
+    plans: Mapping[str, Node] = field(default_factory=dict)
+    """The plans of public views, by id."""
+    _rows: dict[Node, float] = field(default_factory=dict)
+    _changed: dict[Node, float] = field(default_factory=dict)
+
+    def rows(self, node: Node) -> float:
+        """How many rows a plan has."""
+        return self._find(node, self._rows, self.workload.rows, self._estimated)
+
+    def changed(self, node: Node) -> float:
+        """How many rows of a plan come or go in an epoch."""
+        return self._find(node, self._changed, self.workload.changed, self._moved)
+
+    def _find(
+        self, node: Node, made: dict[Node, float], measured: Mapping[str, float], estimate: Callable[[Node], float]
+    ) -> float:
+        if node not in made:
+            name = node.relation if isinstance(node, Scan) else self._names.get(node, "")
+            plan = self.plans.get(name) if isinstance(node, Scan) else None
+            if name in measured:
+                made[node] = measured[name]
+            else:
+                made[node] = estimate(node) if plan is None else self._find(plan, made, measured, estimate)
+        return made[node]
+
+    @cached_property
+    def _names(self) -> dict[Node, str]:
+        """The relations that hold the rows of a plan."""
+        return {plan: id_ for id_, plan in self.plans.items()}
+
+    def _estimated(self, node: Node) -> float:
+        below = [self.rows(i) for i in node.inputs]
+        match node:
+            case Values():
+                return float(len(node.rows))
+            case Filter():
+                return below[0] * PASSED
+            case Join(kind=JoinKind.SEMI | JoinKind.ANTI):
+                return below[0] * PASSED
+            case Join(condition=None):
+                return below[0] * below[1]
+            case Join():
+                return max(below)
+            case Aggregate():
+                return float(below[0] ** 0.75) if node.keys else 1.0
+            case Distinct():
+                return float(below[0] ** 0.75)
+            case TopK():
+                most = PAGE if node.limit is None else float(node.limit)
+                return min(below[0], most if not node.partition else below[0] ** 0.75 * most)
+            case Union():
+                return sum(below)
+            case Unnest():
+                return below[0] * 4
+        return max(below, default=0.0)
+
+    def _moved(self, node: Node) -> float:
+        below = [self.changed(i) for i in node.inputs]
+        rows = self.rows(node)
+        if isinstance(node, Filter):
+            return below[0] * PASSED
+        if isinstance(node, Join):
+            sizes = [max(1.0, self.rows(i)) for i in node.inputs]
+            return sum(b * max(1.0, rows / size) for b, size in zip(below, sizes, strict=True))
+        if isinstance(node, Aggregate | Distinct | TopK | SetOperation):
+            return min(2 * sum(below), 2 * rows)
+        return sum(below)
+
+
+def maintaining(node: Node, sizes: Sizes, costs: Coefficients) -> float:
+    """Seconds of an epoch for an operator, whose input is maintained too."""
+    moved = sum(sizes.changed(i) for i in node.inputs)
+    if moved == 0:
+        return 0.0
+    if is_linear(node):
+        return costs.linear * moved
+    return costs.stage + costs.changed * (moved + sizes.changed(node))
+
+
+def storing(node: Node, sizes: Sizes, costs: Coefficients) -> float:
+    """Seconds of an epoch for writing the changes of an operator to the database."""
+    return costs.write * sizes.changed(node)
+
+
+def computing(node: Node, sizes: Sizes, costs: Coefficients, share: float) -> float:
+    """Seconds of a request for an operator, of whose result it needs a `share`."""
+    read = sum(sizes.rows(i) for i in node.inputs) * share
+    row = costs.projected if isinstance(node, Project | Union) else costs.read if is_linear(node) else costs.grouped
+    return costs.request + row * read
+
+
+def passed_share(node: Node, share: float) -> float:
+    """The share of an operator's input that a request reads for a share of its result: an index finds the rows through simple operators."""
+    return share if is_linear(node) or isinstance(node, Join | Union) else 1.0
+
+
+def first_share(node: Node, sizes: Sizes) -> float:
+    """The share of a view that a request reads."""
+    return min(1.0, PAGE / max(1.0, sizes.rows(node)))

@@ -1,0 +1,182 @@
+"""What the optimizer says of a script over its store: per view where it is computed, where it would be best, and why.
+
+In: a catalog and a store's URL: the choice, the figures of its epochs, the sizes of its relations. Out: `Advice`. The rates and
+latencies of requests are those that the script and the project file state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from belvedere.catalog import Catalog, Placement, Promise
+from belvedere.engine.measured import DOCUMENT as MEASURED
+from belvedere.engine.measured import Measured
+from belvedere.errors import fail
+from belvedere.optimize.choice import Choice, cost_of, next_choice
+from belvedere.optimize.costs import Coefficients, Workload
+from belvedere.optimize.greedy import greedy as greedy_choice
+from belvedere.optimize.operators import Operators, operators_of, scaled
+from belvedere.plan.nodes import Scan
+from belvedere.rules.placed import DOCUMENT, PlacedView, PlacedViews, meaning_of, whole_plan, with_choice
+from belvedere.setting_rules import seconds_in
+from belvedere.store import open_store
+from belvedere.store.identifiers import identifier
+from belvedere.store.protocol import Store
+from belvedere.store.read.computed import is_said, must_be_stored
+
+RATE = 1.0
+"""Requests a second for a view of which nothing is known."""
+PART = "in part at read"
+
+
+@dataclass(frozen=True)
+class ViewAdvice:
+    """A view's places: `maintained`, `at read`, `in part at read`. Costs are estimates in seconds of processor time a second."""
+
+    name: str
+    today: str
+    best: str
+    reason: str
+    maintained_cost: float
+    read_cost: float
+    rows: float
+    bytes: int
+    """Of its table in the database."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The views, the choice to keep, and the cost of all of it today and then, in seconds of processor time a second."""
+
+    views: tuple[ViewAdvice, ...]
+    choice: PlacedViews
+    cost_today: float
+    cost: float
+    pause: float
+    """Seconds between epochs."""
+
+    def text(self, applied: bool) -> str:
+        """The advice for people."""
+        width = max((len(v.name) for v in self.views), default=4)
+        lines = [f"{v.name:<{width}}  {v.today} -> {v.best}: {v.reason}" for v in self.views]
+        saved = (self.cost_today - self.cost) * self.pause
+        size = sum(v.bytes for v in self.views if v.today == "maintained" and v.best != "maintained")
+        lines.append(f"estimated cost {self.cost_today:.3g} -> {self.cost:.3g} s of processor time a second")
+        lines.append(f"saves {saved:.3g} s an epoch and {size:,} bytes")
+        changes = any(v.today != v.best for v in self.views)
+        if changes:
+            lines.append(
+                "the next start takes this choice" if applied else "write --apply to take this choice from the next start on"
+            )
+        return "\n".join(lines)
+
+
+def advise(catalog: Catalog, url: str, expected: Mapping[str, Any], *, greedy: bool = False) -> Advice:
+    """The advice for a script over its store; `expected` is `[optimize]` of the project file. Raises B7063 for a store without an epoch."""
+    store = open_store(url)
+    try:
+        last = store.last_epoch()
+        if last is None:
+            raise fail("B7063", "the store has no state yet", hint="run its script first: `belvedere run SCRIPT`")
+        today = with_choice(catalog, PlacedViews.of_text(store.document(DOCUMENT)))
+        sizes = _sizes(store, today)
+        measured = Measured.of_document(last.extra.get(MEASURED))
+    finally:
+        store.close()
+    workload = workload_of(today, measured, {n: rows for n, (rows, _) in sizes.items()}, expected)
+    made = made_operators(catalog, workload)
+    now = made.maintained_now({i: today.placed_parts.get(i, ()) for i in today.at_read})
+    if greedy:
+        kept = greedy_choice(catalog, made.found, made.nodes)
+        best = Choice(kept, cost_of(made.found, kept))
+    else:
+        best = next_choice(made.found, now)
+    choice = placed_views(catalog, made, best)
+    views = tuple(_view(made, i, now, best, sizes.get(i, (0, 0))) for i in made.plans)
+    return Advice(views, choice, cost_of(made.found, now), best.cost, workload.pause)
+
+
+def made_operators(catalog: Catalog, workload: Workload, costs: Coefficients | None = None) -> Operators:
+    """The operators of a script's public views with their costs."""
+    plans = {i: whole_plan(catalog, i) for i in catalog.views if i in catalog.public}
+    stored: Callable[[str], bool] = lambda i: must_be_stored(catalog, i)  # noqa: E731
+    return scaled(operators_of(catalog, plans, workload, costs or Coefficients(), is_said, stored))
+
+
+def placed_views(catalog: Catalog, made: Operators, choice: Choice) -> PlacedViews:
+    """The views that a choice lets requests compute, as the store keeps it; what the script says itself is left out."""
+    found = {i: made.parts(i, choice.maintained) for i in made.plans if i not in catalog.placed}
+    return PlacedViews({i: PlacedView(meaning_of(catalog, i), parts) for i, parts in found.items() if parts is not None})
+
+
+def keep_choice(url: str, choice: PlacedViews) -> None:
+    """Keep a choice in the store: the next start takes it."""
+    store = open_store(url)
+    try:
+        store.set_document(DOCUMENT, choice.as_text())
+    finally:
+        store.close()
+
+
+def workload_of(catalog: Catalog, measured: Measured, rows: Mapping[str, float], expected: Mapping[str, Any]) -> Workload:
+    """What is known of the relations, and expected of requests: a promise of the script comes before `[optimize]`."""
+    seconds: dict[str, float] = {}
+    for name, value in measured.seconds.items():
+        owner = name.partition("$")[0]
+        if owner in catalog.views and owner not in catalog.at_read:
+            seconds[owner] = seconds.get(owner, 0.0) + value
+    requests: dict[str, float] = {}
+    latency: dict[str, float] = {}
+    for id_ in (i for i in catalog.views if i in catalog.public):
+        promise = catalog.promises.get(id_, Promise())
+        requests[id_] = promise.rate or expected.get("rate") or RATE
+        latency |= _least(latency, id_, promise.latency or seconds_in(expected.get("latency", "")))
+    for template in catalog.templates.values():
+        promise = catalog.promises.get(template.name, Promise())
+        for id_ in {n.relation for n in template.plan.walk() if isinstance(n, Scan)}:
+            requests[id_] = requests.get(id_, 0.0) + (promise.rate or 0.0)
+            latency |= _least(latency, id_, promise.latency)
+    return Workload(rows, measured.changed, seconds, requests, latency, measured.pause or 1.0)
+
+
+def _least(known: Mapping[str, float], id_: str, seconds: float | None) -> dict[str, float]:
+    return {} if seconds is None else {id_: min(seconds, known.get(id_, seconds))}
+
+
+def _sizes(store: Store, today: Catalog) -> dict[str, tuple[int, int]]:
+    """Rows and bytes of tables, and rows of views of the database."""
+    found = dict(store.size())
+    reader = store.reader()
+    try:
+        made = {t.name for t in store.tables() if t.query}
+        for id_ in today.at_read.keys() & made:
+            found[id_] = (int(reader.execute(f"SELECT count(*) FROM {identifier(id_)}")[0][0]), 0)
+    finally:
+        reader.close()
+    return found
+
+
+def _view(made: Operators, id_: str, now: frozenset[str], best: Choice, size: tuple[int, int]) -> ViewAdvice:
+    names = set(made.places[id_].values())
+    operators = [made.found[n] for n in names]
+    root = made.found[made.places[id_][()]]
+    maintained = sum(o.maintain for o in operators) + root.store
+    read = sum(o.read for o in operators)
+    today, then = _place(made, id_, now), _place(made, id_, best.maintained)
+    return ViewAdvice(id_, today, then, _reason(made, id_, maintained, read), maintained, read, float(size[0]), size[1])
+
+
+def _place(made: Operators, id_: str, maintained: frozenset[str]) -> str:
+    parts = made.parts(id_, maintained)
+    return "maintained" if parts is None else PART if parts else "at read"
+
+
+def _reason(made: Operators, id_: str, maintained: float, read: float) -> str:
+    root = made.found[made.places[id_][()]]
+    if id_ in made.catalog.placed:
+        return "the script says so"
+    if root.fixed is Placement.MAINTAIN:
+        return "the database cannot compute it exactly, it is followed, or a request would take longer than promised"
+    return f"epochs would spend {maintained:.2g}, requests {read:.2g} s a second on it"

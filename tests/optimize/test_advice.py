@@ -1,0 +1,152 @@
+"""What the optimizer advises, from hints and measured epochs to a choice that the store keeps and the next start takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from belvedere.catalog import Catalog, Promise
+from belvedere.cli import app
+from belvedere.compiler import compile_script
+from belvedere.engine.measured import EPOCHS, Measured
+from belvedere.optimize.choice import cheapest, cost_of, next_choice
+from belvedere.optimize.greedy import greedy
+from belvedere.optimize.operators import Operators
+from belvedere.rules import maintain
+from belvedere.rules.advice import made_operators, placed_views, workload_of
+from belvedere.rules.placed import PlacedViews, with_choice
+from belvedere.store import open_reader
+from belvedere.store.read.history import stored_tables
+from belvedere.workbench import Workbench
+
+TABLE = "CREATE TABLE T (k INT, a INT, d DOUBLE, t TIMESTAMP, PRIMARY KEY (k));\n"
+FINE = "Fine := SELECT a, median(d) AS m, count(*) AS n FROM T GROUP BY a;\n"
+COARSE = "Coarse := SELECT sum(n) AS n, max(m) AS m FROM Fine;\n"
+LOW = "Low := SELECT k, d FROM T WHERE d < 3 ORDER BY d LIMIT 5;\n"
+
+
+def operators(
+    text: str, rows: float = 10_000, changed: float = 100, pause: float = 1.0, **expected: Any
+) -> tuple[Catalog, Operators]:
+    catalog = compile_script(text).catalog
+    measured = Measured(10, pause, {"T": changed}, {})
+    return catalog, made_operators(catalog, workload_of(catalog, measured, {"T": rows}, expected))
+
+
+def at_read(text: str, **known: Any) -> dict[str, int]:
+    """The views that requests compute by the cheapest choice, with the number of their stored parts."""
+    catalog, made = operators(text, **known)
+    choice = placed_views(catalog, made, cheapest(made.found))
+    found = with_choice(catalog, PlacedViews.of_text(choice.as_text()))
+    maintain(found)
+    assert found.at_read.keys() - catalog.at_read.keys() == choice.views.keys()
+    return {i: len(found.placed_parts.get(i, ())) for i in found.at_read}
+
+
+def test_many_changes_and_few_reads_are_computed_at_read() -> None:
+    assert at_read(TABLE + LOW, changed=10_000, rate=0.1) == {"Low": 0}
+    assert at_read(TABLE + LOW, rows=1e6, changed=1, pause=60, rate=1000) == {}
+
+
+def test_what_the_database_cannot_say_is_maintained_and_finished_at_read() -> None:
+    found = at_read(TABLE + FINE + COARSE, changed=10_000, rate=0.1)
+    assert "Fine" not in found or found["Fine"] == 1
+    assert found["Coarse"] == 0
+
+
+def test_a_promised_latency_and_hints_bind() -> None:
+    busy = {"rows": 1e6, "changed": 10_000, "rate": 0.1}
+    assert at_read(TABLE + LOW, **busy) == {"Low": 0}
+    assert at_read(TABLE + "/*+ latency(1 ms) */\n" + LOW, **busy) == {
+        "Low": 1
+    }  # its five rows are stored, and shown as they are
+    assert at_read(TABLE + LOW, latency="1 ms", **busy) == {"Low": 1}
+    assert at_read(TABLE + "/*+ maintain */\n" + LOW, **busy) == {}
+    assert at_read(TABLE + "/*+ at_read */\n" + LOW, rows=1e6, changed=1, pause=60, rate=1000) == {"Low": 0}
+    followed = "Low := SELECT k, d FROM T WHERE d < 3 WITH HISTORY;"
+    assert at_read(TABLE + followed, **busy) == {}
+
+
+def test_rates_and_latencies_are_read() -> None:
+    text = TABLE + LOW + "/*+ rate(2.5), latency(2 s) */\nBy(a INT) := SELECT * FROM T WHERE a = :a;\n"
+    assert compile_script(text).catalog.promises == {"By": Promise(2.5, 2.0)}
+    told = compile_script(TABLE + "/*+ rate(often) */\n" + LOW + "/*+ latency(7) */\nV := SELECT k FROM T;").diagnostics
+    assert [d.code for d in told if d.code.startswith("B40")] == ["B4035", "B4035"]
+    assert [d.code for d in compile_script("/*+ rate(2) */\n" + TABLE).diagnostics if d.code == "B4033"] == ["B4033"]
+
+
+def test_the_greedy_rule_moves_big_joins_alone_to_the_database() -> None:
+    streams = "CREATE STREAM S (k INT, v INT);\nCREATE STREAM R (k INT, w INT);\n"
+    text = (
+        TABLE
+        + LOW
+        + streams
+        + "Pairs := SELECT s.v, r.w FROM S s JOIN R r ON s.k = r.k;\nGroups := SELECT v, count(*) AS n FROM Pairs GROUP BY v;"
+    )
+    catalog, made = operators(text)
+    kept = greedy(catalog, made.found, made.nodes)
+    assert cost_of(made.found, kept) < float("inf")
+    assert placed_views(catalog, made, type(cheapest(made.found))(kept, 0)).views.keys() == {"Pairs", "Groups"}
+
+
+def test_a_choice_is_known_again() -> None:
+    catalog, made = operators(TABLE + FINE + COARSE + LOW, changed=10_000, rate=0.1)
+    best = next_choice(made.found, made.maintained_now({}))
+    today = with_choice(catalog, placed_views(catalog, made, best))
+    assert made.maintained_now({i: today.placed_parts[i] for i in today.at_read}) == best.maintained
+    changed = compile_script(TABLE + FINE + COARSE + LOW.replace("< 3", "< 4")).catalog
+    assert "Low" not in with_choice(changed, placed_views(catalog, made, best)).at_read
+
+
+def test_epochs_are_measured() -> None:
+    known = Measured().after({"V": 10}, {"V": 0.5}, 7.0).after({"V": 20, "W": 1}, {"V": 1.5}, 3.0).after({"V": 0}, {}, 9.0)
+    assert (known.epochs, known.pause, known.changed, known.seconds) == (2, 3.0, {"V": 15, "W": 0.5}, {"V": 1.0})
+    assert Measured.of_document(json.loads(json.dumps(known.as_document()))).changed == known.changed
+    for _ in range(1000):
+        known = known.after({"V": 100}, {}, 1.0)
+    assert known.epochs == EPOCHS
+    assert known.changed["V"] == pytest.approx(100, rel=1e-3)
+
+
+@pytest.mark.spark
+def test_the_next_start_takes_the_choice(spark: Any, tmp_path: Path) -> None:
+    script, url = tmp_path / "s.sqrl", f"sqlite:///{tmp_path}/s.db"
+    script.write_text(TABLE + FINE + COARSE + LOW)
+    (tmp_path / "belvedere.toml").write_text("[optimize]\nrate = 0.01\n")
+    catalog = compile_script(script.read_text()).catalog
+    bench = Workbench.of_catalog(catalog, url, spark=spark)
+    for epoch in range(3):
+        bench.clock(f"2024-01-01 00:00:0{epoch}")
+        bench.insert("T", [{"k": k, "a": k % 7, "d": k / 2 + epoch, "t": None} for k in range(200)])
+        bench.step()
+    before = {v: bench.rows(v) for v in ("Fine", "Coarse", "Low")}
+    bench.close()
+    asked = ["optimize", str(script), "--store", url, "--json"]
+    for options in ([], ["--cost-model", "datasqrl"], ["--apply"]):
+        answer = CliRunner().invoke(app, [*asked, *options])
+        assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.output)
+    places = {v["name"]: v["best"] for v in found["views"]}
+    assert places["Low"] == places["Coarse"] == "at read"
+    assert found["cost"] < found["cost_today"]
+    shown = CliRunner().invoke(app, ["explain", str(script), "Low", "--state", url])
+    assert "computed by the database when it is read" in shown.output
+    reader = open_reader(url)
+    choice = PlacedViews.of_text(reader.document("_choice"))
+    reader.close()
+    bench = Workbench.of_catalog(with_choice(catalog, choice), url, spark=spark)
+    bench.clock("2024-01-01 00:00:09")
+    bench.step()
+    assert {v: bench.rows(v) for v in before} == before
+    bench.close()
+    reader = open_reader(url)  # as other processes read it
+    tables = stored_tables(reader)
+    shown_rows = {v: reader.rows(tables[v]).num_rows for v in before}
+    reader.close()
+    assert shown_rows == {v: len(rows) for v, rows in before.items()}
+    again = CliRunner().invoke(app, ["optimize", str(script), "--store", url])
+    assert "at read -> at read" in again.output
