@@ -10,6 +10,8 @@ import pyarrow as pa
 from belvedere.api.metrics import Metrics
 from belvedere.api.status import status_of
 from belvedere.catalog import Catalog
+from belvedere.compiler import compile_script
+from belvedere.engine.measured import Measured
 from belvedere.schema import KEY
 from belvedere.state.run import Arranged
 from belvedere.state.state import State
@@ -36,6 +38,18 @@ def test_status_has_rows_bytes_and_runs_of_the_state(tmp_path: Path) -> None:
     assert str(shown.sizes()["R"]).endswith("in 1 run now; since the start keys looked up: 2, rows found: 1")
     shown.close()
     assert "state" not in status_of(Catalog(), EpochRow(0, datetime(2024, 1, 1, tzinfo=UTC)), takes_pushes=False)
+
+
+def test_status_has_what_epochs_measured() -> None:
+    catalog = compile_script("CREATE TABLE T (k INT, PRIMARY KEY (k));\nV := SELECT count(*) AS n FROM T;").catalog
+    measured = Measured().after({"T": 3, "V": 2, "V$1": 2}, {"V": 0.25}, 0.0)
+    row = EpochRow(1, datetime(2024, 1, 1, tzinfo=UTC), extra={"measured": measured.as_document()})
+    found = status_of(catalog, row, takes_pushes=False)["epochs"]
+    assert found["relations"] == [
+        {"name": "T", "changed_rows": 3.0, "seconds": 0.0},
+        {"name": "V", "changed_rows": 2.0, "seconds": 0.25},
+    ]
+    assert "epochs" not in status_of(catalog, EpochRow(0, datetime(2024, 1, 1, tzinfo=UTC)), takes_pushes=False)
 
 
 def test_metrics_have_gauges() -> None:
