@@ -51,7 +51,7 @@ def idle_hint(hint: Hint, name: str | None, file: str) -> Diagnostic:
     word = hint.name.casefold()
     message = f"the hint `{hint.name}` means nothing " + ("here" if name is None else f"for `{name}`")
     words = "`no_query`, `query_by_all(a, b)`, `query_by_any(a, b)`, `maintain`, `at_read`, `rate(200)` and `latency(20 ms)`"
-    known = f"before a view stand {words}; others may be left out"
+    known = f"before a table or view stand {words}; others may be left out"
     return Diagnostic("B4033", message, Severity.NOTICE, Span(file, hint.start, hint.end), hint=INSTEAD.get(word, known))
 
 

@@ -41,6 +41,7 @@ VIEWS = (
     "Recent := SELECT k, t FROM Stream WHERE t + INTERVAL 5 MINUTES >= now();",
     "First3 := SELECT k, d, s FROM Bag ORDER BY d DESC, s LIMIT 3;",
     "Newest := SELECT k, a FROM Bag ORDER BY a DESC LIMIT 3;",
+    "Most := DISTINCT Groups ON a ORDER BY n DESC;",
     "Latest := DISTINCT Stream ON k ORDER BY t DESC;",
     "Words := SELECT DISTINCT s, a FROM Stream;",
     "Both := SELECT k, s FROM Keyed UNION ALL SELECT k, s FROM Stream WHERE a = 1;",

@@ -38,11 +38,13 @@ from belvedere.schema import Schema
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.dialects.codec import form
 from belvedere.store.dialects.dialect import Dialect
-from belvedere.store.identifiers import identifier
+from belvedere.store.identifiers import SYSTEM, identifier, quoted
 from belvedere.store.read.expressions import print_expression
 from belvedere.store.read.query import BoundValue, Role, Sort
 from belvedere.store.read.typed import CLOCK, NameBindings, TypedSql
 
+ROW = quoted(f"{SYSTEM}row")
+"""The number of a row in its partition: no stored column has this name."""
 Bind = Callable[[BoundValue], str]
 
 _JOINS = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
@@ -229,10 +231,10 @@ class _Plans:
                 limit = f" LIMIT {2**62} OFFSET {node.offset}"
             return f"SELECT {columns} FROM {self.source(node.input)}{order if limit else ''}{limit}"
         partition = f"PARTITION BY {','.join(identifier(n) for n in node.partition)}" if node.partition else ""
-        numbered = f"SELECT {columns},row_number() OVER ({partition}{order}) AS n FROM {self.source(node.input)}"
-        place = "" if node.number is None else f",n AS {identifier(node.number.name)}"
+        numbered = f"SELECT {columns},row_number() OVER ({partition}{order}) AS {ROW} FROM {self.source(node.input)}"
+        place = "" if node.number is None else f",{ROW} AS {identifier(node.number.name)}"
         most = self.most(node)
-        bounds = [f"n>{node.offset}"] + ([f"n<={most}+{node.offset}"] if most else [])
+        bounds = [f"{ROW}>{node.offset}"] + ([f"{ROW}<={most}+{node.offset}"] if most else [])
         return f"SELECT {columns}{place} FROM ({numbered}) AS j WHERE {' AND '.join(bounds)}"
 
     def most(self, node: TopK) -> str:
