@@ -148,6 +148,7 @@ _REFUSED: dict[Class, tuple[str, str | None]] = {
     exp.Collate: ("COLLATE", "write lower(...) to compare without case"),  # keys and hashes are those of the bytes
     exp.JSONKeyValue: ("JSON_OBJECT", "write to_json(named_struct('name', value))"),
     exp.HavingMax: ("HAVING in a function", "write max_by(x, y) or min_by(x, y)"),
+    exp.SimilarTo: ("SIMILAR TO", "write RLIKE with a regular expression"),
     exp.Slice: ("a slice", "write slice(list, start, length)"),
 }
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.functions import types as t
+from belvedere.functions.casts import castable
 from belvedere.functions.function import Kind
 from belvedere.functions.table import function_name, function_of, unwrap_aggregate
 from belvedere.functions.types import Typed
@@ -29,6 +30,9 @@ def _cast(scope: TypeScope, expr: Any) -> Typed:
     inner = scope.typed(expr.this)
     if isinstance(expr.args["to"].this, exp.Interval):
         target = _interval_type(expr.args["to"].this)
+    if not castable(inner.type, target):
+        message = f"{t.a_type(inner.type)} cannot be cast to {t.a_type(target)}"
+        raise scope.fail("B3002", message, expr, "compute it: `x <> 0`, date_from_unix_date(days), unix_date(date), ...")
     return Typed(target, inner.nullable or isinstance(expr, exp.TryCast))
 
 
@@ -63,7 +67,11 @@ def _coalesce(scope: TypeScope, expr: Any) -> Typed:
 def _bracket(scope: TypeScope, expr: Any) -> Typed:
     owner = scope.typed(expr.this)
     for index in expr.expressions:
-        scope.typed(index)
+        type_ = scope.type(index)
+        if t.is_array(owner.type) and not (t.is_integer(type_) or type_ == t.NULL):
+            raise scope.fail(
+                "B3002", f"an element of an array has a number, not {t.a_type(type_)}", index, "write a[0] for the first"
+            )
     if pa.types.is_map(owner.type):
         return Typed(owner.type.item_type, True)
     if t.is_array(owner.type):

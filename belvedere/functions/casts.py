@@ -1,0 +1,36 @@
+"""Which casts Spark takes in ANSI mode: the rules of its `Cast.canAnsiCast`.
+
+In: two Arrow types. Out: whether a value of the one may be cast to the other; the cast of a single value may still fail.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from belvedere.functions import types as t
+from belvedere.schema import TIMESTAMP
+
+
+def castable(given: pa.DataType, target: pa.DataType) -> bool:
+    """Whether `CAST` and `TRY_CAST` take a value of this type to the other."""
+    if given == target or given == t.NULL or target == t.STRING:
+        return True
+    if given == t.STRING:
+        return not pa.types.is_nested(target)
+    if t.is_number(given):
+        return t.is_number(target) or t.is_interval(target) or target in (t.BOOLEAN, TIMESTAMP)
+    if given == t.BOOLEAN or t.is_interval(given):
+        return t.is_number(target) or (t.is_interval(given) and t.is_interval(target))
+    if t.is_time(given):
+        return t.is_time(target) or (given == TIMESTAMP and t.is_number(target))
+    return _nested(given, target)
+
+
+def _nested(given: pa.DataType, target: pa.DataType) -> bool:
+    if t.is_array(given) and t.is_array(target):
+        return castable(given.value_type, target.value_type)
+    if pa.types.is_map(given) and pa.types.is_map(target):
+        return castable(given.key_type, target.key_type) and castable(given.item_type, target.item_type)
+    if pa.types.is_struct(given) and pa.types.is_struct(target) and given.num_fields == target.num_fields:
+        return all(castable(a.type, b.type) for a, b in zip(given, target, strict=True))
+    return False
