@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sqlite3 import OperationalError
 from typing import Any
 
 import api_example as example
@@ -32,6 +31,7 @@ from belvedere.plan.nodes import (
     Union,
 )
 from belvedere.schema import TIMESTAMP
+from belvedere.store.dialects.python_sqlite import library as sqlite
 
 THINGS = Scan("Things", example.THINGS)
 HOURS = Scan("MonitoringGroup.hourReading", example.HOURS)
@@ -193,7 +193,7 @@ def test_an_overflow_is_an_error_not_a_wrong_number(reader: Any) -> None:
     base = example.catalog()
     catalog = Catalog(base.inputs, base.views, (), {"Asked": template}, public=base.public)
     if isinstance(reader, MemoryReader):
-        with pytest.raises(OperationalError, match="overflow"):
+        with pytest.raises(sqlite.OperationalError, match="overflow"):
             execute_graphql(catalog, None, reader, "{ asked { id } }")
         return
     answer = execute_graphql(catalog, None, reader, "{ asked { id } }")
