@@ -125,6 +125,7 @@ TEXTS: tuple[Function, ...] = (
     function("ToBase64", "base64:1", STRING, first=text_or_bytes),
     function("ToBinary", "to_binary:1-2", BINARY, first=plain, forgiving="try_to_binary"),
     function("ToChar", "to_char:2", STRING),
+    function("to_char", "", STRING),
     function("Translate", "translate:3", STRING),
     function(
         "Trim",

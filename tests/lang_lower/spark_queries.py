@@ -155,6 +155,21 @@ SELECT id, (id, x) AS p, (id, x) < (x, id) AS q, (x, 1) <=> (x, id) AS r, (x, 1)
 SELECT k, count(DISTINCT (x, b)) AS n FROM a GROUP BY k
 SELECT id FROM a WHERE k LIKE ANY ('p%', '%q') OR k NOT LIKE ALL ('r', 's')
 SELECT id, k LIKE ALL ('p%', '%p') AS l, k NOT LIKE ANY ('p%', 'q') AS m, k NOT LIKE ALL ('p', NULL) AS n FROM a
+SELECT k, listagg(x, '-') WITHIN GROUP (ORDER BY x DESC) AS l, string_agg(k, ',') WITHIN GROUP (ORDER BY id) AS m FROM a GROUP BY k
+SELECT k, listagg(DISTINCT x, '-') WITHIN GROUP (ORDER BY x) AS l, listagg(k) WITHIN GROUP (ORDER BY id) FILTER (WHERE id > 2) AS m FROM a GROUP BY k
+SELECT b, mode() WITHIN GROUP (ORDER BY x) AS m, percentile_disc(0.4) WITHIN GROUP (ORDER BY x DESC) AS p, percentile_disc(0) WITHIN GROUP (ORDER BY d) AS q FROM a GROUP BY b
+SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY f) FILTER (WHERE id > 1) AS p, percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FILTER (WHERE id > 1) AS q, percentile_disc(1) WITHIN GROUP (ORDER BY id) AS r FROM a
+SELECT * FROM (SELECT k, x, b FROM a) PIVOT (sum(x) FOR k IN ('p', 'q' AS queue))
+SELECT * FROM (SELECT k, x, b FROM a) PIVOT (sum(x) AS s, count(*), count(x) AS n FOR (k, b) IN (('p', true) AS p, ('r', false), ('z', true) AS z))
+SELECT * FROM (SELECT id, x, y FROM a JOIN b USING (id)) UNPIVOT (v FOR name IN (x AS ex, y))
+SELECT * FROM (SELECT id, x, d, f FROM a) UNPIVOT INCLUDE NULLS ((v, w) FOR name IN ((x, d), (d, f) AS df)) AS u
+SELECT k, b, x, count(*) AS n FROM a GROUP BY k, b, x GROUPING SETS ((b), (k, b), ())
+SELECT k, b, grouping__id, count(*) AS n FROM a GROUP BY k, b WITH CUBE
+SELECT id, from_utc_timestamp(t, 'Europe/Berlin') AS u, to_utc_timestamp(t, '+05:30') AS v, to_char(d, '999.99') AS w FROM a
+SELECT r.id AS i, a.id AS j FROM range(4) AS r LEFT JOIN a ON a.id = r.id
+SELECT id FROM range(7, 1, -2)
+SELECT n, p, q FROM c LATERAL VIEW json_tuple(to_json(m), 'a', 'b') j AS p, q
+SELECT id, mask(k, lowerChar => 'z') AS m, mask(str => k, otherChar => '-') AS n FROM a
 SELECT id, decode(x, 10, 'ten', NULL, 'none', 'many') AS w, decode(x, 7, 'seven') AS v FROM a
 """.strip().split("\n")
 

@@ -21,6 +21,45 @@ FORMS: list[tuple[str, str | None]] = [
     ("SELECT k FROM Keyed WHERE a = ANY (SELECT b FROM Bag) OR k <> ALL (SELECT a FROM Bag WHERE a IS NOT NULL)", SAME),
     ("SELECT k, decode(a, 1, 'one', NULL, 'none', 'many') AS w, decode(b, 2, 'two') AS v FROM Keyed",
      "SELECT k, CASE WHEN a = 1 THEN 'one' WHEN a IS NULL THEN 'none' ELSE 'many' END AS w, if(b = 2, 'two', NULL) AS v FROM Keyed"),
+    ("SELECT array_join(array_agg(a ORDER BY t, k), ',') AS x, array_join(array_agg(a ORDER BY s DESC, k DESC), ',') AS y FROM Keyed",
+     "SELECT coalesce(array_to_string(array_agg(a ORDER BY t NULLS FIRST, k) FILTER (WHERE a IS NOT NULL), ','), '') AS x, "
+     "coalesce(array_to_string(array_agg(a ORDER BY s DESC NULLS LAST, k DESC) FILTER (WHERE a IS NOT NULL), ','), '') AS y FROM Keyed"),
+    ("SELECT b, listagg(s, '-') WITHIN GROUP (ORDER BY k) AS x, string_agg(DISTINCT s, '-' ORDER BY s) FILTER (WHERE k > 2) AS y "
+     "FROM Keyed GROUP BY b",
+     "SELECT b, string_agg(s, '-' ORDER BY k) AS x, string_agg(DISTINCT s, '-' ORDER BY s) FILTER (WHERE k > 2) AS y "
+     "FROM Keyed GROUP BY b"),
+    ("SELECT b, first_value(a ORDER BY s NULLS LAST, k) AS x, last_value(a ORDER BY t, k) FILTER (WHERE a > 1) AS y FROM Keyed GROUP BY b",
+     "SELECT b, first(a ORDER BY s NULLS LAST, k) AS x, last(a ORDER BY t NULLS FIRST, k) FILTER (WHERE a > 1) AS y FROM Keyed GROUP BY b"),
+    ("SELECT b, mode() WITHIN GROUP (ORDER BY a) AS x, percentile_disc(0.3) WITHIN GROUP (ORDER BY k) AS y, "
+     "percentile_cont(0.3) WITHIN GROUP (ORDER BY k) FILTER (WHERE k > 2) AS z FROM Keyed GROUP BY b", None),
+    ("SELECT * FROM (SELECT k, a, b FROM Keyed) PIVOT (sum(k) FOR a IN (1, 2 AS two, 3))", SAME),
+    ("SELECT p.x_n, p.y_m FROM (SELECT k, a, b FROM Keyed) PIVOT (sum(k) AS n, max(k) AS m FOR (a, b) IN ((1, 2) AS x, (2, 3) AS y)) p",
+     "SELECT sum(k) FILTER (a = 1 AND b = 2), max(k) FILTER (a = 2 AND b = 3) FROM Keyed"),
+    ("SELECT b, `1`, `2` FROM (SELECT k, a, b FROM Keyed) PIVOT (count(*) FOR a IN (1, 2))", None),
+    ("SELECT * FROM (SELECT k, a, b FROM Keyed) UNPIVOT (v FOR name IN (a, b AS bee))",
+     "SELECT k, 'a' AS name, a AS v FROM Keyed WHERE a IS NOT NULL "
+     "UNION ALL SELECT k, 'bee', b FROM Keyed WHERE b IS NOT NULL"),
+    ("SELECT u.v, u.name FROM Bag UNPIVOT INCLUDE NULLS ((v, w) FOR name IN ((a, b), (b, a))) AS u",
+     "SELECT a AS v, 'a_b' AS name FROM Bag UNION ALL SELECT b, 'b_a' FROM Bag"),
+    ("SELECT a, b, count(*) AS n FROM Keyed GROUP BY a, b GROUPING SETS ((b), ())",
+     "SELECT NULL::INT AS a, b, count(*) AS n FROM Keyed GROUP BY b UNION ALL SELECT NULL, NULL, count(*) FROM Keyed"),
+    ("SELECT k, extract(epoch FROM t) AS e FROM Keyed", SAME),
+    ("SELECT date_bin('7 minutes', t, TIMESTAMP '2024-03-01 00:00:01') AS b, count(*) AS n FROM Keyed GROUP BY 1",
+     "SELECT time_bucket(INTERVAL '7 minutes', t, TIMESTAMPTZ '2024-03-01 00:00:01') AS b, count(*) AS n FROM Keyed GROUP BY 1"),
+    ("SELECT k, t AT TIME ZONE 'Europe/Berlin' AS z, to_utc_timestamp(t, 'Asia/Tokyo') AS u FROM Keyed",
+     "SELECT k, t AT TIME ZONE 'Europe/Berlin' AS z, (t AT TIME ZONE 'UTC') AT TIME ZONE 'Asia/Tokyo' AS u FROM Keyed"),
+    ("SELECT DISTINCT ON (b) b, k, s AS w FROM Keyed ORDER BY b, w DESC NULLS LAST, k", SAME),
+    ("SELECT DISTINCT ON (1) a + 1 AS c, max(k) AS m FROM Keyed GROUP BY a, b ORDER BY 1, m", SAME),
+    ("SELECT r.id, k FROM range(1, 6, 2) r LEFT JOIN Keyed ON r.id = a",
+     "SELECT r.range, k FROM range(1, 6, 2) r LEFT JOIN Keyed ON r.range = a"),
+    ("SELECT k, g.g AS n FROM Keyed JOIN generate_series(3, 1, -1) AS g ON g.g = b",
+     "SELECT k, b FROM Keyed WHERE b BETWEEN 1 AND 3"),
+    ("SELECT k, x, y FROM Keyed LATERAL VIEW json_tuple(to_json(named_struct('a', a, 'b c', s)), 'a', 'b c') j AS x, y",
+     "SELECT k, a::VARCHAR AS x, s AS y FROM Keyed"),
+    ("SELECT (SELECT count(*) FROM Bag WHERE Bag.a = Keyed.k) AS c, count(*) AS n FROM Keyed GROUP BY 1", SAME),
+    ("SELECT a IN (SELECT b FROM Bag) AS c, count(*) AS n FROM Keyed GROUP BY a IN (SELECT b FROM Bag) HAVING count(*) > 1", SAME),
+    ("SELECT b, sum((SELECT count(*) FROM Bag WHERE Bag.a < Keyed.k)) AS c, count(*) FILTER (WHERE a IN (SELECT b FROM Bag)) AS n "
+     "FROM Keyed GROUP BY b", SAME),
     ("SELECT k, a FROM Keyed ORDER BY k FETCH FIRST 3 ROWS ONLY", "SELECT k, a FROM Keyed ORDER BY k LIMIT 3"),
 ]  # fmt: skip
 

@@ -71,7 +71,8 @@ def add_item(frame: Frame, item: exp.Expr, kind: JoinKind, on: exp.Expr | None) 
     item = named_late(item)
     if isinstance(item, exp.Table) and item.args.get("version"):
         return _add_version(frame, item, kind, on)
-    if isinstance(item, exp.Table) and not isinstance(item.this, (WindowCall, exp.Func, exp.Anonymous)):
+    special = bool(item.args.get("pivots"))
+    if isinstance(item, exp.Table) and not special and not isinstance(item.this, (WindowCall, exp.Func, exp.Anonymous)):
         path = path_of(item)
         refuse_options(frame, item)
         step = _path_start(frame, path)

@@ -17,6 +17,7 @@ from belvedere.functions.types import Typed
 from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.names import did_you_mean, misfit
 from belvedere.lang.select.frame import Frame, named_source, scan
+from belvedere.lang.select.pivoting import lower_pivots
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, SourceColumn
 from belvedere.lang.statements.query_tree import WindowCall, is_modified, path_of
@@ -33,7 +34,6 @@ HINTS = {
 WINDOW_TIME = "window_time"
 """Flink's name for the last millisecond of a window."""
 UNSUPPORTED = {
-    "pivots": "PIVOT",
     "sample": "TABLESAMPLE",
     "when": "time travel",
     "version": "FOR SYSTEM_TIME AS OF",
@@ -43,6 +43,9 @@ UNSUPPORTED = {
 
 def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[FromItem]]:
     """A FROM item on its own: a plan and the names in it."""
+    if item.args.get("pivots"):
+        node, source = lower_pivots(frame, item)
+        return node, [renamed(frame, source, item.args["pivots"][-1])]
     if isinstance(item, exp.Table):
         if isinstance(item.this, WindowCall):
             node, source = _window_call(frame, item)
@@ -177,7 +180,7 @@ def _column_of(frame: Frame, source: FromItem, written: exp.Expr) -> SourceColum
 
 
 def refuse_options(frame: Frame, item: exp.Expr) -> None:
-    """PIVOT and other clauses of a table that would silently mean nothing."""
+    """TABLESAMPLE and other clauses of a table that would silently mean nothing."""
     for key, word in UNSUPPORTED.items():
         if item.args.get(key):
             raise frame.fail("B3027", f"{word} is not supported here", item, HINTS.get(key))

@@ -16,6 +16,7 @@ from belvedere.functions import types as t
 from belvedere.functions.table import function_of, is_aggregate, unwrap_aggregate
 from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.scope import SourceColumn
+from belvedere.lang.select.subqueries import attach_all
 from belvedere.lang.select.window_bounds import tells, window_end
 from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import column, map_operands, replace_columns
@@ -53,6 +54,10 @@ def grouping_sets(group: exp.Group) -> tuple[list[exp.Expr], list[tuple[int, ...
             keys.append(expr)
         return keys.index(expr)
 
+    if group.args.get("grouping_sets"):  # GROUP BY a, b GROUPING SETS (...): the sets alone count, of these columns
+        for e in plain:
+            index(e)
+        plain = []
     bare = [c for c in constructs if not c.expressions and not isinstance(c, exp.GroupingSets)]
     fixed = () if bare else tuple(index(e) for e in plain)
     parts: list[list[tuple[int, ...]]] = []
@@ -89,6 +94,8 @@ class Grouping:
     keys: list[Item]
     sets: list[tuple[int, ...]] | None = None
     aggregates: list[Item] = field(default_factory=list)
+    found: dict[Expr, str] = field(default_factory=dict)
+    """The columns of aggregates, by the calls that they are found at."""
     grouping_id: str | None = None
     whole: bool = False
     """Whether all rows that belong to the outer row are one group, which is there where there are none."""
@@ -122,13 +129,13 @@ class Grouping:
         if expr.find(exp.Window) is not None:
             hint = "compute it in a subquery of FROM, and aggregate that"
             raise self.frame.fail("B3038", "a window function cannot stand in an aggregate", written, hint)
-        if expr.find(SubqueryValue) is not None:
-            raise self.frame.fail("B3033", "a subquery inside an aggregate", written, "select it in a subquery of FROM first")
-        for item in self.aggregates:
-            if item.expr == expr:
-                return column(item.name)
-        self.aggregates.append(self.frame.item(self.frame.context.names.fresh("aggregate"), expr.copy()))
-        return column(self.aggregates[-1].name)
+        known = self.found.get(expr)
+        if known is None:
+            over = attach_all(self.frame, expr) if expr.find(SubqueryValue) is not None else expr.copy()
+            item = self.frame.item(self.frame.context.names.fresh("aggregate"), over)
+            self.aggregates.append(item)
+            known = self.found[expr] = item.name
+        return column(known)
 
     def _window(self, expr: Expr, written: exp.Expr) -> Expr:
         copied = expr.copy()

@@ -56,11 +56,6 @@ class Resolver:
             return self._subquery("scalar", node, node)
         if isinstance(node, (exp.Any, exp.All)):
             raise self.frame.fail("B3012", "ANY and ALL are not supported", node, "write IN, EXISTS, min or max")
-        if isinstance(node, exp.WithinGroup):
-            return self._walk(within_group(self.frame, node))
-        if isinstance(node, exp.GroupConcat) and node.find(exp.Order) is not None:
-            hint = "write array_join(array_sort(collect_list(x)), ',')"
-            raise self.frame.fail("B3015", "an ordered string_agg is not supported", node, hint)
         if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
             raise self.frame.fail("B3013", "`*` cannot stand here", node, "name the columns")
         if isinstance(node, exp.Lambda):
@@ -165,18 +160,3 @@ def _fields(base: Expr, names: Iterable[Expr]) -> Expr:
         result = exp.Dot(this=result, expression=exp.to_identifier(name.name, quoted=True))
         result.meta.update(base.meta)
     return result
-
-
-def within_group(frame: Frame, node: exp.WithinGroup) -> Expr:
-    """`percentile_cont(p) WITHIN GROUP (ORDER BY x)` is the exact `percentile(x, p)`."""
-    call, order = node.this, node.expression
-    keys = order.expressions if isinstance(order, exp.Order) else []
-    if isinstance(call, exp.PercentileCont) and len(keys) == 1:
-        place = call.this.copy()
-        if keys[0].args.get("desc"):
-            place = exp.Sub(this=exp.Literal.number(1), expression=exp.paren(place, copy=False))
-        result = exp.Quantile(this=keys[0].this.copy(), quantile=place)
-        result.meta.update(node.meta)
-        return result
-    name = call.sql("spark").partition("(")[0].lower()
-    raise frame.fail("B3015", f"`{name}` WITHIN GROUP is not supported", node, "write percentile_cont")

@@ -17,7 +17,7 @@ from belvedere.lang.select.grouping import Grouping, contains_aggregate, groupin
 from belvedere.lang.select.items import Clause, SelectItems, limit_parameter, limits, ordinal
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, Scope
-from belvedere.lang.select.subqueries import Inner, Totals, attach_all, reads_outer
+from belvedere.lang.select.subqueries import Inner, Totals, attach_all, attach_same, reads_outer
 from belvedere.lang.select.where import apply_where
 from belvedere.lang.select.windows import WindowFunctions
 from belvedere.lang.types.scope import SubqueryValue
@@ -60,7 +60,6 @@ class SelectLowering:
 
     def lower(self, *, named: bool) -> Inner:
         """The whole select. `named`: outputs keep their names; else they get names that no other query has."""
-        self._refuse()
         self._from()
         self.frame.settled = True
         self.correlated += apply_where(self.frame, self.select)
@@ -76,12 +75,6 @@ class SelectLowering:
 
     def _from(self) -> None:
         self.correlated += lower_from(self.frame, self.select)
-
-    def _refuse(self) -> None:
-        distinct = self.select.args.get("distinct")
-        if distinct is not None and distinct.args.get("on"):
-            hint = "write `V := DISTINCT T ON key ORDER BY ...`, or QUALIFY row_number() OVER (...) = 1"
-            raise self.context.fail("B3040", "SELECT DISTINCT ON is not supported", self.select, hint)
 
     # -- links to the outer row ---------------------------------------------------------------------------------------
 
@@ -140,10 +133,10 @@ class SelectLowering:
         clauses = (*self.outputs, *self.orders, *self.qualifies)
         if group is None and not self.select.args.get("having") and not any(contains_aggregate(c.expr) for c in clauses):
             return
+        self.havings = self._late("having")
         keys, sets = self._keys(group)
         whole = not keys and sets is None
         self.grouping = Grouping(self.frame, [*self.implied, *keys], sets, whole=whole, fixed=len(self.implied))
-        self.havings = self._late("having")
         _rewrite((*self.outputs, *self.orders, *self.havings, *self.qualifies), self.grouping.lift)
         for item in (*self.grouping.keys, *self.grouping.aggregates):
             self.frame.inference().typed(item.expr)
@@ -195,10 +188,16 @@ class SelectLowering:
                 "B3038", "a window function cannot be grouped by", written, "compute it in a subquery of FROM"
             )
         if expr.find(SubqueryValue) is not None:
-            raise self.context.fail(
-                "B3033", "a subquery cannot be grouped by", written, "select it in a subquery of FROM first"
-            )
+            expr = self._attach_key(expr)
         return self.frame.item(name, expr)
+
+    def _attach_key(self, key: Expr) -> Expr:
+        """A subquery that is grouped by is joined in before; what stands for it elsewhere is the key."""
+        clauses = (*self.outputs, *self.orders, *self.qualifies, *self.havings)
+        attached, others = attach_same(self.frame, key, [c.expr for c in clauses])
+        for clause, expr in zip(clauses, others, strict=True):
+            clause.expr = expr
+        return attached
 
     # -- subqueries, windows ------------------------------------------------------------------------------------------
 

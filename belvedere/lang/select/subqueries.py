@@ -102,6 +102,28 @@ def attach_all(frame: Frame, expr: Expr) -> Expr:
     return found
 
 
+def attach_same(frame: Frame, expr: Expr, others: Iterable[Expr]) -> tuple[Expr, list[Expr]]:
+    """The same for a grouping key; and others in which it stands, by the same text, over what is joined then."""
+    attached, wanted = attach_all(frame, expr), _as_text(expr)
+
+    def change(node: Expr) -> Expr:
+        return attached.copy() if _as_text(node) == wanted else node
+
+    return attached, [other.copy().transform(change) for other in others]
+
+
+def _as_text(expr: Expr) -> Expr:
+    """An expression whose subqueries are equal where they are written alike."""
+
+    def change(node: Expr) -> Expr:
+        if not isinstance(node, SubqueryValue):
+            return node
+        entry: Pending = node.args["entry"]
+        return exp.Anonymous(this=f"{entry.kind} {entry.query.sql('spark')}", expressions=node.expressions)
+
+    return expr.copy().transform(change)
+
+
 def _attach(frame: Frame, value: SubqueryValue) -> Expr:
     entry: Pending = value.args["entry"]
     count = len(value.expressions) - len(entry.inner.used)

@@ -30,7 +30,7 @@ def _distinct(node: exp.Expr) -> Problem | None:
 
 def _filter(node: exp.Expr) -> Problem | None:
     call = unwrap_aggregate(node)
-    if is_aggregate(call):
+    if is_aggregate(call) or isinstance(node.this, exp.WithinGroup):
         return None
     return _problem(node, f"FILTER is for aggregates, and `{shown_name(call)}` is none", "write CASE WHEN ... THEN ... END")
 

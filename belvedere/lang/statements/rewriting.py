@@ -7,6 +7,7 @@ function of the node, and its line in `REWRITES`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -14,6 +15,12 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.lang.names import text_name
+from belvedere.lang.statements.builders import UNITS, make_interval
+from belvedere.lang.statements.ordered_aggregates import ORDERED, filtered, ordered_call, refuse_order, within_group
+from belvedere.lang.statements.problems import Problem
+from belvedere.lang.statements.query_forms import filled, first_of_keys, json_fields, series
+from belvedere.lang.statements.query_tree import place_of
+from belvedere.plan.monotone import interval_length
 
 Rewrite = Callable[[Any], exp.Expr]
 
@@ -112,9 +119,87 @@ def _decoded(node: exp.DecodeCase) -> exp.Expr:
     return exp.Case(ifs=ifs, default=rest[-1].copy() if len(rest) % 2 else None)
 
 
+def _extracted(node: exp.Extract) -> exp.Expr:
+    """`extract(epoch FROM t)`: seconds since 1970 with their fraction."""
+    if node.this.name.upper() != "EPOCH":
+        return node
+    return exp.paren(filled("unix_micros(CAST(t_ AS TIMESTAMP)) / 1E6", t_=node.expression), copy=False)
+
+
+def _binned(node: exp.DateBin) -> exp.Expr:
+    """`date_bin(length, t[, origin])`: the start of the bin that t is in; bins begin at 1970 if no origin is given."""
+    length: Any = node.this
+    if isinstance(length, exp.Literal) and (found := re.fullmatch(r"\s*(\d+)\s+(\w+)\s*", length.name)):
+        length = make_interval(*found.groups()) if found[2].upper() in UNITS else length
+    micros = interval_length(length)
+    if micros is None or micros <= 0:
+        message = "date_bin needs an interval of fixed length"
+        raise Problem("B5002", message, *place_of(node), "write date_bin(INTERVAL '10' MINUTES, t)")
+    origin = node.args.get("origin") or filled("TIMESTAMP '1970-01-01 00:00:00'")
+    text = "timestamp_micros(unix_micros(t_) - pmod(unix_micros(t_) - unix_micros(o_), n_))"
+    return filled(text, t_=node.expression, o_=origin, n_=exp.Literal.number(micros))
+
+
+def _grouping_id(node: exp.Column) -> exp.Expr:
+    """Hive's `grouping__id` is `grouping_id()`."""
+    select: Any = node.find_ancestor(exp.Select)
+    if node.name.lower() != "grouping__id" or node.args.get("table") or select is None or not select.args.get("group"):
+        return node
+    return exp.GroupingId(expressions=[])
+
+
+def _formatted(node: exp.ToChar) -> exp.Expr:
+    """`to_char(x, format)`, which the printer for Spark knows without a format alone."""
+    return exp.Anonymous(this="to_char", expressions=[node.this.copy(), node.args["format"].copy()])
+
+
+PARAMETERS = {"mask": (("str", None), ("upperChar", "X"), ("lowerChar", "x"), ("digitChar", "n"), ("otherChar", None))}
+"""The parameters of functions that take arguments by their names, with what they are by default."""
+
+
+def _named(node: exp.Kwarg) -> exp.Expr:
+    """An argument by its name, in a call that takes such."""
+    call: Any = node.parent
+    if isinstance(call, exp.Anonymous) and call.name.lower() in PARAMETERS:
+        return node
+    raise Problem("B3040", "this function takes no arguments by name", *place_of(call), "write them in their order")
+
+
+def _by_position(node: exp.Anonymous) -> exp.Expr:
+    """`mask(s, lowerChar => 'q')` with all arguments in their places."""
+    arguments = node.expressions
+    first = next((n for n, a in enumerate(arguments) if isinstance(a, exp.Kwarg)), None)
+    if first is None:
+        return node
+    parameters = PARAMETERS[node.name.lower()]
+    given = {a.this.name.casefold(): a.expression for a in arguments[first:] if isinstance(a, exp.Kwarg)}
+    found: list[exp.Expr] = list(arguments[:first])
+    for name, default in parameters[first:]:
+        value = given.pop(name.casefold(), None)
+        missing = exp.Literal.string(default) if default is not None else exp.Null()
+        found.append(value.copy() if value is not None else missing)
+    if given or len(found) != len(parameters) or any(not isinstance(a, exp.Kwarg) for a in arguments[first:]):
+        hint = f"its parameters are {', '.join(name for name, _ in parameters)}"
+        raise Problem("B3040", f"`{node.name}` is called with wrong names", *place_of(node), hint)
+    return exp.Anonymous(this=node.this, expressions=found)
+
+
 REWRITES: dict[type[exp.Expr], Rewrite] = {
     exp.Tuple: _tuple,
     **dict.fromkeys((exp.Like, exp.ILike), _like),
     **dict.fromkeys((exp.EQ, exp.NEQ), _compared_with_rows),
     exp.DecodeCase: _decoded,
+    exp.Order: refuse_order,
+    **dict.fromkeys(ORDERED, ordered_call),
+    exp.Filter: filtered,
+    exp.Extract: _extracted,
+    exp.DateBin: _binned,
+    exp.Column: _grouping_id,
+    exp.ToChar: _formatted,
+    exp.Anonymous: _by_position,
+    exp.Kwarg: _named,
+    exp.Select: first_of_keys,
+    exp.Table: series,
+    exp.Lateral: json_fields,
+    exp.WithinGroup: within_group,
 }

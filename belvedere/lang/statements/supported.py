@@ -34,7 +34,9 @@ _NAMES: dict[str, str] = {
     "Where Having Qualify From Paren Not Neg BitwiseNot Var Any All Boolean RawString National IgnoreNulls RespectNulls": "this",
     "Table": "this alias db catalog joins version when sample pivots over spl",
     "Version": "this kind expression",
-    "TableSample Pivot": "*",  # refused with the table
+    "TableSample": "*",  # refused with the table
+    "Pivot": "expressions fields unpivot include_nulls alias "
+    "columns pivot_column_naming value_columns_first",  # what the parser tells of its dialect's names
     "TableAlias": "this columns",
     "Values": "expressions alias",
     "Join": "this on side kind using method",
@@ -196,6 +198,8 @@ PRINTED_AS_LISTED: dict[Class, str] = {
     exp.Case: "this ifs default",
     **dict.fromkeys((exp.Concat, exp.ConcatWs, exp.Chr), "expressions"),
     **dict.fromkeys((exp.Map, exp.VarMap), "keys values"),
+    exp.ToChar: "this format",  # rewritten
+    exp.DateBin: "this expression origin",  # rewritten
     exp.ArraySort: "this expression asc nulls_first",  # NULL first follows from the direction
     exp.RegexpReplace: "this expression replacement position",
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 from sqlglot import exp
@@ -16,7 +18,7 @@ from belvedere.lang.types.calls import check_unknown, date_part, is_unknown
 from belvedere.lang.types.names import field_of
 from belvedere.lang.types.operators import compared
 from belvedere.lang.types.scope import MONTH_UNITS, TypeRule, TypeScope, children
-from belvedere.schema import has_map
+from belvedere.schema import TIMESTAMP, has_map
 
 
 def _cast(scope: TypeScope, expr: Any) -> Typed:
@@ -116,6 +118,30 @@ def _extract(scope: TypeScope, expr: Any) -> Typed:
     return date_part(scope, expr.this, expr.expression)
 
 
+def _in_zone(scope: TypeScope, expr: Any) -> Typed:
+    """`from_utc_timestamp`, `to_utc_timestamp` and AT TIME ZONE: the instant whose UTC fields are those of a zone, or back."""
+    inner, zone = scope.typed(expr.this), expr.args["zone"]
+    if inner.type not in (TIMESTAMP, t.NULL):
+        hint = "CAST it to TIMESTAMP"
+        raise scope.fail("B3002", f"a TIMESTAMP is needed here, not {t.a_type(inner.type)}", expr, hint)
+    if scope.type(zone) not in (t.STRING, t.NULL):
+        raise scope.fail("B3002", "a time zone is a text", expr, "write 'Europe/Berlin' or '+02:00'")
+    if isinstance(zone, exp.Literal) and not _is_zone(zone.name):
+        hint = "write a region as 'Europe/Berlin', or a distance from UTC as '+02:00'"
+        raise scope.fail("B3002", f"`{zone.name}` is no time zone", expr, hint)
+    return Typed(TIMESTAMP, True)
+
+
+def _is_zone(name: str) -> bool:
+    if re.fullmatch(r"(UTC|GMT|UT)?([+-]\d{1,2}(:\d{1,2}){0,2})?|Z", name):
+        return bool(name)
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
 def _window(scope: TypeScope, expr: Any) -> Typed:
     for child in (*(expr.args.get("partition_by") or ()), *_order_parts(expr.args.get("order"))):
         type_ = scope.type(child)
@@ -173,6 +199,7 @@ RULES: dict[type[exp.Expr], TypeRule] = {
     exp.Extract: _extract,
     exp.TsOrDsToDate: lambda scope, e: Typed(t.DATE, scope.typed(e.this).nullable or scope.type(e.this) == t.STRING),
     exp.Window: _window,
+    **dict.fromkeys((exp.AtTimeZone, exp.FromTimeZone), _in_zone),
     exp.Distinct: _distinct,
     exp.Count: _count,
     exp.Filter: _filtered,

@@ -1,0 +1,107 @@
+"""Forms of a whole query or of a FROM item: DISTINCT ON, `range(...)`, `generate_series(...)`, `json_tuple(...)`.
+
+In: the node as the parser makes it. Out: the same rows in the forms that lowering reads. The rewrites are listed in
+`belvedere.lang.statements.rewriting`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from belvedere.lang.statements.problems import Problem
+from belvedere.lang.statements.query_tree import place_of
+
+
+def filled(text: str, **parts: exp.Expr) -> exp.Expr:
+    """The expression of a text, with parts in the place of names."""
+    tree: exp.Expr = sqlglot.parse_one(text, dialect="spark")
+    return tree.transform(lambda n: parts[n.name].copy() if isinstance(n, exp.Column) and n.name in parts else n)
+
+
+def first_of_keys(select: exp.Select) -> exp.Expr:
+    """`SELECT DISTINCT ON (k) ... ORDER BY k, t` keeps the first row of each k: `QUALIFY row_number() OVER (...) = 1`."""
+    distinct: Any = select.args.get("distinct")
+    on = distinct.args.get("on") if distinct is not None else None
+    if on is None:
+        return select
+    if select.args.get("qualify") is not None:
+        raise Problem("B3040", "DISTINCT ON beside QUALIFY is not supported", *place_of(select), "filter in an outer query")
+    order: Any = select.args.get("order")
+    keys = [_item(select, k) for k in on.expressions]
+    orders = []
+    for ordered in order.expressions if order is not None else ():
+        sorted_ = ordered.copy()
+        sorted_.set("this", _item(select, ordered.this))
+        orders.append(sorted_)
+    if not orders:
+        hint = "write ORDER BY after it: the first row in that order is kept"
+        raise Problem("B3040", "DISTINCT ON without ORDER BY keeps any row", *place_of(select), hint)
+    number = exp.Window(this=exp.RowNumber(), partition_by=keys, order=exp.Order(expressions=orders), over="OVER")
+    select.set("distinct", None)
+    select.set("qualify", exp.Qualify(this=exp.EQ(this=number, expression=exp.Literal.number(1))))
+    return select
+
+
+def _item(select: exp.Select, key: exp.Expr) -> exp.Expr:
+    """A key, or the select item whose number or name it is: as in ORDER BY, names of the output come first."""
+    if isinstance(key, exp.Column) and len(key.parts) == 1:
+        named = (i.this for i in select.expressions if isinstance(i, exp.Alias) and i.alias.casefold() == key.name.casefold())
+        item: exp.Expr = next(named, key)
+        return item.copy()
+    if isinstance(key, exp.Literal) and not key.is_string and key.name.isdigit():
+        items = select.expressions
+        if not 1 <= int(key.name) <= len(items) or any(i.is_star for i in items):
+            raise Problem("B3042", f"there is no select item {key.name}", *place_of(key), "name the column")
+        numbered: exp.Expr = items[int(key.name) - 1].unalias()
+        return numbered.copy()
+    return key.copy()
+
+
+RANGE = "CASE WHEN (c_ > 0 AND a_ < b_) OR (c_ < 0 AND a_ > b_) THEN sequence(a_, b_ - CAST(sign(c_) AS BIGINT), c_) END"
+SERIES = "CASE WHEN (c_ > 0 AND a_ <= b_) OR (c_ < 0 AND a_ >= b_) THEN sequence(a_, b_, c_) END"
+TIMES = "CASE WHEN a_ <= b_ THEN sequence(a_, b_, c_) END"
+
+
+def series(table: exp.Table) -> exp.Expr:
+    """`range(end)`, `range(start, end[, step])` and `generate_series(start, end[, step])` in FROM: rows of a list."""
+    call: Any = table.this
+    if isinstance(call, exp.GenerateSeries):
+        name, arguments = "generate_series", [call.args[k] for k in ("start", "end", "step") if call.args.get(k) is not None]
+    elif isinstance(call, exp.Anonymous) and call.name.lower() == "range" and 1 <= len(call.expressions) <= 3:
+        name, arguments = "range", call.expressions
+    else:
+        return table
+    if name == "range":
+        arguments = [exp.cast(a.copy(), "BIGINT") for a in arguments]
+        arguments = [exp.cast(exp.Literal.number(0), "BIGINT"), *arguments] if len(arguments) == 1 else arguments
+    start, end, *rest = arguments
+    one = exp.cast(exp.Literal.number(1), "BIGINT") if name == "range" else exp.Literal.number(1)
+    step = rest[0] if rest else one
+    text = RANGE if name == "range" else TIMES if isinstance(step, exp.Interval) else SERIES
+    values = filled(text, a_=start, b_=end, c_=exp.paren(step.copy(), copy=False))
+    alias: Any = table.args.get("alias")
+    column = "id" if name == "range" else alias.name if alias is not None and alias.name else name
+    query = exp.Select(expressions=[exp.alias_(exp.Explode(this=values), column, quoted=True)])
+    alias = alias.copy() if alias is not None else exp.TableAlias(this=exp.to_identifier(name))
+    return exp.Subquery(this=query, alias=alias)
+
+
+def json_fields(lateral: exp.Lateral) -> exp.Expr:
+    """`LATERAL VIEW json_tuple(text, 'a', 'b')`: one row of `get_json_object`s."""
+    call: Any = lateral.this
+    if not isinstance(call, exp.Anonymous) or call.name.lower() != "json_tuple" or not call.expressions:
+        return lateral
+    text, *names = call.expressions
+    if not names or not all(isinstance(n, exp.Literal) and n.is_string and "'" not in n.name for n in names):
+        raise Problem("B3040", "json_tuple takes names as texts", *place_of(lateral), "write json_tuple(text, 'a', 'b')")
+    fields = [
+        exp.PropertyEQ(
+            this=exp.to_identifier(f"c{n}"), expression=filled(f"get_json_object(t_, '$[\\'{name.name}\\']')", t_=text)
+        )
+        for n, name in enumerate(names)
+    ]
+    lateral.set("this", exp.Inline(this=exp.Array(expressions=[exp.Struct(expressions=fields)])))
+    return lateral
