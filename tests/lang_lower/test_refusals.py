@@ -57,12 +57,6 @@ CASES = [
     ),
     ("V := SELECT () AS x FROM Sensors", "B3001", "()", ""),
     (
-        "V := SELECT count(*) FILTER (WHERE sensorid IN (SELECT sensorid FROM Readings)) AS n FROM Sensors",
-        "B3033",
-        "count(*) FILTER (WHERE sensorid IN (SELECT sensorid FROM Readings)) AS n",
-        "subquery of FROM",
-    ),
-    (
         "V := SELECT s.name FROM Sensors s LEFT ANTI JOIN Readings r ON s.sensorid IN (SELECT machineid FROM Machines)",
         "B3022",
         "s.sensorid IN (SELECT machineid FROM Machines)",

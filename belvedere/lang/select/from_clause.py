@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from belvedere.errors import BelvedereError
 from belvedere.lang.relationships import follow_path
 from belvedere.lang.select.as_of import join_as_of
 from belvedere.lang.select.frame import Frame, named_source, scan
@@ -20,7 +21,7 @@ from belvedere.lang.select.grouping import contains_aggregate
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
 from belvedere.lang.select.subqueries import attach_all
-from belvedere.lang.select.unnesting import add_lateral, is_generator, start_empty
+from belvedere.lang.select.unnesting import add_lateral, add_lateral_query, is_generator, start_empty
 from belvedere.lang.statements.query_tree import WindowCall, path_of
 from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import conjunction, conjuncts
@@ -84,10 +85,34 @@ def add_item(frame: Frame, item: exp.Expr, kind: JoinKind, on: exp.Expr | None) 
     if isinstance(item, exp.Lateral) or is_generator(item):
         add_lateral(frame, item, kind)
         return _apply_on(frame, on, kind)
-    right, sources = _alone(frame, item)
+    try:
+        right, sources = _alone(frame, item)
+    except BelvedereError as error:
+        if not _may_be_linked(frame, item, error):
+            raise
+        _add_linked(frame, item, kind, error)
+        return _apply_on(frame, on, kind)
     for source in sources:
         _check_alias(frame, source, item)
     return _combine(frame, right, sources, kind, on)
+
+
+def _may_be_linked(frame: Frame, item: exp.Expr, error: BelvedereError) -> bool:
+    """Whether a name that a subquery of FROM does not know may be one of the query around."""
+    unknown = any(d.code in ("B2002", "B2004") for d in error.diagnostics)
+    return unknown and frame.scope.outer is not None and isinstance(item, exp.Subquery) and isinstance(item.this, exp.Query)
+
+
+def _add_linked(frame: Frame, item: exp.Expr, kind: JoinKind, error: BelvedereError) -> None:
+    """A subquery of FROM that reads columns of the query around: joined by what links it; it does not see the items beside it."""
+    beside, frame.scope.sources = frame.scope.sources, []
+    start_empty(frame)
+    try:
+        add_lateral_query(frame, item, item.this, kind)
+    except BelvedereError:
+        raise error from None
+    finally:
+        frame.scope.sources = [*beside, *frame.scope.sources]
 
 
 def _add_version(frame: Frame, item: exp.Table, kind: JoinKind, on: exp.Expr | None) -> list[Expr]:

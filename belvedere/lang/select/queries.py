@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.errors import Diagnostic
+from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.functions import types as t
 from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Definitions
@@ -41,6 +41,9 @@ from belvedere.plan.nodes import (
     Window,
 )
 from belvedere.schema import find_named, has_map
+
+UNKNOWN = ("B2002", "B2004")
+"""What is said of a name that may be one of the query around."""
 
 
 def new_context(
@@ -112,13 +115,54 @@ def lower_subquery(query: exp.Query, context: StatementContext, outer: Scope | N
     context = with_tables(query, context)
     if isinstance(query, exp.Select):
         return SelectLowering(query, context, outer, domain=domain).lower(named=False)
-    plan = lower_query(query, context)
+    try:
+        plan = lower_query(query, context)
+    except BelvedereError as error:
+        if outer is None or not isinstance(query, exp.SetOperation) or not any(d.code in UNKNOWN for d in error.diagnostics):
+            raise
+        return _linked_sets(query, context, outer, domain, error)
     prefix = context.names.fresh("value") + "."
     items = tuple(item_of(c, prefix + c.name) for c in plan.schema.visible)
     node = Project(plan, items)
     single = node.schema.key == () or carry_keys(node).schema.key == ()
     outputs = tuple(item_of(i.column) for i in items)
     return Inner(node, outputs, (), (), {}, single, grouped=True)
+
+
+def _linked_sets(
+    query: exp.SetOperation, context: StatementContext, outer: Scope, domain: Node | None, error: BelvedereError
+) -> Inner:
+    """A set operation whose sides read columns of the query around: of the rows of each side for each row of the domain.
+
+    Without a domain it only tells which columns these are: it is lowered again over their values.
+    """
+    if is_modified_set(query):
+        raise error
+    sides = [lower_subquery(side, context, outer, domain=domain) for side in (query.left, query.right)]
+    used = {**sides[0].used, **sides[1].used}
+    if domain is None:
+        return replace(sides[0], used=used, pairs=(), residual=(), single=False, grouped=True, open=True, totals=None)
+    prefix = context.names.fresh("value")
+    links = {c.name: f"{prefix}.link.{c.name}" for c in domain.schema}
+    names = [o.name.rpartition(".")[2] for o in sides[0].outputs]
+    if len(sides[1].outputs) != len(names):
+        raise error
+    plans = []
+    for side in sides:
+        own = {outside.name: name for outside, name, _ in side.pairs}
+        linked = (item_of(side.plan.schema[own[name]], link, hidden=False) for name, link in links.items())
+        values = (item_of(o.column, f"{prefix}.{shown}", hidden=False) for shown, o in zip(names, side.outputs, strict=False))
+        plans.append(Project(side.plan, (*linked, *values)))
+    left, right = _aligned(plans[0], plans[1], query, context)
+    plan = _combined(left, right, query, context)
+    outputs = tuple(item_of(c) for c in plan.schema.visible[len(links) :])
+    pairs = tuple((column(name), link, True) for name, link in links.items())
+    return Inner(plan, outputs, pairs, (), used, single=False, grouped=True)
+
+
+def is_modified_set(query: exp.SetOperation) -> bool:
+    """Whether clauses follow the set operation."""
+    return any(query.args.get(key) for key in ("order", "limit", "offset", "by_name"))
 
 
 def refuse_stream_forms(query: exp.Query, context: StatementContext) -> None:
@@ -163,15 +207,18 @@ def _set_operation(query: exp.SetOperation, context: StatementContext) -> Node:
     if query.args.get("by_name"):
         right = _by_name(left, right, query, context)
     left, right = _aligned(left, right, query, context)
+    return _limited(_combined(left, right, query, context), query, context)
+
+
+def _combined(left: Node, right: Node, query: exp.SetOperation, context: StatementContext) -> Node:
+    """The operation itself, over sides of the same columns."""
     distinct = query.args.get("distinct") is not False
     if isinstance(query, exp.Union):
         node: Node = Union((left, right))
-        node = Distinct(node) if distinct else node
-    else:
-        _refuse_maps(left, query, context)
-        kind = SetKind.INTERSECT if isinstance(query, exp.Intersect) else SetKind.EXCEPT
-        node = SetOperation(left, right, kind) if distinct else _counted(left, right, kind, context)
-    return _limited(node, query, context)
+        return Distinct(node) if distinct else node
+    _refuse_maps(left, query, context)
+    kind = SetKind.INTERSECT if isinstance(query, exp.Intersect) else SetKind.EXCEPT
+    return SetOperation(left, right, kind) if distinct else _counted(left, right, kind, context)
 
 
 def _refuse_maps(side: Node, query: exp.Expr, context: StatementContext) -> None:

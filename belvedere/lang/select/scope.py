@@ -111,18 +111,15 @@ class Scope:
         found = self._find(parts, span)
         if found is not None:
             return found
-        if self.outer is not None:
-            found = self.outer._find(parts, span)
+        passed, outer = [self], self.outer
+        while outer is not None:
+            found = outer._find(parts, span)
             if found is not None:
-                self.used[found[0].internal] = found[0]
+                for scope in passed:  # a query between hands the column on
+                    scope.used[found[0].internal] = found[0]
                 return found
-            if self.outer.outer is not None and self.outer.outer._find(parts, span) is not None:
-                raise fail(
-                    "B3011",
-                    f"`{dotted(parts)}` belongs to a query two levels out",
-                    span=span,
-                    hint="pass the column through the query between, or write a join",
-                )
+            passed.append(outer)
+            outer = outer.outer
         raise self._unknown(parts, span)
 
     def _find(self, parts: Sequence[exp.Identifier], span: Span) -> tuple[SourceColumn, Sequence[exp.Identifier]] | None:

@@ -53,7 +53,7 @@ def add_lateral(frame: Frame, item: exp.Expr, kind: JoinKind) -> None:
     """LATERAL VIEW, `unnest(...)`, `explode(...)` in FROM, and LATERAL (SELECT ...)."""
     call = item.this if isinstance(item, (exp.Lateral, exp.Table)) else item
     if isinstance(item, exp.Lateral) and isinstance(call, exp.Query):
-        _lateral_query(frame, item, call, kind)
+        add_lateral_query(frame, item, call, kind)
         return
     found = generator_call(call)
     if found is None:
@@ -127,7 +127,7 @@ def _counted_from_one(frame: Frame, position: Column, name: str) -> Column:
     return number
 
 
-def _lateral_query(frame: Frame, item: exp.Lateral, query: exp.Expr, kind: JoinKind) -> None:
+def add_lateral_query(frame: Frame, item: exp.Expr, query: exp.Expr, kind: JoinKind) -> None:
     """A subquery that sees the FROM items before it: joined by what links it."""
     inner = frame.subquery(query)
     if inner.needs_domain:

@@ -35,6 +35,14 @@ def _covering(name: str) -> Any:
     return parse
 
 
+def _names_window(before: Token, after: Token) -> bool:
+    """Whether WINDOW between these is Spark's function, or the column that it makes, and no clause."""
+    if after.token_type == TokenType.DOT:
+        return True
+    begins = before.token_type in (TokenType.GROUP_BY, TokenType.SELECT, TokenType.COMMA)
+    return begins and after.token_type in (TokenType.L_PAREN, TokenType.COMMA, TokenType.FROM, TokenType.ALIAS)
+
+
 class PositionedParser(SparkParser):
     """The Spark parser with exact positions and errors of our own."""
 
@@ -51,6 +59,9 @@ class PositionedParser(SparkParser):
         """A call with too few or too many arguments: what is wrong where reading tries another form in vain."""
         self.stream_selects = stream_selects
         self.placeholders = 0
+        for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+            if token.token_type == TokenType.WINDOW and _names_window(before, after):
+                token.token_type = TokenType.VAR
         self._advance()
 
     def _token(self, ahead: int) -> Token | None:

@@ -1,4 +1,4 @@
-"""Forms of a whole query or of a FROM item: DISTINCT ON, `range(...)`, `generate_series(...)`, `json_tuple(...)`.
+"""Forms of a whole query or of a FROM item: DISTINCT ON, `window(...)`, `range(...)`, `generate_series(...)`, `json_tuple(...)`.
 
 In: the node as the parser makes it. Out: the same rows in the forms that lowering reads. The rewrites are listed in
 `belvedere.lang.statements.rewriting`.
@@ -6,19 +6,26 @@ In: the node as the parser makes it. Out: the same rows in the forms that loweri
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
 
+from belvedere.lang.statements.builders import UNITS, make_interval
 from belvedere.lang.statements.problems import Problem
-from belvedere.lang.statements.query_tree import place_of
+from belvedere.lang.statements.query_tree import WindowCall, place_of
 
 
 def filled(text: str, **parts: exp.Expr) -> exp.Expr:
     """The expression of a text, with parts in the place of names."""
     tree: exp.Expr = sqlglot.parse_one(text, dialect="spark")
     return tree.transform(lambda n: parts[n.name].copy() if isinstance(n, exp.Column) and n.name in parts else n)
+
+
+def rewritten_select(select: exp.Select) -> exp.Expr:
+    """Both forms of a SELECT."""
+    return first_of_keys(time_windows(select))
 
 
 def first_of_keys(select: exp.Select) -> exp.Expr:
@@ -105,3 +112,71 @@ def json_fields(lateral: exp.Lateral) -> exp.Expr:
     ]
     lateral.set("this", exp.Inline(this=exp.Array(expressions=[exp.Struct(expressions=fields)])))
     return lateral
+
+
+# -- window(t, '10 minutes') ------------------------------------------------------------------------------------------
+
+
+def time_windows(select: exp.Select) -> exp.Select:
+    """Spark's `GROUP BY window(t, length[, slide[, start]])`: the windows Tumble and Hop in FROM, `window.start` and `window.end`."""
+    group: Any = select.args.get("group")
+    call: Any = next((e for e in (group.expressions if group is not None else ()) if _is_window(e)), None)
+    if call is None:
+        return select
+    item: Any = select.args["from_"].this if select.args.get("from_") is not None else None
+    plain = isinstance(item, (exp.Table, exp.Subquery)) and not select.args.get("joins") and not select.args.get("laterals")
+    if not plain or len(call.expressions) not in (2, 3, 4) or not isinstance(call.expressions[0], exp.Column):
+        hint = "read one table or subquery: FROM t ... GROUP BY window(time, '10 minutes'), or write Tumble(...) in FROM"
+        raise Problem("B3040", "window(...) is not supported here", *place_of(call), hint)
+    time, *lengths = call.expressions
+    intervals = dict(zip(("dur", "hopsize", "offset"), (_length(length, call) for length in lengths), strict=False))
+    sliding = "hopsize" in intervals and intervals["hopsize"] != intervals["dur"]
+    if not sliding:
+        intervals.pop("hopsize", None)
+    data = item.copy()
+    alias = data.args.get("alias")
+    data.set("alias", None)
+    windows = WindowCall(
+        function="hop" if sliding else "tumble", data=data.this if isinstance(data, exp.Subquery) else data,
+        timecol=exp.column(time.this.copy()), flink=False, **intervals,
+    )  # fmt: skip
+    windows.meta.update(call.meta)
+    name = alias or exp.TableAlias(this=exp.to_identifier(item.name if isinstance(item, exp.Table) else "windowed"))
+    item.replace(exp.Table(this=windows, alias=name.copy()))
+    group.set("expressions", [p for e in group.expressions for p in (_bounds() if e is call else [e])])
+    for node in list(select.find_all(exp.Column, exp.Anonymous)):
+        if node.find_ancestor(exp.Select) is select:
+            _replace_window(node, call)
+    return select
+
+
+def _is_window(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() == "window"
+
+
+def _bounds() -> list[exp.Expr]:
+    return [exp.column("wstart"), exp.column("wend")]
+
+
+def _replace_window(node: Any, call: exp.Expr) -> None:
+    """`window.start`, `window.end` and `window` itself."""
+    start, end = _bounds()
+    if isinstance(node, exp.Column) and node.table.lower() == "window" and node.name.lower() in ("start", "end"):
+        new: exp.Expr = start if node.name.lower() == "start" else end
+        new = exp.alias_(new, node.name, quoted=True) if isinstance(node.parent, exp.Select) else new
+    elif node == call or (isinstance(node, exp.Column) and not node.table and node.name.lower() == "window"):
+        new = filled("named_struct('start', s_, 'end', e_)", s_=start, e_=end)
+        new = exp.alias_(new, "window") if isinstance(node.parent, exp.Select) else new
+    else:
+        return
+    new.meta.update(node.meta)
+    node.replace(new)
+
+
+def _length(written: exp.Expr, call: exp.Expr) -> exp.Expr:
+    found = re.fullmatch(r"\s*(\d+)\s+(\w+)\s*", written.name) if isinstance(written, exp.Literal) else None
+    if found is not None and found[2].upper() in UNITS:
+        return make_interval(found[1], found[2])
+    if isinstance(written, exp.Interval):
+        return written.copy()
+    raise Problem("B5002", "window() needs intervals of fixed length", *place_of(call), "write window(time, '10 minutes')")

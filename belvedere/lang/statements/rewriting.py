@@ -18,7 +18,7 @@ from belvedere.lang.names import text_name
 from belvedere.lang.statements.builders import UNITS, make_interval
 from belvedere.lang.statements.ordered_aggregates import ORDERED, filtered, ordered_call, refuse_order, within_group
 from belvedere.lang.statements.problems import Problem
-from belvedere.lang.statements.query_forms import filled, first_of_keys, json_fields, series
+from belvedere.lang.statements.query_forms import filled, json_fields, rewritten_select, series
 from belvedere.lang.statements.query_tree import place_of
 from belvedere.plan.monotone import interval_length
 
@@ -198,7 +198,7 @@ REWRITES: dict[type[exp.Expr], Rewrite] = {
     exp.ToChar: _formatted,
     exp.Anonymous: _by_position,
     exp.Kwarg: _named,
-    exp.Select: first_of_keys,
+    exp.Select: rewritten_select,
     exp.Table: series,
     exp.Lateral: json_fields,
     exp.WithinGroup: within_group,
