@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from belvedere.functions import window_by as wb
 from belvedere.functions.types import DOUBLE, INT64, STRING
-from belvedere.functions.window_by import DURATION, Native, SqlppFunction, window_by
+from belvedere.functions.window_by import DURATION, SqlppFunction, window_by
 from belvedere.schema import TIMESTAMP
 
 REAL_AGGREGATES = ("AVG", "STDDEV", "STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP", "SKEWNESS", "KURTOSIS")
@@ -34,7 +34,7 @@ ARRAY_AGGREGATES = tuple(_aggregates())
 ARRAYS: tuple[SqlppFunction, ...] = (
     *ARRAY_AGGREGATES,
     window_by("ARRAY_AGG:1", wb.first),
-    window_by("TO_DOUBLE:1", DOUBLE, Native("CAST({0} AS DOUBLE)", wb.is_number, DOUBLE)),
+    window_by("TO_DOUBLE:1", DOUBLE),
     window_by("TO_NUMBER:1", DOUBLE),
     window_by("TO_STRING:1", STRING),
     window_by("TO_BIGINT:1", INT64),

@@ -11,11 +11,7 @@ from belvedere.functions import window_by as wb
 from belvedere.functions.function import Function, function, stored
 from belvedere.functions.type_rules import after_first, all_common, greatest, no_map, nth, number_or_text
 from belvedere.functions.types import BOOLEAN, INT32, INT64, STRING, common_type
-from belvedere.functions.window_by import Native, window_by
-
-
-def _long(type_: pa.DataType | None) -> bool:
-    return bool(type_ == INT64)
+from belvedere.functions.window_by import window_by
 
 
 def _anything(type_: pa.DataType) -> bool:
@@ -26,9 +22,7 @@ CONDITIONS: tuple[Function, ...] = (
     function("Coalesce", "coalesce:1+ ifnull:2 nvl:2", all_common, window_by("COALESCE:1+", wb.unify)),
     function("Elt", "elt:2+", STRING),
     function("EqualNull", "equal_null:2", BOOLEAN, total=True),
-    function(
-        "Greatest", "greatest:2+", greatest, window_by("GREATEST:1+", wb.unify, Native("greatest({all})", _long)), total=True
-    ),
+    function("Greatest", "greatest:2+", greatest, window_by("GREATEST:1+", wb.unify), total=True),
     function("hash", "hash:1+", INT32, first=no_map, total=True),
     function(
         "isnotnull",
@@ -40,7 +34,7 @@ CONDITIONS: tuple[Function, ...] = (
     function(
         "isnull", "isnull:1", BOOLEAN, total=True, stored=stored(_anything, sqlite="({0} IS NULL)", postgres="({0} IS NULL)")
     ),
-    function("Least", "least:2+", greatest, window_by("LEAST:1+", wb.unify, Native("least({all})", _long)), total=True),
+    function("Least", "least:2+", greatest, window_by("LEAST:1+", wb.unify), total=True),
     function("Nullif", "nullif:2", nth(0), window_by("NULL_IF:2", wb.first, also="NULLIF")),
     function("nullifzero", "nullifzero:1", nth(0), first=number_or_text),
     function("Nvl2", "nvl2:3", after_first),

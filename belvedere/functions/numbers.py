@@ -14,8 +14,10 @@ from belvedere.functions.types import DOUBLE, INT8, INT32, INT64, STRING, is_int
 from belvedere.functions.window_by import Native, window_by
 
 
-def _signed(type_: pa.DataType | None) -> bool:
-    return type_ in (INT64, DOUBLE)
+def _to_whole(function: str) -> tuple[Native, ...]:
+    """Doubles stay doubles, and those without a fraction as they are: a BIGINT holds no infinity."""
+    real = f"IF(abs({{0}}) < 4503599627370496D, CAST({function}({{0}}) AS DOUBLE), {{0}})"
+    return Native("{0}", is_integer), Native(real, pa.types.is_floating), Native(f"{function}({{0}})", wb.is_number)
 
 
 NUMBERS: tuple[Function, ...] = (
@@ -23,7 +25,7 @@ NUMBERS: tuple[Function, ...] = (
         "Abs",
         "abs:1",
         number,
-        window_by("ABS:1", wb.number, Native("abs({0})", _signed)),
+        window_by("ABS:1", wb.number),
         first=number_or_text,
         total=True,
         stored=stored(is_integer, sqlite="abs({0})", postgres="abs({0})"),
@@ -44,7 +46,12 @@ NUMBERS: tuple[Function, ...] = (
     function("bround", "bround:1-2", rounded, first=number_or_text),
     function("Cbrt", "cbrt:1", DOUBLE, first=number_or_text),
     function(
-        "Ceil", "ceil:1-2 ceiling:1-2", whole, window_by("CEIL:1", wb.number, also="CEILING"), first=number_or_text, total=True
+        "Ceil",
+        "ceil:1-2 ceiling:1-2",
+        whole,
+        window_by("CEIL:1", wb.number, _to_whole("ceil"), also="CEILING"),
+        first=number_or_text,
+        total=True,
     ),
     function("conv", "conv:3", STRING),
     function("Cos", "cos:1", DOUBLE, first=number_or_text, total=True),
@@ -64,7 +71,9 @@ NUMBERS: tuple[Function, ...] = (
     ),
     function("expm1", "expm1:1", DOUBLE, first=number_or_text),
     function("Factorial", "factorial:1", INT64, first=number_or_text),
-    function("Floor", "floor:1-2", whole, window_by("FLOOR:1", wb.number), first=number_or_text, total=True),
+    function(
+        "Floor", "floor:1-2", whole, window_by("FLOOR:1", wb.number, _to_whole("floor")), first=number_or_text, total=True
+    ),
     function("Getbit", "bit_get:2 getbit:2", INT8),
     function("hypot", "hypot:2", DOUBLE),
     function(

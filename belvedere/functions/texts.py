@@ -58,7 +58,7 @@ TEXTS: tuple[Function, ...] = (
         "Length",
         "char_length:1 character_length:1 len:1 length:1",
         INT32,
-        window_by("LENGTH:1", INT64, Native("CAST(length({0}) AS BIGINT)", text, INT64), len),
+        window_by("LENGTH:1", INT64, python=len),
         first=plain,
         total=True,
         stored=stored(text, sqlite=_SQLITE_LENGTH, postgres=_POSTGRES_LENGTH),

@@ -29,6 +29,8 @@ class Native:
     accepts: Callable[[Any], bool]
     type: pa.DataType | None = None
     """The type of the text's value; None: that of the first argument."""
+    reads: str = ""
+    """In which form the text reads a date or an instant: its `day` (in UTC), its `micros` since 1970; else as it is."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class SqlppFunction:
     least: int
     most: int
     result: TypeOf
-    native: Native | None = None
+    natives: tuple[Native, ...] = ()
+    """By the types of its arguments, the first that accepts them counts."""
     python: Callable[..., Any] | None = None
     """The value of arguments that are there; None: `belvedere.spark.window_by.functions` has it, where it needs SQL++'s order of values."""
     also: tuple[str, ...] = ()
@@ -48,7 +51,7 @@ class SqlppFunction:
 def window_by(
     call: str,
     result: TypeOf | pa.DataType,
-    native: Native | None = None,
+    native: Native | tuple[Native, ...] = (),
     python: Callable[..., Any] | None = None,
     also: str = "",
 ) -> SqlppFunction:
@@ -57,7 +60,8 @@ def window_by(
     least, _, most = counts.rstrip("+").partition("-")
     rule = fixed(result) if isinstance(result, pa.DataType) else result
     last = -1 if counts.endswith("+") else int(most or least)
-    return SqlppFunction(name, int(least), last, rule, native, python, tuple(also.split()))
+    natives = native if isinstance(native, tuple) else (native,)
+    return SqlppFunction(name, int(least), last, rule, natives, python, tuple(also.split()))
 
 
 def is_number(type_: Type) -> bool:
@@ -101,6 +105,11 @@ def _unify_structs(types: Sequence[pa.DataType]) -> Type:
         return None
     fields = [(n, unify([t.field(i).type for t in types])) for i, n in enumerate(names)]
     return None if any(t is None for _, t in fields) else pa.struct(fields)
+
+
+def is_time(type_: Type) -> bool:
+    """A date or an instant."""
+    return type_ is not None and (pa.types.is_date(type_) or pa.types.is_timestamp(type_))
 
 
 def holds_duration(type_: pa.DataType) -> bool:

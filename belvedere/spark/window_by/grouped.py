@@ -18,13 +18,12 @@ from belvedere.functions.window_by import is_number, unify_numbers
 from belvedere.lang.window_by.group import behind_group
 from belvedere.lang.window_by.tree import Block, Expr
 from belvedere.spark.window_by.layout import columns_of, layout_of
-from belvedere.spark.window_by.plan import unsortable
 from belvedere.spark.window_by.relation import (
     Bindings,
     fresh,
     pin,
 )
-from belvedere.spark.window_by.sql_values import Object, SqlValue, Value, converted, merge, name, sql_type
+from belvedere.spark.window_by.sql_values import Object, SqlValue, Value, converted, merge, name, sql_type, unsortable
 from belvedere.spark.window_by.tuples import TablesInScope, Tuples
 
 GROUP_FUNCTIONS = {

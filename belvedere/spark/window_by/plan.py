@@ -17,12 +17,13 @@ from sqlglot import exp
 from belvedere.kernels import specs
 from belvedere.lang.window_by.blocks import ends_of
 from belvedere.lang.window_by.classes import ItemFacts, item_expression
+from belvedere.lang.window_by.names import free_in
 from belvedere.lang.window_by.tree import Block, Expr
 from belvedere.spark.window_by.native import translate
 from belvedere.spark.window_by.plan_boundaries import BoundaryPlanner
 from belvedere.spark.window_by.plan_results import Rewriter
 from belvedere.spark.window_by.relation import fresh, sort_texts
-from belvedere.spark.window_by.sql_values import Object, SqlValue, Untranslatable, Value, any_of, merge, name
+from belvedere.spark.window_by.sql_values import Object, SqlValue, Untranslatable, Value, any_of, merge, name, unsortable
 
 FRESH = re.compile(r"`(_[a-z]+\d+)`")
 
@@ -143,6 +144,8 @@ class BlockPlanner(BoundaryPlanner):
         try:
             value = translate(expr, local)
         except Untranslatable:
+            if self.window.name.text in free_in(expr):
+                raise
             for column in expr.find_all(exp.Column):
                 if column.name in local:
                     self.note(local[column.name])
@@ -191,12 +194,3 @@ class BlockPlanner(BoundaryPlanner):
 
     def gathered(self, value: SqlValue, side: str, role: str) -> str:
         return self.output(specs.Gather(fresh("o"), side, role, self.text(value)), value.type)
-
-
-def unsortable(type_: pa.DataType) -> bool:
-    """Whether values of the type have no order: maps, and what holds them."""
-    if pa.types.is_list(type_):
-        return unsortable(type_.value_type)
-    if pa.types.is_struct(type_):
-        return any(unsortable(f.type) for f in type_)
-    return bool(pa.types.is_map(type_))

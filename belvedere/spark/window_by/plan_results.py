@@ -5,6 +5,7 @@ In: the expressions after WINDOW BY. Out: the same with variables over the kerne
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,18 @@ from belvedere.spark.window_by.interpret import compile_expression
 from belvedere.spark.window_by.native import boolean, translate, whole_number
 from belvedere.spark.window_by.plan_columns import PlanColumns
 from belvedere.spark.window_by.relation import fresh
-from belvedere.spark.window_by.sql_values import Object, SqlValue, Untranslatable, Value, converted, merge, name
+from belvedere.spark.window_by.sql_values import (
+    Array,
+    Object,
+    SqlValue,
+    Untranslatable,
+    Value,
+    converted,
+    may_miss,
+    merge,
+    name,
+    with_missing,
+)
 from belvedere.spark.window_by.sql_values import field as field_of
 
 
@@ -34,16 +46,14 @@ class Rewriter:
     def rewrite(self, expr: Expr) -> Expr:
         span = expr.meta.get("span")
         found: Expr = expr.transform(lambda node: node if (new := self.replaced(node)) is None else new)
-        if self.mentions(found):
-            raise Untranslatable("the window as a whole in a subquery")
+        if self.window in free_in(found):
+            self.planner.after.setdefault(self.window, self.rows())
         if span is not None:
             found.meta["span"] = span
         return found
 
     def mentions(self, expr: Expr) -> bool:
-        if any(node for node in expr.find_all(QueryExpression)):
-            return bool(free_in(expr) & {self.window, *self.planner.window.variables})
-        return any(c.name == self.window for c in expr.find_all(exp.Column))
+        return self.window in free_in(expr)
 
     def is_window(self, node: Any) -> bool:
         return isinstance(node, exp.Column) and node.name == self.window
@@ -76,9 +86,25 @@ class Rewriter:
         starred = self.starred(node)
         if starred is not None:
             return self.variable(self.members(field_of(self.planner.item, starred)))
-        if self.is_window(node):
-            return self.variable(self.members(self.planner.item))
         return None
+
+    def rows(self) -> Value:
+        """The window as an array of items; those that are MISSING, and their fields that are, stay so."""
+        item, window = self.planner.item, self.planner.window
+        closed = window.end is not None and (window.only or window.end.unbounded)
+        exact = closed and (window.label is None or window.start.unbounded)
+        if not may_miss(item) and (exact or isinstance(item, Object)):
+            plain = self.members(item)
+            if exact:
+                return plain
+            return Array(plain.sql, plain.type, None, plain.sql, lambda t: _object(t, item.type))
+        leaves: list[tuple[str, SqlValue]] = []
+        read = _leaves(item, leaves)
+        output = specs.Members(fresh("o"), tuple((n, self.planner.text(v)) for n, v in leaves), False)
+        array = self.planner.output(output, pa.list_(pa.struct([(n, v.type) for n, v in leaves])))
+        return Array(
+            array, pa.list_(item.type), None, None, lambda t: with_missing(read(t), None if exact else f"({t} IS NULL)")
+        )
 
     def nth(self, value: Value, place: int) -> Value:
         """`w[place]`, leaf by leaf."""
@@ -94,7 +120,7 @@ class Rewriter:
         planner.types[output.flag] = pa.bool_()
         return SqlValue(text, value.type, name(output.flag))
 
-    def members(self, value: Value) -> Value:
+    def members(self, value: Value) -> SqlValue:
         """The window's rows as an array; elements that are MISSING are NULL in it."""
         if isinstance(value, Object):
             leaves = [(n, merge(f)) for n, f in value.fields.items()]
@@ -181,6 +207,27 @@ class Rewriter:
         included = self.planner.text(where) if where is not None else None
         output = specs.WindowAggregate(fresh("o"), kind, self.planner.text(column), included, strict, extra, fraction)
         return SqlValue(self.planner.output(output, type_), type_)
+
+
+def _object(text: str, type_: pa.DataType) -> Object:
+    """An object that is MISSING where its text is NULL."""
+    whole = SqlValue(text, type_)
+    return Object({f.name: field_of(whole, f.name) for f in type_}, f"({text} IS NULL)")
+
+
+def _leaves(value: Value, leaves: list[tuple[str, SqlValue]]) -> Callable[[str], Value]:
+    """Adds the columns of a value and of its flags; gives what reads it from the text of an object of these."""
+
+    def leaf(found: SqlValue) -> str:
+        leaves.append((f"l{len(leaves)}", found))
+        return leaves[-1][0]
+
+    flag = None if value.missing is None else leaf(SqlValue(value.missing, pa.bool_()))
+    if isinstance(value, Object):
+        fields = {n: _leaves(f, leaves) for n, f in value.fields.items()}
+        return lambda t: Object({n: read(t) for n, read in fields.items()}, None if flag is None else f"{t}.`{flag}`")
+    column, type_ = leaf(SqlValue(value.sql, value.type)), value.type
+    return lambda t: SqlValue(f"{t}.`{column}`", type_, None if flag is None else f"{t}.`{flag}`")
 
 
 def _simple_subquery(node: QueryExpression, window: str) -> tuple[str, Expr, Expr | None] | None:
