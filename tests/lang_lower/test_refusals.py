@@ -78,6 +78,24 @@ CASES = [
     ),
     ("V := SELECT tags['k'] AS x FROM Readings", "B3002", "'k'", "a[0]"),
     ("V := SELECT name FROM Sensors WHERE name SIMILAR TO 'a%'", "B3040", "name SIMILAR TO 'a%'", "RLIKE"),
+    *(
+        (f"V := SELECT sum(temp) OVER (ORDER BY sensorid {frame}) AS x FROM Readings", "B3015", place, hint)
+        for frame, place, hint in (
+            ("ROWS 2.00 PRECEDING", "2.00", "ROWS 2"),
+            ("ROWS 'a' PRECEDING", "'a'", "ROWS 2"),
+            *(
+                (f"{kind} BETWEEN {between}", f"sum(temp) OVER (ORDER BY sensorid {kind} BETWEEN {between})", "earlier")
+                for kind in ("ROWS", "RANGE")
+                for between in (
+                    "1 FOLLOWING AND 1 PRECEDING",
+                    "CURRENT ROW AND 1 PRECEDING",
+                    "1 PRECEDING AND 2 PRECEDING",
+                    "UNBOUNDED FOLLOWING AND 1 PRECEDING",
+                    "1 FOLLOWING AND UNBOUNDED PRECEDING",
+                )
+            ),
+        )
+    ),
     ("V := SELECT 1.20E-38BD AS x FROM Sensors", "B3003", "1.20E-38BD", "38 digits"),
     ("V := SELECT CAST(name AS DECIMAL(40, 2)) AS x FROM Sensors", "B3003", "CAST(name AS DECIMAL(40, 2))", "38 digits"),
     ("V := SELECT sensorid FROM Readings WHERE tags = 1", "B3002", "tags = 1", "CAST"),

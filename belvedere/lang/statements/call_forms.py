@@ -6,6 +6,7 @@ In: a node of a query's tree. Out: a problem where the function takes no such fo
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from sqlglot import exp
@@ -65,14 +66,45 @@ def _frame(node: Any) -> Problem | None:
     distances = [bound for bound in bounds if isinstance(bound, exp.Expr)]
     if any(distance.find(exp.Column) for distance in distances):
         return _problem(node, "a frame reaches as far for every row", "write a number, or an interval")
-    if not distances or spec.args["kind"].upper() != "RANGE":
-        return None
+    found = _reach(node, spec) if spec is not None else None
+    if found is not None or not distances or spec.args["kind"].upper() != "RANGE":
+        return found
     query = node.find_ancestor(exp.Select)
     if order is None and query is not None and is_stream(query):
         return None  # a stream is in the order of its rowtime
     if order is not None and len(order.expressions) == 1:
         return None
     return _problem(node, "RANGE with a distance needs one ORDER BY key", "order by one number or time, or write ROWS")
+
+
+def _reach(node: Any, spec: exp.Expr) -> Problem | None:
+    """A frame of ROWS reaches whole numbers of rows; one of either kind does not end before it starts."""
+    places = [_place(spec.args.get(end), spec.args.get(f"{end}_side")) for end in ("start", "end")]
+    for name in ("start", "end"):
+        bound = spec.args.get(name)
+        if spec.args["kind"].upper() == "ROWS" and isinstance(bound, exp.Literal) and not bound.is_int:
+            return _problem(
+                bound if "start" in bound.meta else node, "ROWS takes a whole number of rows", "write ROWS 2 PRECEDING"
+            )
+    first, last = places[0], 0 if spec.args.get("end") is None else places[1]
+    if first == inf or last == -inf or (first is not None and last is not None and first > last):
+        return _problem(node, "the frame ends before it starts", "write BETWEEN the earlier bound AND the later one")
+    return None
+
+
+def _place(bound: Any, side: str | None) -> float | None:
+    """How far a bound lies after the row; None where that is no number."""
+    if bound == "CURRENT ROW":
+        return 0
+    sign = -1 if side == "PRECEDING" else 1
+    if bound == "UNBOUNDED":
+        return sign * inf
+    inner = bound.unnest() if isinstance(bound, exp.Expr) else None
+    negative = isinstance(inner, exp.Neg)
+    literal = inner.this if isinstance(inner, exp.Neg) else inner
+    if not isinstance(literal, exp.Literal) or literal.is_string:
+        return None
+    return float(literal.this) * (-sign if negative else sign)
 
 
 _CHECKS: dict[type[exp.Expr], Callable[[Any], Problem | None]] = {
