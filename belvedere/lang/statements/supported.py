@@ -170,6 +170,12 @@ def unsupported(tree: exp.Expr) -> Iterator[Problem]:
                 waiting += [v for v in value if isinstance(v, exp.Expr)]
 
 
+def refused_forms() -> list[tuple[str, str]]:
+    """Every form that is refused by its name, and what to write instead."""
+    shown = [(text, hint) for text, hint in (*_SHOWN.values(), *_REFUSED.values()) if "{}" not in text]
+    return sorted({text: hint or "leave it out" for text, hint in shown}.items())
+
+
 def _unread(node: exp.Expr) -> Problem | None:
     class_ = type(node)
     shown = _REFUSED.get(class_)

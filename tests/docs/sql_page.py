@@ -1,0 +1,131 @@
+"""`docs/sql.md`: the SQL surface as tables, made from the table of functions and the parser's lists.
+
+In: `FUNCTIONS`, `COUNTED`, `OTHER_STATEMENTS`, the parts of trees that are refused. Out: the page's text. `pytest tests/docs --update`
+writes it; a test compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from belvedere.functions.counted import CAST_NEEDED, COUNTED
+from belvedere.functions.elsewhere import OTHER_FUNCTIONS
+from belvedere.functions.function import MANY, Function, Kind
+from belvedere.functions.table import FUNCTIONS
+from belvedere.lang.statements.problems import OTHER_STATEMENTS
+from belvedere.lang.statements.supported import refused_forms
+
+PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
+COMMAND = "pytest tests/docs --update"
+STATEMENTS = {
+    "IMPORT": ("a source's table, or another script", "language.md#inputs"),
+    "CREATE STREAM": ("an input whose rows only arrive", "language.md#inputs"),
+    "CREATE TABLE": ("an input whose rows change", "language.md#inputs"),
+    "name := query, CREATE VIEW": ("a view", "language.md#views"),
+    "name(parameters) := query": ("a query template, answered when it is asked", "language.md"),
+    "T.name := JOIN ...": ("a relationship", "language.md#columns-and-relationships"),
+    "T.name := expression": ("a column of a table", "language.md#columns-and-relationships"),
+    "name := DISTINCT T ON ...": ("a state made of a stream of changes", "language.md#views"),
+    "CREATE SUBSCRIPTION, SUBSCRIBE": ("events of what changes", "language.md"),
+    "EXPORT": ("the changes of a view into a sink", "language.md"),
+}
+CLAUSES = {
+    "with_": "WITH name AS (...)",
+    "expressions": "SELECT items, `*`, `* EXCEPT`, `AS`",
+    "distinct": "DISTINCT",
+    "from_": "FROM tables, views, paths, subqueries, VALUES, Tumble, Hop, Cumulate, Session",
+    "laterals": "LATERAL VIEW",
+    "joins": "JOIN: INNER, LEFT, RIGHT, FULL, CROSS, SEMI, ANTI, NATURAL, LATERAL, USING, FOR SYSTEM_TIME AS OF",
+    "where": "WHERE",
+    "group": "GROUP BY, ALL, ROLLUP, CUBE, GROUPING SETS",
+    "having": "HAVING",
+    "qualify": "QUALIFY",
+    "windows": "WINDOW name AS (...)",
+    "order": "ORDER BY",
+    "limit": "LIMIT, FETCH FIRST n ROWS ONLY",
+    "offset": "OFFSET",
+    "emit": "EMIT [STREAM] AFTER WATERMARK, AFTER DELAY",
+    "stream": "SELECT STREAM",
+    "spl": "windows of SPL: `SLIDING`, `TUMBLING`",
+}
+"""By the argument of a SELECT's tree, in the order in which people write them."""
+KINDS = {Kind.SCALAR: "Functions of a row", Kind.AGGREGATE: "Aggregates", Kind.WINDOW: "Window functions"}
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield "# The SQL surface"
+    yield ""
+    yield "Queries are Spark SQL. This page lists what is read, what stores compute too, and what is refused, with what to write instead."
+    yield f"It is made from the tables that the compiler reads (`{COMMAND}`), and a test compares."
+    yield "[The language](language.md) explains; `belvedere explain CODE` says more of a refusal."
+    yield from _table("Statements", ("statement", "what it defines"), _statements())
+    yield from _table("Clauses of a query", ("clause",), ((text,) for text in CLAUSES.values()))
+    yield "| UNION, INTERSECT, EXCEPT, each with ALL or BY NAME |"
+    yield "| [WINDOW BY](window-by.md) |"
+    yield from _table("Statements of other systems", ("statement", "instead"), sorted(OTHER_STATEMENTS.items()))
+    yield from _table("Clauses and forms that are refused", ("form", "instead"), refused_forms())
+    for kind, title in KINDS.items():
+        rows = [f for f in FUNCTIONS if f.kind is kind and f.deterministic and f.calls]
+        yield from _table(title, ("function", "arguments", "notes"), sorted(_functions(rows)))
+    yield from _list(
+        "Functions whose type a CAST says",
+        "Belvedere knows how many arguments they take: `CAST(f(...) AS type)` says what they give.",
+        CAST_NEEDED,
+    )
+    yield from _list(
+        "Functions of Spark that no view can be maintained with", "They are refused (B3005).", set(COUNTED) - CAST_NEEDED
+    )
+    again = {name for f in FUNCTIONS if not f.deterministic for name in f.calls}
+    yield from _list(
+        "Functions that give another answer each time", "A view must follow from its input: they are refused (B3006).", again
+    )
+    yield from _table("Functions of other systems", ("function", "instead"), sorted(OTHER_FUNCTIONS.items()))
+
+
+def _statements() -> Iterator[tuple[str, str]]:
+    for words, (what, target) in STATEMENTS.items():
+        yield ", ".join(f"`{w}`" for w in words.split(", ")), f"[{what}]({target})"
+
+
+def _functions(rows: Iterable[Function]) -> Iterator[tuple[str, str, str]]:
+    for row in rows:
+        notes = [
+            "stores compute it too" if row.stored is not None else "",
+            "IGNORE NULLS" if row.skips_nulls else "",
+            f"`{row.forgiving}` gives NULL where it fails" if row.forgiving else "",
+            "WINDOW BY: " + ", ".join(f"`{f.name}`" for f in row.window_by) if row.window_by else "",
+        ]
+        for name, counts in row.calls.items():
+            yield f"`{name}`", _counts(counts), "; ".join(n for n in notes if n)
+
+
+def _counts(counts: tuple[int, int] | None) -> str:
+    if counts is None:
+        return ""
+    least, most = counts
+    return str(least) if least == most else f"{least} or more" if most == MANY else f"{least} to {most}"
+
+
+def _table(title: str, names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield ""
+    yield f"## {title}"
+    yield ""
+    yield f"| {' | '.join(names)} |"
+    yield "|" + "---|" * len(names)
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def _list(title: str, text: str, names: Iterable[str]) -> Iterator[str]:
+    yield ""
+    yield f"## {title}"
+    yield ""
+    yield text
+    yield ""
+    yield ", ".join(f"`{name}`" for name in sorted(names))
