@@ -93,8 +93,8 @@ def test_every_form_of_window_by_has_a_value() -> None:
         assert canonical(name.lower()) == name
         assert all(canonical(other) == name and other not in WINDOW_BY for other in form.also)
         assert form.most == -1 or form.least <= form.most
-        if form.native is not None:
-            form.native.text.format(*["x"] * max(form.least, form.most), all="x")
+        for rule in form.natives:
+            rule.text.format(*["x"] * max(form.least, form.most), all="x")
 
 
 def test_rounding_never_goes_up() -> None:
