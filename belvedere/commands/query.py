@@ -201,7 +201,7 @@ def state_rows(relation: str, url: str) -> pa.Table:
         if found is None:
             raise fail("B2001", f'the state has no "{relation}"', hint=did_you_mean(relation, tuple(state.manifest.relations)))
         rows = pa.Table.from_batches(found.look_up(None, None), found.arranged.schema)
-        return rows.drop_columns([KEY, *found.arranged.paths])
+        return rows.drop_columns([n for n in (KEY, *found.arranged.paths) if n in rows.schema.names])
     finally:
         state.close()
 

@@ -163,6 +163,7 @@ class Engine:
             {},
             clock,
             self.fresh,
+            self.plan.restored & self.fresh,
             sequences=dict(self.sequences),
             bounds=known,
             epoch=self.epoch + 1,

@@ -86,8 +86,9 @@ def _hashable(sql: str, type_: pa.DataType) -> str:
 
 
 def identity_columns(relation: Relation) -> str:
-    """`_key` and the hash columns of a relation, as select items over its own columns."""
-    return ", ".join([f"{key_text(relation.schema)} AS `{KEY}`"] + [_hash_item(p) for p in relation.paths])
+    """`_key` (if its rows have one) and the hash columns of a relation, as select items over its own columns."""
+    key = [] if relation.by_path else [f"{key_text(relation.schema)} AS `{KEY}`"]
+    return ", ".join(key + [_hash_item(p) for p in relation.paths])
 
 
 def _hash_item(path: Path) -> str:

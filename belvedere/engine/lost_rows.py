@@ -13,15 +13,17 @@ from belvedere.engine.pipeline import Pipeline
 from belvedere.errors import fail
 
 
-def refuse_lost_rows(catalog: Catalog, pipeline: Pipeline, fresh: frozenset[str], known: Container[str]) -> None:
-    """Raise B7030 where a stage is computed anew (`fresh`) from rows that were not kept: a part of the answer would be wrong.
+def refuse_lost_rows(
+    catalog: Catalog, pipeline: Pipeline, fresh: frozenset[str], restored: frozenset[str], known: Container[str]
+) -> None:
+    """Raise B7030 where a stage is computed anew (`fresh`, not `restored`) from rows that were not kept: an answer in part.
 
     Raise B7031 where a pushed input that the store knows (`known`) has changed, which is the cause then.
     """
     computed = fresh & {s.output for s in pipeline.stages if not s.is_input}
     for stage in pipeline.stages:
         for slot in stage.slots:
-            if stage.output not in fresh or slot.relation in computed or pipeline.relations[slot.relation].is_state:
+            if stage.output not in fresh - restored or slot.relation in computed or pipeline.relations[slot.relation].is_state:
                 continue
             feeding = _inputs_of(pipeline, slot.relation)
             refuse_changed_inputs(catalog, {i for i in feeding if i in fresh and i in known})

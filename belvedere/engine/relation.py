@@ -49,6 +49,9 @@ class Relation:
     spans: tuple[tuple[str, str], ...] = ()
     """Access paths with a column by which the rows of a key are looked up in part, in its order."""
 
+    by_path: bool = False
+    """Whether its rows are looked up and replaced by access paths alone: they have no `_key`."""
+
     @property
     def is_state(self) -> bool:
         """Whether all its rows are there to be looked up."""

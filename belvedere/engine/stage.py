@@ -71,6 +71,8 @@ class Stage:
     """Whether it can leave its change to be computed within the query of its one reader, so that the output needs no rows of its own."""
     reads_once: ClassVar[bool] = False
     """Whether one query of the stage reads each change, so that what makes the change may be a part of that query."""
+    reads_keys: ClassVar[bool] = True
+    """Whether it reads the `_key` of its slots' changes."""
     by_cost: ClassVar[bool] = False
     """Whether it computes all rows in epochs in which most of its input changes."""
 
@@ -100,6 +102,11 @@ class Stage:
 
     def retracts(self, relations: Mapping[str, Relation]) -> bool:
         """Whether what it gives is exactly what differs, so that the output's old rows need not be looked up."""
+        return False
+
+    @property
+    def restores(self) -> bool:
+        """Whether all rows of its output can be made of its own states."""
         return False
 
     # --- running

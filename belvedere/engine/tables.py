@@ -39,7 +39,8 @@ COPIED = "copied"
 class TablePlan:
     """Tables of the database and arrangements; `fresh` relations are filled from their inputs, `copied` ones from their own rows.
 
-    `copied` says where the rows of a relation go: to its table, to its arrangement.
+    `copied` says where the rows of a relation go: to its table, to its arrangement. Of the fresh ones, `restored` are filled from the state
+    of their own stage.
     """
 
     tables: Mapping[str, StoredTable]
@@ -51,6 +52,7 @@ class TablePlan:
     """Views of the database: relations without rows, which are computed when they are read."""
     unmade: frozenset[str] = frozenset()
     """Those of them that the first epoch makes."""
+    restored: frozenset[str] = frozenset()
 
 
 def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store, state: State) -> TablePlan:
@@ -71,11 +73,12 @@ def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store, state: State
     in_state = {n: a.meaning for n, (a, _) in state.manifest.relations.items()}
     filled = {**in_tables, **{n: _parts(m)[0] for n, m in in_state.items()}}
     fresh = frozenset(n for n in stored if filled.get(n) != meaning[n])
+    restored: frozenset[str] = frozenset()
     if last is not None:
         forgetful = frozenset(n for n, m in in_state.items() if _parts(m)[2])
         fresh |= {n for n in forgetful if n in served}  # a private view that is read now: all its rows count
-        fresh = _with_forgotten(pipeline, fresh, forgetful)
-        refuse_lost_rows(catalog, pipeline, fresh, filled)
+        fresh, restored = _with_forgotten(pipeline, fresh, forgetful)
+        refuse_lost_rows(catalog, pipeline, fresh, restored, filled)
     copied = {}
     for name in stored.keys() - fresh:
         to_table = name in tables and in_tables.get(name) != meaning[name]
@@ -85,7 +88,7 @@ def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store, state: State
     outdated = tuple(n for n in known if n not in tables or n in fresh)
     computed = {i: computed_table(catalog, i, plan, DIALECTS[store.dialect]) for i, plan in pipeline.at_read.items()}
     outdated, unmade = _outdated_queries(store.tables(), computed, outdated)
-    return TablePlan(tables, arranged, fresh, copied, outdated, computed, unmade)
+    return TablePlan(tables, arranged, fresh, copied, outdated, computed, unmade, restored)
 
 
 def _outdated_queries(
@@ -121,21 +124,30 @@ def reads_rows(stage: Stage, slot: Slot, relations: Mapping[str, Relation]) -> b
     return stage.looks_up or (slot.path is not None and relations[slot.relation].path(slot.path).stored)
 
 
-def _with_forgotten(pipeline: Pipeline, fresh: frozenset[str], forgetful: frozenset[str]) -> frozenset[str]:
+def _with_forgotten(
+    pipeline: Pipeline, fresh: frozenset[str], forgetful: frozenset[str]
+) -> tuple[frozenset[str], frozenset[str]]:
     """What is rebuilt needs all rows of its inputs: state that has none, or has let some go, is rebuilt too, and all that it feeds.
 
-    `forgetful` are the relations of the store that let rows go; under a changed script they may be needed for longer.
+    `forgetful` are the relations of the store that let rows go; under a changed script they may be needed for longer. The second set is
+    what is rebuilt of the state of its own stage, which stays as it is.
     """
-    found = set(fresh)
+    found, restored = set(fresh), set[str]()
     while True:
         before = len(found)
         for stage in pipeline.stages:
+            inputs = {s.relation for s in stage.slots}
+            forgets = any(n in found | forgetful or pipeline.relations[n].loses_rows for n in stage.states)
+            if stage.output in found and stage.restores and not forgets and not inputs & found:
+                restored.add(stage.output)
+                continue
+            restored.discard(stage.output)
             if stage.output in found:
-                found |= {s.relation for s in stage.slots if s.relation in forgetful or not _has_all(s.relation, pipeline)}
-            if stage.output in found or any(s.relation in found for s in stage.slots):
+                found |= {n for n in inputs if n in forgetful or not _has_all(n, pipeline)}
+            if stage.output in found or inputs & found:
                 found |= {stage.output, *stage.states}
         if len(found) == before:
-            return frozenset(found)
+            return frozenset(found), frozenset(restored)
 
 
 def _has_all(name: str, pipeline: Pipeline) -> bool:
@@ -195,7 +207,7 @@ def _content(stage: Stage, pipeline: Pipeline) -> list[str]:
 def path_print(relation: Relation) -> str:
     """A fingerprint of the stored access paths and range columns."""
     paths = [f"{p.name} {[print_expression(e) for e in p.exprs]} {p.types}" for p in relation.paths if p.stored]
-    return _digest(*paths, *relation.ranges)
+    return _digest(*paths, *relation.ranges, *(["by path"] if relation.by_path else []))
 
 
 def _digest(*parts: str) -> str:
@@ -236,4 +248,5 @@ def delta_schema(relation: Relation) -> pa.Schema:
 def _schema(relation: Relation, paths: tuple[str, ...]) -> pa.Schema:
     fields = [pa.field(c.name, c.type, c.nullable) for c in relation.schema.columns]
     hashes = [pa.field(p, pa.int64(), nullable=False) for p in paths]
-    return pa.schema([*fields, pa.field(KEY, pa.string(), nullable=False), *hashes])
+    key = [] if relation.by_path else [pa.field(KEY, pa.string(), nullable=False)]
+    return pa.schema([*fields, *key, *hashes])

@@ -39,6 +39,8 @@ class EpochContext:
     clock: datetime
     fresh: frozenset[str]
     """Stored relations that were empty and unknown before this epoch: they take in all rows of their inputs."""
+    restored: frozenset[str]
+    """Those of them that take in what their own stage's state gives instead."""
     sequences: dict[str, int] = field(default_factory=dict)
     """The next `_seq` of each subscription."""
     bounds: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
@@ -66,13 +68,18 @@ class Work:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the output was empty and unknown before this epoch."""
-        return self.output.name in self.context.fresh
+        """Whether the output was empty and unknown before this epoch, and takes in all rows of the inputs."""
+        return self.output.name in self.context.fresh - self.context.restored
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the output was empty before this epoch, and takes in what the stage's own state gives."""
+        return self.output.name in self.context.restored
 
     @property
     def is_touched(self) -> bool:
         """Whether the stage has new input: a change of a slot, or all rows for a fresh output."""
-        if self.is_fresh:
+        if self.is_fresh or self.is_restored:
             return True
         return any(not rows.is_empty for s, _ in self.slots if (rows := self.context.deltas.get(s.relation)) is not None)
 
@@ -136,6 +143,8 @@ class Work:
         """Write weighted rows to the output and return what really changed."""
         if self.output.append_only:
             return self.append(rows)
+        if not self.output.stored:
+            return rows
         if not self.storage.is_arranged(self.output.name):
             self.storage.change(self.output.name, rows)
             return rows

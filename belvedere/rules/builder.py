@@ -88,6 +88,7 @@ class Builder:
             ranges = tuple(dict.fromkeys((*known.ranges, *columns)))
             relations[name] = replace(known, final=tuple(columns), ranges=ranges)
         relations |= {n: replace(relations[n], stored=False, final=()) for n in _passing(made)}
+        relations |= {n: replace(relations[n], stored=False, final=(), by_path=True) for n in _unread(made)}
         return made
 
     def relation_of(self, id_: str) -> str:
@@ -289,6 +290,19 @@ def _passing(pipeline: Pipeline) -> Iterator[str]:
             continue
         ((reader, slot),) = readers
         if reader.reads_once and not reads_rows(reader, slot, pipeline.relations):
+            yield name
+
+
+def _unread(pipeline: Pipeline) -> Iterator[str]:
+    """Operators' own relations whose changes are known without their rows, where nobody looks these up, nor reads the key of a change."""
+    for stage in pipeline.stages:
+        name, relation = stage.output, pipeline.relations[stage.output]
+        readers = [(s, slot) for s in pipeline.stages for slot in s.slots if slot.relation == name]
+        if relation.view is not None or pipeline.is_served(name) or not readers or not relation.schema.key:
+            continue  # without a key: one group over nothing is a row from the start
+        if any(s.reads_keys or reads_rows(s, slot, pipeline.relations) for s, slot in readers):
+            continue
+        if not stage.defers and stage.retracts(pipeline.relations):
             yield name
 
 

@@ -71,25 +71,39 @@ def _counted(node: Aggregate, keys: tuple[Item, ...], counts: dict[str, tuple[st
     """The groups with their distinct counts: of the rows of an aggregate by the group and the values."""
     values = tuple(dict.fromkeys(value for value, _ in counts.values()))
     conditions = tuple(dict.fromkeys(condition for _, condition in counts.values() if condition is not None))
-    rows, number = node.input, None
+    rows, number, tests = node.input, None, {c: c for c in conditions}
     if len(values) > 1:
+        rows, keys, tests = _computed(rows, keys, conditions, taken)
         rows, number = once_for_each(rows, range(len(values)), "_number", taken)
     own = {value: fresh_name(f"_of_{n}", taken) for n, value in enumerate(values)}
     by = [Item(own[v], _where(number, n, column(v)), node.input.schema[v].type, hidden=True) for n, v in enumerate(values)]
     if number is not None:
         by.append(item_of(number))
     flags = {c: fresh_name(f"_if_{n}", taken) for n, c in enumerate(conditions)}
-    counted = [Item(flags[c], _count(c), _BIGINT, nullable=False, hidden=True) for c in conditions]
+    counted = [Item(flags[c], _count(tests[c]), _BIGINT, nullable=False, hidden=True) for c in conditions]
     each = _flagged(Aggregate(rows, (*keys, *by), tuple(counted)))
     found = []
     for item in node.aggregates:
         if item.name in counts:
             value, condition = counts[item.name]
-            tests: list[Expr] = [exp.Not(this=exp.Is(this=column(own[value]), expression=exp.Null()))]
+            counts_if: list[Expr] = [exp.Not(this=exp.Is(this=column(own[value]), expression=exp.Null()))]
             if condition is not None:
-                tests.append(column(flags[condition]))
-            found.append(replace(item, expr=_count(exp.and_(*tests))))
+                counts_if.append(column(flags[condition]))
+            found.append(replace(item, expr=_count(exp.and_(*counts_if))))
     return Aggregate(each, tuple(replace(k, expr=column(k.name)) for k in keys), tuple(found))
+
+
+def _computed(
+    rows: Node, keys: tuple[Item, ...], conditions: tuple[Expr, ...], taken: set[str]
+) -> tuple[Node, tuple[Item, ...], dict[Expr, Expr]]:
+    """The rows with their keys and conditions as columns, which are computed once for each row then; keys and conditions over these."""
+    names = [fresh_name(f"_by_{n}", taken) for n in range(len(keys))]
+    tests = {c: fresh_name(f"_is_{n}", taken) for n, c in enumerate(conditions)}
+    items = [replace(k, name=own, hidden=True) for k, own in zip(keys, names, strict=True)]
+    items += [Item(name, test, pa.bool_(), hidden=True) for test, name in tests.items()]
+    found = Project(rows, (*map(item_of, rows.schema), *items))
+    by = tuple(replace(k, expr=column(own)) for k, own in zip(keys, names, strict=True))
+    return found, by, {test: column(name) for test, name in tests.items()}
 
 
 def _flagged(node: Aggregate) -> Node:

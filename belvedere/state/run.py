@@ -51,7 +51,7 @@ class Arranged:
     @property
     def indexes(self) -> tuple[str, ...]:
         """The indexes of every run; rows are sorted by the first. Others are made when they are asked for."""
-        keyed = () if self.append_only else (KEY,)
+        keyed = () if self.append_only or KEY not in self.schema.names else (KEY,)
         return (*self.paths, *keyed, *self.ranges, *(span_name(*s) for s in self.spans))
 
 

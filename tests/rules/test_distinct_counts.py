@@ -44,6 +44,15 @@ def test_where_the_rule_applies() -> None:
         assert (chosen != plainly) is (name in COUNTED), name
 
 
+def test_values_are_stored_once() -> None:
+    """As accumulators: nobody looks up the rows that the counts are made of."""
+    pipeline = maintain(compile_script(f"{INPUTS}One := {COUNTED['One']};").catalog)
+    assert [(s.rule, pipeline.relations[s.output].stored) for s in pipeline.stages if s.owner == "One"] == [
+        ("merge", False),
+        ("merge", True),
+    ]
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(("each_store", "seed"), stores_by_turns([3]), indirect=["each_store"])
 def test_views_are_their_batch_answers(each_store: str, seed: int, spark: Any) -> None:

@@ -6,15 +6,17 @@ group and are few, one query does it all; else a first one aggregates the change
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from belvedere.engine.relation import Path, Relation
 from belvedere.engine.render import print_expression
-from belvedere.engine.rows import Keys, Rows, keys_of, named_as, weighted_stream
+from belvedere.engine.rows import Keys, Rows, hashes_in, keys_of, named_as, weighted_stream, with_hash
 from belvedere.engine.stage import Stage, slots_known
 from belvedere.engine.tables import delta_schema
 from belvedere.engine.texts import ROWS, Texts
@@ -26,8 +28,19 @@ from belvedere.plan.facts import Partition, partition_of
 from belvedere.plan.nodes import Aggregate, Expr, Project, Scan
 from belvedere.plan.rewrite import carry
 from belvedere.rules.bounds_below import of_keys
+from belvedere.rules.merge.accumulate import ROWS as COUNT
 from belvedere.rules.merge.accumulate import Accumulator, Accumulators, accumulate, accumulators_of
-from belvedere.rules.merge.texts import FLAGS, IS, NEW_PREFIX, OLD_PREFIX, STATE_PREFIX, WAS, merge_texts, preserves_rows
+from belvedere.rules.merge.texts import (
+    FLAGS,
+    IS,
+    NEW_PREFIX,
+    OLD_PREFIX,
+    STATE_PREFIX,
+    WAS,
+    merge_texts,
+    preserves_rows,
+    shown_beside,
+)
 from belvedere.rules.rule import Maintain, Refusal, Rule, Site
 from belvedere.schema import has_map
 from belvedere.state.compare import differing
@@ -50,6 +63,7 @@ class MergeStage(Stage):
 
     rule = "merge"
     reads_once = True
+    reads_keys = False
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -62,32 +76,70 @@ class MergeStage(Stage):
     def meaning(self) -> tuple[str, ...]:
         return (*super().meaning, print_plan(self.partial), *(print_expression(e) for e in self.merge))
 
+    @property
+    def restores(self) -> bool:
+        return preserves_rows(self.plan)
+
     def texts(self, texts: Texts) -> Mapping[str, str]:
         return merge_texts(texts, self.plan, self.partial, self.merge, texts.relations[self.state])
 
     def run(self, work: Work) -> Rows | None:
         """Aggregate the changes, merge them with the old accumulators of these groups, and compute the groups' new rows."""
         state = work.prepared.states[self.state]
-        first = work.is_fresh and not state.schema.key
-        if not work.put_deltas() and not first:
-            return None
+        any_change = work.put_deltas() or (work.is_fresh and not state.schema.key)
+        if not self.restores:
+            return self._replace(work, state) if any_change else None
+        found = self._merge(work, state) if any_change else None
+        if work.is_restored:
+            work.put("state", ROWS, work.look_up(state.name, None, None))
+            rows = work.rows("rows")
+            found = work.compute.keep(weighted_stream(rows.schema, rows.weighted(1)))
+        return None if found is None else work.take(found)
+
+    def _replace(self, work: Work, state: Relation) -> Rows | None:
+        """Where not each row of state is a row of the output, the rows of the changed groups take the place of those that were there."""
         path = state.paths[0].name
-        keys, together = keys_of_changes(work, state.paths[0]), ""
-        if keys is not None:
-            together = f"{work.sql['with']} "
-        else:
-            added = work.compute.compute(work.sql["added"])
-            if added.is_empty:
-                return None
-            work.put("new", ROWS, added)
-            keys = keys_of([(added, path)])
-        work.put("old", ROWS, work.look_up(state.name, path, keys))
-        if "both" in work.sql:
-            return _replace_both(work, together, state, keys)
+        found = _changed_groups(work, state)
+        if found is None:
+            return None
+        keys, together = found
         merged = work.compute.compute(together + work.sql["state"], delta_schema(state))
         work.overwrite(state.name, path, keys, merged.reader())
         work.put("state", ROWS, merged)
         return work.replace(self.path, keys, work.rows("rows").reader())
+
+    def _merge(self, work: Work, state: Relation) -> Rows | None:
+        """Write the accumulators; what differs of the output, not written yet."""
+        if "first" in work.sql and keys_of_changes(work, state.paths[0]) is None:
+            return self._merge_many(work, state)
+        found = _changed_groups(work, state)
+        return None if found is None else _differing(work, _merge_both(work, found[1], state, found[0]))
+
+    def _merge_many(self, work: Work, state: Relation) -> Rows | None:
+        """Of many changes the groups' own state comes first, with what the output shows of it: of a new group that is all there is."""
+        shown = shown_beside(self.plan, work.output, state)
+        stored, output, path = delta_schema(state), delta_schema(work.output), state.paths[0].name
+        more = [output.field(n).with_name(own) for n, own in shown.columns.items() if own not in stored.names]
+        added = work.compute.compute(work.sql["first"], pa.schema([*stored, *more]))
+        if added.is_empty:
+            return None
+        old = work.look_up(state.name, path, keys_of([(added, path)]))
+        known = hashes_in(old, path)
+        was = with_hash(path, known)
+
+        def is_new(batch: pa.RecordBatch) -> pa.Array:
+            return pc.and_not(pc.greater(batch.column(COUNT), 0), was(batch))
+
+        work.storage.append(state.name, added.where(is_new, stored.names))
+        own = [shown.columns[n] for n in output.names]
+        changes: Iterator[tuple[pa.RecordBatch, int]] = (
+            (b.select(own).rename_columns(output.names).cast(output), 1) for b in added.where(is_new, list(dict.fromkeys(own)))
+        )
+        if len(known):
+            work.put("new", ROWS, work.compute.keep(added.where(was, stored.names)))
+            work.put("old", ROWS, old)
+            changes = chain(changes, _merge_both(work, "", state, pa.array(known)))
+        return _differing(work, changes)
 
     # --- expiry
 
@@ -129,14 +181,33 @@ def keys_of_changes(work: Work, path: Path) -> Keys | None:
     return keys_of(found)
 
 
-def _replace_both(work: Work, together: str, state: Relation, keys: Keys) -> Rows:
+def _changed_groups(work: Work, state: Relation) -> tuple[Keys, str] | None:
+    """The changed groups' hashes, and the text before a query that merges them with their stored state; None where there are none."""
+    path = state.paths[0]
+    keys, together = keys_of_changes(work, path), f"{work.sql['with']} "
+    if keys is None:
+        added = work.compute.compute(work.sql["added"])
+        if added.is_empty:
+            return None
+        work.put("new", ROWS, added)
+        keys, together = keys_of([(added, path.name)]), ""
+    work.put("old", ROWS, work.look_up(state.name, path.name, keys))
+    return keys, together
+
+
+def _differing(work: Work, changes: Iterable[tuple[pa.RecordBatch, int]]) -> Rows:
+    """The change of the output."""
+    return work.compute.keep(weighted_stream(delta_schema(work.output), changes))
+
+
+def _merge_both(work: Work, together: str, state: Relation, keys: Keys | pa.Array) -> Iterator[tuple[pa.RecordBatch, int]]:
     """One query for the new accumulators, which are written at once, and beside them the output's rows as they were and are."""
     stored, shown = delta_schema(state), delta_schema(work.output)
     sides = [_prefixed(STATE_PREFIX, stored), _prefixed(OLD_PREFIX, shown), _prefixed(NEW_PREFIX, shown), list(FLAGS)]
     rows = work.compute.compute(together + work.sql["both"], pa.schema([f for side in sides for f in side]))
     named = rows.where(lambda b: b.column(IS), [f.name for f in sides[0]])
     work.overwrite(state.name, state.paths[0].name, keys, named_as(stored, named))
-    return work.take(work.compute.keep(weighted_stream(shown, _changes(rows, shown, work.output.silent))))
+    return _changes(rows, shown, work.output.silent)
 
 
 def _prefixed(prefix: str, schema: pa.Schema) -> list[pa.Field]:
@@ -180,6 +251,7 @@ def _maintain(site: Site, top: Aggregate, partition: Partition, state: Accumulat
     slots = builder.hash_changes(source_plan, slots, partition)
     draft = builder.state_of(part, SUFFIX, state.schema)
     draft.path(tuple(column(i.name) for i in top.keys), partition.types)
+    draft.relation = replace(draft.relation, by_path=True)
     results = Project(Scan("state", state.schema), state.results)
     whole, names = carry(site.over(results), results, partition.items)
     path = builder.path_of(part, tuple(column(n) for n in names), partition.types)
