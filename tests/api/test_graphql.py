@@ -10,6 +10,7 @@ from api_reader import MemoryReader
 
 from belvedere.api.graphql import execute_graphql
 from belvedere.store.dialects import DIALECTS
+from belvedere.store.dialects.python_sqlite import library
 
 CATALOG = example.catalog()
 
@@ -318,7 +319,5 @@ class _diagnosing:
         self.reader, self.dialect = reader, reader.dialect
 
     def execute(self, sql: str, parameters: Any = ()) -> Any:
-        from sqlite3 import Error
-
-        with DIALECTS["sqlite"].guarded("sqlite:///memory", (Error,)):
+        with DIALECTS["sqlite"].guarded("sqlite:///memory", (library.Error,)):
             return self.reader.execute(sql, parameters)
