@@ -36,7 +36,7 @@ CLAUSES = {
     "distinct": "DISTINCT",
     "from_": "FROM tables, views, paths, subqueries, VALUES, Tumble, Hop, Cumulate, Session",
     "laterals": "LATERAL VIEW",
-    "joins": "JOIN: INNER, LEFT, RIGHT, FULL, CROSS, SEMI, ANTI, NATURAL, LATERAL, USING, FOR SYSTEM_TIME AS OF",
+    "joins": "JOIN: INNER, LEFT, RIGHT, FULL, CROSS, SEMI, ANTI, NATURAL, LATERAL, USING, ASOF, FOR SYSTEM_TIME AS OF",
     "where": "WHERE",
     "group": "GROUP BY, ALL, ROLLUP, CUBE, GROUPING SETS",
     "having": "HAVING",
@@ -45,7 +45,7 @@ CLAUSES = {
     "order": "ORDER BY",
     "limit": "LIMIT, FETCH FIRST n ROWS ONLY",
     "offset": "OFFSET",
-    "emit": "EMIT [STREAM] AFTER WATERMARK, AFTER DELAY",
+    "emit": "EMIT [STREAM] AFTER WATERMARK, AFTER DELAY, ON WINDOW CLOSE",
     "stream": "SELECT STREAM",
     "spl": "windows of SPL: `SLIDING`, `TUMBLING`",
 }

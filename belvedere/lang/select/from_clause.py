@@ -14,6 +14,7 @@ from sqlglot import exp
 from belvedere.errors import BelvedereError
 from belvedere.lang.relationships import follow_path
 from belvedere.lang.select.as_of import join_as_of
+from belvedere.lang.select.asof_join import join_nearest
 from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.from_items import find_relation, lower_item, refuse_options, renamed
 from belvedere.lang.select.from_using import join_using
@@ -47,9 +48,11 @@ def add_join(frame: Frame, join: exp.Join) -> list[Expr]:
     side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
     method = (join.args.get("method") or "").upper()
     if method == "ASOF":
-        raise frame.fail(
-            "B3021", "ASOF JOIN is not supported", join, "write `JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`"
-        )
+        right, sources = _alone(frame, join.this)
+        for source in sources:
+            _check_alias(frame, source, join.this)
+        join_nearest(frame, join, right, sources)
+        return []
     if kind in ("SEMI", "ANTI"):
         if method or side not in ("", "LEFT") or join.args.get("using"):
             shown = " ".join(w for w in (method, side, kind, "JOIN", "USING" if join.args.get("using") else "") if w)

@@ -201,8 +201,11 @@ class SqrlParser(PositionedParser):
     # -- clauses of a query -------------------------------------------------------------------------------------------
 
     def _at_emit(self) -> bool:
-        after = self._next.text.upper() if self._next else ""
-        return bool(self._curr) and self._curr.text.upper() == "EMIT" and after in ("STREAM", "AFTER")
+        if not self._curr or self._curr.text.upper() != "EMIT" or not self._next:
+            return False
+        third = self._token(2)
+        closes = self._next.token_type == TokenType.ON and third is not None and third.text.upper() == "WINDOW"
+        return closes or self._next.text.upper() in ("STREAM", "AFTER")
 
     def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:
         return this if self._at_emit() else super()._parse_alias(this, explicit)
@@ -302,6 +305,10 @@ class SqrlParser(PositionedParser):
         first = self._curr
         self._advance()
         emit = EmitClause(stream=self._match_text_seq("STREAM"))
+        if self._match_text_seq("ON"):
+            if not self._match_text_seq("WINDOW", "CLOSE"):
+                self.refuse("B1001", f"expected WINDOW CLOSE after ON, found {shown(self._curr)}", hint=EMIT_FORMS)
+            emit.set("watermark", True)
         while self._match_text_seq("AFTER"):
             if self._match_text_seq("WATERMARK"):
                 emit.set("watermark", True)
@@ -360,7 +367,8 @@ class Sqrl(Spark):
         # since Spark 4 'it''s' is one text with a quote in it, as in standard SQL
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
-            k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if k not in ("/*+", "?::", "??")
+            **{k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if k not in ("/*+", "?::", "??")},
+            "MATCH_CONDITION": TokenType.MATCH_CONDITION,
         }
 
     Parser = SqrlParser

@@ -39,7 +39,7 @@ _NAMES: dict[str, str] = {
     "columns pivot_column_naming value_columns_first",  # what the parser tells of its dialect's names
     "TableAlias": "this columns",
     "Values": "expressions alias",
-    "Join": "this on side kind using method",
+    "Join": "this on side kind using method match_condition",
     "Lateral": "this view outer alias",
     "Unnest": "expressions alias offset",
     "Star": "except_ replace rename",

@@ -1,0 +1,90 @@
+"""`ASOF JOIN T t`: of the rows of T that ON names, the one whose time is nearest to the row's own.
+
+In: the join as written, what it joins. Out: the join in the frame's plan, cut to the nearest row for each row so far. Snowflake's spelling
+has the inequality in MATCH_CONDITION and keeps rows without a match; DuckDB's has it in ON and keeps them where it says LEFT.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from belvedere.lang.select.frame import Frame
+from belvedere.lang.select.resolve import Resolver
+from belvedere.lang.select.scope import FromItem
+from belvedere.lang.types.scope import SubqueryValue
+from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts, equated
+from belvedere.plan.keys import carry_keys
+from belvedere.plan.nodes import Expr, Join, JoinKind, Node, Order, TopK
+from belvedere.schema import UID
+
+MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
+"""The inequalities, and what they are with their sides exchanged."""
+FORMS = "write ASOF JOIN t ON t.k = e.k AND e.ts >= t.ts, or ASOF JOIN t MATCH_CONDITION (e.ts >= t.ts) ON t.k = e.k"
+
+
+def join_nearest(frame: Frame, join: exp.Join, right: Node, sources: list[FromItem]) -> None:
+    """Join the nearest row. Raises B3021 where the conditions do not say which one that is."""
+    _check_words(frame, join)
+    left = carry_keys(frame.plan)
+    right = carry_keys(right)
+    frame.scope.sources += sources
+    frame.plan = Join(left, right, JoinKind.INNER, None)
+    match, on = join.args.get("match_condition"), join.args.get("on")
+    asked = [_resolved(frame, c) for c in (match, on) if c is not None]
+    parts = [part for condition in asked for part in conjuncts(condition)]
+    nearest = [part for part in parts if type(part) in MIRRORED]
+    links = [part for part in parts if type(part) not in MIRRORED]
+    if len(nearest) != 1 or (match is not None and type(asked[0].unnest()) not in MIRRORED):
+        place = match or on or join
+        raise frame.fail("B3021", "ASOF JOIN needs one inequality between times of both sides", place, FORMS)
+    for link in links:
+        if not any(_is_across(column(name), other, left, right) for name, other in equated(link)):
+            raise frame.fail("B3021", "ASOF JOIN takes equalities of both sides beside its inequality", on or join, FORMS)
+    kind = JoinKind.LEFT if join.args.get("side") or match is not None else JoinKind.INNER
+    frame.plan = _nearest(frame, join, left, right, kind, links, nearest[0])
+
+
+def _check_words(frame: Frame, join: exp.Join) -> None:
+    side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
+    if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
+        hint = "write ASOF JOIN, or ASOF LEFT JOIN, which keeps rows without a match"
+        raise frame.fail("B3021", f"ASOF {' '.join(w for w in (side, kind) if w)} JOIN is not supported", join, hint)
+    if join.args.get("using"):
+        raise frame.fail("B3021", "USING of an ASOF JOIN is not supported", join, FORMS)
+    if frame.empty:
+        raise frame.fail("B3021", "ASOF JOIN needs a row with a time before it", join, FORMS)
+
+
+def _resolved(frame: Frame, written: exp.Expr) -> Expr:
+    condition = Resolver(frame).resolve(written)
+    frame.inference().typed(condition)
+    if condition.find(SubqueryValue) is not None:
+        raise frame.fail("B3022", "a subquery in an ASOF JOIN is not supported", written, "join it before")
+    if frame.is_outer(condition):
+        raise frame.fail("B3011", "this join cannot be linked to the query around", written, "move the condition to WHERE")
+    return condition
+
+
+def _is_across(one: Expr, other: Expr, left: Node, right: Node) -> bool:
+    """Whether one expression is of the right side alone and the other of the left side alone, or the other way round."""
+    sides = set(left.schema.names), set(right.schema.names)
+    read = columns_of(one), columns_of(other)
+    if not all(read):
+        return False
+    return any(read[0] <= a and read[1] <= b for a, b in (sides, sides[::-1]))
+
+
+def _nearest(frame: Frame, join: exp.Join, left: Node, right: Node, kind: JoinKind, links: list[Expr], nearest: Expr) -> Node:
+    """The first row in the order of the right side's time: from the last one down where it lies before the row's own."""
+    if not _is_across(nearest.this, nearest.expression, left, right):
+        raise frame.fail("B3021", "the inequality of an ASOF JOIN is not one of both sides", join, FORMS)
+    found = type(nearest)
+    theirs, own = nearest.this, nearest.expression
+    if not columns_of(theirs) <= set(right.schema.names):
+        found, theirs, own = MIRRORED[found], own, theirs
+    order = [Order(theirs.copy(), descending=found in (exp.LT, exp.LTE))]
+    arrived = [c.name for c in right.schema if c.name.rpartition(".")[2] == UID]
+    order += [Order(column(name), descending=True) for name in arrived[:1]]
+    condition = conjunction([*links, found(this=theirs.copy(), expression=own.copy())])
+    joined = Join(left, right, kind, condition)
+    return TopK(joined, tuple(order), 1, partition=left.schema.key or (), alike=left.schema.names)
