@@ -78,6 +78,8 @@ API_RULES: Mapping[str, Requirement] = {
     "max_cost": _whole(1, 2**63 - 1),
     "max_push_bytes": _whole(1, LARGEST),
     "max_push_rows": _whole(1, LARGEST),
+    "max_requests_per_address": _whole(1, LARGEST),
+    "max_requests_per_token": _whole(1, LARGEST),
     "timeout_seconds": Requirement("a number of seconds from 0.001 to 86,400", _are_seconds),
     "cors_origins": Requirement('a list of origins such as ["https://app.example"], without a path', _are_origins),
     "introspection": Requirement("true or false", lambda v: isinstance(v, bool)),

@@ -1,27 +1,36 @@
 """A serving process: `python -m belvedere.api.child`, started by `belvedere.api.processes`.
 
 In: a pickled `Assignment` on standard input, with inherited descriptors of a listening socket and of the shared metrics. Out: HTTP
-answers until standard input ends, which it does when the parent is gone, however it ended. It never imports Spark.
+answers until standard input ends, which it does when the parent is gone, however it ended: what is under way is answered first. It
+never imports Spark.
 """
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import pickle
+import resource
 import socket
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO
 
 import uvicorn
 
+from belvedere.api.connections import IDLE_SECONDS, Connection
 from belvedere.api.metrics import Metrics
 from belvedere.api.server import Application, ServerSettings
 from belvedere.catalog import Catalog
 from belvedere.intake.wire import DeskClient
 from belvedere.store import open_reader
+
+END_SECONDS = 4.0
+"""So long what is under way may take when the parent ends; the parent waits a little longer."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +54,13 @@ def serve(assignment: Assignment, pipe: BinaryIO) -> None:
     reader = partial(open_reader, assignment.store_url, assignment.settings.limits.seconds)
     desk = DeskClient(None if assignment.desk is None else socket.socket(fileno=assignment.desk))
     application = Application(assignment.catalog, reader, assignment.settings, metrics, desk)
-    threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
+    _allow_descriptors()
+    gc.freeze()  # what is there now stays: a full collection, which holds everything up, need not look at it
     config = uvicorn.Config(
         application,
+        http=Connection,
+        ws="websockets-sansio",
+        ws_max_size=200_000,
         log_config=None,
         log_level="critical",
         access_log=False,
@@ -55,17 +68,39 @@ def serve(assignment: Assignment, pipe: BinaryIO) -> None:
         server_header=False,
         date_header=False,
         backlog=2048,
-        h11_max_incomplete_event_size=100_000,
-        timeout_keep_alive=30,
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=1,
     )
-    uvicorn.Server(config).run([socket.socket(fileno=assignment.listener)])
+    server = uvicorn.Server(config)
+
+    async def run() -> None:
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        threading.Thread(target=_end_with, args=(pipe, loop, ended), daemon=True).start()
+        serving = loop.create_task(server.serve([socket.socket(fileno=assignment.listener)]))
+        ending = loop.create_task(ended.wait())
+        await asyncio.wait([serving, ending], return_when=asyncio.FIRST_COMPLETED)
+        await application.end(END_SECONDS)
+        server.should_exit = True
+        await serving
+
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(run())
+    os._exit(0)  # a thread that reads the store is not waited for
 
 
-def _end_with(pipe: BinaryIO) -> None:
-    """End this process when the parent's end of the pipe is closed."""
+def _end_with(pipe: BinaryIO, loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+    """Set the event when the parent's end of the pipe is closed."""
     while pipe.read(1):
         pass
+    loop.call_soon_threadsafe(ended.set)
+    time.sleep(END_SECONDS + 3)
     os._exit(0)
+
+
+def _allow_descriptors() -> None:
+    """As many open files as the system allows: each connection is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
-"""The fields of GraphQL's `Subscription`: one for each subscription of the script that has an endpoint.
+"""The fields of GraphQL's `Subscription`: one for each of `Query`.
 
-In: a model and the fields of `Query`. Out: fields of the same names and arguments, whose value is one event.
+In: a model and the fields of `Query`. Out: fields of the same names and arguments. That of a subscription of the script has one event as
+its value; any other is a live query.
 """
 
 from __future__ import annotations
@@ -23,10 +24,15 @@ def event_fields(model: Model) -> dict[str, Entity | Template]:
 
 
 def subscription_fields(model: Model, queries: Mapping[str, GraphQLField], long: GraphQLScalarType) -> dict[str, GraphQLField]:
-    """The fields, without the limits and the order of a list; `queries` are those of `Query`."""
+    """The fields, `queries` being those of `Query`: events without the limits and the order of a list, and everything else as a live
+    query, whose value is the whole answer.
+    """
+    events = event_fields(model)
     fields: dict[str, GraphQLField] = {}
-    for name in event_fields(model):
-        query = queries[name]
+    for name, query in queries.items():
+        if name not in events:
+            fields[name] = query
+            continue
         arguments = {n: a for n, a in query.args.items() if n not in ("order", "limit", "offset", AFTER)}
         arguments[AFTER] = GraphQLArgument(long, description=ARGUMENT)
         row: Any = get_named_type(query.type)

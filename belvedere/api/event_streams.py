@@ -1,7 +1,8 @@
-"""GraphQL subscriptions: the events of a subscription of the script as they are committed, one answer for each (GraphQL over SSE).
+"""GraphQL subscriptions: what a stream tells, whatever carries it.
 
-In: a valid operation, its variables, and how the store is read. Out: the texts of a `text/event-stream`. An event is read after the
-epoch that wrote it; a subscriber goes on `after` the last `_seq` that it has, on any server.
+In: a valid operation, its variables, and how the store is read. Out: `Told`s: each event of a subscription of the script after the epoch
+that wrote it, or the answer of a live query, at once and after each epoch that changed it. A stream is a loop that an epoch wakes. It has
+no queue: who is slow meets the newest epoch next. A subscriber of events goes on `after` the last `_seq` that it has, on any server.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from graphql import FieldNode
 
 from belvedere.api.entities import Entity, Template
+from belvedere.api.epochs import Epochs
 from belvedere.api.event_fields import AFTER, SEQUENCE, event_fields
-from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, RequestError
+from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, NOT_ALLOWED, NOT_READY, STORE_AWAY, RequestError
 from belvedere.api.graphql import Api
 from belvedere.api.operations import Operation, Plan, Prepared
 from belvedere.api.planning import SelectionPlanner
@@ -31,46 +33,75 @@ MARK = "~seq"
 """The name of an event's number in answers and among variables, which no client can write."""
 AT_ONCE = 100
 """So many events are read by one statement."""
-LOOK_SECONDS = 0.1
-"""So long between two looks at the last epoch."""
 QUIET_SECONDS = 15.0
-"""After so long without an event a comment tells that the stream is there."""
-MOST = 500
+"""After so long without news a stream tells that it is there."""
+MOST = 1_500
 """So many streams a process serves at a time."""
 
 
+class Told(NamedTuple):
+    """What a stream tells: a GraphQL result as JSON, empty where there is no news; and the number of an event."""
+
+    body: bytes
+    number: int | None = None
+
+
+QUIET = Told(b"")
+UNCHANGED = Told(b"", -1)
+WAKE_SECONDS = 0.5
+"""So long a stream waits at most until it looks whether it ends."""
+Run = Callable[[Prepared], Awaitable[bytes]]
+
+
 class EventStreams:
-    """The streams of one process."""
+    """The streams of one process. `in_planner` does what takes long where it holds nobody up."""
 
     def __init__(
-        self, api: Api, last_epoch: Callable[[], Awaitable[EpochRow | None]], run: Callable[[Prepared], Awaitable[bytes]]
+        self,
+        api: Api,
+        last_epoch: Callable[[], Awaitable[EpochRow | None]],
+        run: Run,
+        in_planner: Callable[[Callable[[], Any]], Awaitable[Any]],
     ):
-        self._api, self._last_epoch, self._run = api, last_epoch, run
+        self._api, self._last_epoch, self._in_planner = api, last_epoch, in_planner
+        self._epochs, self._reads = Epochs(last_epoch), SharedReads(run)
         self._fields = event_fields(api.model)
         self._open = 0
-        self._seen: tuple[float, EpochRow | None] = (0.0, None)
-        self._looking = asyncio.Lock()
+        self._ending = False
+
+    def end(self) -> None:
+        """End all streams: their clients go on from where they are on another server."""
+        self._ending = True
 
     async def stream(
         self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY
-    ) -> AsyncIterator[str]:
-        """The texts of a stream to a caller with these claims; raises `RequestError` before the first where the request is wrong."""
+    ) -> AsyncIterator[Told]:
+        """A stream to a caller with these claims; raises `RequestError` before it begins where the request is wrong."""
         if self._open >= MOST:
             raise RequestError(BAD_REQUEST, f"this server has {MOST} streams already", "close one, or ask later", status=503)
-        self._api.operations.check_variables(operation, variables)
-        planner = self._api.operations.planner(operation, variables)
-        ((alias, nodes),) = planner.collect((operation.node.selection_set,)).items()
-        if nodes[0].name.value not in self._fields:
-            raise RequestError(BAD_REQUEST, "a subscription asks for events", "ask for the rest with a query", node=nodes[0])
-        source = self._fields[nodes[0].name.value]
-        plan = self._plan(source, planner, nodes, alias)
+        operations = self._api.operations
+        await self._in_planner(lambda: operations.check_variables(operation, variables))
+        planner = operations.planner(operation, variables)
+        fields = planner.collect((operation.node.selection_set,))
+        if len(fields) != 1:
+            raise RequestError(BAD_REQUEST, "a subscription asks for one field", "write a subscription for each")
+        ((alias, nodes),) = fields.items()
+        source = self._fields.get(nodes[0].name.value)
+        if source is None and nodes[0].name.value.startswith("__"):
+            raise RequestError(
+                BAD_REQUEST, "a subscription asks for rows or events", "ask for the rest with a query", node=nodes[0]
+            )
+        if source is None:
+            asked = await self._in_planner(lambda: operations.prepare(operation, literals, variables, claims))
+            return self._guarded(self._answers(asked), claims)
+        plan = await self._in_planner(lambda: self._plan(source, planner, nodes, alias))
         after = await self._start(source, planner, nodes[0], literals, variables)
 
         def bound(number: int) -> Prepared:
-            return Prepared(plan, self._api.operations.bind(plan, literals, {**variables, MARK: number}, claims))
+            return Prepared(plan, operations.bind(plan, literals, {**variables, MARK: number}, claims))
 
         bound(after)  # what is wrong with a value or a claim is said before the stream begins
-        return self._events(bound, alias, after)
+        return self._guarded(self._events(bound, alias, after), claims)
 
     def _plan(self, source: Entity | Template, planner: SelectionPlanner, nodes: list[FieldNode], alias: str) -> Plan:
         """The events after a number, which is bound anew for each read."""
@@ -92,42 +123,96 @@ class EventStreams:
                 return int(look_up(given.source, literals, variables))
             except ValueError:
                 raise RequestError(BAD_VALUE, f"`{AFTER}` is a whole number", node=node) from None
-        last = await self._last()
+        last = await self._last_epoch()
         relation = source.id if isinstance(source, Entity) else source.template.name
         return int(last.extra.get("sequences", {}).get(relation, 1)) - 1 if last is not None else 0
 
-    async def _events(self, bound: Callable[[int], Prepared], alias: str, after: int) -> AsyncIterator[str]:
+    async def _guarded(self, told: AsyncIterator[Told], claims: Claims) -> AsyncIterator[Told]:
+        """The stream until the server or the caller's token ends; an error is the last that it tells."""
         self._open += 1
-        known, told = -1, time.monotonic()
+        expires = claims.get("exp")
         try:
-            yield ":\n\n"
-            while True:
-                last = await self._last()
-                if last is not None and last.epoch != known:
-                    found: list[dict[str, Any]] = json.loads(await self._run(bound(after)))["data"][alias]
-                    for event in found:
-                        after = event.pop(MARK)
-                        yield _next({"data": {alias: event}})
-                    told = time.monotonic() if found else told
-                    if len(found) == AT_ONCE:
-                        continue
-                    known = last.epoch
-                if time.monotonic() - told > QUIET_SECONDS:
-                    told = time.monotonic()
-                    yield ":\n\n"
-                await asyncio.sleep(LOOK_SECONDS)
+            yield QUIET
+            async for each in told:
+                if self._ending:
+                    return
+                if isinstance(expires, int | float) and time.time() > expires:
+                    raise RequestError(
+                        NOT_ALLOWED, "the token of this stream is over", "subscribe again with a new one", status=401
+                    )
+                if each is not UNCHANGED:
+                    yield each
         except RequestError as error:
-            yield _next({"errors": error.formatted()})
-            yield "event: complete\ndata:\n\n"
+            yield Told(json.dumps({"errors": error.formatted()}).encode())
         finally:
             self._open -= 1
 
-    async def _last(self) -> EpochRow | None:
-        """The last epoch, looked up once for all streams."""
-        async with self._looking:
-            if time.monotonic() - self._seen[0] > LOOK_SECONDS / 2:
-                self._seen = (time.monotonic(), await self._last_epoch())
-        return self._seen[1]
+    async def _woken(self, known: int) -> EpochRow | None:
+        """The next epoch; None after a moment in which a stream looks whether it ends."""
+        return None if self._ending else await self._epochs.next(known, WAKE_SECONDS)
+
+    async def _events(self, bound: Callable[[int], Prepared], alias: str, after: int) -> AsyncIterator[Told]:
+        known, told = -1, time.monotonic()
+        while True:
+            last = await self._woken(known)
+            found: list[dict[str, Any]] = []
+            if last is not None:
+                answer = await self._read(last, bound(after))
+                found = [] if answer is None else json.loads(answer)["data"][alias]
+                known = last.epoch if answer is not None and len(found) < AT_ONCE else known
+            for event in found:
+                after, told = event.pop(MARK), time.monotonic()
+                yield Told(json.dumps({"data": {alias: event}}, ensure_ascii=False).encode(), after)
+            if not found:
+                quiet = time.monotonic() - told > QUIET_SECONDS
+                told = time.monotonic() if quiet else told
+                yield QUIET if quiet else UNCHANGED
+
+    async def _answers(self, asked: Prepared) -> AsyncIterator[Told]:
+        known, told, shown = -1, time.monotonic(), b""
+        while True:
+            last = await self._woken(known)
+            answer = None if last is None else await self._read(last, asked)
+            if last is not None and answer is not None:
+                known = last.epoch
+                data = answer.rpartition(b',"extensions":')[0]
+                if data != shown:
+                    shown, told = data, time.monotonic()
+                    yield Told(answer)
+                    continue
+            quiet = time.monotonic() - told > QUIET_SECONDS
+            told = time.monotonic() if quiet else told
+            yield QUIET if quiet else UNCHANGED
+
+    async def _read(self, epoch: EpochRow, prepared: Prepared) -> bytes | None:
+        """An answer of this epoch or a later one; None where the store is away."""
+        try:
+            return await self._reads.read(epoch.epoch, prepared)
+        except RequestError as error:
+            if error.code not in (NOT_READY, STORE_AWAY):
+                raise
+            await asyncio.sleep(WAKE_SECONDS)
+            return None
+
+
+class SharedReads:
+    """Reads of one epoch: equal questions share one."""
+
+    def __init__(self, run: Run):
+        self._run = run
+        self._epoch = -1
+        self._reads: dict[Any, asyncio.Future[bytes]] = {}
+
+    async def read(self, epoch: int, prepared: Prepared) -> bytes:
+        """The answer, of that epoch or a later one."""
+        if epoch != self._epoch:
+            self._epoch, self._reads = epoch, {}
+        question = (prepared.plan.statement.sql, *map(repr, prepared.parameters))
+        found = self._reads.get(question)
+        if found is None:
+            found = self._reads[question] = asyncio.ensure_future(self._run(prepared))
+            found.add_done_callback(lambda f: f.cancelled() or f.exception())
+        return await asyncio.shield(found)
 
 
 def _later(query: StoreQuery, after: BoundValue) -> StoreQuery:
@@ -139,7 +224,3 @@ def _later(query: StoreQuery, after: BoundValue) -> StoreQuery:
     later = Comparison(SEQUENCE, Operator.GT, after)
     where = later if query.where is None else Every((query.where, later))
     return replace(query, fields=fields, where=where, order=(Sort(SEQUENCE, False, True),), limit=AT_ONCE)
-
-
-def _next(answer: Mapping[str, Any]) -> str:
-    return f"event: next\ndata: {json.dumps(answer, ensure_ascii=False)}\n\n"

@@ -5,6 +5,7 @@ In: whatever was raised. Out: `RequestError`s and their JSON form. A client neve
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from graphql import GraphQLError
@@ -19,13 +20,29 @@ BAD_REQUEST = "B8007"
 NOT_ALLOWED = "B8008"
 INTERNAL = "B8009"
 STORE_AWAY = "B8013"
+ENDING = "B8015"
+
+AGAIN = {"retry-after": "1"}
+"""The header of answers with 503: after how many seconds to ask again."""
 
 
 class RequestError(Exception):
-    """A request that cannot be answered. `status` is the HTTP status where the answer's media type has one."""
+    """A request that cannot be answered. `status` is the HTTP status where the answer's media type has one; `headers` are those of
+    the answer.
+    """
 
-    def __init__(self, code: str, message: str, hint: str | None = None, *, status: int = 400, node: Any = None):
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        hint: str | None = None,
+        *,
+        status: int = 400,
+        node: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ):
         super().__init__(message)
+        self.headers = dict(headers or (AGAIN if status == 503 else {}))
         self.code, self.message, self.hint, self.status = code, message, hint, status
         self.locations: list[dict[str, int]] = []
         if node is not None and getattr(node, "loc", None) is not None:

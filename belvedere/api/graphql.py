@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphql import GraphQLSchema, execute_sync
 
@@ -39,6 +39,14 @@ from belvedere.store.protocol import Reader, StoredTable
 from belvedere.store.read.history import AsOf, check_known
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Answer(NamedTuple):
+    """An answer's bytes, the epoch that it is from, and when that was committed (microseconds since 1970)."""
+
+    body: bytes
+    epoch: int
+    committed: int
 
 
 class Api:
@@ -69,13 +77,25 @@ class Api:
 
     def find(self, text: str, name: str | None = None, variables: Mapping[str, Any] = NOTHING) -> tuple[Operation, list[Any]]:
         """The operation of a text; raises also where its variables are more than a request may have."""
+        self._check_sizes(text, variables)
+        return self.operations.find(text, name)
+
+    def known(self, text: str, name: str | None, variables: Mapping[str, Any]) -> tuple[Operation, list[Any]] | None:
+        """As `find`, where the operation was seen before; None for one that has to be parsed and validated."""
+        self._check_sizes(text, variables)
+        return self.operations.known(text, name)
+
+    def _check_sizes(self, text: str, variables: Mapping[str, Any]) -> None:
         if len(text) > self.limits.size:
             raise RequestError(LIMIT_EXCEEDED, f"the request has more than {self.limits.size} characters")
         check_variables(variables, self.limits)
-        return self.operations.find(text, name)
 
     def run(self, prepared: Prepared) -> bytes:
         """Read the store once, and put the answer together."""
+        return self.read(prepared).body
+
+    def read(self, prepared: Prepared) -> Answer:
+        """As `run`, with the answer's epoch."""
         plan = prepared.plan
         started = time.thread_time()
         try:
@@ -96,7 +116,8 @@ class Api:
         if len(content) > self.limits.answer:
             hint = "give smaller limits"
             raise RequestError(LIMIT_EXCEEDED, f"the answer has more than {self.limits.answer} bytes", hint)
-        return b'{"data":%b,"extensions":%b}' % (content, self._extensions(epoch, clock, committed))
+        body = b'{"data":%b,"extensions":%b}' % (content, self._extensions(epoch, clock, committed))
+        return Answer(body, epoch, committed)
 
     @staticmethod
     def _check_instants(prepared: Prepared, epoch: int, clock: int, content: str) -> None:

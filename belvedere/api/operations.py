@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
+from threading import Lock
 from typing import Any
 
 from graphql import (
@@ -48,6 +49,9 @@ from belvedere.store.read.values import microseconds
 
 REMEMBERED = 2_000
 """Operations, and plans of each, that are remembered."""
+SHORT = 10_000
+"""Characters: longer texts are not remembered, nor looked at where other requests wait."""
+_REMEMBERING = Lock()
 
 
 @dataclass
@@ -113,24 +117,32 @@ class Operations:
         found = self.texts.get((text, name))
         if found is not None:
             return found
-        try:
-            literals = take_out(text)
-        except ValueError:
-            raise RequestError(SYNTAX, "a string with a broken escape sequence") from None
+        literals = _literals(text)
         operation = self.seen.get((literals.rest, name))
         if operation is None:
             operation = self._read(text, name, literals)
             if not (operation.introspects or operation.mutates):  # rows are read from the document itself
                 _remember(self.seen, (literals.rest, name), operation)
-        if len(text) < 10_000:
+        if len(text) < SHORT:
             _remember(self.texts, (text, name), (operation, literals.values))
         return operation, literals.values
+
+    def known(self, text: str, name: str | None) -> tuple[Operation, list[Any]] | None:
+        """As `find`, without parsing: None for a long text, or one that was not seen before."""
+        if len(text) >= SHORT:
+            return None
+        found = self.texts.get((text, name))
+        return found or (self.find(text, name) if (_literals(text).rest, name) in self.seen else None)
+
+    def is_planned(self, operation: Operation, variables: Mapping[str, Any]) -> bool:
+        """Whether `prepare` finds a plan."""
+        return _shape(operation, variables) in operation.plans
 
     def prepare(
         self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY
     ) -> Prepared:
         """The plan for a request of a caller with these claims, and its values in the store's form."""
-        key = tuple((n, shape(v, n in operation.enums)) for n, v in variables.items()) if variables else ()
+        key = _shape(operation, variables)
         plan = operation.plans.get(key)
         if plan is None:
             plan = self._plan(operation, literals, variables)
@@ -172,7 +184,7 @@ class Operations:
         mutates = node.operation is OperationType.MUTATION
         if node.operation is OperationType.SUBSCRIPTION and self.schema.subscription_type is None:
             raise RequestError(
-                BAD_REQUEST, "this script has no subscription", "define one: CREATE SUBSCRIPTION S ON ADD AS ..."
+                BAD_REQUEST, "this script has nothing to subscribe to", "define a view, or CREATE SUBSCRIPTION S ON ADD AS ..."
             )
         if mutates and self.schema.mutation_type is None:
             hint = "declare an input of its own: CREATE STREAM or CREATE TABLE"
@@ -245,11 +257,23 @@ def only_fields(operation: Operation, nodes: list[FieldNode]) -> DocumentNode:
     return DocumentNode(definitions=(definition, *operation.fragments.values()))
 
 
+def _shape(operation: Operation, variables: Mapping[str, Any]) -> Any:
+    return tuple((n, shape(v, n in operation.enums)) for n, v in variables.items()) if variables else ()
+
+
+def _literals(text: str) -> Literals:
+    try:
+        return take_out(text)
+    except ValueError:
+        raise RequestError(SYNTAX, "a string with a broken escape sequence") from None
+
+
 def _remember(remembered: dict[Any, Any], key: Any, value: Any) -> None:
-    """Remember a value; the oldest is forgotten where there are too many."""
-    if len(remembered) >= REMEMBERED:
-        remembered.pop(next(iter(remembered)), None)
-    remembered[key] = value
+    """Remember a value; the oldest is forgotten where there are too many. Several threads plan."""
+    with _REMEMBERING:
+        if len(remembered) >= REMEMBERED:
+            remembered.pop(next(iter(remembered)), None)
+        remembered[key] = value
 
 
 def _total(cost: Cost, literals: list[Any], variables: Mapping[str, Any]) -> int:

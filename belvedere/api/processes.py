@@ -32,6 +32,8 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.intake.wire import DeskServer
 
 DEFAULT_PORT = 8080
+PUBLIC_RATE = 200
+"""Requests a second that one address may send to a process, where the API listens on a public address and nothing else is said."""
 
 
 @dataclass
@@ -129,7 +131,15 @@ def server_settings(host: str, settings: Mapping[str, Any]) -> ServerSettings:
         )
     origins = settings.get("cors_origins", ())
     origins = (origins,) if isinstance(origins, str) else tuple(origins)
-    return ServerSettings(limits_of(settings), token, origins, LOCAL_HOSTS | {host} if local else None, tokens=rules)
+    return ServerSettings(
+        limits_of(settings),
+        token,
+        origins,
+        LOCAL_HOSTS | {host} if local else None,
+        tokens=rules,
+        per_address=settings.get("max_requests_per_address", None if local else PUBLIC_RATE),
+        per_token=settings.get("max_requests_per_token"),
+    )
 
 
 def is_loopback(host: str) -> bool:

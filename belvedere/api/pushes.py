@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED, RequestError
+from belvedere.api.failures import AGAIN, BAD_REQUEST, LIMIT_EXCEEDED, RequestError
 from belvedere.catalog import Catalog, Input
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import MISSING, Claims
@@ -34,13 +35,16 @@ LINES_TYPES = (
     "application/jsonlines",
     "application/json-lines",
 )
+_NO_SPACE = re.compile(r"[^ \t\n\r]")
 CLAIMS = "belvedere.claims"
 """Where the claims of the caller's token are in the scope of a request."""
 LONGEST_NAME = 200
-AGAIN = {"retry-after": "1"}
-"""The header of answers with 503: after how many seconds to ask again."""
 ACT_BYTES = 10_000
 """So many bytes has what a producer says at most: it is read where other requests wait."""
+BODY_SECONDS = 60.0
+"""So long a body may take to come."""
+ENTIRE = 100_000
+"""Characters: a longer array is read row by row, since the JSON reader lets no other thread run meanwhile."""
 
 
 def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: int) -> list[Route]:
@@ -50,9 +54,10 @@ def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: 
         table = _input(catalog, request)
         body = await _body(request, most_bytes, (*JSON_TYPES, *LINES_TYPES))
         claims = request.scope.get(CLAIMS) or {}
+        producer, key = sender_name(request.query_params.get("producer"), "producer"), _key(request)
         pushed = await asyncio.to_thread(_read, table, body, _media(request), most_rows, claims)
-        producer = sender_name(request.query_params.get("producer"), "producer")
-        return _answer(await desk.ask(Push(table.id, pushed, producer, _key(request), _digest(request, body))))
+        digest = await asyncio.to_thread(_digest, request, body)
+        return _answer(await desk.ask(Push(table.id, pushed, producer, key, digest)))
 
     def act(kind: Act) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
@@ -70,7 +75,9 @@ def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: 
 def problem_answer(error: RequestError | BelvedereError) -> Response:
     """An error as an answer (RFC 9457)."""
     if isinstance(error, RequestError):
-        return _answer(Reply(error.status, problem(error.status, error.code, error.message, error.hint)))
+        answer = _answer(Reply(error.status, problem(error.status, error.code, error.message, error.hint)))
+        answer.headers.update(error.headers)
+        return answer
     found = error.diagnostics[0]
     return _answer(Reply.of_error({"B6012": 404, MISSING: 403}.get(found.code, 422), found))
 
@@ -102,14 +109,18 @@ async def _body(request: Request, most: int, media: tuple[str, ...], needed: boo
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """The body of a request. Raises `RequestError` where it has more bytes, or does not end."""
+    """The body of a request. Raises `RequestError` where it has more bytes, takes too long, or does not end."""
     body = bytearray()
     try:
-        async for part in request.stream():
-            body += part
-            if len(body) > most:
-                message = f"the body has more than {most} bytes"
-                raise RequestError(LIMIT_EXCEEDED, message, "send less in one request", status=413)
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > most:
+                    message = f"the body has more than {most} bytes"
+                    raise RequestError(LIMIT_EXCEEDED, message, "send less in one request", status=413)
+    except TimeoutError:
+        message = f"the body did not come within {BODY_SECONDS:.0f} seconds"
+        raise RequestError(LIMIT_EXCEEDED, message, "send less in one request", status=408) from None
     except ClientDisconnect:
         raise RequestError(BAD_REQUEST, "the connection was closed") from None
     return bytes(body)
@@ -127,7 +138,7 @@ def _read(table: Input, body: bytes, media: str, most_rows: int, claims: Claims)
         raise RequestError(BAD_REQUEST, "the body is not UTF-8") from None
     if media in JSON_TYPES:
         try:
-            found = json.loads(text)
+            found = json.loads(text) if len(text) <= ENTIRE else _elements(text, most_rows)
         except (ValueError, RecursionError):
             if "\n" not in text.strip():
                 raise RequestError(BAD_REQUEST, "the body is not JSON", f"send rows of {table.name}: [{{...}}, ...]") from None
@@ -135,6 +146,29 @@ def _read(table: Input, body: bytes, media: str, most_rows: int, claims: Claims)
             return read_rows(table, _not_too_many(found if isinstance(found, list) else [found], most_rows), claims)
     lines = _not_too_many([line for line in text.split("\n") if line.strip()], most_rows)
     return read_rows(table, [_line(line) for line in lines], claims)
+
+
+def _elements(text: str, most: int) -> Any:
+    """What `json.loads` gives, with an array's elements read one by one, and no more than one too many."""
+    decoder, found, separator = json.JSONDecoder(), [], "["
+    place = _past_space(text, 0)
+    if text[place : place + 1] != "[" or text.startswith("]", _past_space(text, place + 1)):
+        return json.loads(text)
+    while text[place : place + 1] == separator:
+        element, place = decoder.raw_decode(text, _past_space(text, place + 1))
+        found.append(element)
+        if len(found) > most:
+            return found
+        place, separator = _past_space(text, place), ","
+    if text[place : place + 1] != "]" or _past_space(text, place + 1) != len(text):
+        raise ValueError("the array does not end")
+    return found
+
+
+def _past_space(text: str, place: int) -> int:
+    """The place of the next character that is no space of JSON."""
+    found = _NO_SPACE.search(text, place)
+    return len(text) if found is None else found.start()
 
 
 def _not_too_many(rows: list[Any], most: int) -> list[Any]:
@@ -179,4 +213,6 @@ def sender_name(value: Any, what: str) -> str | None:
 
 def _digest(request: Request, body: bytes) -> str:
     """Tells requests of one key apart."""
-    return hashlib.sha256(f"{request.url.path}?{request.query_params.get('producer', '')}\n".encode() + body).hexdigest()[:32]
+    found = hashlib.sha256(f"{request.url.path}?{request.query_params.get('producer', '')}\n".encode())
+    found.update(body)
+    return found.hexdigest()[:32]

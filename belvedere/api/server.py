@@ -1,42 +1,40 @@
-"""The HTTP side: `/graphql`, `/streams`, `/status`, `/healthz`, `/readyz`, `/metrics`, `/schema.graphql` and the console at `/`.
+"""The HTTP side: an ASGI application for a catalog. GraphQL requests take a short way of their own, everything else goes through Starlette.
 
-In: a catalog and how to open its store. Out: an ASGI application. GraphQL requests take a short way of their own (GraphQL over
-HTTP, draft of 2025); everything else goes through Starlette. It starts no process and binds no port.
+In: a catalog and how to open its store. Out: an ASGI application. What is parsed, validated or planned for the first time is so in a
+thread: no request holds up the others. It starts no process and binds no port.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
-import json
+import contextlib
+import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
-from urllib.parse import parse_qs
 
 from graphql import print_schema
-from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-import belvedere.console
-from belvedere.api.event_streams import EventStreams
-from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_ALLOWED, NOT_READY, RequestError
-from belvedere.api.graphql import Api
+from belvedere.api import etags
+from belvedere.api.asked import JSON, Asked, asked_of, errors_of, media_of, status_of_error
+from belvedere.api.compression import Compressed
+from belvedere.api.event_streams import EventStreams, Told
+from belvedere.api.failures import BAD_REQUEST, ENDING, INTERNAL, NOT_READY, RequestError
+from belvedere.api.gate import Gate, ServerSettings, is_push
+from belvedere.api.graphql import Answer, Api
 from belvedere.api.lazy_reader import LazyReader
-from belvedere.api.limits import Limits
 from belvedere.api.metrics import Metrics
 from belvedere.api.mutations import Mutations
-from belvedere.api.origins import is_foreign
-from belvedere.api.pushes import AGAIN, CLAIMS, problem_answer, push_routes, read_body
-from belvedere.api.status import STATE_FIGURES, state_figures, status_of
-from belvedere.api.tokens import TokenRules, TokenVerifier
+from belvedere.api.operations import Operation, Prepared
+from belvedere.api.pushes import CLAIMS, problem_answer
+from belvedere.api.routes import routes
+from belvedere.api.sse import EVENTS, graphql_events
+from belvedere.api.websockets import Session
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import Claims
@@ -46,36 +44,15 @@ from belvedere.store.protocol import EpochRow, Reader
 
 T = TypeVar("T")
 
-JSON = "application/json"
-EVENTS = "text/event-stream"
-GRAPHQL = "application/graphql-response+json"
-PROTECTED = ("/graphql", "/metrics", "/schema.graphql", "/streams", "/status")
-"""Paths that need the token, where there is one."""
-GUARDED = ("/graphql", "/streams")
-"""Paths that foreign web pages may not ask."""
 QUICK = 0.003
 """Seconds: a plan that last took less runs where the request was read, any other in a thread."""
+PLANNERS = 2
+"""Threads that parse, validate and plan."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_SENT = ("authorization", "content-type", "idempotency-key", "if-none-match", "last-event-id", "prefer")
+_SHOWN = ("retry-after", "etag", "link", "www-authenticate", "content-range")
 
-
-@dataclass(frozen=True)
-class ServerSettings:
-    """How to serve. `hosts`, where given, are the only names in `Host` that are answered: on a loopback address this
-    refuses foreign web pages (DNS rebinding). `token`, where given, must come as `Authorization: Bearer`, or one
-    that counts by the rules of `tokens`.
-    """
-
-    limits: Limits = field(default_factory=Limits)
-    token: str | None = None
-    origins: tuple[str, ...] = ()
-    hosts: frozenset[str] | None = None
-    threads: int = 8
-    tokens: TokenRules | None = None
-
-    @property
-    def pushing(self) -> tuple[str, ...]:
-        """The origins whose pages may push: only those that the project file names."""
-        return tuple(o for o in self.origins if o != "*")
+__all__ = ["LOCAL_HOSTS", "Application", "ServerSettings"]
 
 
 class Application:
@@ -95,31 +72,76 @@ class Application:
         self._lazy = LazyReader(open_reader)
         self.api = Api(catalog, self._lazy, self.settings.limits)
         self._mutations = Mutations(self.api.lenient, self.api.model.pushes, self.desk.ask, self.last_epoch)
-        self._streams = EventStreams(
-            self.api, self.last_epoch, lambda prepared: self._in_thread(lambda: self.api.run(prepared))
+        self.streams = EventStreams(
+            self.api, self.last_epoch, lambda prepared: self._in_thread(lambda: self.api.run(prepared)), self.in_planner
         )
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="read")
-        self._token = self.settings.token.encode() if self.settings.token else None
-        self._verifier = TokenVerifier(self.settings.tokens) if self.settings.tokens else None
-        self._others = _routes(self, catalog)
-        self._reading, self._pushing = self._cross_origin(self.settings.origins), self._cross_origin(self.settings.pushing)
+        self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="plan")
+        self._gate = Gate(self.settings)
+        self._others = routes(self, catalog)
+        self._reading, self._pushing = self._outer(self.settings.origins), self._outer(self.settings.pushing)
+        self._ending = False
+        self._under_way = 0
+        self._sessions: set[Session] = set()
 
-    def _cross_origin(self, origins: tuple[str, ...]) -> CORSMiddleware:
-        named = ("authorization", "content-type", "idempotency-key")
-        return CORSMiddleware(self._respond, origins, ("GET", "POST"), named, expose_headers=("retry-after",))
+    def _outer(self, origins: tuple[str, ...]) -> ASGIApp:
+        return Compressed(CORSMiddleware(self._respond, origins, ("GET", "POST"), _SENT, expose_headers=_SHOWN))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._others(scope, receive, send)
-        elif scope["path"].startswith("/streams"):
-            await self._pushing(scope, receive, send)
-        else:
-            await self._reading(scope, receive, send)
+            await (self._websocket if scope["type"] == "websocket" else self._others)(scope, receive, send)
+            return
+        self._under_way += 1
+        try:
+            await (self._pushing if is_push(scope["path"]) else self._reading)(scope, receive, send)
+        finally:
+            self._under_way -= 1
+
+    async def end(self, seconds: float) -> None:
+        """Answer what is under way, at most so long; what comes now is refused with 503, and streams end."""
+        self._ending = True
+        self.streams.end()
+        for session in list(self._sessions):
+            with contextlib.suppress(RuntimeError):
+                await session.end()
+        clock = asyncio.get_running_loop().time
+        until = clock() + seconds
+        await asyncio.sleep(0.05)  # connections that wait to be accepted have their answer, too
+        while self._under_way and clock() < until:
+            await asyncio.sleep(0.01)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        refused = _ends() if self._ending else self._gate.enter(scope, headers)
+        if refused is not None or scope["path"] != "/graphql":
+            await send({"type": "websocket.close", "code": 1008})  # before it was accepted: answered with 403
+            return
+
+        async def serve(asked: Asked, claims: Claims) -> AsyncIterator[Told]:
+            return await self.told(asked, claims, lambda: self._check_push({**scope, "method": "POST"}, headers))
+
+        session = Session(scope, receive, send, lambda given: self._gate.admitted(scope, given), serve)
+        self._sessions.add(session)
+        try:
+            await session.run()
+        finally:
+            self._sessions.discard(session)
+
+    async def told(self, asked: Asked, claims: Claims, may_push: Callable[[], None]) -> AsyncIterator[Told]:
+        """What any operation answers, one by one: a query and a mutation once."""
+        operation, literals = await self._found(asked)
+        if operation.subscribes:
+            await self._opened()
+            return await self.streams.stream(operation, literals, asked.variables, claims)
+        if operation.mutates:
+            may_push()
+            return _once(await self._mutations.answer(operation.document, asked.name, asked.variables, claims))
+        answer = await self._read(operation, literals, asked, claims, JSON, None, {"method": "POST"})
+        return _once(bytes(answer.body))
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
-        scope[CLAIMS] = self._claims(headers)
-        refused = self._refusal(scope, headers)
+        refused = _ends() if self._ending else self._gate.enter(scope, headers)
         if refused is not None:
             await _refused(scope["path"], refused)(scope, receive, send)
         elif scope["path"] == "/graphql":
@@ -127,124 +149,131 @@ class Application:
         else:
             await self._others(scope, receive, send)
 
-    def _refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> RequestError | None:
-        settings = self.settings
-        if settings.hosts is not None and _host(headers.get(b"host", b"")) not in settings.hosts:
-            hint = "use localhost or 127.0.0.1 in the URL"
-            return RequestError(NOT_ALLOWED, "this server answers to its own names only", hint, status=421)
-        if scope["method"] == "OPTIONS":
-            return None
-        if scope["path"].startswith(GUARDED):
-            allowed = settings.origins if scope["path"] == "/graphql" else settings.pushing
-            try:
-                self._refuse_foreign(scope["method"], headers, allowed)
-            except RequestError as error:
-                return error
-        closed = self._token is not None or self._verifier is not None
-        if closed and scope[CLAIMS] is None and scope["path"].startswith(PROTECTED):
-            hint = "send the header `Authorization: Bearer TOKEN`"
-            return RequestError(NOT_ALLOWED, "this request carries no valid token", hint, status=401)
-        return None
-
-    def _claims(self, headers: Mapping[bytes, bytes]) -> Mapping[str, Any] | None:
-        """What the caller's token says: nothing for the token of `[api]`; None for a caller without a valid one."""
-        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() != b"bearer":
-            return None
-        if self._token is not None and hmac.compare_digest(given, self._token):
-            return {}
-        return None if self._verifier is None else self._verifier.claims(given.decode("latin-1"))
-
     # GraphQL over HTTP
 
     async def _graphql(self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        media = GRAPHQL if GRAPHQL.encode() in headers.get(b"accept", b"") else JSON
+        media = media_of(headers)
         if scope["method"] == "OPTIONS":
-            await Response(status_code=204)(scope, receive, send)
+            await Response(status_code=204, headers={"allow": "GET, POST, OPTIONS"})(scope, receive, send)
             return
         if scope["method"] == "GET" and not scope["query_string"] and b"text/html" in headers.get(b"accept", b""):
             await self._others({**scope, "path": "/", "raw_path": b"/"}, receive, send)
             return
         outcome = 0
         try:
-            text, variables, name = await self._asked(scope, headers, receive)
+            asked = await asked_of(scope, headers, receive, self.settings.limits.size)
             claims = scope[CLAIMS] or {}
-            if self.api.find(text, name, variables)[0].subscribes:
-                events = await self._stream(text, variables, name, claims, headers)
+            operation, literals = await self._found(asked)
+            if operation.subscribes:
+                events = await self._stream(operation, literals, asked, claims, headers)
                 self.metrics.count(0, time.perf_counter() - started)
                 await events(scope, receive, send)
                 return
-            body, status = await self._answer(text, variables, name, claims, lambda: self._may_push(scope, headers)), 200
+            if operation.mutates:
+                self._check_push(scope, headers)
+                body = await self._mutations.answer(operation.document, asked.name, asked.variables, claims)
+                answer = Response(body, media_type=media)
+            else:
+                answer = await self._read(operation, literals, asked, claims, media, headers.get(b"if-none-match"), scope)
         except RequestError as error:
-            body = _errors(error)
-            # the older media type says 200 for what is well-formed HTTP; the newer one has a status for each failure
-            status = (
-                200 if media is JSON and error.code not in (BAD_REQUEST, NOT_READY) and error.status == 400 else error.status
-            )
+            answer = Response(errors_of(error), status_of_error(error, media), error.headers, media)
             outcome = 3 if error.code == NOT_READY else 2 if error.status >= 500 else 1
         except Exception:
-            body, status, outcome = _errors(RequestError(INTERNAL, "the request failed inside the server")), 500, 2
-        await Response(body, status, AGAIN if status == 503 else None, media)(scope, receive, send)
+            failed = RequestError(INTERNAL, "the request failed inside the server", status=500)
+            answer, outcome = Response(errors_of(failed), 500, media_type=media), 2
+        await answer(scope, receive, send)
         self.metrics.count(outcome, time.perf_counter() - started)
 
-    async def _asked(
-        self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive
-    ) -> tuple[str, dict[str, Any], str | None]:
-        if scope["method"] == "GET":
-            return _from_query_string(scope["query_string"])
-        if scope["method"] != "POST":
-            raise RequestError(BAD_REQUEST, f"/graphql does not take {scope['method']}", "use POST or GET", status=405)
-        kind = headers.get(b"content-type", b"").decode("latin-1").split(";")[0].strip().lower()
-        if kind not in (JSON, GRAPHQL):
-            raise RequestError(BAD_REQUEST, "the body must be JSON", "send `Content-Type: application/json`", status=415)
-        return _checked(_json(await read_body(Request(scope, receive), self.settings.limits.size)))
+    async def _found(self, asked: Asked) -> tuple[Operation, list[Any]]:
+        known = self.api.known(asked.text, asked.name, asked.variables)
+        if known is not None:
+            return known
+        return await self.in_planner(lambda: self.api.find(asked.text, asked.name, asked.variables))
 
-    def _may_push(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
+    def _check_push(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         """Raise where a request may not push, as under `/streams`."""
         if scope["method"] != "POST":
-            raise RequestError(BAD_REQUEST, f"a mutation cannot be sent by {scope['method']}", "use POST", status=405)
-        self._refuse_foreign(scope["method"], headers, self.settings.pushing)
-
-    @staticmethod
-    def _refuse_foreign(method: str, headers: Mapping[bytes, bytes], allowed: tuple[str, ...]) -> None:
-        if "*" not in allowed and is_foreign(method, headers, allowed):
-            hint = "name the page's origin in `cors_origins` under `[api]`"
-            raise RequestError(NOT_ALLOWED, "this request comes from a foreign web page", hint, status=403)
+            message = f"a mutation cannot be sent by {scope['method']}"
+            raise RequestError(BAD_REQUEST, message, "use POST", status=405, headers={"allow": "POST"})
+        self._gate.refuse_foreign(scope["method"], headers, self.settings.pushing)
 
     async def _stream(
-        self, text: str, variables: dict[str, Any], name: str | None, claims: Claims, headers: Mapping[bytes, bytes]
+        self, operation: Operation, literals: list[Any], asked: Asked, claims: Claims, headers: Mapping[bytes, bytes]
     ) -> Response:
         if EVENTS.encode() not in headers.get(b"accept", b""):
             hint = f"send `Accept: {EVENTS}`, or ask with a query"
             raise RequestError(BAD_REQUEST, "a subscription is answered as a stream of events", hint, status=406)
-        operation, literals = self.api.find(text, name, variables)
-        await self._in_thread(lambda: self._lazy.dialect)
-        events = await self._streams.stream(operation, literals, variables, claims)
-        return StreamingResponse(events, media_type=EVENTS, headers={"cache-control": "no-store"})
+        await self._opened()
+        return graphql_events(await self.streams.stream(operation, literals, asked.variables, claims))
 
-    async def _answer(
-        self, text: str, variables: dict[str, Any], name: str | None, claims: Claims, may_push: Callable[[], None]
-    ) -> bytes:
+    async def _read(
+        self,
+        operation: Operation,
+        literals: list[Any],
+        asked: Asked,
+        claims: Claims,
+        media: str,
+        known: bytes | None,
+        scope: Scope,
+    ) -> Response:
+        """The answer of a query. That of a GET has a tag; where the client has it already, it is not read again."""
         api = self.api
-        operation, literals = api.find(text, name, variables)
-        if operation.mutates:
-            may_push()
-            return await self._mutations.answer(operation.document, name, variables, claims)
         if operation.introspects:
             api.check_introspection()
-            return await self._in_thread(lambda: api.introspect(operation, literals, variables, claims))
+            body = await self.in_planner(lambda: api.introspect(operation, literals, asked.variables, claims))
+            return Response(body, media_type=media)
+        await self._opened()
+        prepared = await self._prepared(operation, literals, asked.variables, claims)
+        if scope["method"] == "GET":
+            return await self.tagged(prepared, known or b"", media)
+        return Response((await self._run(prepared)).body, media_type=media)
+
+    async def tagged(self, prepared: Prepared, known: bytes, media: str) -> Response:
+        """The answer of a read with its entity tag, or that a client has it."""
+        api = self.fingerprint
+        if known and etags.matches(known, tag := etags.tag_of(await self.last_epoch(), api)):
+            return Response(status_code=304, headers=etags.HEADERS | {"etag": tag or ""})
+        answer = await self._run(prepared)
+        headers = etags.HEADERS | {"etag": etags.entity_tag(answer.epoch, answer.committed, api)}
+        return Response(answer.body, headers=headers, media_type=media)
+
+    async def _prepared(
+        self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims
+    ) -> Prepared:
+        operations = self.api.operations
+        if operations.is_planned(operation, variables):
+            return operations.prepare(operation, literals, variables, claims)
+        prepared = await self.in_planner(lambda: operations.prepare(operation, literals, variables, claims))
+        self.metrics.missed(operations.misses)
+        return prepared
+
+    async def _run(self, prepared: Prepared) -> Answer:
+        plan = prepared.plan
+        if plan.calls and plan.last < QUICK and DIALECTS[self.api.reader.dialect].near:
+            return self.api.read(prepared)
+        return await self._in_thread(lambda: self.api.read(prepared))
+
+    async def _opened(self) -> None:
         if not self._lazy.is_open:
             await self._in_thread(lambda: self._lazy.dialect)
-        prepared = api.operations.prepare(operation, literals, variables, claims)
-        self.metrics.missed(api.operations.misses)
-        plan = prepared.plan
-        if plan.calls and plan.last < QUICK and DIALECTS[api.reader.dialect].near:
-            return api.run(prepared)
-        return await self._in_thread(lambda: api.run(prepared))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def in_planner(self, work: Callable[[], T]) -> T:
+        """Do what takes this process's time alone where it holds nobody up."""
+        return await asyncio.get_running_loop().run_in_executor(self._planners, work)
+
+    @cached_property
+    def schema_text(self) -> str:
+        """The schema in GraphQL's own language."""
+        return print_schema(self.api.schema) + "\n"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Tells this API from others over the same epoch."""
+        return hashlib.sha256(self.schema_text.encode()).hexdigest()[:8]
 
     async def last_epoch(self) -> EpochRow | None:
         """The last committed epoch, or None while there is none; raises `RequestError` where the store is away."""
@@ -258,108 +287,14 @@ class Application:
             return None
 
 
-def _from_query_string(text: bytes) -> tuple[str, dict[str, Any], str | None]:
-    try:
-        fields = parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict")
-    except ValueError:
-        raise RequestError(BAD_REQUEST, "the query string cannot be read") from None
-    if "query" not in fields:
-        raise RequestError(BAD_REQUEST, "the query string has no `query`", "write `/graphql?query={...}`, or send a POST")
-    asked: dict[str, Any] = {"query": fields["query"][0]}
-    if fields.get("operationName", [""])[0]:
-        asked["operationName"] = fields["operationName"][0]
-    if fields.get("variables", [""])[0]:
-        asked["variables"] = _json(fields["variables"][0])
-    return _checked(asked)
+async def _once(body: bytes) -> AsyncIterator[Told]:
+    yield Told(body)
 
 
-def _json(text: bytes | str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise RequestError(BAD_REQUEST, "the body is not JSON", 'send `{"query": "{ ... }"}`') from None
-
-
-def _checked(asked: Any) -> tuple[str, dict[str, Any], str | None]:
-    if isinstance(asked, list):
-        raise RequestError(BAD_REQUEST, "several requests in one body are not answered", "ask for all in one `query`")
-    if not isinstance(asked, dict) or not isinstance(asked.get("query"), str):
-        raise RequestError(BAD_REQUEST, "the body has no `query`", 'send `{"query": "{ ... }", "variables": {...}}`')
-    variables, name = asked.get("variables"), asked.get("operationName")
-    if variables is not None and not isinstance(variables, dict):
-        raise RequestError(BAD_REQUEST, "`variables` is not an object")
-    if name is not None and not isinstance(name, str):
-        raise RequestError(BAD_REQUEST, "`operationName` is not a string")
-    return asked["query"], variables or {}, name
-
-
-def _errors(error: RequestError) -> bytes:
-    return json.dumps({"errors": error.formatted()}).encode()
+def _ends() -> RequestError:
+    return RequestError(ENDING, "this server ends", "ask again a little later", status=503)
 
 
 def _refused(path: str, error: RequestError) -> Response:
     """A refusal in the form of what was asked."""
-    return problem_answer(error) if path.startswith("/streams") else Response(_errors(error), error.status, media_type=JSON)
-
-
-def _host(header: bytes) -> str:
-    text = header.decode("latin-1")
-    return text.rpartition(":")[0] if ":" in text and not text.endswith("]") else text
-
-
-# everything but GraphQL
-
-
-def _routes(application: Application, catalog: Catalog) -> Starlette:
-    folder = belvedere.console.__path__[0]
-    limits = application.settings.limits
-
-    async def health(request: Request) -> Response:
-        return PlainTextResponse("ok\n")
-
-    async def ready(request: Request) -> Response:
-        row = await application.last_epoch()
-        if row is None:
-            return PlainTextResponse("no epoch was committed yet\n", 503, AGAIN)
-        return PlainTextResponse(f"epoch {row.epoch}\n")
-
-    async def metrics(request: Request) -> Response:
-        try:
-            row = await application.last_epoch()
-        except RequestError:  # the counts are known all the same
-            row = None
-        committed = None if row is None or row.committed_at is None else row.committed_at.timestamp()
-        freshness = None if committed is None else max(0.0, time.time() - committed)
-        figures = {} if row is None else state_figures(row)
-        gauges = [(f"belvedere_state_{n}", STATE_FIGURES[n], value) for n, value in figures.items()]
-        text = application.metrics.text(None if row is None else row.epoch, freshness, gauges)
-        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    async def status(request: Request) -> Response:
-        return JSONResponse(status_of(catalog, await application.last_epoch(), application.desk.is_open))
-
-    async def failed(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestError | BelvedereError)
-        return problem_answer(error)
-
-    async def schema(request: Request) -> Response:
-        if not limits.introspection:
-            return PlainTextResponse("this API does not describe itself\n", 403)
-        return PlainTextResponse(print_schema(application.api.schema) + "\n")
-
-    async def console(request: Request) -> Response:
-        return await StaticFiles(directory=folder).get_response("index.html", request.scope)
-
-    return Starlette(
-        routes=[
-            Route("/", console),
-            Route("/healthz", health),
-            Route("/readyz", ready),
-            Route("/metrics", metrics),
-            Route("/schema.graphql", schema),
-            Route("/status", status),
-            *push_routes(catalog, application.desk, limits.push, limits.push_rows),
-            Mount("/console", StaticFiles(directory=folder)),
-        ],
-        exception_handlers={RequestError: failed, BelvedereError: failed},
-    )
+    return Response(errors_of(error), error.status, error.headers, JSON) if path == "/graphql" else problem_answer(error)

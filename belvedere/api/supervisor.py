@@ -17,7 +17,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 """Seconds before a process is started again."""
 STEADY = 60.0
 """Seconds: a process that ran so long has not failed to start."""
-END_SECONDS = 5.0
+END_SECONDS = 8.0
 
 Process = subprocess.Popen[bytes]
 

@@ -153,10 +153,10 @@ def schema_of(model: Model, limits: Limits, lenient: bool = False) -> GraphQLSch
     for entity in model.entities.values():
         roots |= _roots(build, entity)
     roots |= {name: _template(build, template) for name, template in model.templates.items()}
+    events = subscription_fields(model, roots, LONG)
     if not roots:
         roots["nothing"] = GraphQLField(GraphQLBoolean, description="This script defines no public view.")
     mutation = mutation_type(model.pushes.values(), lambda c: scalar_of(c.type), LONG, DATE_TIME, lenient)
-    events = subscription_fields(model, roots, LONG)
     subscription = GraphQLObjectType("Subscription", events) if events else None
     return GraphQLSchema(query=GraphQLObjectType("Query", roots), mutation=mutation, subscription=subscription)
 

@@ -26,6 +26,8 @@ TOGETHER = 512
 """So many requests are written with one sync at most."""
 IN_FLIGHT_BYTES = 32 << 20
 """So many bytes of requests are read before they are answered; a larger one comes alone."""
+AT_ONCE = 1_000
+"""So many rows are encoded where other requests wait; more in a thread."""
 SECONDS = 30.0
 """So long a serving process waits for an answer."""
 
@@ -196,7 +198,8 @@ class DeskClient:
 
     async def ask(self, request: Request) -> Reply:
         """The desk's answer; 503 where nobody is there."""
-        data = encode_request(request)
+        many = isinstance(request.content, Pushed) and request.content.rows.num_rows > AT_ONCE
+        data = await asyncio.to_thread(encode_request, request) if many else encode_request(request)
         async with self._lock:
             if self._open and self._streams is None:
                 self._streams = await asyncio.open_unix_connection(sock=self._end)

@@ -7,9 +7,11 @@ from typing import Any
 
 import api_example as example
 
+from belvedere.instants import instant
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.dialects.python_sqlite import library as sqlite
 from belvedere.store.layout import Layout
+from belvedere.store.protocol import EpochRow
 
 
 class MemoryReader:
@@ -36,6 +38,10 @@ class MemoryReader:
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         self.statements.append(sql)
         return self.connection.execute(sql, parameters).fetchall()
+
+    def last_epoch(self) -> EpochRow | None:
+        rows = self.connection.execute("SELECT epoch, clock, committed_at FROM _belvedere_epoch").fetchall()
+        return EpochRow(rows[0][0], instant(rows[0][1]), committed_at=instant(rows[0][2])) if rows else None
 
     def close(self) -> None:
         self.connection.close()

@@ -172,7 +172,6 @@ SELECT n, p, q FROM c LATERAL VIEW json_tuple(to_json(m), 'a', 'b') j AS p, q
 SELECT id, mask(k, lowerChar => 'z') AS m, mask(str => k, otherChar => '-') AS n FROM a
 SELECT window.start, window.end AS e, count(*) AS n FROM a GROUP BY window(t, '30 seconds')
 SELECT window, k, max(x) AS m FROM a GROUP BY k, window(t, '1 hour', '20 minutes', '5 minutes')
-SELECT id FROM a o WHERE EXISTS (SELECT 1 FROM b p WHERE p.k = o.k AND EXISTS (SELECT 1 FROM a q WHERE q.x = o.x AND q.id <> p.id))
 SELECT id, decode(x, 10, 'ten', NULL, 'none', 'many') AS w, decode(x, 7, 'seven') AS v FROM a
 """.strip().split("\n")
 

@@ -113,6 +113,8 @@ WRONG_API = {
     "max_cost": ["[]", "0"],
     "max_push_bytes": ["0", '"1 MB"'],
     "max_push_rows": ["0", "{}"],
+    "max_requests_per_address": ["0", '"x"', "0.5"],
+    "max_requests_per_token": ["0", "[]"],
     "timeout_seconds": ["0", '"5 s"', "-1.0", "nan", "inf", "false"],
     "cors_origins": ["1", '["app.example"]', '["https://app.example/"]', "[true]"],
     "introspection": ["0", '"false"'],

@@ -1,0 +1,77 @@
+"""Answers compressed by gzip, for clients that take it (`Accept-Encoding`).
+
+In: an ASGI application. Out: one whose whole bodies are compressed where that is worth it. Streams pass as they are: an event
+is sent when it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import zlib
+from typing import Any
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LEAST, MOST_AT_ONCE = 1_000, 64_000
+"""Bytes: shorter bodies are left as they are, longer ones are compressed in a thread."""
+LEVEL = 4
+_TEXT = (
+    "text/",
+    "application/json",
+    "application/graphql-response+json",
+    "application/problem+json",
+    "application/openapi+json",
+)
+_REFUSED = re.compile(r"gzip\s*;\s*q\s*=\s*0(\.0*)?\s*(,|$)")
+
+
+class Compressed:
+    """The application with compressed answers."""
+
+    def __init__(self, app: ASGIApp):
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        accepted = dict(scope.get("headers", ())).get(b"accept-encoding", b"").decode("latin-1")
+        if scope["type"] != "http" or "gzip" not in accepted or _REFUSED.search(accepted):
+            await self._app(scope, receive, send)
+            return
+        held: list[Message] = []
+
+        async def compressed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                held.append(message)
+                return
+            for start in held:
+                if not message.get("more_body") and _is_worth_it(start, message):
+                    message = {**message, "body": await _gzip(message["body"])}
+                    _tell(start, len(message["body"]))
+                await send(start)
+            held.clear()
+            await send(message)
+
+        await self._app(scope, receive, compressed)
+
+
+def _is_worth_it(start: Message, message: Message) -> bool:
+    headers = MutableHeaders(raw=start["headers"])
+    kind = headers.get("content-type", "")
+    return len(message.get("body", b"")) >= LEAST and kind.startswith(_TEXT) and "content-encoding" not in headers
+
+
+def _tell(start: Message, length: int) -> None:
+    headers = MutableHeaders(raw=start["headers"])
+    headers["content-encoding"], headers["content-length"] = "gzip", str(length)
+    headers.add_vary_header("accept-encoding")
+    start["headers"] = headers.raw
+
+
+async def _gzip(body: Any) -> bytes:
+    return _deflated(body) if len(body) <= MOST_AT_ONCE else await asyncio.to_thread(_deflated, body)
+
+
+def _deflated(body: Any) -> bytes:
+    made = zlib.compressobj(LEVEL, wbits=31)  # 31: the largest window, in gzip's frame
+    return made.compress(body) + made.flush()

@@ -1,0 +1,31 @@
+"""How many requests a second an address or a token may send: token buckets.
+
+In: who asks, and when. Out: how long that one has to wait, 0 where it need not. Each serving process counts for itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+
+MOST = 10_000
+"""So many callers are remembered; the one that was seen first is forgotten, which gives it a full bucket."""
+
+
+class Rates:
+    """`per_second` requests a second for each caller, and as many at once after a second of silence."""
+
+    def __init__(self, per_second: float, now: Callable[[], float] = time.monotonic):
+        self._rate, self._most, self._now = per_second, max(1.0, per_second), now
+        self._buckets: dict[Hashable, tuple[float, float]] = {}
+
+    def wait(self, caller: Hashable) -> float:
+        """Count a request of a caller. Returns 0.0 where it may be answered, else in how many seconds one may be."""
+        now = self._now()
+        left, seen = self._buckets.pop(caller, (self._most, now))
+        left = min(self._most, left + (now - seen) * self._rate)
+        taken = left >= 1.0
+        if len(self._buckets) >= MOST:
+            del self._buckets[next(iter(self._buckets))]
+        self._buckets[caller] = (left - 1.0 if taken else left, now)
+        return 0.0 if taken else (1.0 - left) / self._rate

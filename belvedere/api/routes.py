@@ -1,0 +1,92 @@
+"""Everything but GraphQL: `/streams`, `/status`, `/healthz`, `/readyz`, `/metrics`, `/schema.graphql` and the console at `/`.
+
+In: an application and its catalog. Out: the routes as a Starlette application. Who may ask is decided before.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+import belvedere.console
+from belvedere.api.failures import AGAIN, RequestError
+from belvedere.api.pushes import CLAIMS, problem_answer, push_routes
+from belvedere.api.sse import events_of, plain_events
+from belvedere.api.status import STATE_FIGURES, state_figures, status_of
+from belvedere.catalog import Catalog
+from belvedere.errors import BelvedereError
+
+if TYPE_CHECKING:
+    from belvedere.api.server import Application
+
+
+def routes(application: Application, catalog: Catalog) -> Starlette:
+    """The routes of an application."""
+    folder = belvedere.console.__path__[0]
+    limits = application.settings.limits
+
+    async def health(request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def ready(request: Request) -> Response:
+        row = await application.last_epoch()
+        if row is None:
+            return PlainTextResponse("no epoch was committed yet\n", 503, AGAIN)
+        return PlainTextResponse(f"epoch {row.epoch}\n")
+
+    async def metrics(request: Request) -> Response:
+        try:
+            row = await application.last_epoch()
+        except RequestError:  # the counts are known all the same
+            row = None
+        committed = None if row is None or row.committed_at is None else row.committed_at.timestamp()
+        freshness = None if committed is None else max(0.0, time.time() - committed)
+        figures = {} if row is None else state_figures(row)
+        gauges = [(f"belvedere_state_{n}", STATE_FIGURES[n], value) for n, value in figures.items()]
+        text = application.metrics.text(None if row is None else row.epoch, freshness, gauges)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def status(request: Request) -> Response:
+        return JSONResponse(status_of(catalog, await application.last_epoch(), application.desk.is_open))
+
+    async def failed(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestError | BelvedereError)
+        return problem_answer(error)
+
+    async def schema(request: Request) -> Response:
+        if not limits.introspection:
+            return PlainTextResponse("this API does not describe itself\n", 403)
+        return PlainTextResponse(await application.in_planner(lambda: application.schema_text))
+
+    async def events(request: Request) -> Response:
+        given, last = dict(request.query_params), request.headers.get("last-event-id")
+        model, described = application.api.model, application.api.schema
+        if described.subscription_type is None:
+            raise RequestError("B6012", "the script has no subscription", status=404)
+        asked, field = events_of(model, described, request.path_params["name"], given, last)
+        told = await application.told(asked, request.scope.get(CLAIMS) or {}, lambda: None)
+        return plain_events(told, field)
+
+    async def console(request: Request) -> Response:
+        return await StaticFiles(directory=folder).get_response("index.html", request.scope)
+
+    return Starlette(
+        routes=[
+            Route("/", console),
+            Route("/healthz", health),
+            Route("/readyz", ready),
+            Route("/metrics", metrics),
+            Route("/schema.graphql", schema),
+            Route("/status", status),
+            Route("/streams/{name}/events", events, methods=["GET"]),
+            *push_routes(catalog, application.desk, limits.push, limits.push_rows),
+            Mount("/console", StaticFiles(directory=folder)),
+        ],
+        exception_handlers={RequestError: failed, BelvedereError: failed},
+    )

@@ -1,0 +1,283 @@
+"""What a server on a network owes its neighbours: no request holds others up, limits of rate and time, headers, an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import api_example as example
+import httpx
+import pytest
+import uvicorn
+from api_reader import MemoryReader
+from starlette.testclient import TestClient
+
+from belvedere.api import connections, pushes
+from belvedere.api.connections import Connection
+from belvedere.api.limits import Limits
+from belvedere.api.processes import server_settings, start_api
+from belvedere.api.pushes import _elements
+from belvedere.api.rates import Rates
+from belvedere.api.server import Application, ServerSettings
+from belvedere.compiler import compile_script
+from belvedere.settings import load_project
+
+CATALOG = example.catalog()
+ASKED = {"query": "{ things(limit: 1) { id } }"}
+NEW = {"accept": "application/graphql-response+json"}
+
+
+def client_of(reader: Any = None, **settings: Any) -> TestClient:
+    return TestClient(Application(CATALOG, lambda: reader or MemoryReader(), ServerSettings(**settings)))
+
+
+def test_what_is_seen_for_the_first_time_is_planned_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    application = Application(CATALOG, MemoryReader)
+    where: list[str] = []
+    for name in ("_read", "_plan"):
+        found = getattr(application.api.operations, name)
+
+        def noted(*given: Any, found: Any = found) -> Any:
+            where.append(threading.current_thread().name)
+            return found(*given)
+
+        monkeypatch.setattr(application.api.operations, name, noted)
+    with TestClient(application) as client:
+        for limit in (1, 2):
+            query = f"query($f: ThingsFilter) {{ things(limit: {limit}, filter: $f) {{ id }} }}"
+            for variables in ({}, {"f": {"id": {"eq": 1}}}):
+                answer = client.post("/graphql", json={"query": query, "variables": variables})
+                assert answer.json()["data"]["things"][0] == {"id": 1}
+    assert len(where) == 3, "literals alone make no new plan"
+    assert all(name.startswith("plan") for name in where)
+
+
+@pytest.mark.parametrize("extensions", ["x", 0, False, ["x"]])
+def test_extensions_are_an_object(extensions: Any) -> None:
+    with client_of() as client:
+        asked = {**ASKED, "extensions": extensions}
+        assert client.post("/graphql", json=asked).status_code == 400
+        assert client.get("/graphql", params={**asked, "extensions": json.dumps(extensions)}).status_code == 400
+        assert client.post("/graphql", json={**ASKED, "extensions": {"a": 1}}).json()["data"]
+
+
+def test_refusals_have_their_headers() -> None:
+    with client_of(token="s3cret") as client:
+        for path in ("/graphql", "/streams/T", "/status", "/schema.graphql", "/metrics", "/whatever"):
+            none = client.get(path)
+            wrong = client.get(path, headers={"authorization": "Bearer x"})
+            assert (none.status_code, none.headers["www-authenticate"]) == (401, 'Bearer realm="belvedere"'), path
+            assert wrong.headers["www-authenticate"] == 'Bearer realm="belvedere", error="invalid_token"'
+        assert client.get("/healthz").status_code == client.get("/").status_code == 200
+    with client_of() as client:
+        assert client.delete("/graphql").headers["allow"] == "GET, POST, OPTIONS"
+        assert client.options("/graphql").status_code == 204
+        assert set(client.delete("/status").headers["allow"].split(", ")) == {"GET", "HEAD"}
+
+
+def test_pages_of_known_origins_may_ask_everywhere() -> None:
+    headers = {"origin": "https://app.example"}
+    with client_of(origins=("https://app.example",)) as client:
+        for path in ("/graphql", "/status", "/metrics", "/healthz", "/schema.graphql", "/streams/T", "/nothing"):
+            asked = {**headers, "access-control-request-method": "GET", "access-control-request-headers": "authorization"}
+            for answer in (client.options(path, headers=asked), client.get(path, headers=headers)):
+                assert answer.headers["access-control-allow-origin"] == "https://app.example", path
+
+
+def test_a_get_has_a_tag_of_its_epoch(reader: Any) -> None:
+    with client_of(reader) as client:
+        first = client.get("/graphql", params=ASKED)
+        tag = first.headers["etag"]
+        assert tag.startswith('W/"7-')
+        assert "Authorization" in first.headers["vary"]
+        for known in (tag, f'"x", {tag}', tag.removeprefix("W/")):
+            again = client.get("/graphql", params=ASKED, headers={"if-none-match": known})
+            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+        assert client.get("/graphql", params=ASKED, headers={"if-none-match": '"7"'}).status_code == 200
+        assert "etag" not in client.post("/graphql", json=ASKED).headers
+        wrong = client.get("/graphql", params={"query": "{ thing }"}, headers={"if-none-match": tag, **NEW})
+        assert wrong.status_code == 400
+
+
+def test_long_answers_are_compressed() -> None:
+    query = {"query": "{ monitoringGroup { hourReading { time_hour avg_temp max_temp } } }"}
+    with client_of() as client:
+        plain = client.post("/graphql", json=query, headers={"accept-encoding": "identity"})
+        assert "content-encoding" not in plain.headers
+        assert "content-encoding" not in client.post("/graphql", json=query, headers={"accept-encoding": "gzip;q=0"}).headers
+        with client.stream("POST", "/graphql", json=query, headers={"accept-encoding": "br, gzip"}) as answer:
+            raw = b"".join(answer.iter_raw())
+        assert (answer.headers["content-encoding"], int(answer.headers["content-length"])) == ("gzip", len(raw))
+        assert json.loads(gzip.decompress(raw))["data"] == plain.json()["data"]
+        assert len(raw) < len(plain.content) / 3
+        assert "content-encoding" not in client.post("/graphql", json=ASKED).headers
+
+
+def test_rates() -> None:
+    now = [0.0]
+    rates = Rates(2, lambda: now[0])
+    assert [rates.wait("a") for _ in range(3)] == [0.0, 0.0, 0.5]
+    assert rates.wait("b") == 0.0
+    now[0] = 0.5
+    assert [rates.wait("a"), rates.wait("a")] == [0.0, 0.5]
+    now[0] = 100.0
+    assert [rates.wait("a") for _ in range(3)] == [0.0, 0.0, 0.5]
+
+
+def test_who_asks_too_often_waits() -> None:
+    with client_of(per_address=2) as client:
+        statuses = [client.post("/graphql", json=ASKED).status_code for _ in range(4)]
+        assert statuses[:2] == [200, 200]
+        refused = client.post("/graphql", json=ASKED)
+        assert 429 in (*statuses, refused.status_code)
+        assert refused.status_code == 200 or refused.headers["retry-after"] == "1"
+        assert client.get("/healthz").status_code == 200
+    bearer = {"authorization": "Bearer s3cret"}
+    with client_of(token="s3cret", per_token=1) as client:
+        found = [client.post("/graphql", json=ASKED, headers=bearer).status_code for _ in range(3)]
+        assert found[0] == 200
+        assert 429 in found
+
+
+def test_settings_of_rates() -> None:
+    public = {"token": "s3cret"}
+    assert server_settings("127.0.0.1", {}).per_address is None
+    assert server_settings("0.0.0.0", public).per_address == 200
+    made = server_settings("0.0.0.0", public | {"max_requests_per_address": 7, "max_requests_per_token": 9})
+    assert (made.per_address, made.per_token) == (7, 9)
+
+
+@pytest.mark.parametrize(
+    "text", ['[{"a": 1}, {"b": [2, "]"]}]', " [1,2 , 3]\n", "[]", "[ ]", '{"a": []}', '["x"]', "5", "[[1], []]"]
+)
+def test_an_array_is_read_row_by_row(text: str) -> None:
+    assert _elements(text, 100) == json.loads(text)
+    assert len(_elements("[1,2,3]", 1)) == 2
+
+
+@pytest.mark.parametrize("text", ["[1,]", "[1", "[1 2]", "[1]]", "[,1]", "[1],", "", "[", "[1,,2]", "x", "[{]"])
+def test_a_broken_array_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - its text is not told
+        _elements(text, 100)
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A server with short patience."""
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "MOST", 2)
+    monkeypatch.setattr(pushes, "BODY_SECONDS", 0.2)
+    listener = socket.create_server(("127.0.0.1", 0))
+    application = Application(CATALOG, MemoryReader)
+    server = uvicorn.Server(uvicorn.Config(application, http=Connection, lifespan="off", log_config=None))
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    yield listener.getsockname()[1]
+    server.should_exit = True
+    thread.join()
+
+
+def said(port: int, *parts: bytes) -> bytes:
+    """What the server answers until it closes the connection."""
+    found = b""
+    with contextlib.suppress(ConnectionError), socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        for part in parts:
+            connection.sendall(part)
+        while more := connection.recv(65536):
+            found += more
+    return found
+
+
+def test_slow_and_large_requests_are_cut_off(port: int) -> None:
+    assert said(port).startswith(b"HTTP/1.1 408")
+    assert said(port, b"GET / HTTP/1.1\r\nhost: x\r\n").startswith(b"HTTP/1.1 408")
+    large = said(port, b"GET / HTTP/1.1\r\n", *[b"a%d: %s\r\n" % (n, b"x" * 900) for n in range(100)])
+    assert large[:12] in (b"HTTP/1.1 431", b""), "or the connection was reset before that was read"
+    head = b"POST /graphql HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: 50\r\n\r\n"
+    assert said(port, head, b'{"query"').startswith(b"HTTP/1.1 408")
+    kept = said(
+        port, b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    )
+    assert kept.count(b"200 OK") == 2
+
+
+def test_one_connection_too_many_is_refused(port: int) -> None:
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as one:
+        one.get("/healthz")
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as two:
+            two.get("/healthz")
+            assert said(port).startswith(b"HTTP/1.1 503")
+
+
+class Slow(MemoryReader):
+    """A store whose reads take until they are let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def execute(self, sql: str, parameters: Any = ()) -> Any:
+        self.asked.set()
+        self.go.wait(20)
+        return super().execute(sql, parameters)
+
+
+def test_an_end_answers_what_is_under_way() -> None:
+    reader = Slow()
+    application = Application(CATALOG, lambda: reader)
+
+    async def check() -> None:
+        transport = httpx.ASGITransport(application)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            first = asyncio.create_task(http.post("/graphql", json=ASKED))
+            await asyncio.to_thread(reader.asked.wait)
+            ending = asyncio.create_task(application.end(20))
+            await asyncio.sleep(0)
+            for path in ("/graphql", "/status", "/streams/T"):
+                late = await http.get(path)
+                assert (late.status_code, late.headers["retry-after"]) == (503, "1")
+                assert "B8015" in late.text
+            assert not first.done()
+            assert not ending.done()
+            reader.go.set()
+            assert (await first).json()["data"] == {"things": [{"id": 1}]}
+            await ending
+
+    asyncio.run(check())
+
+
+def test_processes_answer_before_they_end(sqlite_file: str) -> None:
+    """A request whose body comes when the processes were already told to end."""
+    head = b"POST /graphql HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    body = json.dumps(ASKED).encode()
+    with start_api(CATALOG, sqlite_file, processes=1) as api:
+        api.wait_until_listening()
+        with socket.create_connection(("127.0.0.1", api.port), timeout=20) as connection:
+            connection.sendall(head % len(body))
+            httpx.get(f"{api.url}/healthz", trust_env=False)  # the head was read by now
+            api.supervisors[0].close()
+            while httpx.get(f"{api.url}/healthz", trust_env=False).status_code == 200:
+                pass
+            connection.sendall(body)
+            assert b'{"things":[{"id":1}]}' in connection.recv(65536)
+
+
+def test_all_settings_are_checked(tmp_path: Any) -> None:
+    text = '[api]\nmax_requests_per_address = 0\nmax_requests_per_token = "x"\nmax_requests = 5\n'
+    (tmp_path / "belvedere.toml").write_text(text)
+    codes = [d.code for d in load_project(tmp_path).diagnostics]
+    assert sorted(codes) == ["B9103", "B9104", "B9104"]
+
+
+def test_a_script_of_streams_takes_long_arrays() -> None:
+    streams = compile_script("CREATE STREAM Bid (price INT) KEEP 30 DAYS;").catalog
+    with TestClient(Application(streams, MemoryReader, ServerSettings(limits=Limits(push_rows=3)))) as client:
+        many = json.dumps([{"price": 1}] * 20_000)
+        answer = client.post("/streams/Bid", content=many, headers={"content-type": "application/json"})
+        assert (answer.status_code, answer.json()["code"]) == (413, "B8004")
