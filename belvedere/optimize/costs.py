@@ -1,7 +1,7 @@
 """What an operator costs where epochs maintain it, and where requests compute it.
 
 In: rows, changed rows an epoch and requests a second, measured or estimated. Out: seconds of processor time. The formulas are linear in
-rows; their coefficients are those of the machine that docs/performance.md names.
+rows; their coefficients are rough ones, not measured on the machine that runs them: what they compare differs by far more.
 """
 
 from __future__ import annotations
