@@ -95,8 +95,8 @@ def state_of(catalog_: Catalog, view: str) -> dict[str, tuple[str, ...]]:
         ("Delayed", {"Delayed$1": ("wend",), "Delayed$2": ("tumble.wend",), "Delayed$groups": (), "Delayed$emitted": ()}),
         (
             "Complete",
-            {f"Complete${n}{s}": ("wend" if n + s == "1" else "tumble.wend",) for n in "12" for s in ("", STATE)}
-            | {"Complete$groups": (), "Complete$emitted": ()},
+            {f"Complete${n}{STATE}": ("tumble.wend",) for n in "12"}
+            | {"Complete$1": ("wend",), "Complete$groups": (), "Complete$emitted": ()},  # a merge alone reads Complete$2
         ),
         ("Pairs", {"Pairs$1": ("b.bidtime",), "Pairs$2": ("a.asktime",)}),
         ("Lefts", {"Lefts$1": ("b.bidtime",), "Lefts$2": ("a.asktime",)}),
