@@ -21,7 +21,7 @@ from typing import Any
 
 from belvedere.spark.session import local_session
 from belvedere.spark.window_by.run import run_window_query, sql
-from belvedere.spark.window_by.tuples import Spread
+from belvedere.spark.window_by.windows import Spread
 
 ROW = "{:<22}{:>12}{:>12}{:>22}{:>16}{:>22}{:>22}"
 COLUMNS = ("WINDOW BY", "any order", "Spark SQL", "Spark in order", "nested loop", "DuckDB")

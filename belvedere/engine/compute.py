@@ -14,7 +14,6 @@ import pyarrow as pa
 from belvedere.engine.rows import Memory, Rows
 from belvedere.engine.turns import Task
 from belvedere.engine.windows import WindowOperator
-from belvedere.plan.window_by import Ranges, Resume
 from belvedere.state.spread import RunTask
 
 if TYPE_CHECKING:
@@ -71,12 +70,3 @@ class Compute(Protocol):
 
     def windows(self, windows: WindowOperator, few: bool) -> Rows:
         """The rows of a WINDOW BY operator over the present rows of its views, not computed before they are read."""
-
-    def window_reach(self, windows: WindowOperator, ranges: Ranges, few: bool) -> pa.Table:
-        """How far its windows reach: the order keys LABEL, FROM, TO and AFTER, and the `_key` of the row at the label or start."""
-
-    def window_extents(self, windows: WindowOperator, resume: Resume) -> Rows:
-        """How far each of its windows reaches in time, with its partition `$by0`, ...; not computed before they are read."""
-
-    def tuple_times(self, windows: WindowOperator) -> Rows:
-        """The time of every row that its WHERE keeps, and its partition; not computed before they are read."""

@@ -44,7 +44,7 @@ class SqlppFunction:
     natives: tuple[Native, ...] = ()
     """By the types of its arguments, the first that accepts them counts."""
     python: Callable[..., Any] | None = None
-    """The value of arguments that are there; None: `belvedere.spark.window_by.functions` has it, where it needs SQL++'s order of values."""
+    """The value of arguments that are there, where Python has it in a word: what tests compare with."""
     also: tuple[str, ...] = ()
 
 

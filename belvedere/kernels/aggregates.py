@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from belvedere.kernels import ranges, search
 from belvedere.kernels.rows import SortedRows, numeric, ordered_codes
 from belvedere.kernels.search import Bools, Ints
-from belvedere.kernels.specs import WindowAggregate
+from belvedere.plan.window_specs import WindowAggregate
 
 
 def aggregate(output: WindowAggregate, rows: SortedRows, first: Ints, last: Ints, extra: Ints) -> pa.Array:

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.kernels.rows import SortedRows, Windows
-from belvedere.kernels.specs import BoundarySpec, Ends, KernelSpec
 from belvedere.kernels.terms import holds, leaves
 from belvedere.kernels.windows import Finder
+from belvedere.plan.window_specs import BoundarySpec, Ends, KernelSpec
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from belvedere.kernels.aggregates import aggregate
 from belvedere.kernels.rows import SortedRows, Windows
 from belvedere.kernels.search import Bools, Ints
-from belvedere.kernels.specs import BoundaryPosition, Flag, Gather, Length, Members, Nth, ResultColumn, WindowAggregate
+from belvedere.plan.window_specs import BoundaryPosition, Flag, Gather, Length, Members, Nth, ResultColumn, WindowAggregate
 
 
 class WindowWriter:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.kernels.search import Bools, Ints
+from belvedere.kernels.values import order_key
 
 SHIFTS = {"item": 0, "previous": -1, "next": 1, "position": 0}
 
@@ -133,6 +134,10 @@ def ranks(column: pa.Array) -> Ints:
     """For each value its place among the distinct values in order; 0 for NULL."""
     if pa.types.is_null(column.type):
         return np.zeros(len(column), np.int64)
+    if pa.types.is_nested(column.type):
+        keys = [order_key(v) for v in column.to_pylist()]
+        places = {k: n for n, k in enumerate(sorted(set(keys)))}
+        return np.array([places[k] for k in keys], np.int64)
     encoded = column.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     place = np.empty(len(order), np.int64)

@@ -15,8 +15,8 @@ import numpy as np
 from belvedere.kernels import search
 from belvedere.kernels.rows import SortedRows, ordered_codes
 from belvedere.kernels.search import Bools, Ints
-from belvedere.kernels.specs import ColumnTerm, ConstantTerm, OperationTerm, Term
 from belvedere.kernels.values import arithmetic, compare
+from belvedere.plan.window_specs import ColumnTerm, ConstantTerm, OperationTerm, Term
 
 PAIRS = 1 << 16  # evaluated in one step: small enough for the processor's cache
 Places = Callable[[str], tuple[Ints, Bools]]
@@ -92,7 +92,8 @@ class Evaluation:
     def bound(self, term: Term) -> int:
         """No whole number in the term is greater (0 for others)."""
         if isinstance(term, ConstantTerm):
-            return abs(term.value) if isinstance(term.value, int) else 0
+            value = self.constant(term)
+            return abs(value) if isinstance(value, int) else 0
         if isinstance(term, ColumnTerm):
             if not self.rows.count:
                 return 0
@@ -100,8 +101,10 @@ class Evaluation:
                 return int(self.rows.count - self.rows.origin.min())
             values = self.rows.values(term.column)[0]
             greatest: int = max(abs(int(values.max())), abs(int(values.min()))) if values.dtype == np.int64 else 0
-            return max(greatest, self.bound(ConstantTerm(term.missing)))
+            return max(greatest, self.bound(term.missing))
         bounds = [self.bound(p) for p in term.parts]
+        if term.operator == "DIV":
+            return bounds[0]
         if term.operator == "*":
             return bounds[0] * bounds[1]
         return sum(bounds) if term.operator in ("+", "-") else max(bounds)
@@ -109,20 +112,31 @@ class Evaluation:
     def value(self, term: Term, at: Places) -> Operand:
         """Values and where they are neither NULL nor MISSING."""
         if isinstance(term, ConstantTerm):
-            return (0 if term.value is None else term.value), np.asarray(term.value is not None)
+            value = self.constant(term)
+            return (0 if value is None else value), np.asarray(value is not None)
         if isinstance(term, ColumnTerm):
             return self.read(term, at)
         if term.operator in ("and", "or"):
             return self.joined(term, at)
-        if term.operator == "not":
+        if term.operator in ("not", "known"):
             value, valid = self.value(term.parts[0], at)
-            return np.logical_not(value), valid
+            return (np.logical_not(value), valid) if term.operator == "not" else (valid, np.asarray(True))
+        if term.operator == "if":
+            (test, known), (one, first), (other, second) = (self.value(p, at) for p in term.parts)
+            chosen = test & known
+            return np.where(chosen, one, other), np.where(chosen, first, second)
         (left, one), (right, other) = self.sides(term, at)
         valid = one & other
         if not self.safe:
             return self.exactly(term.operator, left, right, valid)
         if term.operator in COMPARISONS:
             return COMPARISONS[term.operator](*comparable(left, right)), valid
+        if term.operator in ("least", "greatest"):
+            one, other = comparable(left, right)
+            first = np.less_equal(one, other) if term.operator == "least" else np.greater_equal(one, other)
+            return np.where(first, left, right), valid
+        if term.operator in ("DIV", "%"):
+            return divided(term.operator, left, right, valid)
         if term.operator == "/":
             nothing = np.equal(right, 0)
             return np.true_divide(left, np.where(nothing, 1, right)), valid & ~nothing
@@ -144,10 +158,17 @@ class Evaluation:
             return places - self.rows.origin[places] + 1, there
         moved, inside = self.rows.shifted(places, term.role)
         values, valid = self.rows.values(term.column) if codes is None else codes
-        inside = inside & there
-        if term.missing is None:
+        inside, missing = inside & there, self.constant(term.missing)
+        if missing is None:
             return values[moved], valid[moved] & inside
-        return np.where(inside, values[moved], term.missing), valid[moved] | ~inside
+        return np.where(inside, values[moved], missing), valid[moved] | ~inside
+
+    def constant(self, term: ConstantTerm) -> Any:
+        """A constant's value; None where it is not known."""
+        if term.column is None or not self.rows.count:
+            return term.value
+        values, valid = self.rows.values(term.column)
+        return plain(values[0]) if valid[0] else None
 
     def joined(self, term: OperationTerm, at: Places) -> Operand:
         """AND and OR with an unknown side: FALSE or TRUE where the other side decides."""
@@ -159,7 +180,11 @@ class Evaluation:
     @staticmethod
     def exactly(operator: str, left: Any, right: Any, valid: Bools) -> Operand:
         """One pair after the other, with Python's numbers."""
-        function = compare if operator in COMPARISONS else arithmetic
+        if operator in ("least", "greatest"):
+            pick = min if operator == "least" else max
+            function: Callable[[str, Any, Any], Any] = lambda _, a, b: pick(a, b)  # noqa: E731
+        else:
+            function = compare if operator in COMPARISONS else arithmetic
         sides = np.broadcast_arrays(np.asarray(left, object), np.asarray(right, object), np.asarray(valid))
         found = [
             function(operator, plain(a), plain(b)) if ok else None for a, b, ok in zip(*(s.ravel() for s in sides), strict=True)
@@ -168,6 +193,21 @@ class Evaluation:
         empty: Any = False if operator in COMPARISONS else 0
         values = np.array([empty if x is None else x for x in found], np.bool_ if operator in COMPARISONS else object)
         return values, known
+
+
+def divided(operator: str, left: Any, right: Any, valid: Bools) -> Operand:
+    """DIV and %, toward zero; by zero, and where DIV leaves 64 bits, they are NULL."""
+    left, right = np.asarray(left), np.asarray(right)
+    valid = valid & np.not_equal(right, 0)
+    by = np.where(np.equal(right, 0), 1, right)
+    with np.errstate(all="ignore"):
+        if operator == "%":
+            return np.fmod(left, by), valid
+        if left.dtype.kind != "f" and by.dtype.kind != "f":
+            return np.abs(left) // np.abs(by) * np.sign(left) * np.sign(by), valid
+        quotient = np.trunc(left / by)
+        inside = np.abs(quotient) < float(1 << 63)
+        return np.where(inside, quotient, 0).astype(np.int64), valid & inside
 
 
 def _divides(term: Term) -> bool:

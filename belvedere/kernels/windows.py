@@ -19,9 +19,9 @@ from belvedere.kernels import search
 from belvedere.kernels.output import WindowWriter
 from belvedere.kernels.rows import SortedRows, Windows
 from belvedere.kernels.search import Bools, Ints
-from belvedere.kernels.specs import BoundarySpec, CompareSpec, ConjunctionSpec, KernelSpec, Members, OperationTerm
 from belvedere.kernels.terms import Evaluation, Places, comparable, first_pair, holds, leaves
 from belvedere.kernels.values import BITS
+from belvedere.plan.window_specs import BoundarySpec, CompareSpec, ConjunctionSpec, KernelSpec, Members, OperationTerm
 
 ARRAY_CHUNK = 2_000_000  # members of arrays that one batch of the output holds at most
 
@@ -188,10 +188,7 @@ def block_windows(table: pa.Table, spec: KernelSpec, own: tuple[int, int], befor
 
 
 def window_tables(table: pa.Table, spec: KernelSpec) -> Iterator[pa.Table]:
-    """The windows of all partitions of a sorted table: keys, position in the partition (from 0), and the outputs.
-
-    In pieces where the windows hold arrays.
-    """
+    """The results of the windows of all partitions of a sorted table, in pieces where the windows hold arrays."""
     rows = SortedRows(table, spec.keys)
     found = Finder(rows, spec).windows()
     if not any(isinstance(o, Members) for o in spec.outputs) or not len(found):
@@ -207,16 +204,7 @@ def window_tables(table: pa.Table, spec: KernelSpec) -> Iterator[pa.Table]:
 def written(rows: SortedRows, found: Windows, spec: KernelSpec) -> pa.Table:
     """The output table of some windows."""
     writer = WindowWriter(rows, found)
-    columns = label_columns(rows, found, spec)
+    columns: dict[str, Any] = {}
     for output in spec.outputs:
         columns.update(writer.write(output))
     return pa.table(columns)
-
-
-def label_columns(rows: SortedRows, found: Windows, spec: KernelSpec) -> dict[str, Any]:
-    """The partition's keys and the position of label or start, where these are asked for."""
-    if not spec.ordered and spec.outputs:
-        return {}
-    columns: dict[str, Any] = {k: rows.column(k).take(pa.array(found.label)) for k in spec.keys}
-    columns[spec.position] = pa.array(found.label - rows.origin[found.label], pa.int64())
-    return columns

@@ -30,7 +30,7 @@ from belvedere.plan.nodes import (
     Window,
 )
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
-from belvedere.plan.window_by import WindowBlock
+from belvedere.plan.window_by import PredicateWindow
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ def partition_of(node: Node) -> Partition | None:
             return _window_partition(node)
         case TopK() | TimeWindow() if node.partition:
             return _by_columns(node, node.partition)
-        case WindowBlock() if node.partition:
-            output = node.partition_columns
-            return Partition((_columns(node.partition),), _columns(c.name for c in output), tuple(c.type for c in output))
+        case PredicateWindow() if node.partition:
+            types = tuple(node.schema[n].type for n in node.partition)
+            return Partition((_columns(node.spec.keys),), _columns(node.partition), types)
         case _:
             return None
 

@@ -32,6 +32,7 @@ from belvedere.plan.nodes import (
 from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.plan.spl_join import SplJoin
 from belvedere.plan.time_nodes import TimeWindow
+from belvedere.plan.window_by import PredicateWindow
 
 
 def prune(node: Node) -> Node:
@@ -58,6 +59,9 @@ def _prune(node: Node, wanted: frozenset[str]) -> Node:
             return _spl_join(node, wanted)
         case Filter() | Unnest():
             return _over(node, wanted)
+        case PredicateWindow():
+            kept = node.with_results(wanted)
+            return _over(kept, kept.reads.union(node.input.schema.key or ()))
         case TopK():
             return _over(node, wanted.union(node.partition, node.input.schema.key or ()))
         case TimeWindow():

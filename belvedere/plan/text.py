@@ -28,7 +28,7 @@ from belvedere.plan.nodes import (
 from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.plan.spl_join import JoinedWindow, SplJoin
 from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
-from belvedere.plan.window_by import WindowBlock
+from belvedere.plan.window_by import PredicateWindow
 
 
 def plan_text(node: Node, indent: str = "") -> str:
@@ -72,9 +72,8 @@ def _line(node: Node) -> str:
             return _time_window(node)
         case Emit():
             return _emit(node)
-        case WindowBlock():
-            by = f" per [{', '.join(node.by)}]" if node.by else ""
-            return f"window by over {', '.join(n for n, _ in node.relations)}{by}"
+        case PredicateWindow():
+            return "window by" + (f" per [{', '.join(node.by)}]" if node.by else "")
         case InOrder():
             then = "".join(f", {name}{' desc' if down else ''}" for name, down, _ in node.then)
             return f"in order of {node.time}{then}" + (f" within {node.within}us" if node.within is not None else "")

@@ -1,22 +1,21 @@
-"""The relational operator of WINDOW BY: a query of the window language over some relations.
+"""The relational operator of WINDOW BY: a row for each window over the rows of its input.
 
-In: relations by the name that the query gives them, and its text. Out: a relation with one row per window. This module says nothing
-about how windows are found.
+In: an input, and what the kernels are told (`window_specs`). Out: a relation. No text of a query is in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import pyarrow as pa
-
-from belvedere.plan.nodes import Node
+from belvedere.plan import window_specs as specs
+from belvedere.plan.expressions import columns_of
+from belvedere.plan.nodes import Node, Order
 from belvedere.schema import Column, Schema
 
-JOIN, GROUPS = "join", "groups"
-COPY = "_copy"
-"""The hidden column that numbers equal rows where a result has no other identity."""
+LABEL, FROM, TO, AFTER = "_label", "_from", "_to", "_after"
+"""ORDER BY's first key at a window's label, start and end, and at the row after the end."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,8 @@ class Ranges:
     ahead: bool
     tumbling: bool
     closing: tuple[int, ...] = ()
+    end: specs.BoundarySpec | None = None
+    """END by the closing alternatives alone."""
     descending: bool = False
     """Whether ORDER BY's first key falls from tuple to tuple."""
     labelled: bool = False
@@ -61,74 +62,126 @@ class Ranges:
     """Whether END is one tuple before the label, and windows without it are dropped: no later row brings it."""
 
 
-@dataclass(frozen=True)
-class WindowBlock(Node):
-    """The results of the query `text`; `relations` are what its FROM names, their visible columns as objects.
+def spec_columns(spec: specs.KernelSpec) -> Iterator[str]:
+    """The columns of the input that boundaries and results read."""
+    yield from spec.keys
+    for boundary in (spec.label, spec.start, spec.end):
+        if boundary is not None:
+            yield from boundary_columns(boundary)
+    for output in spec.outputs:
+        yield from output_columns(output)
 
-    `partition` are columns of the one relation by whose values windows are independent: those of PARTITION BY (hidden ones where it has
-    expressions that are no columns); none where any row may change any window. `identity` are columns of it that tell the results apart,
-    taken from the tuple of each window's label or start (`partition` itself where a partition has one window); None where rows are told
-    apart by their content alone (and `partition`).
+
+def boundary_columns(boundary: specs.BoundarySpec) -> Iterator[str]:
+    """The columns of the input that a boundary reads."""
+    terms = [*boundary.local, *(() if boundary.scan is None else (boundary.scan,))]
+    for conjunction in boundary.search or ():
+        terms += [*conjunction.known, *conjunction.local]
+        terms += [t for c in conjunction.compares for t in (c.searched, c.known)]
+    while terms:
+        term = terms.pop()
+        if isinstance(term, specs.OperationTerm):
+            terms += term.parts
+        elif term.column is not None:
+            yield term.column
+        if isinstance(term, specs.ColumnTerm):
+            terms.append(term.missing)
+
+
+def output_columns(output: specs.ResultColumn) -> Iterator[str]:
+    """The columns of the input that a result reads."""
+    if isinstance(output, specs.Members):
+        yield from (c for _, c in output.fields)
+    elif isinstance(output, specs.Gather | specs.Nth):
+        yield output.column
+    elif isinstance(output, specs.WindowAggregate):
+        yield from (c for c in (output.column, output.included) if c is not None)
+
+
+def output_names(output: specs.ResultColumn) -> tuple[str, ...]:
+    """The columns that a result makes."""
+    return (output.output, output.flag) if isinstance(output, specs.Nth) else (output.output,)
+
+
+@dataclass(frozen=True)
+class PredicateWindow(Node):
+    """A row for each window over the input, whose boundaries are conditions on its rows (`spec`): the results, hidden columns behind.
+
+    `spec.keys` are the columns by which rows are in one sequence, `order` says in which order there: equal rows alone tie.
+    `partition` are the result's columns that hold the keys, `identity` those that tell windows apart: the key of the row at the label or
+    start (`partition` where each sequence has one window); None where the input has no key. `start` is ORDER BY's first key at the start.
     """
 
-    relations: tuple[tuple[str, Node], ...]
-    text: str
+    input: Node
+    spec: specs.KernelSpec
+    order: tuple[Order, ...]
     columns: tuple[Column, ...]
-    partition: tuple[str, ...] = ()
     identity: tuple[str, ...] | None = None
+    partition: tuple[str, ...] = ()
+    start: str | None = None
     resume: Resume | None = None
     """Whether old rows may go once their windows are final; None where any window may need them."""
     ranges: Ranges | None = None
     """How the windows that a change can reach are told from the others; None where any window of the partition may change."""
     why_all: str = ""
     """Why any window of the partition may change, in words."""
-    notes: tuple[str, ...] = ()
+    found: str = ""
     """How the windows are found and what that costs, in words."""
-    over: str = ""
-    """What the one relation is where it is no table: JOIN of all tables of FROM, or GROUPS of the rows of one."""
     by: tuple[str, ...] = ()
-    """What each of `partition` is, in words."""
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return tuple(node for _, node in self.relations)
-
-    def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
-        return replace(self, relations=tuple((name, node) for (name, _), node in zip(self.relations, inputs, strict=True)))
-
-    @property
-    def found(self) -> str:
-        """How the windows are found, in one line."""
-        return "; ".join(line.strip() for line in self.notes)
-
-    @property
-    def carried(self) -> tuple[str, ...]:
-        """The columns of the one relation that the result has as hidden ones."""
-        order = (self.ranges.column,) if self.ranges is not None and self.ranges.tumbling else ()
-        return tuple(dict.fromkeys((*self.partition, *(self.identity or ()), *order)))
-
-    def place_of(self, column: str) -> str:
-        """The result's hidden column that holds one of `carried`."""
-        return self.schema.columns[len(self.columns) + self.carried.index(column)].name
+    """What each of the keys is, in words."""
+    order_word: str = ""
+    """What ORDER BY's first key is, in words."""
+    ends: tuple[specs.Ends | None, specs.Ends | None] = (None, None)
+    """What blocks of rows must know of END to find their windows alone, where all rows have an order key and where some do not."""
 
     @cached_property
     def schema(self) -> Schema:
-        shown = {c.name.casefold() for c in self.columns}
-        given = self.inputs[0].schema if self.carried else Schema(())
-        hidden = {n: Column(_free(f"_at_{n}", shown), given[n].type, given[n].nullable, hidden=True) for n in self.carried}
-        if self.identity is None:
-            number = Column(_free(COPY, shown), pa.int64(), nullable=False, hidden=True)
-            content = (*self.columns, *hidden.values())
-            return Schema((*content, number), (*(c.name for c in content), number.name))
-        return Schema((*self.columns, *hidden.values()), tuple(hidden[n].name for n in self.identity))
+        return Schema(self.columns, self.identity)
 
     @property
-    def partition_columns(self) -> tuple[Column, ...]:
-        """The result's columns that hold `partition`."""
-        return tuple(self.schema.columns[len(self.columns) + n] for n in range(len(self.partition)))
+    def reads(self) -> frozenset[str]:
+        """The columns of the input that are read."""
+        closing = () if self.ranges is None or self.ranges.end is None else boundary_columns(self.ranges.end)
+        return frozenset((*spec_columns(self.spec), *closing)).union(*(columns_of(o.expr) for o in self.order))
+
+    @property
+    def has_rows_key(self) -> bool:
+        """Whether a window has the key of the row at its label or start, column by column."""
+        given = {o.output: o.column for o in self.spec.outputs if isinstance(o, specs.Gather)}
+        return self.identity is not None and tuple(given[n] for n in self.identity) == self.input.schema.key
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The results that are no hidden columns."""
+        return tuple(c.name for c in self.columns if not c.hidden)
+
+    def with_results(self, wanted: Set[str]) -> PredicateWindow:
+        """The operator with those of its results, and what maintenance needs."""
+        kept = set(wanted) | {*(self.identity or ()), *self.partition, *(() if self.start is None else (self.start,))}
+        outputs = tuple(o for o in self.spec.outputs if kept.intersection(output_names(o))) or self.spec.outputs[:1]
+        names = {n for o in outputs for n in output_names(o)}
+        return replace(
+            self, spec=replace(self.spec, outputs=outputs), columns=tuple(c for c in self.columns if c.name in names)
+        )
 
 
-def _free(name: str, taken: set[str]) -> str:
-    while name.casefold() in taken:
-        name += "_"
-    return name
+def reach_of(window: PredicateWindow, ranges: Ranges | None, column: str) -> PredicateWindow:
+    """How far windows reach, dropped ones too: `column`, ORDER BY's first key, at LABEL, at the start (FROM), the end (TO) and AFTER it.
+
+    With closing alternatives in `ranges` there is one from each row, or label, to where these end it.
+    """
+    spec, key = replace(window.spec, only=False), window.input.schema[column]
+    if ranges is not None and ranges.end is not None:
+        every = specs.BoundarySpec()
+        spec = replace(spec, start=every) if spec.label is None else replace(spec, label=every)
+        spec = replace(spec, end=ranges.end)
+    places = [(FROM, "start", "item")]
+    if spec.label is not None:
+        places.insert(0, (LABEL, "label", "item"))
+    if spec.end is not None:
+        places += [(TO, "end", "item"), (AFTER, "end", "next")]
+    hidden = window.with_results(frozenset())
+    outputs = tuple(specs.Gather(name, side, role, column) for name, side, role in places)
+    columns = tuple(Column(name, key.type) for name, _, _ in places)
+    spec = replace(spec, outputs=(*outputs, *hidden.spec.outputs))
+    return replace(window, spec=spec, columns=(*columns, *hidden.columns), ranges=None, start=None)

@@ -17,7 +17,7 @@ from belvedere.engine.work import Work
 from belvedere.plan.bounds import Bounds
 from belvedere.plan.facts import needs_clock
 from belvedere.plan.nodes import Aggregate, Join, Node, TopK, Window
-from belvedere.plan.window_by import WindowBlock
+from belvedere.plan.window_by import PredicateWindow
 from belvedere.rules.bounds_below import operator_of
 from belvedere.rules.rule import Maintain, Rule, Site
 
@@ -90,10 +90,8 @@ def _why(node: Node) -> str:
             return "grouping sets share no key"
         case Window():
             return "window functions without PARTITION BY"
-        case WindowBlock() if len(node.relations) > 1:
-            return f"it reads several tables, not by joins on equal columns alone: join them in a view of its own; {node.found}"
-        case WindowBlock():
-            why = node.why_all or "no column of the table in PARTITION BY"
+        case PredicateWindow():
+            why = node.why_all or "windows have no PARTITION BY"
             return f"any row may change any window: {why}; {node.found}"
         case _:
             return "no key to split by"

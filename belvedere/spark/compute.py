@@ -28,13 +28,13 @@ from belvedere.engine.texts import PreparedStage
 from belvedere.engine.turns import Task, Turns
 from belvedere.engine.windows import WindowOperator
 from belvedere.functions.types import quote
-from belvedere.plan.window_by import Ranges, Resume
 from belvedere.spark.cluster import is_cluster
 from belvedere.spark.failures import explain_failure
 from belvedere.spark.interpreting import FEW, Interpreting
 from belvedere.spark.prepared import StandingViews
 from belvedere.spark.together import one_query, parted
-from belvedere.spark.window_by.maintain import tuple_times, window_extents, window_reach, window_rows
+from belvedere.spark.window_by.windows import Spread
+from belvedere.spark.window_by.windows import windows as find_windows
 from belvedere.state.spread import RunTask
 from belvedere.temporary import scratch_folder
 
@@ -245,24 +245,9 @@ class SparkCompute:
 
     def windows(self, windows: WindowOperator, few: bool) -> Rows:
         """The rows of a WINDOW BY operator over the present rows of its views."""
-        frame = window_rows(self.spark, windows.block, self._inputs(windows), few)
-        return Rows(frame=frame, schema=windows.block.schema.arrow)
-
-    def window_reach(self, windows: WindowOperator, ranges: Ranges, few: bool) -> pa.Table:
-        """How far its windows reach."""
-        return window_reach(self.spark, windows.block, self._inputs(windows), ranges, few).toArrow()
-
-    def window_extents(self, windows: WindowOperator, resume: Resume) -> Rows:
-        """How far each of its windows reaches in time, with its partition."""
-        return Rows(frame=window_extents(self.spark, windows.block, self._inputs(windows), resume))
-
-    def tuple_times(self, windows: WindowOperator) -> Rows:
-        """The time of every row that its WHERE keeps, and its partition."""
-        return Rows(frame=tuple_times(self.spark, windows.block, self._inputs(windows)))
-
-    def _inputs(self, windows: WindowOperator) -> list[DataFrame]:
         self._interpreting.choose(False)
-        return [self.spark.sql(text) for text in windows.inputs]
+        found = find_windows(windows.node, self.spark.sql(windows.text), Spread.SINGLE if few else Spread.HASHED)
+        return Rows(frame=found, schema=windows.node.schema.arrow)
 
     def rest(self) -> None:
         """Give the session the settings back that it had."""

@@ -51,7 +51,7 @@ ROOTS = {
 PATTERN = "[INVALID_PARAMETER_VALUE.PATTERN]"
 """Its name for such a failure where it interprets an expression instead of generating code for it."""
 OVERFLOW = re.compile(r"^OverflowError: (.*)$", re.M)
-"""What the kernels and the interpreter of WINDOW BY raise."""
+"""What the kernels of WINDOW BY raise."""
 WINDOW_HINTS = {"ARITHMETIC_OVERFLOW": "whole numbers have 64 bits: compute with TO_DOUBLE(value), or as DECIMAL"}
 ROOT = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)+([A-Z]\w*Exception)(?:: (.*))?$", re.M)
 

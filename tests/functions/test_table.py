@@ -21,10 +21,10 @@ from belvedere.functions.table import ARITY, BY_KEY, FUNCTIONS, WINDOW_BY, canon
 from belvedere.instants import microseconds
 from belvedere.lang.types.calls import _BY_NAME
 from belvedere.schema import TIMESTAMP
-from belvedere.spark.window_by.functions import PLAIN, TOLERANT
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.read.expressions import print_expression
 from belvedere.store.read.typed import NameBindings
+from tests.window_by.interpreter.functions import PLAIN, TOLERANT
 
 TYPES = (t.INT32, t.INT64, t.DOUBLE, pa.decimal128(10, 2), t.STRING, t.BOOLEAN, t.DATE, TIMESTAMP, pa.list_(t.INT32), t.NULL)
 

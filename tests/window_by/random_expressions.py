@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.kernels.values import MISSING
+from belvedere.lang.window_by.sql_values import Object, SqlValue, Value
 from belvedere.schema import TIMESTAMP
-from belvedere.spark.window_by.sql_values import Object, SqlValue, Value
 from tests.window_by.expression_forms import COMMON, FORMS, HOLE, LEAVES
 
 POINT = pa.struct([("k", pa.int64()), ("v", pa.float64()), ("s", pa.string())])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,17 +12,16 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from belvedere.kernels.margins import Margin, begin_of
-from belvedere.kernels.specs import Ends
 from belvedere.kernels.windows import window_tables
 from belvedere.lang.window_by.blocks import BLOCKS
 from belvedere.lang.window_by.explain import explain_window_query
+from belvedere.plan.window_by import PredicateWindow
+from belvedere.plan.window_specs import Ends
 from belvedere.schema import Column, Schema
-from belvedere.spark.window_by.plan import WindowPlan
-from belvedere.spark.window_by.sql_values import Untranslatable
 from tests.depth import examples
 from tests.window_by.oracle import Framing, Tree
 from tests.window_by.random_queries import conditions, text_of
-from tests.window_by.without_spark import TYPES, plan_of, prepared
+from tests.window_by.without_spark import TYPES, plan_of, sorted_input, table_of, window_of
 
 blocks = pytest.importorskip("belvedere.spark.window_by.blocks")
 cuts = pytest.importorskip("belvedere.spark.window_by.cuts")
@@ -103,9 +101,9 @@ def labelled(draw: st.DrawFn) -> Framing:
     return Framing(draw(st.integers(0, 9)) == 0, draw(conditions("label", ())), start, end, draw(st.booleans()))
 
 
-def by_blocks(table: pa.Table, plan: WindowPlan, ends: Ends, places: list[int], width: int) -> pa.Table:
+def by_blocks(table: pa.Table, window: PredicateWindow, ends: Ends, places: list[int], width: int) -> pa.Table:
     """The windows of a sorted sequence cut at `places`; margins begin with `width` rows."""
-    spec, rows = replace(plan.spec, ordered=False), table.num_rows
+    spec, rows = window.spec, table.num_rows
     margins, froms = [], []
     for place in places:
         back = ahead = width
@@ -134,20 +132,17 @@ def by_blocks(table: pa.Table, plan: WindowPlan, ends: Ends, places: list[int], 
 )
 def test_blocks_give_the_windows_of_the_whole(rows: list[Row], framing: Framing, descending: bool, data: st.DataObject) -> None:
     text = re.sub("ORDER BY r.o ", "ORDER BY r.o DESC, r.id " if descending else "ORDER BY r.o, r.id ", text_of(framing))
-    try:
-        plan = plan_of(text)
-    except Untranslatable:
-        return
-    assert (plan.ends(nullable=False) is not None) == (said(text) == BLOCKS)
-    ends = plan.ends(nullable=any(r["o"] is None for r in rows))
+    window = window_of(plan_of(text)[0])
+    assert (window.ends[0] is not None) == (said(text) == BLOCKS)
+    ends = window.ends[any(r["o"] is None for r in rows)]
     if ends is None:
         event("not cut")
         return
-    table = prepared(plan, rows)
+    table = sorted_input(window, {"rows": table_of(rows)})
     places = sorted(data.draw(st.lists(st.integers(0, len(rows)), min_size=1, max_size=5)))
-    found = by_blocks(table, plan, ends, places, data.draw(st.integers(1, 3)))
+    found = by_blocks(table, window, ends, places, data.draw(st.integers(1, 3)))
     event(f"{'tumbling' if framing.tumbling else 'sliding'} {framing.end is None} {framing.label is None}")
-    whole = pa.concat_tables(window_tables(table, replace(plan.spec, ordered=False)))
+    whole = pa.concat_tables(window_tables(table, window.spec))
     assert same(found, whole)
 
 

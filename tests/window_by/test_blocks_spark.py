@@ -41,23 +41,23 @@ def rows(spark: Any) -> Any:
 
 def cut_everything(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Partitions with most of some thousand rows are cut into blocks; what was cut comes in the list."""
-    from belvedere.spark.window_by import cuts, giant, windowed
+    from belvedere.spark.window_by import cuts, giant, windows
 
     monkeypatch.setattr(giant, "LEAST_ROWS", 1_000)
     monkeypatch.setattr(giant, "LEAST_CORES", 2)
     monkeypatch.setattr(giant, "RATE", 1)
     found: list[Any] = []
     cut_giant = cuts.cut_giant
-    monkeypatch.setattr(windowed, "cut_giant", lambda *given: found.append(cut_giant(*given)) or found[-1])
+    monkeypatch.setattr(windows, "cut_giant", lambda *given: found.append(cut_giant(*given)) or found[-1])
     return found
 
 
 def by_one_task(spark: Any, text: str, table: Any) -> Any:
-    from belvedere.spark.window_by import windowed
+    from belvedere.spark.window_by import windows
     from belvedere.spark.window_by.run import run_window_query
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(windowed, "cut_giant", lambda *given: None)
+        patch.setattr(windows, "cut_giant", lambda *given: None)
         return run_window_query(spark, text, {"t": table}).collect()
 
 

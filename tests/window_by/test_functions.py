@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from belvedere.lang.window_by.parser import parse_window_query
-from belvedere.spark.window_by.interpret_query import compile_query
+from tests.window_by.interpreter.interpret_query import compile_query
 
 BIG = "CAST('12345678901234567890123456789.5' AS DECIMAL(38, 1))"
 PRICE = "CAST('1.00000001' AS DECIMAL(18, 8))"

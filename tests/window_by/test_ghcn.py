@@ -17,7 +17,7 @@ from belvedere.lang.window_by.check import check_window_query
 from belvedere.lang.window_by.explain import explain_window_query
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.schema import Column, Schema
-from belvedere.spark.window_by.interpret_query import compile_query
+from tests.window_by.interpreter.interpret_query import compile_query
 from tests.window_by.paper import close
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ghcn"

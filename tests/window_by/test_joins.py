@@ -10,7 +10,6 @@ import pytest
 
 import belvedere
 from belvedere.compiler import compile_script
-from belvedere.plan.window_by import JOIN, WindowBlock
 from belvedere.rules import maintain
 from belvedere.workbench import Workbench
 from tests import depth
@@ -43,50 +42,30 @@ QUERIES = {
     "Outer": "FROM R AS r LEFT JOIN S AS s ON s.sid = r.sid WINDOW BY w PARTITION BY s.g ORDER BY r.n, r.sid TYPE TUMBLING START AS q "
     "END AS z WHEN z.r.v > q.r.v SELECT q.s.g AS g, LEN(w) AS n",
 }
-WHOLE = {"Outer"}
-"""MISSING and NULL are two partitions there, and no column tells them apart."""
+OTHERS = {
+    "Less": "R AS r LEFT JOIN S AS s ON s.sid < r.sid",
+    "Like": "R AS r LEFT JOIN S AS s ON s.sid = r.sid AND s.g LIKE 'x%'",
+    "Two": "R AS r LEFT JOIN S AS s ON s.sid = r.sid LEFT JOIN G AS g ON g.g = s.g",
+    "Either": "R AS r, S AS s WHERE r.sid = s.sid OR r.v = 1",
+    "Let": "R AS r, S AS s LET z = (FROM G AS g SELECT VALUE g.low) WHERE r.sid = s.sid",
+    "Below": "R AS r, (FROM S AS x SELECT VALUE x) AS s WHERE r.sid = s.sid",
+    "Listed": "R AS r, S AS s WHERE r.sid = s.sid AND r.v IN (FROM G AS g SELECT VALUE g.low)",
+}
+QUERIES |= {
+    n: f"FROM {t} WINDOW BY w ORDER BY r.n, r.sid, s.sid TYPE TUMBLING START AS q WHEN q.r.v > 2 SELECT q.r.n AS n, q.s.g AS g, LEN(w) AS c"
+    for n, t in OTHERS.items()
+}
+QUERIES["Again"] = BOTH + "TYPE TUMBLING START AS q SELECT (FROM G AS x SELECT VALUE x.low) AS lows, q.r.n AS n"
+INNER, MORE = list(QUERIES)[:4], list(QUERIES)[4:8]
 SCRIPT = TABLES + "".join(f"{name} := {text};\n" for name, text in QUERIES.items())
-
-
-def plan_of(text: str) -> WindowBlock:
-    found = compile_script(f"{TABLES}V := {text};")
-    assert found.ok, found.diagnostics
-    plan = found.catalog.views["V"].plan
-    return next(n for n in plan.walk() if isinstance(n, WindowBlock))
 
 
 def test_a_join_is_one_relation_that_changes_are_followed_in() -> None:
     stages = {s.output: s for s in maintain(compile_script(SCRIPT).catalog).stages}
-    assert {name for name in QUERIES if stages[name].rule not in ("keyed", "windows")} == WHOLE
-    reason = "any row may change any window: PARTITION BY s.g is no column and cannot be made one: it may be MISSING"
-    assert stages["Outer"].reason.startswith(reason)
-    assert {n for n in ("Unmatched", "Halves", "Chained") if stages[n].rule == "windows"} == {"Halves"}
+    assert {stages[name].rule for name in (*INNER, *MORE)} == {"keyed", "windows"}
+    assert {n for n in MORE if stages[n].rule == "windows"} == {"Halves", "Outer"}
     assert stages["Three"].rule == "windows"
-    assert plan_of(QUERIES["Three"]).partition == ("s$g",)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "R AS r LEFT JOIN S AS s ON s.sid < r.sid",
-        "R AS r LEFT JOIN S AS s ON s.sid = r.sid AND s.g LIKE s.g",
-        "R AS r LEFT JOIN S AS s ON s.sid = r.sid LEFT JOIN G AS g ON g.g = s.g",
-        "R AS r, S AS s WHERE r.sid < s.sid",
-        "R AS r, S AS s WHERE r.sid = s.g",
-        "R AS r, S AS s WHERE r.sid = s.sid OR r.v = 1",
-        "R AS r, S AS s LET z = (FROM G AS g SELECT VALUE g.low) WHERE r.sid = s.sid",
-        "R AS r, (FROM S AS x SELECT VALUE x) AS s WHERE r.sid = s.sid",
-        "R AS r, S AS s WHERE r.sid = s.sid AND r.v IN (FROM G AS g SELECT VALUE g.low)",
-    ],
-)
-def test_other_ways_to_combine_tables_are_left_as_they_are(source: str) -> None:
-    block = plan_of(f"FROM {source} WINDOW BY w ORDER BY r.n TYPE TUMBLING START AS q SELECT q.r.n AS n")
-    assert block.over != JOIN
-
-
-def test_a_query_that_reads_a_table_again_is_left_as_it_is() -> None:
-    assert not plan_of(BOTH + "TYPE TUMBLING START AS q SELECT (FROM G AS x SELECT VALUE x.low) AS lows").over
-    assert plan_of(BOTH + "TYPE TUMBLING START AS q SELECT (FROM w AS g SELECT VALUE g.r.v) AS lows").over
+    assert stages["Three"].reason.startswith("of the changed g the windows around")
 
 
 def counted(rows: list[dict[str, Any]]) -> Counter[str]:
@@ -96,7 +75,9 @@ def counted(rows: list[dict[str, Any]]) -> Counter[str]:
 @pytest.mark.deep
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", [0, *at_night([1, 2, 3])])
-@pytest.mark.parametrize("names", [list(QUERIES)[:4], list(QUERIES)[4:]], ids=["inner", "more"])
+@pytest.mark.parametrize(
+    "names", [INNER, MORE, pytest.param([*OTHERS, "Again"], marks=pytest.mark.nightly)], ids=["inner", "more", "others"]
+)
 def test_views_are_the_query_over_the_tables(spark: Any, seed: int, names: list[str]) -> None:
     random = Random(seed)
     wb = Workbench(TABLES + "".join(f"{name} := {QUERIES[name]};\n" for name in names), spark=spark)

@@ -7,10 +7,11 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
+from belvedere.lang.script_lowering import finish_plan
 from belvedere.lang.select.expand import expand
 from belvedere.lang.window_by.lower import lower_window_query
-from belvedere.plan.nodes import Scan
-from belvedere.plan.window_by import WindowBlock
+from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.window_by import PredicateWindow
 from belvedere.rules import maintain, without
 from belvedere.rules.explain import explain
 from belvedere.schema import Column, Schema
@@ -25,70 +26,83 @@ LISTED = "FROM Ghcn AS g WHERE g.val IN (FROM Other AS o SELECT VALUE o.id) WIND
 SELECT = "SELECT s.station AS st, ARRAY_AVG(w[*].val) AS a, w[*].val AS vs"
 
 
-def lowered(text: str) -> WindowBlock:
-    return lower_window_query(text, SOURCES)[0]
+def lowered(text: str) -> Node:
+    return finish_plan(lower_window_query(text, SOURCES)[0])
+
+
+def windows_of(plan: Node) -> list[PredicateWindow]:
+    return [n for n in plan.walk() if isinstance(n, PredicateWindow)]
 
 
 def test_columns_and_key() -> None:
-    block = lowered(HEAD + FRAME + SELECT)
-    assert [(c.name, c.type, c.hidden) for c in block.schema] == [
-        ("st", pa.string(), False),
-        ("a", pa.float64(), False),
-        ("vs", pa.list_(pa.int64()), False),
-        ("_at_station", pa.string(), True),
-        ("_at_date", pa.date32(), True),
+    plan = lowered(HEAD + FRAME + SELECT)
+    assert [(c.name, c.type) for c in plan.schema.visible] == [
+        ("st", pa.string()),
+        ("a", pa.float64()),
+        ("vs", pa.list_(pa.int64())),
     ]
-    assert block.schema.key == ("_at_station", "_at_date")
-    assert block.inputs == (GHCN,)
+    assert [plan.schema[k].type for k in plan.schema.key or ()] == [pa.string(), pa.date32()]
+    assert {n for n in plan.walk() if isinstance(n, Scan)} == {GHCN}
 
 
 @pytest.mark.parametrize(
-    ("text", "partition", "key"),
+    ("text", "by", "key"),
     [
-        (HEAD + FRAME + SELECT, ("station",), ("_at_station", "_at_date")),
-        ("FROM Ghcn AS g WINDOW BY w PARTITION BY g.station, LOWER(g.station) " + FRAME + SELECT, ("station", "_by0"), None),
-        ("FROM Ghcn AS g WINDOW BY w PARTITION BY LOWER(g.station) " + FRAME + SELECT, ("_by0",), None),
+        (HEAD + FRAME + SELECT, ("station",), None),
+        (
+            "FROM Ghcn AS g WINDOW BY w PARTITION BY g.station, LOWER(g.station) " + FRAME + SELECT,
+            ("station", "LOWER(g.station)"),
+            None,
+        ),
         (
             "FROM Ghcn AS g LET y = YEAR(g.date) WINDOW BY w PARTITION BY y "
             + FRAME.replace("e.", "e.g.").replace("s.val", "s.g.val")
             + "SELECT s.y",
-            ("_by0",),
+            ("y",),
             None,
         ),
-        ("FROM Ghcn AS g WINDOW BY w PARTITION BY g.station, g.val / 2 " + FRAME + SELECT, ("station",), None),
+        ("FROM Ghcn AS g WINDOW BY w PARTITION BY g.station, g.val / 2 " + FRAME + SELECT, ("station", "g.val / 2"), None),
         (
             "FROM Ghcn AS g WINDOW BY w PARTITION BY YEAR(g.date) ORDER BY g.date TYPE SLIDING START UNBOUNDED END UNBOUNDED "
             "SELECT LEN(w) AS n",
-            ("_by0",),
-            ("_at__by0",),
+            ("YEAR(g.date)",),
+            (pa.int64(),),
         ),
         ("FROM Ghcn AS g WINDOW BY w " + FRAME + SELECT, (), None),
         ("FROM Ghcn WINDOW BY w PARTITION BY Ghcn.station " + FRAME.replace("g.", "Ghcn.") + SELECT, ("station",), None),
-        (
-            HEAD + "ORDER BY g.date TYPE SLIDING START UNBOUNDED END UNBOUNDED SELECT LEN(w) AS n",
-            ("station",),
-            ("_at_station",),
-        ),
+        (HEAD + "ORDER BY g.date TYPE SLIDING START UNBOUNDED END UNBOUNDED SELECT LEN(w) AS n", ("station",), (pa.string(),)),
         ("FROM Ghcn AS g WINDOW BY w ORDER BY g.date TYPE SLIDING START UNBOUNDED END UNBOUNDED SELECT LEN(w) AS n", (), ()),
         ("FROM (" + HEAD + FRAME + SELECT + ") AS q WHERE q.a > 3 SELECT q.st", ("station",), None),
-        (HEAD + FRAME + SELECT + " LIMIT 3", (), None),
-        (HEAD + FRAME + "SELECT DISTINCT s.station AS st", (), ("st", "_copy")),
-        (HEAD + FRAME + "SELECT (FROM Ghcn AS x SELECT VALUE x.val)[0] AS st", (), None),
-        (LISTED + FRAME + SELECT, (), ("st", "a", "vs", "_copy")),
+        (HEAD + FRAME + SELECT + " LIMIT 3", ("station",), None),
+        (HEAD + FRAME + "SELECT DISTINCT s.station AS st", ("station",), (pa.string(),)),
         (HEAD.replace("g", "other") + FRAME.replace("g.", "other.") + SELECT, ("station",), None),
-        (HEAD + FRAME + "SELECT (FROM w AS ghcn LET other = ghcn.val SELECT VALUE other)[0] AS st", ("station",), None),
         (
             "FROM Ghcn AS g GROUP BY g.station WINDOW BY w ORDER BY station TYPE TUMBLING START AS s SELECT s AS st",
             (),
-            ("_at_station",),
+            (pa.string(),),
         ),
     ],
 )
-def test_how_windows_split(text: str, partition: tuple[str, ...], key: tuple[str, ...] | None) -> None:
-    """By which columns windows are independent, and what tells rows apart (by default: the key of the row where a window starts)."""
-    block = lowered(text)
-    assert block.partition == partition
-    assert block.schema.key == (("_at_station", "_at_date") if key is None else key)
+def test_how_windows_split(text: str, by: tuple[str, ...], key: tuple[pa.DataType, ...] | None) -> None:
+    """By what windows are independent, and what tells rows apart (by default: the key of the row where a window starts)."""
+    plan = lowered(text)
+    (window,) = windows_of(plan)
+    assert window.by == by
+    types = tuple(plan.schema[k].type for k in plan.schema.key or ())
+    assert types == ((pa.string(), pa.date32()) if key is None else key)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + FRAME + "SELECT (FROM Ghcn AS x SELECT VALUE x.val)[0] AS st",
+        LISTED + FRAME + SELECT,
+        HEAD + FRAME + "SELECT (FROM w AS ghcn LET other = ghcn.val SELECT VALUE other)[0] AS st",
+    ],
+)
+def test_subqueries(text: str) -> None:
+    (window,) = windows_of(lowered(text))
+    assert window.by == ("station",)
 
 
 def test_what_is_wrong_points_into_the_script() -> None:
@@ -112,6 +126,7 @@ CREATE TABLE Orders (id INT PRIMARY KEY, items ARRAY<STRUCT<sku: STRING, n: INT>
         ("V := " + HEAD + FRAME + "SELECT e.date - s.date AS d;", "B3044"),
         ("V := " + HEAD + FRAME + 'SELECT {"d": e.date - s.date} AS d;', "B3620"),
         ("V := " + HEAD + FRAME + "SELECT MISSING AS d;", "B3044"),
+        ("V := " + HEAD + FRAME.replace("e.val > s.val", "e.station || s.station = 'ab'") + "SELECT s.val AS v;", "B3624"),
         ("Ghcn.v := " + HEAD + FRAME + SELECT + ";", "B5020"),
         ("Q(x INT) := " + HEAD + FRAME + SELECT + ";", "B5020"),
         ("V := FROM Nope AS n WINDOW BY w ORDER BY n.a TYPE TUMBLING START SELECT LEN(w) AS n;", "B2601"),
@@ -227,7 +242,8 @@ def test_explain_says_what_a_change_reaches(order: str, windows: str, part: str)
 
 @pytest.mark.parametrize("key", ["MISSING", "(FROM Other AS o SELECT VALUE o.id)"])
 def test_explain_has_words_for_what_sql_has_not(key: str) -> None:
-    assert "partitioned by" in lowered(HEAD.replace("g.station", f"g.station, {key}") + FRAME + SELECT).found
+    (window,) = windows_of(lowered(HEAD.replace("g.station", f"g.station, {key}") + FRAME + SELECT))
+    assert "partitioned by" in window.found
 
 
 STREAM = "CREATE STREAM _Raw (k STRING, ts TIMESTAMP NOT NULL, val INT, WATERMARK FOR ts AS ts - INTERVAL 10 SECONDS){};\n"

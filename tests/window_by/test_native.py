@@ -10,17 +10,17 @@ import pyarrow as pa
 import pytest
 import sqlglot
 
-import belvedere.spark.window_by.interpret_query  # noqa: F401
+import tests.window_by.interpreter.interpret_query  # noqa: F401
 from belvedere.errors import BelvedereError
 from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.expressions import VariableScope
+from belvedere.lang.window_by.native import translate
 from belvedere.lang.window_by.parser import parse_window_query
+from belvedere.lang.window_by.sql_values import SqlValue, Untranslatable, merge
 from belvedere.lang.window_by.tree import Expr
 from belvedere.lang.window_by.types import Typing
-from belvedere.spark.window_by.interpret import compile_expression
-from belvedere.spark.window_by.layout import conform
-from belvedere.spark.window_by.native import translate
-from belvedere.spark.window_by.sql_values import SqlValue, Untranslatable, merge
+from tests.window_by.interpreter.interpret import compile_expression
+from tests.window_by.interpreter.layout import conform
 from tests.window_by.random_expressions import Expressions, rows, variables
 
 SEEDS = [pytest.param(0), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, 21))]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from belvedere.lang.window_by.parser import parse_window_query
-from belvedere.spark.window_by.interpret_query import compile_query
+from tests.window_by.interpreter.interpret_query import compile_query
 from tests.window_by.paper import CASES, FIGURES, close, table
 
 

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
-from sqlglot import exp
 
 from belvedere.lang.window_by.lower import lower_window_query
 from belvedere.lang.window_by.parser import parse_window_query
-from belvedere.lang.window_by.ranges import reaches
-from belvedere.lang.window_by.tree import Selected
 from belvedere.plan.nodes import Scan
-from belvedere.plan.window_by import Ranges
+from belvedere.plan.window_by import PredicateWindow, Ranges, reach_of
 from belvedere.rules.window_by.around import Reach
 from belvedere.schema import KEY, Column, Schema
-from belvedere.spark.window_by.interpret_query import compile_query
 from tests.depth import examples
+from tests.window_by.interpreter.interpret_query import compile_query
 from tests.window_by.oracle import Framing, Tree
 from tests.window_by.random_queries import conditions, labelled, sequence_text
-from tests.window_by.test_resume import TYPES
+from tests.window_by.without_spark import TYPES, found_windows, window_of
 
 REACH = pytest.importorskip("belvedere.rules.window_by.around")
 STRETCH = pytest.importorskip("belvedere.rules.window_by.stretch")
@@ -54,27 +50,20 @@ class Rows:
 class Kept(REACH._Stored):  # type: ignore[misc, name-defined]
     """The rows of one partition and the windows that were stored, in place of a store and Spark."""
 
-    def __init__(self, rows: list[Row], starts: dict[int, int | None], text: str, ranges: Ranges):
+    def __init__(self, rows: list[Row], starts: dict[int, int | None], window: PredicateWindow, ranges: Ranges):
         self.reach = Reach(ranges, "o", ("k",), None)
         self.kept, self.begun = rows, starts
         self.spans = self.starts = Rows(rows)
         if ranges.tumbling:
             self.starts = Rows([{"o": o} for o in starts.values()])
-        self.text, query = text, reaches(parse_window_query(text), ranges)
-        block = query.blocks[0]
-        start = (block.window.label or block.window.start).variables.item  # type: ignore[union-attr]
-        own = Selected(exp.Dot(this=exp.column(start.text), expression=exp.to_identifier("id")), KEY)  # type: ignore[union-attr]
-        block = replace(block, select=replace(block.select, items=(*block.select.items, own)))
-        self.names = [i.name for i in block.select.items]
-        self.found = compile_query(replace(query, blocks=(block,)))
+        self.window = reach_of(window, ranges, ranges.column)
 
     def windows(self, tables: Sequence[pa.Table]) -> list[Any]:
-        schema = pa.schema([(n, pa.string() if n == KEY else pa.int64()) for n in self.names])
         results = []
         for table in tables:
-            rows = table.select(list(TYPES)).to_pylist()
-            found = [{n: str(f[n]) if n == KEY else f.get(n) for n in self.names} for f in self.found({"rows": rows})]
-            results.append(STRETCH.windows_of(pa.Table.from_pylist(found, schema), self.reach.ranges))
+            found = found_windows(self.window, {"rows": table.select(list(TYPES))})
+            (key,) = self.window.schema.key or ()
+            results.append(STRETCH.windows_of(found.append_column(KEY, found[key].cast(pa.string())), self.reach.ranges))
         return results
 
     def stored(self, keys: pa.Array) -> pa.Array:
@@ -86,8 +75,10 @@ def answer(text: str, rows: list[Row]) -> dict[int, Row]:
     return {f["start"]: f for f in compile_query(parse_window_query(text))({"rows": rows})}
 
 
-def follow(text: str, ranges: Ranges, epochs: list[dict[int, Row | None]], rows: dict[int, Row]) -> int:
+def follow(text: str, window: PredicateWindow, epochs: list[dict[int, Row | None]], rows: dict[int, Row]) -> int:
     """Change the rows epoch by epoch; how many windows stayed untouched in all."""
+    ranges = window.ranges
+    assert ranges is not None
     kept, stored = 0, answer(text, list(rows.values()))
     for epoch in epochs:
         versions = [v for n, new in epoch.items() for v in (rows.get(n), new) if v is not None]
@@ -106,7 +97,7 @@ def follow(text: str, ranges: Ranges, epochs: list[dict[int, Row | None]], rows:
         for stretch in stretches:
             stretch.ahead = 1
             stretch.back = 1 if ranges.closing else stretch.back
-        source = Kept(list(rows.values()), starts, text, ranges)
+        source = Kept(list(rows.values()), starts, window, ranges)
         read, keys = REACH.reached_rows(source, ranges, "o", stretches)
         again = {int(k) for found in keys for k in found.to_pylist()} | set(epoch)
         found = answer(text, read.select(list(TYPES)).to_pylist())
@@ -138,12 +129,12 @@ def changes(draw: st.DrawFn, nullable: bool) -> tuple[dict[int, Row], list[dict[
     return rows, epochs
 
 
-def lowered(text: str, nullable: bool) -> Ranges | None:
-    """How the windows are told that a change can reach."""
+def lowered(text: str, nullable: bool) -> PredicateWindow:
+    """The operator over rows with a key."""
     scan = Scan(
-        "rows~1", Schema(tuple(Column(n, t, nullable=n != "id" and (nullable or n != "o")) for n, t in TYPES.items()), ("id",))
+        "rows", Schema(tuple(Column(n, t, nullable=n != "id" and (nullable or n != "o")) for n, t in TYPES.items()), ("id",))
     )
-    return lower_window_query(text, {"rows": scan})[0].ranges
+    return window_of(lower_window_query(text, {"rows": scan})[0])
 
 
 @st.composite
@@ -191,12 +182,13 @@ def test_what_a_change_reaches_is_enough(data: st.DataObject, framing: Framing, 
     text = sequence_text(framing).replace("ORDER BY r.o,", "ORDER BY r.o DESC," if falls else "ORDER BY r.o,")
     if data.draw(st.integers(0, 2)) == 0:
         text = text.replace(" WINDOW BY", " WHERE r.v <> 5 WINDOW BY")
-    ranges = lowered(text, nullable)
+    window = lowered(text, nullable)
+    ranges = window.ranges
     if ranges is None:
         event("the whole partition")
         return
     rows, epochs = data.draw(changes(nullable))
-    kept = follow(text, ranges, epochs, rows)
+    kept = follow(text, window, epochs, rows)
     event(
         f"{'falling ' * falls}{'looking back ' * ranges.before}"
         f"{'tumbling' if ranges.tumbling else 'labelled' if ranges.labelled else 'sliding'}: "
@@ -233,23 +225,22 @@ CLOSE = {
 @pytest.mark.parametrize("name", CLOSE)
 def test_each_change_of_one_row(name: str) -> None:
     text = (HEAD.replace("r.o,", "r.o DESC,") if "falls" in name else HEAD) + CLOSE[name] + TAIL
-    ranges = lowered(text, nullable=False)
-    assert ranges is not None
+    window = lowered(text, nullable=False)
     values = [1, 2, 4, 0, 3, 5, 2, 1, 0, 4, 2, 2, 5, 1, 3, 0, 1, 4]
     rows = {n: {"id": n, "k": 0, "o": n - n % 5 // 4, "v": v, "x": None, "s": ""} for n, v in enumerate(values)}
     kept = 0
     for number, row in rows.items():
         new = {**row, "id": 100}
         for change in ({number: None}, {number: {**row, "v": 5 - row["v"]}}, {100: {**new, "v": 0}}, {100: {**new, "v": 5}}):
-            kept += follow(text, ranges, [change], dict(rows))  # type: ignore[list-item]
+            kept += follow(text, window, [change], dict(rows))  # type: ignore[list-item]
     assert kept > 0
 
 
 def test_starts_without_an_order_key_have_no_end_by_it() -> None:
     for nullable, name, told in ((True, "apart", False), (False, "apart", True), (True, "ends", True)):
-        assert (lowered(HEAD + CLOSE[name] + TAIL, nullable) is not None) is told
+        assert (lowered(HEAD + CLOSE[name] + TAIL, nullable).ranges is not None) is told
 
 
 def test_a_later_start_may_end_before_an_earlier_one() -> None:
     for framed in ("START AS s ONLY END AS e WHEN e.v = s.v + 1", "START AS s END AS e WHEN e.v > s.v"):
-        assert lowered(HEAD + "SLIDING " + framed + TAIL, nullable=False) is None
+        assert lowered(HEAD + "SLIDING " + framed + TAIL, nullable=False).ranges is None

@@ -53,14 +53,3 @@ def test_at_the_rows(spark: Any, text: str, code: str) -> None:
     durations = spark.createDataFrame([(1, [timedelta(1)])], "k bigint, d array<interval day to second>")
     with pytest.raises(BelvedereError, match=code):
         run_window_query(spark, text, {"t": plain, "u": durations})
-
-
-@pytest.mark.spark
-def test_a_table_of_a_subquery_is_bounded(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from belvedere.spark.window_by.run import run_window_query
-
-    text = "FROM t AS x LET y = (FROM t AS z WHERE z.k < x.k SELECT VALUE z.k) SELECT x.k, y"
-    monkeypatch.setattr("belvedere.spark.window_by.tuples.COLLECT_LIMIT", 2)
-    rows = spark.range(3).withColumnRenamed("id", "k")
-    with pytest.raises(BelvedereError, match="B7620"):
-        run_window_query(spark, text, {"t": rows}).collect()

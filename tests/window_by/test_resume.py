@@ -12,18 +12,16 @@ from hypothesis import strategies as st
 
 from belvedere.lang.window_by.lower import lower_window_query
 from belvedere.lang.window_by.parser import parse_window_query
-from belvedere.lang.window_by.ranges import reaches
-from belvedere.lang.window_by.resume import AFTER, FROM, LABEL, TO, extents
 from belvedere.plan.nodes import Scan
-from belvedere.plan.window_by import Resume, WindowBlock
+from belvedere.plan.window_by import AFTER, FROM, LABEL, TO, PredicateWindow, Resume, reach_of
 from belvedere.schema import Column, Schema
-from belvedere.spark.window_by.interpret_query import compile_query
 from tests.depth import examples
+from tests.window_by.interpreter.interpret_query import compile_query
 from tests.window_by.oracle import Framing
 from tests.window_by.random_queries import conditions, labelled, sequence_text
+from tests.window_by.without_spark import TYPES, found_windows, table_of, window_of
 
-TYPES = {"id": pa.int64(), "k": pa.int64(), "o": pa.int64(), "v": pa.int64(), "x": pa.float64(), "s": pa.string()}
-ROWS = Scan("rows~1", Schema(tuple(Column(n, t, nullable=n != "o") for n, t in TYPES.items()), ("id",)))
+ROWS = Scan("rows", Schema(tuple(Column(n, t, nullable=n != "o") for n, t in TYPES.items()), ("id",)))
 SPARK = pytest.importorskip("belvedere.rules.window_by.settle")
 
 
@@ -65,12 +63,12 @@ def test_kept_rows_are_enough(framing: Framing, epochs: list[tuple[list[dict[str
     text = sequence_text(framing)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("belvedere.lang.window_by.resume.is_time", pa.types.is_integer)
-        block = lower_window_query(text, {"rows": ROWS})[0]
+        block = window_of(lower_window_query(text, {"rows": ROWS})[0])
     if block.resume is None:
         event("all rows stay")
         return
     query = parse_window_query(text)
-    reach = compile_query(reaches(query, block.ranges) if block.resume.labelled and block.ranges else extents(query))
+    reach = reach_of(block, block.ranges if block.resume.labelled else None, block.resume.column)
     everything: list[dict[str, Any]] = []
     kept: list[dict[str, Any]] = []
     stored: dict[int, dict[str, Any]] = {}
@@ -82,7 +80,7 @@ def test_kept_rows_are_enough(framing: Framing, epochs: list[tuple[list[dict[str
         stored |= {r["start"]: r for r in compile_query(query)({"rows": kept}) if r["start"] in open_}
         wanted = {r["start"]: r for r in compile_query(query)({"rows": everything})}
         assert stored == wanted, text
-        found = settled(kept, reach({"rows": kept}), block, bound, since)
+        found = settled(kept, found_windows(reach, {"rows": table_of(kept)}).to_pylist(), block, bound, since)
         kept = [r for r in kept if r["o"] >= found.rows]
         since = found.since if block.resume.looks_back else since
     kind = (
@@ -99,11 +97,15 @@ def test_kept_rows_are_enough(framing: Framing, epochs: list[tuple[list[dict[str
     )
 
 
-def settled(rows: list[dict[str, Any]], reach: list[dict[str, Any]], block: WindowBlock, bound: int, since: int) -> Any:
+def settled(rows: list[dict[str, Any]], reach: list[dict[str, Any]], block: PredicateWindow, bound: int, since: int) -> Any:
     """What stays of one partition."""
     assert block.resume is not None
     spans = sorted(
-        (tuple(r.get(n, SPARK.LAST) for n in (LABEL if LABEL in r else FROM, FROM, TO, AFTER)) for r in reach), reverse=True
+        (
+            tuple(SPARK.LAST if r.get(n) is None else r[n] for n in (LABEL if LABEL in r else FROM, FROM, TO, AFTER))
+            for r in reach
+        ),
+        reverse=True,
     )
     below = max((r["o"] for r in rows if r["o"] < bound), default=None)
     pinned = block.resume.labelled and block.ranges is not None and block.ranges.pinned
@@ -117,4 +119,6 @@ def test_a_resume_says_what_it_needs() -> None:
     text = "FROM rows AS r WINDOW BY w ORDER BY r.o TYPE TUMBLING START AS s END NEXT AS n WHEN n.v > 3 SELECT s.id"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("belvedere.lang.window_by.resume.is_time", pa.types.is_integer)
-        assert lower_window_query(text, {"rows": ROWS})[0].resume == Resume("o", ahead=True, tumbling=True)
+        found = window_of(lower_window_query(text, {"rows": ROWS})[0])
+    (order,) = (c for c in found.reads if found.resume == Resume(c, ahead=True, tumbling=True))
+    assert found.input.schema[order].type == pa.int64()

@@ -9,7 +9,7 @@ import pytest
 
 from belvedere.errors import BelvedereError
 from belvedere.lang.window_by.parser import parse_window_query
-from belvedere.spark.window_by.interpret_query import compile_query
+from tests.window_by.interpreter.interpret_query import compile_query
 from tests.window_by.paper import close
 
 pytestmark = pytest.mark.spark
@@ -127,7 +127,7 @@ def test_windows_that_frames_say_too_are_what_the_rules_say(spark: Any, frames: 
 @pytest.mark.parametrize("name", FRAMES)
 def test_windows_that_frames_say_too_in_any_order_and_with_limits(spark: Any, frames: dict[str, Any], name: str) -> None:
     from belvedere.spark.window_by.run import run_window_query
-    from belvedere.spark.window_by.tuples import Spread
+    from belvedere.spark.window_by.windows import Spread
 
     text = FRAMES[name] + AGGREGATES + ", s AS whole" * (name not in ("grows", "all"))
     wanted = [plain(r) for r in compile_query(parse_window_query(text))({"t": ROWS})]
@@ -191,18 +191,24 @@ def test_sql_is_exported_and_takes_plain_sql_too(spark: Any, frames: dict[str, A
 
 
 def test_changed_partitions_are_recomputed_alone(spark: Any, frames: dict[str, Any]) -> None:
+    from belvedere.engine.render import render
     from belvedere.lang.window_by.lower import lower_window_query
     from belvedere.plan.nodes import Scan
-    from belvedere.spark.window_by.maintain import window_rows
-    from belvedere.spark.window_by.relation import schema_of
+    from belvedere.spark.window_by.frames import schema_of
+    from belvedere.spark.window_by.windows import Spread, windows
+    from tests.window_by.without_spark import window_of
 
     source = Scan("t", schema_of(frames["t"]).with_key(("k", "o")))
-    block, _ = lower_window_query(QUERIES["label"], {"t": source})
-    assert block.schema.key == ("_at_k", "_at_o")
-    everything = window_rows(spark, block, [frames["t"]])
-    assert everything.columns == list(block.schema.names)
-    some = window_rows(spark, block, [frames["t"].where("k = 1 OR k IS NULL").repartition(3)]).collect()
-    assert sorted(map(str, some)) == sorted(str(r) for r in everything.collect() if r["_at_k"] != 2)
-    assert len({(r["_at_k"], r["_at_o"]) for r in some}) == len(some)
-    few = window_rows(spark, block, [frames["t"].where("k = 2").repartition(3)], small=True).collect()
-    assert sorted(map(str, few)) == sorted(str(r) for r in everything.collect() if r["_at_k"] == 2)
+    node = window_of(lower_window_query(QUERIES["label"], {"t": source})[0])
+    key, _ = node.schema.key or ()
+
+    def found(frame: Any, spread: Spread = Spread.HASHED) -> list[Any]:
+        frame.createOrReplaceTempView("some_rows")
+        return list(windows(node, spark.sql(render(node.input, lambda _: "some_rows")), spread).collect())
+
+    everything = found(frames["t"])
+    assert list(everything[0].asDict()) == list(node.schema.names)
+    some = found(frames["t"].where("k = 1 OR k IS NULL").repartition(3))
+    assert sorted(map(str, some)) == sorted(str(r) for r in everything if r[key] != 2)
+    few = found(frames["t"].where("k = 2").repartition(3), Spread.SINGLE)
+    assert sorted(map(str, few)) == sorted(str(r) for r in everything if r[key] == 2)

@@ -12,8 +12,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from belvedere.lang.window_by.parser import parse_window_query
-from belvedere.spark.window_by.interpret_query import compile_query
 from tests.depth import examples
+from tests.window_by.interpreter.interpret_query import compile_query
 from tests.window_by.oracle import Framing, Tree, partitions
 from tests.window_by.random_queries import conditions, tables, text_of
 

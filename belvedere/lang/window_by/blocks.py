@@ -7,10 +7,10 @@ alternative of it, must never move back as the start moves on. TUMBLING windows 
 
 from __future__ import annotations
 
-from belvedere.kernels.specs import Ends
 from belvedere.lang.window_by.classes import ItemFacts, Search, classify
 from belvedere.lang.window_by.closing import closing_of, constant_of, frame_closing
 from belvedere.lang.window_by.tree import WindowBy
+from belvedere.plan.window_specs import Ends
 
 BLOCKS = "in blocks, by as many tasks as there are cores"
 

@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.functions.window_by import Type
-from belvedere.lang.window_by.chain import queries_of
 from belvedere.lang.window_by.expressions import VariableScope
+from belvedere.lang.window_by.names import queries_of
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.lang.window_by.tree import Query, WindowBy
 from belvedere.lang.window_by.types import Typing

@@ -18,8 +18,7 @@ from belvedere.lang.window_by.classes import COST, ItemFacts, WindowClass, class
 from belvedere.lang.window_by.expressions import VariableScope
 from belvedere.lang.window_by.names import after_window
 from belvedere.lang.window_by.parser import parse_window_query
-from belvedere.lang.window_by.relational import in_words
-from belvedere.lang.window_by.tree import Block, Boundary, Query, QueryExpression, WindowBy
+from belvedere.lang.window_by.tree import Block, Boundary, Expr, Missing, Query, QueryExpression, WindowBy
 from belvedere.lang.window_by.types import Typing
 from belvedere.schema import Schema
 
@@ -57,13 +56,13 @@ def _explain(query: Query, scope: VariableScope, lines: list[str]) -> None:
             if isinstance(source.expr, QueryExpression):
                 _explain(source.expr.query, scope, lines)
         if block.window is not None:
-            lines += _window_lines(block, block.window, typing, scope)
+            types = typing.block(block, scope)
+            order = item_expression(block.window.order[0].expr, tuple(types.before))
+            lines += window_lines(block, block.window, ItemFacts(types.item, order, {}))
 
 
-def _window_lines(block: Block, window: WindowBy, typing: Typing, scope: VariableScope) -> list[str]:
-    types = typing.block(block, scope)
-    order = item_expression(window.order[0].expr, tuple(types.before))
-    item = ItemFacts(types.item, order, {})
+def window_lines(block: Block, window: WindowBy, item: ItemFacts) -> list[str]:
+    """How the windows of one clause are found."""
     kind = "tumbling" if window.tumbling else "sliding"
     keys = ", ".join(in_words(p) for p in window.partition) or "nothing: one partition"
     lines = [f"window {window.name.text}: {kind}, partitioned by {keys}"]
@@ -100,3 +99,12 @@ def _boundary(window: WindowBy, role: str, boundary: Boundary, item: ItemFacts) 
 def _aggregates(block: Block) -> list[str]:
     calls = (n for e in after_window(block) for n in e.find_all(exp.Anonymous))
     return list(dict.fromkeys(canonical(n.name) for n in calls if canonical(n.name) in WINDOW_AGGREGATES))
+
+
+def in_words(expr: Expr) -> str:
+    """An expression as a user wrote it, or what it is."""
+    if expr.find(Missing, QueryExpression):
+        return (
+            "MISSING" if isinstance(expr, Missing) else "a subquery" if isinstance(expr, QueryExpression) else "an expression"
+        )
+    return expr.sql(dialect="spark")

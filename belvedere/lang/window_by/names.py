@@ -47,12 +47,6 @@ def _free_of(block: Block, outer: Set[str]) -> set[str]:
     return found.union(*(free_in(e, own) for e in after_window(block)))
 
 
-def block_expressions(block: Block) -> Iterator[Expr]:
-    """All expressions of a block but the terms of its FROM."""
-    yield from before_window(block)
-    yield from after_window(block)
-
-
 def before_window(block: Block) -> Iterator[Expr]:
     """The expressions that see the variables of FROM: all but SELECT of a block without WINDOW BY."""
     exprs: list[Any] = [s.condition for s in block.sources]
@@ -83,3 +77,20 @@ def renamed(expr: Expr, names: Mapping[str, str]) -> Expr:
 
     result: Expr = expr.transform(change)
     return result
+
+
+def declared(block: Block) -> set[str]:
+    """The names that a block declares."""
+    found = {n.text for s in block.sources for n in (s.variable, s.position) if n is not None}
+    found |= {let.name.text for let in (*block.lets, *block.group_lets, *block.window_lets)}
+    if block.group is not None:
+        found |= {n.text for n in (*(k.name for k in block.group.keys), block.group.group) if n is not None}
+    return found if block.window is None else found | {block.window.name.text, *block.window.variables}
+
+
+def queries_of(query: Query) -> Iterator[Query]:
+    """The query and those that its FROM and WITH nest."""
+    yield query
+    for expr in (*(let.value for let in query.bindings), *(s.expr for b in query.blocks for s in b.sources)):
+        if isinstance(expr, QueryExpression):
+            yield from queries_of(expr.query)

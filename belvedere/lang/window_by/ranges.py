@@ -1,7 +1,6 @@
 """Which windows of a partition a change can reach: those that a query must find again after it.
 
-In: a query's one block and its table. Out: `Ranges`, or why any window of the partition may change. And the query by whose windows the
-cut is made.
+In: a clause and its block. Out: `Ranges`, or why any window of the partition may change; END by whose windows the cut is made.
 
 A window is a function of the tuples from its start (the one before it, with PREV) to its end (the one after it, with NEXT), unless it
 counts from the partition's first tuple (AT) or lies at its edge (UNBOUNDED). So a change reaches the windows around it. How far back these
@@ -19,35 +18,28 @@ from functools import reduce
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.functions.window_by import Type
 from belvedere.lang.window_by.classes import ItemFacts, classify
 from belvedere.lang.window_by.closing import closing_of, frame_closing, is_before
-from belvedere.lang.window_by.resume import extents, item_of, leading_column, only_distances
-from belvedere.lang.window_by.tree import Block, Boundary, Expr, Query, Variables, WindowBy
-from belvedere.plan.nodes import Node
+from belvedere.lang.window_by.plan_boundaries import BoundaryPlanner
+from belvedere.lang.window_by.resume import only_distances
+from belvedere.lang.window_by.tree import Block, Expr, WindowBy
 from belvedere.plan.window_by import Ranges
+from belvedere.plan.window_specs import BoundarySpec
 from belvedere.schema import Column
 
 
-def ranges_of(block: Block, source: Node, row: Type, partition: tuple[str, ...]) -> Ranges | str:
-    """How to tell the windows that a change can reach, or why any of the partition may change.
-
-    `partition` are the columns of the table that PARTITION BY names.
-    """
-    window = block.window
-    assert window is not None
+def ranges_of(block: Block, window: WindowBy, item: ItemFacts, column: Column | None) -> Ranges | str:
+    """How to tell the windows that a change can reach, or why any of the partition may change. `column` is ORDER BY's first key."""
     far = _reaches_far(window)
     if far:
         return far
-    if len(partition) != len(window.partition):
-        return "PARTITION BY has an expression that is no column"
     roles = {role for _, role in window.variables.values()}
-    column, key = leading_column(block, window, source), window.order[0]
+    key = window.order[0]
     if column is None or not _is_counted(column.type):
-        return "ORDER BY's first key is no column of whole numbers, dates or times"
+        return "ORDER BY's first key is no whole number, date or time"
     if column.nullable and key.nulls_come_first == key.descending:
         return "rows whose order key is NULL stand where the greatest key would (write NOT NULL, or NULLS the other way)"
-    if "position" in roles and not only_distances(block, window, row):
+    if "position" in roles and not only_distances(block, window, item):
         return "positions count from the partition's first row, and are used for more than distances"
     found = Ranges(
         column.name,
@@ -58,7 +50,6 @@ def ranges_of(block: Block, source: Node, row: Type, partition: tuple[str, ...])
     )
     if window.tumbling:
         return found
-    item = item_of(block, window, row)
     closing = tuple(_closing(window, item, column))
     if window.label is None:
         return replace(found, closing=closing) if closing else _why_not_closing(window, item, column)
@@ -122,23 +113,11 @@ def _is_pinned(window: WindowBy, item: ItemFacts) -> bool:
     return found is not None and one and any(is_before(c) for c in found.conjunctions[0].compares)
 
 
-def _every(boundary: Boundary) -> Boundary:
-    """The boundary at every tuple."""
-    return Boundary(replace(Variables(), item=boundary.variables.item, position=boundary.variables.position))
-
-
-def reaches(query: Query, ranges: Ranges) -> Query:
-    """The query for the reach (`extents`) of the windows, or of one from each tuple to where END's closing alternatives end it."""
-    if not ranges.closing:
-        return extents(query)
-    block = query.blocks[0]
-    window = block.window
-    assert window is not None
+def closing_end(planner: BoundaryPlanner, window: WindowBy, item: ItemFacts, closing: tuple[int, ...]) -> BoundarySpec:
+    """END by its closing alternatives alone."""
     assert window.end is not None
-    wanted = [a for place, a in enumerate(_alternatives(window.end.when)) if place in ranges.closing]
+    wanted = [a for place, a in enumerate(_alternatives(window.end.when)) if place in closing]
     when = reduce(lambda a, b: exp.Or(this=a, expression=b), (w.copy() for w in wanted))
-    if window.label is None:
-        everywhere = replace(window, start=_every(window.start), end=replace(window.end, when=when))
-    else:
-        everywhere = replace(window, label=_every(window.label), end=replace(window.end, when=when))
-    return extents(replace(query, blocks=(replace(block, window=everywhere),)))
+    found = classify(replace(window, end=replace(window.end, when=when)), "end", item)
+    assert found is not None
+    return BoundarySpec(search=planner.search(found, item))

@@ -10,11 +10,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.kernels.search import Ints
-from belvedere.kernels.specs import LONGEST_DECIMAL
 from belvedere.kernels.spl.accumulators import BlockAggregate, Counted, Deviation, End, Exact, Extreme, Real, Whole, whole
 from belvedere.kernels.spl.rows import Firings
 from belvedere.plan.nodes import Expr, Item
 from belvedere.plan.spl_aggregate import SplAggregate
+from belvedere.plan.window_specs import LONGEST_DECIMAL
 from belvedere.rules.spl.contents import name_of, readings
 from belvedere.schema import Column, Schema
 

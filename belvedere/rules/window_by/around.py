@@ -8,18 +8,20 @@ the end it is the whole partition.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from belvedere.engine.identity import key_text
 from belvedere.engine.rows import Rows, combined
 from belvedere.engine.texts import ROWS
 from belvedere.engine.work import Work
+from belvedere.functions.types import quote
 from belvedere.kernels.search import GREATEST, LEAST, Bools, Ints
-from belvedere.plan.window_by import Ranges
+from belvedere.plan.window_by import Ranges, reach_of
 from belvedere.rules.spans import Spans, changes_of, is_mixed
 from belvedere.rules.window_by.stretch import (
     KeyRange,
@@ -171,12 +173,25 @@ class _Stored:
         if not tables:
             return []
         rows = pa.concat_tables(tables)
-        self.work.put(self.work.slots[0][0].name, ROWS, Rows(rows))
-        few = rows.num_rows <= self.work.compute.small
-        reached = self.work.compute.window_reach(self.work.prepared.windows[0], self.reach.ranges, few)
+        scan = self.work.slots[0][0].name
+        self.work.put(scan, ROWS, Rows(rows))
+        self.work.put(scan, "reach", reach_rows(self.work, self.reach.ranges, self.reach.ranges.column, rows.num_rows))
+        node = self.work.prepared.windows[0].node
+        names = ", ".join(map(quote, reach_of(node, self.reach.ranges, self.reach.ranges.column).shown))
+        found = self.work.compute.compute(
+            f"SELECT {names}, {key_text(node.schema)} AS {quote(KEY)} FROM {self.work.view(scan, 'reach')}"
+        )
+        reached = found.table
         at = pc.index_in(combined(reached[KEY]).cast(pa.string()), value_set=combined(rows[KEY]))
         owner = np.repeat(np.arange(len(tables)), [t.num_rows for t in tables])[np.asarray(at, np.int64)]
         return [windows_of(reached.filter(pa.array(owner == n)), self.reach.ranges) for n in range(len(tables))]
 
     def stored(self, keys: pa.Array) -> pa.Array:
         return combined(self.work.look_up(self.work.output.name, KEY, keys).table[KEY])
+
+
+def reach_rows(work: Work, ranges: Ranges | None, column: str, count: int) -> Rows:
+    """How far the windows over the present view of the slot reach; `count` is that of its rows."""
+    operator = work.prepared.windows[0]
+    found = work.compute.windows(replace(operator, node=reach_of(operator.node, ranges, column)), count <= work.compute.small)
+    return Rows(frame=found.frame, schema=found.schema, count=count)  # about as many

@@ -16,6 +16,7 @@ from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.rows import Rows, keys_of
 from belvedere.engine.stage import Stage
 from belvedere.engine.texts import ROWS, Texts
+from belvedere.engine.windows import print_plan
 from belvedere.engine.work import Work
 from belvedere.functions.types import quote
 from belvedere.plan.expressions import column
@@ -23,9 +24,10 @@ from belvedere.plan.facts import base_scan
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Scan
-from belvedere.plan.window_by import WindowBlock
+from belvedere.plan.window_by import PredicateWindow
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.rules.rule import Maintain, Rule, Site
+from belvedere.rules.window_by.over import keeps_key
 from belvedere.rules.window_by.settle import ROW, SETTLED, SINCE, Settling, forget_settled, open_rows
 from belvedere.schema import KEY, Column, Schema
 
@@ -80,47 +82,47 @@ class OpenWindowsStage(Stage):
         return f"a row for each {', '.join(self.settling.block.by) or 'the sequence'}: from when on its windows are not final"
 
 
-def settling_of(builder: Builder, block: WindowBlock) -> Settling | None:
+def settling_of(builder: Builder, block: PredicateWindow) -> Settling | None:
     """How rows leave the state of `block`; None where they stay: they are served, may change, come late, or have no bound."""
-    if block.resume is None or block.identity is None or not builder.grows(block.inputs[0]):
+    if block.resume is None or block.identity is None or not builder.grows(block.input):
         return None
-    base = base_scan(block.inputs[0])
+    base = base_scan(block.input)
     if base is not None and builder.drafts[builder.relation_of_scan(base)].relation.is_state:
         return None
-    source = builder.final_source(block.inputs[0], block.resume.column)
+    source = builder.final_source(block.input, block.resume.column)
     return None if source is None else Settling(block, block.resume, source)
 
 
 def _applies(site: Site) -> Maintain | None:
-    if not isinstance(site.top, WindowBlock):
+    if not isinstance(site.top, PredicateWindow):
         return None
-    settling = settling_of(site.builder, site.top)
+    settling = settling_of(site.builder, site.top) if site.top.has_rows_key else None
     return None if settling is None else partial(_keep, site, site.top, settling)
 
 
-def _keep(site: Site, top: WindowBlock, settling: Settling) -> Relation:
-    if site.plan is not top:
+def _keep(site: Site, top: PredicateWindow, settling: Settling) -> Relation:
+    if not keeps_key(site):
         return site.apart()
-    builder, part, column_name = site.builder, site.part, settling.resume.column
+    builder, part, column_name = site.builder, site.part, top.order_word
     name = builder.fresh(part.owner)
-    state = builder.maintain(carry_keys(top.inputs[0]), StageOwner(name, part.owner, None))
+    state = builder.maintain(carry_keys(top.input), StageOwner(name, part.owner, None))
     draft = builder.drafts[name]
     leaves = f"rows leave once all windows with them end below the bound on {column_name}"
-    draft.relation = replace(draft.relation, serves=top.text, leaves=leaves)  # what left is missing for any other query
-    types = tuple(state.schema[n].type for n in top.partition)
-    slot = Slot("s0", name, draft.path(tuple(column(n) for n in top.partition), types))
+    draft.relation = replace(draft.relation, serves=print_plan(top), leaves=leaves)  # what left is missing for any other query
+    types = tuple(state.schema[n].type for n in top.spec.keys)
+    slot = Slot("s0", name, draft.path(tuple(column(n) for n in top.spec.keys), types))
     by = f"the changed {', '.join(top.by)}" if top.partition else "the sequence"
     reason = f"the open windows of {by}; rows leave once their windows end below the bound on {column_name}"
     reason += ", but for those before that later windows read" * settling.resume.looks_back
     since = _state_of_settled(builder, top, part) if settling.resume.looks_back else None
-    operator = top.with_inputs((Scan(slot.name, state.schema),))
+    operator = site.over(top.with_inputs((Scan(slot.name, state.schema),)))
     fields = {"settling": settling, "since": since}
     return builder.emit(site.stage(OpenWindowsStage, operator, (slot,), f"{reason}; {top.found}", **fields), part)
 
 
-def _state_of_settled(builder: Builder, top: WindowBlock, part: StageOwner) -> str:
+def _state_of_settled(builder: Builder, top: PredicateWindow, part: StageOwner) -> str:
     """The relation that keeps from which time on windows are not final yet: a row for each partition of which rows have left."""
-    types = tuple(top.inputs[0].schema[n].type for n in top.partition)
+    types = tuple(top.input.schema[n].type for n in top.spec.keys)
     by = tuple(Column(f"by{n}", t) for n, t in enumerate(types))
     columns = (Column(ROW, pa.string(), nullable=False), *by, Column(SINCE, pa.int64(), nullable=False))
     draft = builder.state_of(part, SUFFIX, Schema(columns, (ROW,)))

@@ -14,14 +14,15 @@ from sqlglot import exp
 from belvedere.engine.relation import Relation
 from belvedere.engine.work import Work
 from belvedere.plan.expressions import column
-from belvedere.plan.facts import Partition, base_scan
+from belvedere.plan.facts import Partition, base_scan, partition_of
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.nodes import Item, Scan
 from belvedere.plan.rewrite import carry, push_down
-from belvedere.plan.window_by import Ranges, WindowBlock
+from belvedere.plan.window_by import PredicateWindow, Ranges
 from belvedere.rules.reached import ReachedStage
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.window_by.around import Reach, windows_around
+from belvedere.rules.window_by.over import keeps_key
 
 
 @dataclass(frozen=True)
@@ -38,61 +39,59 @@ class WindowsStage(ReachedStage):
 
 def _applies(site: Site) -> Maintain | None:
     top = site.top
-    if not isinstance(top, WindowBlock) or top.ranges is None or top.identity is None:
+    if not isinstance(top, PredicateWindow) or top.ranges is None or top.identity is None:
         return None
-    if _has_computed_keys(top):
+    if _has_computed_keys(top, top.ranges):
         return partial(_over_stored_keys, site, top)
+    if base_scan(site.over(Scan("top", top.schema))) is None and base_scan(top.input) is not None:
+        return site.apart  # members of arrays of windows, say: results of their own
     return partial(_keep, site, top, top.ranges) if _tells_windows(site, top, top.ranges) else None
 
 
-def _has_computed_keys(top: WindowBlock) -> bool:
-    """Whether keys of PARTITION BY are computed from columns of a table."""
-    if base_scan(top.inputs[0]) is None:
+def _has_computed_keys(top: PredicateWindow, ranges: Ranges) -> bool:
+    """Whether keys of PARTITION BY or ORDER BY are computed from columns of a table."""
+    if base_scan(top.input) is None:
         return False
-    below = push_down(top.inputs[0], tuple(column(n) for n in top.partition))
+    below = push_down(top.input, tuple(column(n) for n in (*top.spec.keys, ranges.column)))
     return not all(isinstance(e, exp.Column) for e in below)
 
 
-def _over_stored_keys(site: Site, top: WindowBlock) -> Relation:
+def _over_stored_keys(site: Site, top: PredicateWindow) -> Relation:
     """Over rows that are stored with their keys: the store has to tell a key's rows from those of another key of equal hash."""
-    state = site.builder.shared(carry_keys(top.inputs[0]), site.part.owner)
+    state = site.builder.shared(carry_keys(top.input), site.part.owner)
     return site.maintain(top.with_inputs((Scan(state.name, state.schema),)))
 
 
-def _tells_windows(site: Site, top: WindowBlock, ranges: Ranges) -> bool:
+def _tells_windows(site: Site, top: PredicateWindow, ranges: Ranges) -> bool:
     """Whether the input's rows are stored under its key, and each result has that of the row where it starts."""
-    builder, base = site.builder, base_scan(top.inputs[0])
+    builder, base = site.builder, base_scan(top.input)
     if base is None:
         return False
     relation = builder.drafts[builder.relation_of_scan(base)].relation
-    named = (*(top.identity or ()), ranges.column, *top.partition)
-    below = push_down(top.inputs[0], tuple(column(n) for n in named))
+    key = top.input.schema.key or ()
+    named = (*key, ranges.column, *top.spec.keys)
+    below = push_down(top.input, tuple(column(n) for n in named))
     if not relation.is_state or not all(isinstance(e, exp.Column) for e in below):
         return False
     own = relation.schema
-    given = top.inputs[0].schema
+    given = top.input.schema
     pairs = [(own[e.name], given[n]) for e, n in zip(below, named, strict=True)]
     same = all((a.type, a.nullable) == (b.type, b.nullable) for a, b in pairs)
-    chain = site.over(Scan("top", top.schema))
-    if not same or base_scan(chain) is None or tuple(e.name for e in below[: len(top.identity or ())]) != own.key:
-        return False
-    outer = push_down(chain, tuple(column(n) for n in site.plan.schema.key or ()))
-    return outer == tuple(column(n) for n in top.schema.key or ())
+    return same and tuple(e.name for e in below[: len(key)]) == own.key and keeps_key(site)
 
 
-def _keep(site: Site, top: WindowBlock, ranges: Ranges) -> Relation:
+def _keep(site: Site, top: PredicateWindow, ranges: Ranges) -> Relation:
     builder, part = site.builder, site.part
-    outputs = top.partition_columns
-    keys = tuple(column(n) for n in top.partition)
-    partition = Partition((keys,), tuple(column(c.name) for c in outputs), tuple(c.type for c in outputs))
+    keys = tuple(column(n) for n in top.spec.keys)
+    partition = partition_of(top) or Partition(((),), (), ())
     slots, operator = builder.slots(top, partition, part.owner)
     extra = [*partition.items]
-    if ranges.tumbling:
-        place = top.schema[top.place_of(ranges.column)]
+    if top.start is not None:
+        place = top.schema[top.start]
         extra.append(Item("_start", column(place.name), place.type, place.nullable))
     whole, names = carry(site.over(operator), operator, tuple(extra))
-    start = names[-1] if ranges.tumbling else None
-    order, *own = push_down(top.inputs[0], (column(ranges.column), *keys))
+    start = None if top.start is None else names[-1]
+    order, *own = push_down(top.input, (column(ranges.column), *keys))
     reach = Reach(ranges, order.name, tuple(e.name for e in own), start)
     path = builder.path_of(part, tuple(column(n) for n in names[: len(keys)]), partition.types)
     relation = builder.emit(site.stage(WindowsStage, whole, slots, _said(top, ranges), path=path, reach=reach), part)
@@ -102,7 +101,7 @@ def _keep(site: Site, top: WindowBlock, ranges: Ranges) -> Relation:
     return relation
 
 
-def _said(top: WindowBlock, ranges: Ranges) -> str:
+def _said(top: PredicateWindow, ranges: Ranges) -> str:
     by = f"the changed {', '.join(top.by)}" if top.partition else "the sequence"
     since = "the last stored start before it" if ranges.tumbling else "the last end before it"
     until = "the next start that stays one" if ranges.tumbling else "the end of the windows around it"

@@ -26,11 +26,11 @@ from belvedere.engine.work import Work
 from belvedere.functions.types import quote
 from belvedere.kernels.search import GREATEST as LAST
 from belvedere.kernels.search import LEAST as FIRST
-from belvedere.lang.window_by.resume import AFTER, FROM, LABEL, TO
 from belvedere.plan.bounds import Known, bounds_of
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Node
-from belvedere.plan.window_by import Resume, WindowBlock
+from belvedere.plan.window_by import AFTER, FROM, LABEL, TO, PredicateWindow, Resume
+from belvedere.rules.window_by.around import reach_rows
 from belvedere.schema import KEY, TIMESTAMP, Column, Schema
 
 ROW, SINCE = "row", "since"
@@ -51,7 +51,7 @@ SETTLED = "settled"
 class Settling:
     """`source` is the input's plan down to the catalog's inputs: it gives the bound on the time column."""
 
-    block: WindowBlock
+    block: PredicateWindow
     resume: Resume
     source: Node
 
@@ -96,11 +96,13 @@ def open_rows(work: Work, settling: Settling) -> Rows:
 
 
 def _few(work: Work, settling: Settling, rows: Rows, bound: int) -> Rows:
-    reach = work.compute.window_extents(work.prepared.windows[0], settling.resume).table
-    by = settling.block.partition
+    reach = _reach(work, settling, rows).table
+    by = settling.block.spec.keys
     spans: dict[Any, list[WindowTimes]] = defaultdict(list)
-    bounds = zip(*(micros(reach[n]).to_pylist() for n in (LABEL, FROM, TO, AFTER)), strict=True)
-    for key, span in zip(_partitions(reach, tuple(f"$by{n}" for n in range(len(by)))), bounds, strict=True):
+    nothing = [LAST] * reach.num_rows
+    found = {n: micros(reach[n]).to_pylist() for n in (LABEL, FROM, TO, AFTER) if n in reach.column_names}
+    bounds = zip(found.get(LABEL, found[FROM]), found[FROM], found.get(TO, nothing), found.get(AFTER, nothing), strict=True)
+    for key, span in zip(_partitions(reach, settling.block.partition), bounds, strict=True):
         spans[key].append(span)
     members: dict[Any, list[int]] = defaultdict(list)
     for place, key in enumerate(_partitions(rows.table, by)):
@@ -112,10 +114,9 @@ def _few(work: Work, settling: Settling, rows: Rows, bound: int) -> Rows:
 
 def _many(work: Work, settling: Settling, rows: Rows, bound: int) -> Rows:
     compute, scan, resume = work.compute, work.slots[0][0].name, settling.resume
-    operator, state = work.prepared.windows[0], _state(work)
+    state = _state(work)
     own = _own(work, settling, [KEY])
-    extents = compute.window_extents(operator, resume)
-    reach = _put_times(work, settling, rows, "extents", extents, (LABEL, FROM, TO, AFTER))
+    reach = _put_times(work, settling, _reach(work, settling, rows))
     before = f"SELECT {quote(ROW)} AS part, {quote(SINCE)} AS settled FROM {work.view(scan, SETTLED)}"
     if state is None:
         before = "SELECT '' AS part, 0L AS settled WHERE FALSE"
@@ -130,10 +131,9 @@ def _many(work: Work, settling: Settling, rows: Rows, bound: int) -> Rows:
     kept = work.view(scan, "kept")
     work.put(scan, "kept", compute.keep(stream(KEPT, _kept(spans, resume, is_pinned(settling), bound))))
     if resume.before and not resume.labelled:  # the last tuple before stays too
-        tuples = _put_times(work, settling, rows, "tuples", compute.tuple_times(operator), (FROM,))
         longer = compute.compute(
-            f"SELECT k.part, k.since, coalesce(max(t.`first`), k.kept) AS kept FROM {kept} AS k "
-            f"LEFT JOIN {tuples} AS t ON k.part = t.part AND t.`first` < k.since GROUP BY k.part, k.since, k.kept",
+            f"SELECT k.part, k.since, coalesce(max(t.at), k.kept) AS kept FROM {kept} AS k "
+            f"LEFT JOIN {own} AS t ON k.part = t.part AND t.at < k.since GROUP BY k.part, k.since, k.kept",
             KEPT,
         )
         work.put(scan, "kept", longer)
@@ -152,7 +152,7 @@ def _settle(work: Work, settling: Settling, state: Relation, kept: str) -> None:
     """Remember from which time on the windows of the partitions are not final."""
     path = work.slots[0][0].path
     assert path is not None
-    by = settling.block.partition
+    by = settling.block.spec.keys
     columns = {ROW: "k.part", SINCE: "k.since", KEY: "k.part", state.paths[0].name: "r.hash"}
     columns |= {f"by{n}": f"r.{quote(f'by{n}')}" for n in range(len(by))}
     schema = delta_schema(state)
@@ -167,30 +167,27 @@ def _settle(work: Work, settling: Settling, state: Relation, kept: str) -> None:
 def _own(work: Work, settling: Settling, columns: Iterable[str]) -> str:
     """The rows of the stage's slot: `part`, their partition, `at`, their time, and some columns."""
     slot, relation = work.slots[0]
-    by = settling.block.partition
+    by = settling.block.spec.keys
     view = work.view(slot.name, ROWS)
     part = _part(by, [relation.schema[n].type for n in by])
     return f"(SELECT {part} AS part, {_micros_sql(settling.resume.column)} AS at, {', '.join(map(quote, columns))} FROM {view})"
 
 
-def _put_times(
-    work: Work,
-    settling: Settling,
-    rows: Rows,
-    name: str,
-    found: Rows,
-    times: tuple[str, ...],
-) -> str:
-    """A view of the frame, whose `times` are numbers there, with its partition as `part`."""
-    by = settling.block.partition
-    names = [f"$by{n}" for n in range(len(by))]
-    slot, relation = work.slots[0]
-    types = [relation.schema[n].type for n in by]
-    schema = pa.schema([*((n, pa.int64()) for n in times), *((n, pa.string()) for n in names)])
-    work.put(slot.name, name, Rows(frame=found.frame, schema=schema, count=rows.num_rows))  # about as many
-    words = {LABEL: "at", FROM: "first", TO: "last", AFTER: "after"}
-    numbers = ", ".join(f"{_micros_sql(n)} AS {quote(words[n])}" for n in times)
-    return f"(SELECT {_part(names, types)} AS part, {numbers} FROM {work.view(slot.name, name)})"
+def _reach(work: Work, settling: Settling, rows: Rows) -> Rows:
+    """How far the windows over the rows reach."""
+    ranges = settling.block.ranges if settling.resume.labelled else None
+    return reach_rows(work, ranges, settling.resume.column, rows.num_rows)
+
+
+def _put_times(work: Work, settling: Settling, found: Rows) -> str:
+    """A view of how far windows reach: times as numbers, their partition as `part`."""
+    scan, node = work.slots[0][0].name, settling.block
+    work.put(scan, "extents", found)
+    part = _part(node.partition, [node.schema[n].type for n in node.partition])
+    there = set(found.schema.names)
+    named = (("at", LABEL if LABEL in there else FROM), ("first", FROM), ("last", TO), ("after", AFTER))
+    times = ", ".join(f"{_micros_sql(n) if n in there else f'{LAST}L'} AS {quote(word)}" for word, n in named)
+    return f"(SELECT {part} AS part, {times} FROM {work.view(scan, 'extents')})"
 
 
 def _kept(sorted_spans: Rows, resume: Resume, pinned: bool, bound: int) -> Iterator[pa.Table]:

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.kernels.search import GREATEST, LEAST, Bools, Ints
-from belvedere.lang.window_by.resume import AFTER, FROM, LABEL, TO
-from belvedere.plan.window_by import Ranges
+from belvedere.plan.window_by import AFTER, FROM, LABEL, TO, Ranges
 from belvedere.schema import KEY
 
 KeyRange = tuple[int, int | None]

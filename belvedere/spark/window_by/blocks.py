@@ -12,11 +12,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from belvedere.kernels.specs import KernelSpec
 from belvedere.kernels.windows import block_windows
+from belvedere.plan.window_specs import KernelSpec
 from belvedere.spark.window_by.cuts import Cuts, in_order_of_blocks
 from belvedere.spark.window_by.giant import Lead
-from belvedere.spark.window_by.relation import fresh
 from belvedere.spark.window_by.worker_python import in_python
 
 OUTPUT_ROWS = 200_000
@@ -26,7 +25,7 @@ def windows_by_blocks(
     frame: DataFrame, spec: KernelSpec, lead: Lead, sort: Sequence[Any], schema: pa.Schema, cuts: Cuts
 ) -> DataFrame:
     """The windows of the partition; `schema` is the kernels' output."""
-    block = fresh("block")
+    block = "_block"
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         taken = [b for b in batches if b.num_rows]

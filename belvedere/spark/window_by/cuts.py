@@ -1,8 +1,9 @@
 """Where one long partition is cut into blocks.
 
-In: the rows' DataFrame and a `WindowPlan`. Out: `Cuts` of a partition that is much longer than a core's share, where its windows can be
-found block by block with a few rows around each cut; None for one task per partition. The rows are read some times for that: a sample (is a
-partition longer than its share?), the blocks' sizes, the rows around the cuts. So only rows that are cheap to read again are looked at.
+In: the rows' DataFrame and a `PredicateWindow`. Out: `Cuts` of a partition that is much longer than a core's share, where its windows
+can be found block by block with a few rows around each cut; None for one task per partition. The rows are read some times for that: a
+sample (is a partition longer than its share?), the blocks' sizes, the rows around the cuts. So only rows that are cheap to read again are
+looked at.
 """
 
 from __future__ import annotations
@@ -15,14 +16,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from belvedere.kernels.margins import Margin, begin_of
-from belvedere.kernels.specs import KernelSpec
+from belvedere.plan.window_by import PredicateWindow
+from belvedere.spark.window_by.frames import arrow_schema, sort_columns
 from belvedere.spark.window_by.giant import BLOCK_ROWS, Giant, Lead, can_read_again, find_giant, is_in, lead_of, may_be_long
-from belvedere.spark.window_by.plan import WindowPlan
-from belvedere.spark.window_by.relation import arrow_schema, fresh, sort_columns
 
 NEAR = 4
 """A margin has so many sampled rows behind its cut at first, and grows by `GROWTH` while it is not enough."""
@@ -44,26 +44,25 @@ class Cuts:
     froms: tuple[int, ...]
 
 
-def cut_giant(spark: SparkSession, frame: DataFrame, plan: WindowPlan, spec: KernelSpec) -> tuple[Giant, Lead, Cuts] | None:
+def cut_giant(frame: DataFrame, node: PredicateWindow) -> tuple[Giant, Lead, Cuts] | None:
     """The longest partition, what orders it, and its cuts; None where that is not worth it."""
-    cores = spark.sparkContext.defaultParallelism
     if not may_be_long(frame):
         return None
-    lead = lead_of(plan.sort, arrow_schema(frame))
-    ends = plan.ends(nullable=False)
+    spec, sort, cores = node.spec, sort_columns(node.order), frame.sparkSession.sparkContext.defaultParallelism
+    lead = lead_of(node.order, arrow_schema(frame))
+    ends, nullable = node.ends
     if lead is None or ends is None or not can_read_again(frame):
         return None
     giant = find_giant(frame, spec.keys, lead, cores)
     if giant is None:
         return None
     own = frame.where(is_in(spec.keys, giant)) if spec.keys else frame
-    nullable = plan.ends(nullable=True)
     if nullable != ends and own.where(lead.column.isNull()).limit(1).count():
         ends = nullable  # tuples without an order key have no end by it
         if ends is None:
             return None
     blocks = cores * -(-giant.rows // (cores * BLOCK_ROWS))
-    cuts = cut(own, lead, sort_columns(plan.sort), giant, blocks, partial(begin_of, spec=spec, ends=ends))
+    cuts = cut(own, lead, sort, giant, blocks, partial(begin_of, spec=spec, ends=ends))
     return None if cuts is None else (giant, lead, cuts)
 
 
@@ -102,7 +101,7 @@ def cut(
 
 def _begins(frame: DataFrame, lead: Lead, marks: Sequence[Any]) -> tuple[int, ...]:
     """The positions of the blocks' first rows, and the number of all rows."""
-    block = fresh("block")
+    block = "_block"
     counted = frame.select(block_of(lead, marks).alias(block)).groupBy(block).agg(F.count(F.lit(1)).alias("n")).collect()
     sizes = {r[0]: r[1] for r in counted}
     return tuple(accumulate((sizes.get(n, 0) for n in range(len(marks) + 1)), initial=0))

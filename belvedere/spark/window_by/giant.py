@@ -5,7 +5,6 @@ In: the rows' DataFrame, the keys of its partitions and their order. Out: the `G
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -16,8 +15,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
+from sqlglot import exp
 
-from belvedere.spark.window_by.relation import arrow_schema
+from belvedere.functions.types import quote
+from belvedere.plan.nodes import Order
+from belvedere.spark.window_by.frames import arrow_schema
 
 LEAST_ROWS = 2_000_000
 """Shorter partitions are done in one task: reading the rows again for the cuts takes as long as is won."""
@@ -38,7 +40,6 @@ CHEAP = {
     "InMemoryRelation",
     "Range",
 }
-SORT = re.compile(r"`(_[a-z]+\d+)` (ASC|DESC) NULLS (FIRST|LAST)")
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,12 @@ class Giant:
     marks: tuple[Any, ...]
 
 
-def lead_of(sort: Sequence[str], schema: pa.Schema) -> Lead | None:
+def lead_of(order: Sequence[Order], schema: pa.Schema) -> Lead | None:
     """The first key, where it is a column of numbers, text, dates or instants."""
-    found = SORT.fullmatch(sort[0]) if sort else None
-    if found is None:
+    first = order[0].expr
+    if not isinstance(first, exp.Column):
         return None
-    type_, column = schema.field(found[1]).type, F.col(found[1])
+    type_, column = schema.field(first.name).type, F.col(quote(first.name))
     if pa.types.is_timestamp(type_) and type_.tz is not None:
         column = F.unix_micros(column)
     elif pa.types.is_date(type_):
@@ -88,7 +89,7 @@ def lead_of(sort: Sequence[str], schema: pa.Schema) -> Lead | None:
         pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_) or pa.types.is_string(type_)
     ):
         return None
-    return Lead(column, found[2] == "DESC", found[3] == "FIRST")
+    return Lead(column, order[0].descending, order[0].nulls_come_first)
 
 
 def find_giant(frame: DataFrame, keys: Sequence[str], lead: Lead, cores: int) -> Giant | None:
@@ -97,7 +98,9 @@ def find_giant(frame: DataFrame, keys: Sequence[str], lead: Lead, cores: int) ->
         return None
     names = [f"k{n}" for n in range(len(keys))]
     rows = frame if RATE >= 1 else frame.sample(RATE, 17)
-    table = rows.select(*(F.col(k).alias(n) for k, n in zip(keys, names, strict=True)), lead.column.alias("mark")).toArrow()
+    table = rows.select(
+        *(F.col(quote(k)).alias(n) for k, n in zip(keys, names, strict=True)), lead.column.alias("mark")
+    ).toArrow()
     key: tuple[Any, ...] = ()
     own = table
     if names and table.num_rows:
@@ -118,7 +121,7 @@ def find_giant(frame: DataFrame, keys: Sequence[str], lead: Lead, cores: int) ->
 def is_in(keys: Sequence[str], giant: Giant) -> Any:
     """Whether a row is in the giant's partition."""
     return reduce(
-        lambda a, b: a & b, (F.col(k).eqNullSafe(F.lit(v)) for k, v in zip(keys, giant.key, strict=True)), F.lit(True)
+        lambda a, b: a & b, (F.col(quote(k)).eqNullSafe(F.lit(v)) for k, v in zip(keys, giant.key, strict=True)), F.lit(True)
     )
 
 
@@ -126,7 +129,7 @@ def around(keys: Sequence[str], giant: Giant) -> tuple[Any, Any]:
     """Whether a row's partition comes before the giant's in the order of the keys, and whether behind; NULL comes first."""
     before, behind, same = F.lit(False), F.lit(False), F.lit(True)
     for key, value in zip(keys, giant.key, strict=True):
-        column = F.col(key)
+        column = F.col(quote(key))
         if value is None:
             behind |= same & column.isNotNull()
         else:

@@ -1,26 +1,41 @@
 """Run a SQL++ query with WINDOW BY on Spark.
 
-In: text, tables as DataFrames. Out: a DataFrame whose rows come in the order of rule 10. What Spark SQL can say is said in
-Spark SQL (`native`), the windows are found by kernels where the boundaries have a known class, and everything else is done
-by the interpreter in Python workers. Nothing runs before the DataFrame is used, except where a table stands in a
-subquery: it is then collected (at most `COLLECT_LIMIT` rows).
+In: text, tables as DataFrames. Out: a DataFrame whose rows come in the order of rule 10. The query becomes a plan, as in a script: its
+windows are found by kernels in Python workers, all around them is Spark SQL. Nothing runs before the DataFrame is used, except where
+one partition may be so long that many tasks should do it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from itertools import count
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from belvedere.engine.render import print_expression, render
+from belvedere.engine.windows import split_windows
 from belvedere.errors import BelvedereError, Severity
+from belvedere.functions.types import quote
+from belvedere.functions.window_by import DURATION
+from belvedere.lang.window_by.bindings import Result, output_items
 from belvedere.lang.window_by.check import check_query, row_type
+from belvedere.lang.window_by.lower import lowered_query
 from belvedere.lang.window_by.parser import mentions_window_by, parse_window_query
-from belvedere.spark.window_by.relation import (
-    Table,
-    output,
+from belvedere.plan.expressions import columns_of
+from belvedere.plan.keys import item_of
+from belvedere.plan.nodes import Item, Project, Scan
+from belvedere.plan.prune import prune
+from belvedere.plan.push import push_conditions
+from belvedere.spark.window_by.frames import schema_of, sort_columns
+from belvedere.spark.window_by.windows import Spread, windows
+
+INTERVAL_MICROS = (
+    "(extract(DAY FROM {0}) * 86400000000 + extract(HOUR FROM {0}) * 3600000000L + extract(MINUTE FROM {0}) * 60000000L"
+    " + CAST(extract(SECOND FROM {0}) * 1000000 AS BIGINT))"
 )
-from belvedere.spark.window_by.runner import QueryRunner
-from belvedere.spark.window_by.tuples import Spread
+_RUNS = count()
 
 
 def sql(spark: SparkSession, text: str, **tables: DataFrame) -> DataFrame:
@@ -52,8 +67,54 @@ def run_window_query(
     rows come in any order, which saves a pass.
     """
     query = parse_window_query(text)
-    known = {n: Table(t) for n, t in tables.items()}
-    errors = [d for d in check_query(query, {n: row_type(t.schema) for n, t in known.items()}) if d.severity == Severity.ERROR]
+    schemas = {n: schema_of(t) for n, t in tables.items()}
+    errors = [d for d in check_query(query, {n: row_type(s) for n, s in schemas.items()}) if d.severity == Severity.ERROR]
     if errors:
         raise BelvedereError(errors)
-    return output(QueryRunner(spark, known, spread=spread).run(query))
+    scans = {n: Scan(f"of {n}", s) for n, s in schemas.items()}
+    utc = (spark.conf.get("spark.sql.session.timeZone") or "") in ("UTC", "Etc/UTC", "GMT", "Z")
+    return _answer(spark, lowered_query(query, scans, utc=utc), {f"of {n}": t for n, t in tables.items()}, spread)
+
+
+def _answer(spark: SparkSession, result: Result, tables: Mapping[str, DataFrame], spread: Spread) -> DataFrame:
+    """The rows of a lowered query."""
+    outputs = output_items(result.value)
+    order = () if result.sorted else result.order
+    schema = result.node.schema
+    read = dict.fromkeys(c for e in (*(i.expr for i in outputs), *(o.expr for o in order)) for c in sorted(columns_of(e)))
+    plan = prune(push_conditions(Project(result.node, tuple(item_of(schema[c]) for c in read or schema.names[:1]))))
+    prefix, views = f"belvedere_{os.getpid()}_{next(_RUNS)} ", []
+
+    def put(name: str, frame: DataFrame) -> None:
+        views.append(prefix + name)
+        frame.createOrReplaceTempView(f"`{prefix}{name}`")
+
+    try:
+        for name in {n.relation for n in plan.walk() if isinstance(n, Scan)}:
+            put(name, _plain(tables[name]))
+        rest, operators = split_windows(plan, prefix.__add__, "clock")
+        for operator in operators:
+            ordered = spread is not Spread.ORDERED or (operator is operators[-1] and result.sorted)
+            put(operator.name, windows(operator.node, spark.sql(operator.text), spread if ordered else Spread.HASHED))
+        frame = spark.sql(render(rest, prefix.__add__))
+    finally:
+        for view in views:
+            spark.catalog.dropTempView(view)
+    frame = frame.orderBy(*sort_columns(order)) if order else frame
+    return frame.select(*map(_shown, outputs))
+
+
+def _plain(frame: DataFrame) -> DataFrame:
+    """The rows with intervals as whole numbers of microseconds."""
+    long = {c.name for c in schema_of(frame) if c.type == DURATION}
+    if not long:
+        return frame
+    text = {n: INTERVAL_MICROS.format(f"CAST({quote(n)} AS INTERVAL DAY TO SECOND)") for n in long}
+    return frame.select(*(F.expr(text.get(n, quote(n))).alias(n) for n in frame.columns))
+
+
+def _shown(item: Item) -> Column:
+    text = print_expression(item.expr)
+    if item.type == DURATION:
+        text = f"CAST(INTERVAL '0.000001' SECOND * {text} AS INTERVAL DAY TO SECOND)"
+    return F.expr(text).alias(item.name)

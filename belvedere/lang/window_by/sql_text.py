@@ -1,0 +1,54 @@
+"""Spark SQL text as expressions of the plan.
+
+In: text as `native` writes it. Out: trees in which a column of the input is an unqualified `exp.Column`, and functions keep their names.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
+
+from belvedere.lang.window_by.tree import Expr
+from belvedere.plan.expressions import column
+
+
+class _Plain(Spark):
+    class Parser(SparkParser):
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}  # a call stays what it is: another dialect's sense of it is not asked for
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Expr:
+    found: Expr = sqlglot.parse_one(text, dialect=_Plain).transform(_plain)
+    return found
+
+
+def _plain(node: Any) -> Any:
+    """A path from a column as fields of it; literals as written: a decimal by `2L` has fewer digits in Spark than by a cast."""
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and not node.this.is_string:
+        suffix = {exp.DType.BIGINT: "L", exp.DType.DOUBLE: "D"}.get(node.to.this)
+        return node if suffix is None else exp.Var(this=f"{node.this.name}{suffix}")
+    if not isinstance(node, exp.Column) or not node.table:
+        return node
+    root, *path = node.parts
+    found: Any = column(root.name)
+    for part in path:
+        found = exp.Dot(this=found, expression=part.copy())
+    return found
+
+
+def parsed(text: str) -> Expr:
+    """The expression of a text."""
+    if is_column(text):
+        return column(text[1:-1])
+    return _parsed(text).copy()
+
+
+def is_column(text: str) -> bool:
+    """Whether SQL text is one column."""
+    return text.startswith("`") and text.endswith("`") and "`" not in text[1:-1]
