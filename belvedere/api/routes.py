@@ -24,6 +24,7 @@ from belvedere.errors import BelvedereError
 
 if TYPE_CHECKING:
     from belvedere.api.server import Application
+    from belvedere.store.protocol import EpochRow
 
 
 def routes(application: Application, catalog: Catalog) -> Starlette:
@@ -45,12 +46,7 @@ def routes(application: Application, catalog: Catalog) -> Starlette:
             row = await application.last_epoch()
         except RequestError:  # the counts are known all the same
             row = None
-        committed = None if row is None or row.committed_at is None else row.committed_at.timestamp()
-        freshness = None if committed is None else max(0.0, time.time() - committed)
-        figures = {} if row is None else state_figures(row)
-        gauges = [(f"belvedere_state_{n}", STATE_FIGURES[n], value) for n, value in figures.items()]
-        text = application.metrics.text(None if row is None else row.epoch, freshness, gauges)
-        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(_metrics_text(application, row), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def status(request: Request) -> Response:
         return JSONResponse(status_of(catalog, await application.last_epoch(), application.desk.is_open))
@@ -90,3 +86,12 @@ def routes(application: Application, catalog: Catalog) -> Starlette:
         ],
         exception_handlers={RequestError: failed, BelvedereError: failed},
     )
+
+
+def _metrics_text(application: Application, row: EpochRow | None) -> str:
+    """What this server counts, how old its last epoch is, and what that epoch says of the state."""
+    committed = None if row is None or row.committed_at is None else row.committed_at.timestamp()
+    freshness = None if committed is None else max(0.0, time.time() - committed)
+    figures = {} if row is None else state_figures(row)
+    gauges = [(f"belvedere_state_{n}", STATE_FIGURES[n], value) for n, value in figures.items()]
+    return application.metrics.text(None if row is None else row.epoch, freshness, gauges)
