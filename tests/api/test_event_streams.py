@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
-import pyarrow as pa
 import pytest
 from graphql import print_type
 from starlette.testclient import TestClient
@@ -19,7 +17,8 @@ from belvedere.api.failures import RequestError
 from belvedere.api.processes import start_api
 from belvedere.api.server import Application, ServerSettings
 from belvedere.compiler import compile_script
-from belvedere.store import EpochRow, StoredTable, open_reader, open_store
+from belvedere.store import StoredTable, open_reader
+from tests.api.committed_events import NOON, Commit, committing
 
 SCRIPT = """
 CREATE STREAM T (a INT, b STRING) KEEP 1 DAY;
@@ -30,8 +29,6 @@ Mine(a INT METADATA FROM 'auth.number') := SUBSCRIBE SELECT a, b FROM T WHERE a 
 """
 CATALOG = compile_script(SCRIPT).catalog
 TABLES = {n: StoredTable(n, CATALOG.schema_of(n), meaning="test") for n in ("Seen", "ByA", "Mine")}
-NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
-Commit = Callable[..., None]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
@@ -42,27 +39,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Any) -> str:
 @pytest.fixture
 def commit(url: str) -> Iterator[Commit]:
     """Commits an epoch with these values of `a` as events of both subscriptions."""
-    store = open_store(url)
-    store.create(list(TABLES.values()))
-    store.acquire("test", 600)
-    number, epoch = 1, 0
 
-    def run(*values: int) -> None:
-        nonlocal number, epoch
-        transaction = store.begin()
-        for name, table in TABLES.items():
-            rows = [
-                dict.fromkeys(table.arrow.names) | {"_key": str(n), "_seq": n, "_op": "ADD", "_event_time": NOON, "b": f"b{n}", "_uid": n}
-                | {"_argument1" if name == "ByA" else "a": a}
-                for n, a in enumerate(values, number)
-            ]  # fmt: skip
-            transaction.append(name, pa.Table.from_pylist(rows, schema=table.arrow).to_reader())
-        number += len(values)
-        transaction.commit(EpochRow(epoch, NOON, extra={"sequences": dict.fromkeys(TABLES, number)}))
-        epoch += 1
+    def row(name: str, n: int, a: int) -> dict[str, Any]:
+        fixed = {"_op": "ADD", "_event_time": NOON, "b": f"b{n}", "_uid": n}
+        return {"_key": str(n), "_seq": n, ("_argument1" if name == "ByA" else "a"): a, **fixed}
 
-    yield run
-    store.close()
+    yield from committing(url, TABLES, tuple(TABLES), row)
 
 
 class Subscriber:

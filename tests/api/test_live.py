@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
@@ -20,7 +18,8 @@ from belvedere.api.event_streams import QUIET
 from belvedere.api.processes import start_api
 from belvedere.api.server import Application, ServerSettings
 from belvedere.compiler import compile_script
-from belvedere.store import EpochRow, StoredTable, open_reader, open_store
+from belvedere.store import EpochRow, StoredTable, open_reader
+from tests.api.committed_events import NOON, Commit, committing
 
 SCRIPT = """
 CREATE STREAM T (a INT, b STRING) KEEP 1 DAY;
@@ -30,8 +29,6 @@ Above(least INT) := SELECT a, b FROM T WHERE a >= :least;
 """
 CATALOG = compile_script(SCRIPT).catalog
 TABLES = {n: StoredTable(n, CATALOG.schema_of(n), meaning="test") for n in ("T", "Seen", "ByA")}
-NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
-Commit = Callable[..., None]
 
 
 @pytest.fixture
@@ -42,28 +39,12 @@ def url(tmp_path: Any) -> str:
 @pytest.fixture
 def commit(url: str) -> Iterator[Commit]:
     """Commits an epoch in which rows with these values of `a` come, and an event for each."""
-    store = open_store(url)
-    store.create(list(TABLES.values()))
-    store.acquire("test", 600)
-    number, epoch = 1, 0
 
-    def run(*values: int) -> None:
-        nonlocal number, epoch
-        transaction = store.begin()
-        for name, table in TABLES.items():
-            fixed = {"_op": "ADD", "_event_time": NOON, "_ingest_time": NOON}
-            given = [
-                {"_key": str(n), "_seq": n, "_uid": n, "b": f"b{n}", "a": a, "_argument1": a, **fixed}
-                for n, a in enumerate(values, number)
-            ]
-            rows = [{c: row.get(c) for c in table.arrow.names} for row in given]
-            transaction.append(name, pa.Table.from_pylist(rows, schema=table.arrow).to_reader())
-        number += len(values)
-        transaction.commit(EpochRow(epoch, NOON, extra={"sequences": dict.fromkeys(("Seen", "ByA"), number)}))
-        epoch += 1
+    def row(name: str, n: int, a: int) -> dict[str, Any]:
+        fixed = {"_op": "ADD", "_event_time": NOON, "_ingest_time": NOON}
+        return {"_key": str(n), "_seq": n, "_uid": n, "b": f"b{n}", "a": a, "_argument1": a, **fixed}
 
-    yield run
-    store.close()
+    yield from committing(url, TABLES, ("Seen", "ByA"), row)
 
 
 class Reader:
