@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from belvedere.functions import window_by as wb
 from belvedere.functions.function import Function, function, stored
-from belvedere.functions.type_rules import after_first, all_common, greatest, no_map, nth, number_or_text
+from belvedere.functions.type_rules import after_first, all_common, greatest, if_comparable, no_map, nth, number_or_text
 from belvedere.functions.types import BOOLEAN, INT32, INT64, STRING, common_type
 from belvedere.functions.window_by import window_by
 
@@ -35,7 +35,7 @@ CONDITIONS: tuple[Function, ...] = (
         "isnull", "isnull:1", BOOLEAN, total=True, stored=stored(_anything, sqlite="({0} IS NULL)", postgres="({0} IS NULL)")
     ),
     function("Least", "least:2+", greatest, window_by("LEAST:1+", wb.unify), total=True),
-    function("Nullif", "nullif:2", nth(0), window_by("NULL_IF:2", wb.first, also="NULLIF")),
+    function("Nullif", "nullif:2", if_comparable, window_by("NULL_IF:2", wb.first, also="NULLIF")),
     function("nullifzero", "nullifzero:1", nth(0), first=number_or_text),
     function("Nvl2", "nvl2:3", after_first),
     function("Typeof", "typeof:1", STRING),

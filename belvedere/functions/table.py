@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel
 
 from belvedere.functions.aggregates import AGGREGATES
 from belvedere.functions.arrays import ARRAY_AGGREGATES, ARRAYS
@@ -54,7 +55,7 @@ def shown_name(call: exp.Expr) -> str:
         return "parse_json"
     if isinstance(call, exp.RegexpReplace):  # cannot be printed with too few
         return "regexp_replace"
-    text: str = call.sql("spark")
+    text: str = call.sql("spark", unsupported_level=ErrorLevel.IGNORE)
     return text.partition("(")[0].lower()
 
 

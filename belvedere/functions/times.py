@@ -16,10 +16,13 @@ from belvedere.functions.types import (
     DATE,
     DAY_INTERVAL,
     DOUBLE,
+    INT8,
+    INT16,
     INT32,
     INT64,
     LOCAL_TIMESTAMP,
     MONTH_INTERVAL,
+    NULL,
     STRING,
     is_integer,
 )
@@ -46,6 +49,12 @@ def _timestamp_of_text(arguments: Sequence[pa.DataType]) -> pa.DataType | None:
     return None if len(arguments) == 2 and is_integer(arguments[0]) else TIMESTAMP
 
 
+def _days_added(arguments: Sequence[pa.DataType]) -> pa.DataType | None:
+    """Days are an INT or narrower, or a text of one."""
+    fit = time_or_text(arguments[0]) or arguments[0] == NULL
+    return DATE if len(arguments) == 2 and fit and arguments[1] in (INT8, INT16, INT32, STRING, NULL) else None
+
+
 def _floor(unit: int) -> str:
     """Whole units of so many microseconds: SQLite divides towards zero."""
     return f"(({{0}}-(({{0}}%{unit})+{unit})%{unit})/{unit})"
@@ -67,11 +76,12 @@ TIMES: tuple[Function, ...] = (
     function("Date", "", DATE, window_by("DATE:1", DATE, also="TO_DATE")),
     function("date_part", "date_part:2", INT32, total=True),
     function("DateAdd", "", DATE),
+    function("date_sub", "date_sub:2", _days_added, total=True),
     function("DateDiff", "date_diff:2-3 datediff:2-3", INT32, total=True),
     function("DateFromUnixDate", "date_from_unix_date:1", DATE, first=number_or_text),
     function("datepart", "datepart:2", INT32),
     function("DateSub", "", DATE),
-    function("DateTrunc", "trunc:2", DATE, step=to_its_unit),
+    function("DateTrunc", "trunc:2", DATE, first=time_or_text, step=to_its_unit),
     function(
         "Day",
         "day:1",
@@ -137,7 +147,9 @@ TIMES: tuple[Function, ...] = (
     function("TimestampAdd", "timestampadd:3", TIMESTAMP, total=True),
     function("TimestampDiff", "timestampdiff:3", INT64),
     function("TimestampFromParts", "make_timestamp:1-7", TIMESTAMP, forgiving="try_make_timestamp"),
-    function("TimestampTrunc", "date_trunc:2", TIMESTAMP, total=True, step=to_its_unit, reads_text_as="TIMESTAMP"),
+    function(
+        "TimestampTrunc", "date_trunc:2", TIMESTAMP, first=time_or_text, total=True, step=to_its_unit, reads_text_as="TIMESTAMP"
+    ),
     function("TimeStrToTime", "", TIMESTAMP, reads_text_as="TIMESTAMP"),
     function("TsOrDsToTimestamp", "", TIMESTAMP, reads_text_as="TIMESTAMP"),
     function("TimeToStr", "date_format:2", STRING),
@@ -148,7 +160,7 @@ TIMES: tuple[Function, ...] = (
     function("try_make_timestamp_ntz", "try_make_timestamp_ntz:6", LOCAL_TIMESTAMP),
     function("try_to_date", "try_to_date:1-2", DATE, first=plain),
     function("try_to_timestamp", "try_to_timestamp:1-2", TIMESTAMP, first=plain),
-    function("TsOrDsAdd", "date_sub:2 date_add:2-3 dateadd:2-3", DATE, total=True),
+    function("TsOrDsAdd", "date_add:2-3 dateadd:2-3", _days_added, total=True),
     function(
         "TsOrDsToDate",
         "to_date:1-2",

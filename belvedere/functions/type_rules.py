@@ -42,6 +42,37 @@ def greatest(args: Sequence[pa.DataType]) -> pa.DataType | None:
     return all_common(args)
 
 
+def if_comparable(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    """The first one's type, where it can be compared with the other."""
+    return args[0] if t.same_kind(args[0], args[1]) else None
+
+
+def member(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    """The type of the elements of an array and of a value that is looked for in it: text is not read as another type."""
+    return t.plain_common_type(args[0].value_type, args[1]) if t.is_array(args[0]) and len(args) > 1 else None
+
+
+def if_member(type_: pa.DataType) -> ResultType:
+    """A type, where the second argument may be an element of the first."""
+    return lambda args: None if member(args) is None else type_
+
+
+def grown(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    """An array that may hold a further value."""
+    element = member(args)
+    return None if element is None else pa.list_(element)
+
+
+def paired(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    """Two arrays whose elements have a common type."""
+    return grown([args[0], args[1].value_type]) if len(args) > 1 and t.is_array(args[1]) else None
+
+
+def sorted_array(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    """An array whose elements have an order."""
+    return args[0] if t.is_array(args[0]) and not has_map(args[0]) else None
+
+
 def rounded(args: Sequence[pa.DataType]) -> pa.DataType | None:
     # the number of places is a value, not a type: `infer` handles decimals where it is a literal
     return args[0] if args and (t.is_number(args[0]) or args[0] == t.NULL) else t.DOUBLE
@@ -76,7 +107,7 @@ def array_of(args: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def joined(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    if args and all(t.is_array(a) for a in args):
+    if any(t.is_array(a) for a in args):
         return all_common(args)
     return t.BINARY if args and all(a == t.BINARY for a in args) else t.STRING
 

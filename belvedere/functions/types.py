@@ -233,6 +233,13 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     return _common_nested(left, right)
 
 
+def plain_common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """The common type where text is not read as the other type."""
+    if (left == STRING) != (right == STRING) and NULL not in (left, right):
+        return None
+    return common_type(left, right)
+
+
 def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     if is_decimal(left) or is_decimal(right):
         if left in (FLOAT, DOUBLE) or right in (FLOAT, DOUBLE):

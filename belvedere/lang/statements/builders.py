@@ -37,6 +37,15 @@ def casting(type_: str) -> Callable[[list[exp.Expr]], exp.Expr]:
     return build
 
 
+def time_difference(arguments: list[exp.Expr]) -> exp.Expr:
+    """Builds `datediff(UNIT, a, b)`, which is `timestampdiff`, and `datediff(a, b)`, which counts days."""
+    if len(arguments) == 3:
+        unit = exp.var(arguments[0].name.upper())
+        return exp.TimestampDiff(this=arguments[2], expression=arguments[1], unit=unit)
+    days = [exp.TsOrDsToDate(this=a) for a in arguments]
+    return exp.DateDiff(this=days[0] if days else None, expression=days[1] if len(days) > 1 else None)
+
+
 def of_now(name: str, type_: str) -> exp.Expr:
     """Today and the like: there is one clock, that of `now()`. `meta["called"]` is what was written, which names a select item."""
     node: exp.Expr = exp.cast(exp.CurrentTimestamp(), type_, dialect="spark")

@@ -26,6 +26,8 @@ _OWN_WORDS = {
     TokenType.VALUES,
 }
 _NO_CALL_AFTER = {TokenType.DOT, TokenType.LIKE, TokenType.ILIKE}  # a method; ANY (...) and SOME (...)
+_WITH_UNIT = frozenset(("date_add", "dateadd", "date_diff", "datediff", "timestampadd", "timestampdiff"))
+_UNITS = frozenset("YEAR QUARTER MONTH WEEK DAY DAYOFYEAR HOUR MINUTE SECOND MILLISECOND MICROSECOND".split())
 _PAIRED = frozenset(("map", "named_struct"))
 _AFTER_ARGUMENTS = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.HAVING}
 
@@ -39,11 +41,23 @@ def miscount(tokens: Sequence[Token], at: int) -> Problem | None:
     if at and tokens[at - 1].token_type in _NO_CALL_AFTER:
         return None
     given, end = _given(tokens, at + 2 + distinct)
+    if given == 3 and name in _WITH_UNIT:
+        return _wrong_unit(tokens[at + 2])
     if given is None or (least <= given <= most and not (name in _PAIRED and given % 2)):
         return None
     message = f"`{name}` does not take {_said((given, given))}" if given else f"`{name}` needs an argument"
     hint = "it takes pairs of arguments" if name in _PAIRED else f"it takes {_said((least, most))}"
     return Problem("B3002", message, tokens[at].start, end, hint)
+
+
+def _wrong_unit(unit: Token) -> Problem | None:
+    """What is wrong with the unit of `timestampadd(DAY, 1, t)` and its like: it is a word."""
+    if unit.token_type != TokenType.STRING and unit.text.upper() in _UNITS:
+        return None
+    shown = f"'{unit.text}'" if unit.token_type == TokenType.STRING else f"`{unit.text}`"
+    return Problem(
+        "B3048", f"{shown} is no unit here", unit.start, unit.end + 1, "write one of the words YEAR, MONTH, DAY, HOUR, ..."
+    )
 
 
 def _given(tokens: Sequence[Token], first: int) -> tuple[int | None, int]:

@@ -32,8 +32,18 @@ def _distinct(node: exp.Expr) -> Problem | None:
 def _filter(node: exp.Expr) -> Problem | None:
     call = unwrap_aggregate(node)
     if is_aggregate(call) or isinstance(node.this, exp.WithinGroup):
-        return None
+        return _filter_condition(node)
     return _problem(node, f"FILTER is for aggregates, and `{shown_name(call)}` is none", "write CASE WHEN ... THEN ... END")
+
+
+def _filter_condition(node: Any) -> Problem | None:
+    """FILTER chooses rows before they are aggregated."""
+    inside = node.expression.walk(prune=lambda part: isinstance(part, exp.Query))
+    found = next((part for part in inside if is_aggregate(part) or isinstance(part, exp.Window)), None)
+    if found is None:
+        return None
+    kind = "a window function" if isinstance(found, exp.Window) else "an aggregate"
+    return _problem(node, f"{kind} cannot stand in FILTER", "compute it in a view of its own, and join it")
 
 
 def _ignore_nulls(node: exp.Expr) -> Problem | None:
@@ -54,6 +64,10 @@ def _window(node: Any) -> Problem | None:
     if any(isinstance(part, exp.Distinct) for part in call.iter_expressions()):
         hint = "aggregate in a view of its own and join it, or write size(collect_set(...) OVER (...))"
         return _problem(node, "DISTINCT cannot stand in a window function", hint)
+    if isinstance(call, exp.Median) and (node.args.get("order") is not None or node.args.get("spec") is not None):
+        return _problem(
+            node, "`median` takes no order in OVER", "write OVER (PARTITION BY ...), or percentile(x, 0.5) OVER (...)"
+        )
     if node.args.get("spec") is not None and is_window_function(call) and not isinstance(call, exp.NthValue):
         return _problem(node, f"`{shown_name(call)}` takes no frame", "leave out ROWS or RANGE")
     return _frame(node)

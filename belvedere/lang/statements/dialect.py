@@ -27,7 +27,17 @@ from belvedere.lang.spl.parser import (
     refuse_other,
 )
 from belvedere.lang.spl.tree import SplClause
-from belvedere.lang.statements.builders import CASTING, ROUNDING, UNITS, casting, make_interval, of_now, rounding
+from belvedere.lang.statements.builders import (
+    CASTING,
+    ROUNDING,
+    UNITS,
+    casting,
+    make_interval,
+    of_now,
+    rounding,
+    time_difference,
+)
+from belvedere.lang.statements.literals import TIME_TYPES, check_time
 from belvedere.lang.statements.positioned_parser import PositionedParser
 from belvedere.lang.statements.printing import SqrlGenerator
 from belvedere.lang.statements.problems import Problem, near_keyword, shown
@@ -74,6 +84,8 @@ class SqrlParser(PositionedParser):
         **SparkParser.FUNCTIONS,
         **{unit: rounding(unit) for unit in ROUNDING},
         **{name: casting(name) for name in CASTING},
+        **dict.fromkeys(("DATEDIFF", "DATE_DIFF"), time_difference),
+        "DATE_SUB": lambda args: exp.Anonymous(this="date_sub", expressions=args),  # of a text, it is no product with -1
         "NOW": lambda args: exp.CurrentTimestamp(),
         "COLLECT": SparkParser.FUNCTIONS["COLLECT_LIST"],  # Flink's multiset: the same values, as a list
         **dict.fromkeys(("CURRENT_DATE", "CURDATE"), lambda args: of_now("current_date", "date")),
@@ -101,7 +113,9 @@ class SqrlParser(PositionedParser):
         kinds = (TokenType.NUMBER, TokenType.STRING) if skip else (TokenType.NUMBER,)
         if not count or not unit or count.token_type not in kinds or unit.text.upper() not in UNITS:
             return None
-        if unit.token_type == TokenType.IDENTIFIER or (after and after.token_type == TokenType.L_PAREN and not skip):
+        if unit.token_type in (TokenType.IDENTIFIER, TokenType.STRING) or (
+            after and after.token_type == TokenType.L_PAREN and not skip
+        ):
             return None
         if after and (after.text.upper() == "TO" or (skip and after.token_type in (TokenType.NUMBER, TokenType.STRING))):
             return None
@@ -117,7 +131,12 @@ class SqrlParser(PositionedParser):
             interval = self._take_interval(0)
             if interval:
                 return interval
-        return super()._parse_type(parse_interval, fallback_to_identifier)
+        word, text = self._curr, self._next
+        found = super()._parse_type(parse_interval, fallback_to_identifier)
+        if isinstance(found, exp.Cast) and text and text.token_type == TokenType.STRING and word.token_type in TIME_TYPES:
+            self._covered(found, word)
+            check_time(found, text)
+        return found
 
     def _parse_types(self, check_func: bool = False, *args: Any, **kwargs: Any) -> exp.Expr | None:
         """As in sqlglot; where nothing but a type can stand, `ROW<a INT>` and `ROW(a INT)` are STRUCT<a INT>, and BYTES is BINARY."""
@@ -135,11 +154,17 @@ class SqrlParser(PositionedParser):
             interval = self._take_interval(1)
             if interval:
                 return interval
+            self._refuse_quoted_unit()
         before, self._bare_numbers = self._bare_numbers, True
         try:
             return self._covered(super()._parse_interval(require_interval, parse_function_unit), first)
         finally:
             self._bare_numbers = before
+
+    def _refuse_quoted_unit(self) -> None:
+        count, unit = self._token(1), self._token(2)
+        if count and unit and unit.token_type == TokenType.STRING and count.token_type in (TokenType.STRING, TokenType.NUMBER):
+            self.refuse("B3048", f"'{unit.text}' is no unit here", unit, hint="write the unit as a word: INTERVAL '1' DAY")
 
     def _parse_ceil_floor(self, expr_type: Any) -> Any:
         """`FLOOR(t TO HOUR)` is the same rounding as `hour(t)`."""

@@ -17,7 +17,16 @@ from sqlglot.tokenizer_core import Token, TokenType
 from belvedere.lang.statements.call_counts import miscount
 from belvedere.lang.statements.problems import Problem, describe, shown
 
-WORD_HOLDERS = (exp.TsOrDsAdd, exp.TimestampTrunc, exp.DateTrunc, exp.DateDiff, exp.AtTimeZone, exp.FromTimeZone, exp.Struct)
+WORD_HOLDERS = (
+    exp.TsOrDsAdd,
+    exp.TimestampTrunc,
+    exp.DateTrunc,
+    exp.DateDiff,
+    exp.TimestampDiff,
+    exp.AtTimeZone,
+    exp.FromTimeZone,
+    exp.Struct,
+)
 """Calls that keep an argument in another form: a unit as a word, a number of days with its sign, a name of a field."""
 
 

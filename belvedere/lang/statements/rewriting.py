@@ -184,6 +184,14 @@ def _by_position(node: exp.Anonymous) -> exp.Expr:
     return exp.Anonymous(this=node.this, expressions=found)
 
 
+def _least(node: exp.Neg) -> exp.Expr:
+    """`-128Y` is one number: without its sign it is none of its type."""
+    cast = node.this
+    if not isinstance(cast, exp.Cast) or not isinstance(cast.this, exp.Literal) or cast.this.is_string:
+        return node
+    return type(cast)(this=exp.Neg(this=cast.this.copy()), to=cast.to.copy())
+
+
 REWRITES: dict[type[exp.Expr], Rewrite] = {
     exp.Tuple: _tuple,
     **dict.fromkeys((exp.Like, exp.ILike), _like),
@@ -198,6 +206,7 @@ REWRITES: dict[type[exp.Expr], Rewrite] = {
     exp.ToChar: _formatted,
     exp.Anonymous: _by_position,
     exp.Kwarg: _named,
+    exp.Neg: _least,
     exp.Select: rewritten_select,
     exp.Table: series,
     exp.Lateral: json_fields,

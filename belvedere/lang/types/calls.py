@@ -161,10 +161,23 @@ def _from_json(scope: TypeScope, expr: Any) -> Typed:
     raise scope.fail("B3003", "from_json needs a schema that can be read here", expr, "write from_json(x, 'a INT, b STRING')")
 
 
+_SECONDS = frozenset("SECOND SECONDS S SEC SECS".split())
+_FIELDS = _SECONDS | frozenset(
+    "YEAR Y YEARS YR YRS YEAROFWEEK QUARTER QTR MONTH MON MONS MONTHS WEEK W WEEKS DAY D DAYS DAYOFWEEK DOW DAYOFWEEK_ISO DOW_ISO "
+    "DOY HOUR H HOURS HR HRS MINUTE M MIN MINS MINUTES".split()
+)
+"""The fields that Spark extracts; of `epoch` another expression is made."""
+
+
 def date_part(scope: TypeScope, field: exp.Expr, value: exp.Expr) -> Typed:
     """The type of a field of a time: seconds have fractions."""
-    seconds = field.name.upper() in ("SECOND", "SECONDS", "S", "SEC", "SECS")
-    return Typed(pa.decimal128(8, 6) if seconds else t.INT32, scope.typed(value).nullable)
+    name, found = field.name.upper(), scope.typed(value)
+    if name not in _FIELDS:
+        hint = "write YEAR, QUARTER, MONTH, WEEK, DAY, DOW, DOY, HOUR, MINUTE, SECOND or EPOCH"
+        raise scope.fail("B3048", f"`{field.name}` is no field of a time", field if "start" in field.meta else value, hint)
+    if t.is_number(found.type) or found.type in (t.BOOLEAN, t.BINARY) or pa.types.is_nested(found.type):
+        raise scope.fail("B3002", f"{t.a_type(found.type)} has no fields of a time", value, "CAST it to TIMESTAMP")
+    return Typed(pa.decimal128(8, 6) if name in _SECONDS else t.INT32, found.nullable)
 
 
 def _zip_with(scope: TypeScope, expr: Any) -> Typed:

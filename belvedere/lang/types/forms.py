@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -15,6 +16,7 @@ from belvedere.functions.function import Kind
 from belvedere.functions.table import function_name, function_of, unwrap_aggregate
 from belvedere.functions.types import Typed
 from belvedere.lang.types.calls import check_unknown, date_part, is_unknown
+from belvedere.lang.types.constants import check_constants, number_of
 from belvedere.lang.types.names import field_of
 from belvedere.lang.types.operators import compared
 from belvedere.lang.types.scope import MONTH_UNITS, TypeRule, TypeScope, children
@@ -30,12 +32,39 @@ def _cast(scope: TypeScope, expr: Any) -> Typed:
         check_unknown(scope, expr.this)
         return Typed(target, True)
     inner = scope.typed(expr.this)
+    _check_literal(scope, expr, target)
     if isinstance(expr.args["to"].this, exp.Interval):
         target = _interval_type(expr.args["to"].this)
     if not castable(inner.type, target):
         message = f"{t.a_type(inner.type)} cannot be cast to {t.a_type(target)}"
         raise scope.fail("B3002", message, expr, "compute it: `x <> 0`, date_from_unix_date(days), unix_date(date), ...")
     return Typed(target, inner.nullable or isinstance(expr, exp.TryCast))
+
+
+_GREATEST: dict[pa.DataType, float] = {
+    **{type_: 2 ** (type_.bit_width - 1) - 1 for type_ in t.INTEGERS},
+    t.FLOAT: 3.4028234663852886e38,
+    t.DOUBLE: sys.float_info.max,
+}
+
+
+def _check_literal(scope: TypeScope, expr: Any, target: pa.DataType) -> None:
+    """Refuse a number that the type does not have: `128Y`, `1e50F`."""
+    most = _GREATEST.get(target)
+    number = None if most is None or not is_strict(expr) else number_of(expr.this)
+    if most is None or number is None:
+        return
+    inner = expr.this.unnest()
+    literal = inner.this.unnest() if isinstance(inner, exp.Neg) else inner
+    exact = int(literal.this) if t.is_integer(target) and str(literal.this).isdigit() else abs(number)
+    if exact > most + (t.is_integer(target) and number < 0):
+        message = f"{inner.sql('spark')} is too large for {t.a_type(target)}"
+        raise scope.fail("B3072", message, expr, "write a wider type: BIGINT, DOUBLE, DECIMAL(38, 0)")
+
+
+def is_strict(cast: exp.Expr) -> bool:
+    """Whether a cast fails where it cannot, and gives no NULL instead."""
+    return not isinstance(cast, exp.TryCast)
 
 
 def _interval_type(interval: exp.Interval) -> pa.DataType:
@@ -70,6 +99,10 @@ def _bracket(scope: TypeScope, expr: Any) -> Typed:
     owner = scope.typed(expr.this)
     for index in expr.expressions:
         type_ = scope.type(index)
+        element_at = expr.args.get("offset") == 1
+        if pa.types.is_map(owner.type) and element_at and t.plain_common_type(owner.type.key_type, type_) is None:
+            message = f"a key of {t.a_type(owner.type)} is {t.a_type(owner.type.key_type)}, not {t.a_type(type_)}"
+            raise scope.fail("B3002", message, index, "CAST it to the type of the keys")
         if t.is_array(owner.type) and not (t.is_integer(type_) or type_ == t.NULL):
             raise scope.fail(
                 "B3002", f"an element of an array has a number, not {t.a_type(type_)}", index, "write a[0] for the first"
@@ -148,9 +181,11 @@ def _window(scope: TypeScope, expr: Any) -> Typed:
         if has_map(type_):
             hint = "write map_entries(...), or one of its values"
             raise scope.fail("B3002", f"{t.a_type(type_)} cannot stand in OVER: it has no order", child, hint)
+    _check_distances(scope, expr)
     call = unwrap_aggregate(expr.this)
     name = function_name(call)
     if name in ("Lag", "Lead"):
+        check_constants(scope, call)
         return _shifted(scope, call)
     inner = scope.typed(expr.this)
     row = function_of(call)
@@ -158,10 +193,37 @@ def _window(scope: TypeScope, expr: Any) -> Typed:
     return Typed(inner.type, not numbering and (row is None or row.over_nothing != "0"))
 
 
+def _check_distances(scope: TypeScope, expr: Any) -> None:
+    """A frame of RANGE measures along a number, by numbers, or along a time, by intervals; of dates also by days."""
+    spec, keys = expr.args.get("spec"), _order_parts(expr.args.get("order"))
+    if spec is None or spec.args["kind"].upper() != "RANGE" or len(keys) != 1:
+        return
+    key = scope.type(keys[0])
+    for bound in (spec.args.get("start"), spec.args.get("end")):
+        if not isinstance(bound, exp.Expr):
+            continue
+        distance = scope.type(bound)
+        if t.is_interval(distance):
+            fits = t.is_time(key) or t.is_interval(key)
+        else:
+            fits = t.is_number(key) or (key == t.DATE and distance == t.INT32)
+        if not fits:
+            message = f"a frame over {t.a_type(key)} cannot reach {t.a_type(distance)} far"
+            hint = "order by a number with a number, by a time with an interval, or write ROWS"
+            raise scope.fail("B3015", message, keys[0], hint)
+
+
 def _shifted(scope: TypeScope, call: Any) -> Typed:
     default = call.args.get("default")
     found = scope.common([call.this] if default is None else [call.this, default])
     return Typed(found.type, found.nullable or default is None)
+
+
+def _to_date(scope: TypeScope, expr: Any) -> Typed:
+    inner = scope.typed(expr.this)
+    if isinstance(expr.parent, exp.DateDiff) and not (t.is_time(inner.type) or inner.type in (t.STRING, t.NULL)):
+        raise scope.fail("B3002", f"a DATE is needed here, not {t.a_type(inner.type)}", expr.this, "CAST it to DATE")
+    return Typed(t.DATE, inner.nullable or inner.type == t.STRING)
 
 
 def _distinct(scope: TypeScope, expr: Any) -> Typed:
@@ -197,7 +259,7 @@ RULES: dict[type[exp.Expr], TypeRule] = {
     **dict.fromkeys((exp.Map, exp.VarMap), _map),
     exp.Array: _array,
     exp.Extract: _extract,
-    exp.TsOrDsToDate: lambda scope, e: Typed(t.DATE, scope.typed(e.this).nullable or scope.type(e.this) == t.STRING),
+    exp.TsOrDsToDate: _to_date,
     exp.Window: _window,
     **dict.fromkeys((exp.AtTimeZone, exp.FromTimeZone), _in_zone),
     exp.Distinct: _distinct,

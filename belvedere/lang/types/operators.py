@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.functions import types as t
+from belvedere.functions.type_rules import joined
 from belvedere.functions.types import Typed
 from belvedere.lang.types.scope import TypeRule, TypeScope, children
 from belvedere.schema import TIMESTAMP, has_map
@@ -22,9 +23,14 @@ def _inner(scope: TypeScope, expr: Any) -> Typed:
     return scope.typed(expr.this)
 
 
-def _boolean(scope: TypeScope, expr: Any) -> Typed:
-    """AND, OR, NOT, LIKE ...: NULL where a part may be."""
+def _matched(scope: TypeScope, expr: Any) -> Typed:
+    """LIKE and RLIKE: NULL where a part may be."""
     parts = [scope.typed(c) for c in children(expr)]
+    nested = next((p.type for p in parts if pa.types.is_nested(p.type)), None)
+    if nested is not None:
+        raise scope.fail(
+            "B3002", f"a text is needed here, not {t.a_type(nested)}", expr, "write array_contains(list, x), or to_json(x)"
+        )
     return Typed(t.BOOLEAN, any(p.nullable for p in parts))
 
 
@@ -50,9 +56,16 @@ def compared(scope: TypeScope, expr: exp.Expr, parts: Sequence[exp.Expr]) -> Typ
     return Typed(t.BOOLEAN, any(part.nullable for _, part in (first, *others)))
 
 
-def _never_null(scope: TypeScope, expr: Any) -> Typed:
-    for child in children(expr):
-        scope.typed(child)
+def _same(scope: TypeScope, expr: Any) -> Typed:
+    """`<=>` and IS DISTINCT FROM: TRUE or FALSE always."""
+    return Typed(compared(scope, expr, children(expr)).type, False)
+
+
+def _is(scope: TypeScope, expr: Any) -> Typed:
+    inner = scope.typed(expr.this)
+    scope.typed(expr.expression)
+    if isinstance(expr.expression, exp.Boolean) and inner.type not in (t.BOOLEAN, t.STRING, t.NULL):
+        raise scope.fail("B3002", f"a condition is needed here, not {t.a_type(inner.type)}", expr, "compare it: `x <> 0`")
     return Typed(t.BOOLEAN, False)
 
 
@@ -131,16 +144,43 @@ def _bitwise(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType)
     return common
 
 
+_LEAST = {str(2**31): t.INT32, str(2**63): t.INT64}
+"""Numbers that have a type with their sign only."""
+
+
 def _negative(scope: TypeScope, expr: Any) -> Typed:
+    if isinstance(expr.this, exp.Literal) and not expr.this.is_string and expr.this.this in _LEAST:
+        return Typed(_LEAST[expr.this.this], False)
     inner = scope.typed(expr.this)
+    if inner.type == t.STRING:
+        return Typed(t.DOUBLE, inner.nullable)
     if not (t.is_number(inner.type) or t.is_interval(inner.type) or inner.type == t.NULL):
         raise scope.fail("B3002", f"{t.a_type(inner.type)} has no negative", expr)
     return inner
 
 
+def _inverted(scope: TypeScope, expr: Any) -> Typed:
+    inner = scope.typed(expr.this)
+    if not t.is_integer(inner.type) and inner.type != t.NULL:
+        raise scope.fail("B3002", "bitwise operators need integers", expr, "CAST it to INT or BIGINT")
+    return inner
+
+
 def _pipe(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    common = t.common_type(left, right) if t.is_array(left) and t.is_array(right) else None
-    return common or t.STRING
+    found = joined([left, right])
+    if found is None or pa.types.is_map(left) or pa.types.is_map(right):
+        raise scope.fail(
+            "B3002", f"{t.type_text(left)} || {t.type_text(right)} has no meaning", expr, "CAST both sides to STRING"
+        )
+    return found
+
+
+def _quotient(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """`DIV` is for whole numbers, decimals, texts of them, and intervals."""
+    for type_ in (left, right):
+        if not (t.is_integer(type_) or t.is_decimal(type_) or t.is_interval(type_) or type_ in (t.STRING, t.NULL)):
+            raise scope.fail("B3002", f"{t.a_type(type_)} cannot stand beside DIV", expr, "write CAST(a / b AS BIGINT)")
+    return t.INT64
 
 
 def _whole_days(expr: exp.Expr) -> bool:
@@ -173,15 +213,17 @@ def _time_arithmetic(operator: str, left: pa.DataType, right: pa.DataType) -> pa
 
 
 RULES: dict[type[exp.Expr], TypeRule] = {
-    **dict.fromkeys((exp.Paren, exp.BitwiseNot, exp.IgnoreNulls, exp.RespectNulls, exp.Ordered, exp.Alias), _inner),
+    **dict.fromkeys((exp.Paren, exp.IgnoreNulls, exp.RespectNulls, exp.Ordered, exp.Alias), _inner),
     **dict.fromkeys((exp.And, exp.Or, exp.Not), _logical),
-    **dict.fromkeys((exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ), _never_null),
+    **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ), _same),
     **dict.fromkeys((*COMPARISONS, exp.Between, exp.In), _compared),
-    **dict.fromkeys(PREDICATES, _boolean),
+    **dict.fromkeys(PREDICATES, _matched),
     **dict.fromkeys(OPERATORS, _binary(_arithmetic)),
-    exp.IntDiv: _binary(lambda scope, expr, left, right: t.INT64),
+    exp.IntDiv: _binary(_quotient),
     **dict.fromkeys((exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor), _binary(_bitwise)),
     **dict.fromkeys((exp.BitwiseLeftShift, exp.BitwiseRightShift), _binary(_shift)),
+    exp.Is: _is,
     exp.Neg: _negative,
+    exp.BitwiseNot: _inverted,
     exp.DPipe: _binary(_pipe),
 }

@@ -29,8 +29,7 @@ def _ceiling(scope: TypeScope, expr: Any) -> Typed:
         type_ = (
             pa.decimal128(digits, 0) if digits else pa.decimal128(30, 15) if inner.type == t.DOUBLE else pa.decimal128(14, 7)
         )
-    scale = min(type_.scale, max(_integer_value(places), 0))
-    return Typed(t.bounded_decimal(type_.precision - type_.scale + 1 + scale, scale), inner.nullable)
+    return rounded(Typed(type_, inner.nullable), places)
 
 
 def rounded(inner: Typed, places: exp.Expr | None) -> Typed:

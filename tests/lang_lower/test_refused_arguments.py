@@ -1,0 +1,122 @@
+"""Arguments, literals and forms that Spark's analyzer refuses for their values or types: `check` refuses them at their place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from belvedere.compiler import compile_script
+
+COLUMNS = {
+    "id": "INT", "k": "INT", "s": "STRING", "x": "INT", "n": "DECIMAL(10, 2)", "d": "DOUBLE", "day": "DATE", "t": "TIMESTAMP",
+    "y": "BINARY", "xs": "ARRAY<INT>", "m": "MAP<STRING, INT>",
+}  # fmt: skip
+TABLE = f"CREATE TABLE T ({', '.join(f'{n} {t}' for n, t in COLUMNS.items())}, PRIMARY KEY (id));\n"
+
+REFUSED: dict[str, tuple[str, ...]] = {
+    "B3071": (
+        "ntile(0) OVER (ORDER BY id)", "ntile(-1) OVER (ORDER BY id)", "ntile(x) OVER (ORDER BY id)", "ntile('a') OVER (ORDER BY id)",
+        "nth_value(x, 0) OVER (ORDER BY id)", "nth_value(x, k) OVER (ORDER BY id)", "lag(x, k) OVER (ORDER BY id)",
+        "lead(x, 1.5) OVER (ORDER BY id)", "percentile(x, 2.0)", "percentile(x, d)", "percentile(x, array(0.1, 3))",
+        "percentile_cont(NULL) WITHIN GROUP (ORDER BY x)", "percentile_cont(2) WITHIN GROUP (ORDER BY x)",
+        "approx_percentile(x, 0.5, -1)",
+        "round(d, k)", "ceil(d, k)", "floor(d, k)", "bround(d, k)", "date_part(s, day)",
+    ),
+    "B3015": (
+        "sum(x) OVER (ORDER BY id ROWS 2.00 PRECEDING)", "sum(x) OVER (ORDER BY id ROWS k PRECEDING)",
+        "sum(x) OVER (ORDER BY s RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)", "sum(x) OVER (ORDER BY id, k RANGE 1 PRECEDING)",
+        "sum(x) OVER (RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)", "sum(x) OVER (ORDER BY t RANGE 1 PRECEDING)",
+        "sum(x) FILTER (WHERE sum(x) > 1)", "sum(x) FILTER (WHERE rank() OVER (ORDER BY id) > 1)", "median(x) OVER (ORDER BY id)",
+    ),
+    "B1024": ("date '1999 Jan 08'", "timestamp 'hello'", "date '2020-02-30'", "timestamp '2020-02-03 24:00:00'", "date 'today'"),
+    "B3072": ("128Y", "40000S", "9223372036854775808L", "1e400D", "1e50F", "-129Y", "CAST(300 AS TINYINT)"),
+    "B3048": (
+        "extract(NOPE FROM day)", "date_part('NOPE', day)", "t + INTERVAL '1' 'DAY'", "date_add('DAY', 1, day)",
+        "datediff('DAY', day, day)",
+        "timestampadd('DAY', 1, t)", "timestampdiff(NOPE, t, t)",
+    ),
+    "B3002": (
+        "array_sort(array(m))", "sort_array(array(m))", "array_contains(xs, 'a')", "array_contains(xs, day)", "array_append(xs, 'a')",
+        "array_union(xs, array('a'))", "element_at(xs, 'a')", "element_at(m, 1)", "element_at(m, day)", "nullif(xs, 1)", "nullif(day, x)",
+        "xs LIKE 'a'", "m LIKE 'a'", "xs RLIKE 'a'", "year(x)", "month(d)", "hour(x)", "date_add(x, 1)", "date_add(day, d)",
+        "date_add(day, n)",
+        "datediff(x, t)", "extract(YEAR FROM x)", "~d", "concat(s, xs)", "s || xs", "d DIV 2", "day DIV 2", "x IS TRUE", "m <=> m",
+        "x IS DISTINCT FROM day", "CAST(x AS DATE)",
+    ),
+}  # fmt: skip
+
+ACCEPTED = {
+    "-128Y": "TINYINT", "-9223372036854775808L": "BIGINT", "127Y": "TINYINT", "array_append(array(), 1)": "ARRAY<INT>", "-s": "DOUBLE",
+    "date_sub(day, s)": "DATE", "date_sub(day, 1)": "DATE", "datediff(MICROSECOND, t, t)": "BIGINT", "datediff(day, t)": "INT",
+    "CEIL(3.14115, -3)": "DECIMAL(4, 0)", "y || y": "BINARY", "x LIKE 'a'": "BOOLEAN", "s IS TRUE": "BOOLEAN",
+    "try_add(-2147483648, 1)": "INT",
+    "date '2020'": "DATE", "date '2020-1-1'": "DATE", "date '2020-01-01 12:00'": "DATE", "timestamp '2020-02-03T4:5:6'": "TIMESTAMP",
+    "timestamp '2020-02-03 04:05:06 Europe/Berlin'": "TIMESTAMP", "timestamp '2020-02-03 4'": "TIMESTAMP", "element_at(m, 'a')": "INT",
+    "lag(x, 1) OVER (ORDER BY id)": "INT", "sum(x) OVER (ORDER BY day RANGE 1 PRECEDING)": "BIGINT", "array_contains(xs, 1.5)": "BOOLEAN",
+    "extract(DOW FROM t)": "INT", "extract(SECOND FROM s)": "DECIMAL(8, 6)", "round(d, -1)": "DOUBLE", "percentile(x, array(0.1, 0.5))":
+    "ARRAY<DOUBLE>", "array_append(xs, 5000000000)": "ARRAY<BIGINT>", "sum(x) FILTER (WHERE x > 1)": "BIGINT", "x << s": "INT",
+}  # fmt: skip
+
+QUERIES = {
+    "B3053": (
+        "SELECT DISTINCT m FROM T",
+        "SELECT DISTINCT map(id, x) AS v FROM T",
+        "SELECT id, m FROM T UNION SELECT id, m FROM T",
+    ),
+    "B3073": ("WITH a AS (SELECT 1 AS q), A AS (SELECT 2 AS q) SELECT q FROM a",),
+}
+
+
+def _errors(script: str) -> list[Any]:
+    return [d for d in compile_script(script).diagnostics if d.severity == "error"]
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_what_spark_refuses_is_refused_at_its_place(code: str) -> None:
+    for call in REFUSED[code]:
+        script = f"{TABLE}V := SELECT {call} AS v FROM T;"
+        (found,) = _errors(script)
+        assert (found.code, call) == (code, call)
+        assert found.hint is not None
+        assert found.span is not None
+        assert found.span.start >= len(TABLE)
+
+
+@pytest.mark.parametrize("code", QUERIES)
+def test_queries_that_spark_refuses(code: str) -> None:
+    for query in QUERIES[code]:
+        assert [d.code for d in _errors(f"{TABLE}V := {query};")] == [code], query
+
+
+def test_what_is_accepted_has_the_type_that_spark_gives() -> None:
+    from belvedere.functions.types import type_text
+
+    script = TABLE + "".join(f"V{n} := SELECT {call} AS v FROM T;\n" for n, call in enumerate(ACCEPTED))
+    compiled = compile_script(script)
+    assert [d.message for d in compiled.diagnostics if d.severity == "error"] == []
+    found = {call: type_text(compiled.catalog.views[f"V{n}"].schema["v"].type) for n, call in enumerate(ACCEPTED)}
+    assert found == ACCEPTED
+
+
+@pytest.mark.spark
+def test_spark_agrees(spark: Any) -> None:
+    from pyspark.errors import PySparkException
+
+    rows = spark.sql("SELECT " + ", ".join(f"CAST(NULL AS {t}) AS {n}" for n, t in COLUMNS.items()))
+    rows.createOrReplaceTempView("T")
+
+    def refuses(query: str) -> bool:
+        try:
+            spark.sql(query)
+        except PySparkException:
+            return True
+        return False
+
+    calls = [f"SELECT {call} AS v FROM T" for calls in REFUSED.values() for call in calls]
+    mistaken = [q for q in (*calls, *(q for queries in QUERIES.values() for q in queries)) if not refuses(q)]
+    assert mistaken == [f"SELECT {call} AS v FROM T" for call in ("date 'today'", "CAST(300 AS TINYINT)")], (
+        "the first has a meaning each day"
+    )
+    types = {call: rows.selectExpr(call).schema.fields[0].dataType.simpleString() for call in ACCEPTED}
+    assert types == {call: type_.lower().replace(", ", ",") for call, type_ in ACCEPTED.items()}
