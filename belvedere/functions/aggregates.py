@@ -16,8 +16,9 @@ from belvedere.functions.type_rules import (
     number_or_text,
     percentile,
     summed,
+    text_or_bytes_of,
 )
-from belvedere.functions.types import BOOLEAN, DOUBLE, INT32, INT64, STRING, is_integer
+from belvedere.functions.types import BOOLEAN, DOUBLE, INT32, INT64, is_integer
 
 AGGREGATES: tuple[Function, ...] = (
     aggregate("AnyValue", "any_value:1-2", nth(0), ties=Ties.FIRST, skips_nulls=True),
@@ -41,7 +42,7 @@ AGGREGATES: tuple[Function, ...] = (
     aggregate("every", "every:1", BOOLEAN, first=boolean_or_text),
     aggregate("First", "first:1-2", nth(0), ties=Ties.FIRST, skips_nulls=True),
     aggregate("FirstValue", "first_value:1-2", nth(0), ties=Ties.FIRST, skips_nulls=True),
-    aggregate("GroupConcat", "listagg:1-2 string_agg:1-2", STRING, ties=Ties.TEXT),
+    aggregate("GroupConcat", "listagg:1-2 string_agg:1-2", text_or_bytes_of(0), ties=Ties.TEXT),
     aggregate("Kurtosis", "kurtosis:1", DOUBLE, first=number_or_text),
     window_function("Lag", "lag:1-3", nth(0), ties=Ties.ROW, skips_nulls=True),
     aggregate("Last", "last:1-2", nth(0), ties=Ties.LAST, skips_nulls=True),

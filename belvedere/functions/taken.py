@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from belvedere.functions import types as t
+from belvedere.schema import has_map
 
 Test = Callable[[pa.DataType], bool]
 
@@ -28,29 +29,27 @@ CLASSES: Mapping[str, Test] = {
     "m": pa.types.is_map,
     "c": lambda type_: t.is_array(type_) or pa.types.is_map(type_),
     "s": pa.types.is_struct,
+    "t": lambda type_: t.is_time(type_) or pa.types.is_string(type_),
+    "i": lambda type_: type_ in (t.INT8, t.INT16, t.INT32) or pa.types.is_string(type_),
+    "x": pa.types.is_string,
+    "k": lambda type_: not has_map(type_),
     ".": lambda _: True,
 }
-"""A single value, a number, bytes, a list, a map, either of them, a struct, anything."""
+"""A single value, a number, bytes, a list, a map, either of the two, a struct, a time, an INT, a text, what can be compared, anything: of
+the single ones a text serves too."""
 
 _FORMS: Mapping[str, str] = {
-    "a.": "date_trunc schema_of_csv schema_of_json schema_of_xml",
     "a": (
-        "add_months aes_encrypt atan2 bigint bit_count bit_get boolean ceil collation contains conv convert_timezone date "
-        "date_add date_format date_part datediff dayofmonth dayofweek dayofyear decimal double encode endswith "
-        "find_in_set float floor format_number from_base32 get_json_object getbit hypot int is_valid_variant "
-        "is_variant_null jaro_winkler_similarity json_object_keys left levenshtein locate log10 log2 lpad luhn_check "
-        "make_date months_between nanvl next_day overlay parse_json parse_url pmod pow raise_error regexp_count "
-        "regexp_extract regexp_extract_all regexp_instr regexp_replace regexp_substr repeat replace right round rpad "
-        "schema_of_variant sequence shiftleft shiftright shiftrightunsigned smallint split split_part st_asbinary "
-        "st_setsrid st_srid startswith substring substring_index time time_bucket time_diff time_to_micros time_to_millis "
-        "time_to_seconds time_trunc timestamp timestamp_seconds tinyint to_date to_number to_time to_timestamp translate "
-        "try_parse_json try_parse_url try_to_number try_to_time try_validate_utf8 try_variant_array_append "
-        "try_variant_get try_variant_insert try_variant_set unix_date unix_nanos validate_utf8 variant_array_append "
-        "variant_delete variant_get variant_insert variant_set variant_strip_nulls weekofyear width_bucket xpath "
+        "bigint bit_count boolean btrim collation contains convert_timezone date date_add datediff decimal double encode "
+        "endswith find_in_set float from_base32 int is_valid_variant is_variant_null jaro_winkler_similarity "
+        "json_object_keys ltrim luhn_check parse_json raise_error regexp regexp_count regexp_like regexp_replace "
+        "regexp_substr replace rlike rtrim schema_of_variant sentences sequence smallint st_asbinary st_setsrid st_srid "
+        "startswith time time_bucket time_diff time_to_micros time_to_millis time_to_seconds time_trunc timestamp "
+        "timestamp_seconds tinyint to_date to_number to_time to_timestamp to_timestamp_ltz to_timestamp_ntz translate "
+        "trim try_parse_json try_to_date try_to_number try_to_time try_to_timestamp try_validate_utf8 "
+        "try_variant_array_append try_variant_get try_variant_insert try_variant_set unix_date unix_nanos validate_utf8 "
+        "variant_array_append variant_delete variant_get variant_insert variant_set variant_strip_nulls xpath "
         "xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string"
-    ),
-    "n": (
-        "bitmap_bit_position bitmap_bucket_number make_time time_from_micros time_from_millis time_from_seconds timestamp_nanos"
     ),
     "b": (
         "bitmap_count hll_sketch_estimate kll_sketch_get_n_bigint kll_sketch_get_n_double kll_sketch_get_n_float "
@@ -60,23 +59,59 @@ _FORMS: Mapping[str, str] = {
         "tuple_difference_theta_integer tuple_sketch_estimate_double tuple_sketch_estimate_integer "
         "tuple_sketch_theta_double tuple_sketch_theta_integer"
     ),
+    "c": "array_size cardinality size",
+    "k": "collect_set decode equal_null hash nullif reverse xxhash64",
+    "l": (
+        "array_except array_intersect array_union arrays_overlap map_from_arrays vector_cosine_similarity "
+        "vector_inner_product vector_l2_distance"
+    ),
+    "m": "map_concat",
+    "n": (
+        "atan2 bitmap_bit_position bitmap_bucket_number corr covar_pop covar_samp hypot log log10 log2 make_date "
+        "make_time nanvl pmod pow power regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx "
+        "regr_sxy regr_syy shiftleft shiftright shiftrightunsigned time_from_micros time_from_millis time_from_seconds "
+        "timestamp_nanos try_mod width_bucket"
+    ),
+    "t": "day dayofmonth dayofweek dayofyear hour minute month quarter second weekofyear year",
+    "x": "get_json_object parse_url str_to_map try_parse_url",
+    ".a": "to_char to_varchar",
+    ".t": "datepart",
+    "a.": "listagg schema_of_csv schema_of_json schema_of_xml string_agg to_binary try_to_binary",
+    "ai": "format_number",
+    "ak": "concat_ws",
+    "an": "bit_get conv getbit left repeat right substr substring",
+    "at": "date_part date_trunc",
     "b.": (
         "kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double kll_sketch_get_quantile_float "
         "kll_sketch_get_rank_bigint kll_sketch_get_rank_double kll_sketch_get_rank_float"
     ),
     "ba": "st_geomfromwkb tuple_sketch_summary_double tuple_sketch_summary_integer",
-    "bba": "aes_decrypt hll_union hmac theta_union try_aes_decrypt",
-    "l": (
-        "array_except array_intersect array_union arrays_overlap map_from_arrays vector_cosine_similarity "
-        "vector_inner_product vector_l2_distance"
-    ),
+    "bn": "sha2",
+    "ci": "try_element_at",
+    "l.": "array_append array_contains array_insert array_position array_prepend array_remove",
     "la": "vector_norm vector_normalize",
-    "l.": "array_append array_contains array_insert array_position array_prepend array_remove slice",
-    "la.": "array_join",
-    "m.": "map_contains_key",
-    "c": "array_size cardinality size",
-    "s.": "to_xml",
-    "aa.": "from_csv from_xml",
+    "li": "slice",
+    "ln": "get",
+    "lx": "array_join",
+    "mx": "map_contains_key",
+    "n.": "bround ceiling percentile",
+    "na": "ceil elt floor from_unixtime round",
+    "s.": "to_csv to_xml",
+    "ta": "date_format from_utc_timestamp next_day to_utc_timestamp trunc",
+    "ti": "date_sub",
+    "tn": "add_months",
+    "tx": "to_unix_timestamp unix_timestamp",
+    "x.": "mask",
+    "..i": "lag lead",
+    ".k.": "max_by min_by",
+    "aa.": "from_csv from_xml ilike like",
+    "aan": (
+        "instr levenshtein locate overlay position regexp_extract regexp_extract_all regexp_instr split split_part "
+        "substring_index"
+    ),
+    "ana": "lpad rpad",
+    "bba": "aes_decrypt aes_encrypt hll_union hmac theta_union try_aes_decrypt",
+    "tta": "months_between",
 }
 TAKEN: Mapping[str, str] = {name: form for form, names in _FORMS.items() for name in names.split()}
 """The classes of a function's arguments by its name; the last one is that of all further arguments."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from belvedere.functions import window_by as wb
 from belvedere.functions.function import Function, function, stored
-from belvedere.functions.type_rules import joined, nth, number_or_text, plain, text, text_or_bytes
+from belvedere.functions.type_rules import joined, nth, number_or_text, plain, text, text_or_bytes, text_or_bytes_of
 from belvedere.functions.types import BINARY, BOOLEAN, INT32, INT64, STRING, is_array
 from belvedere.functions.window_by import Native, window_by
 
@@ -53,7 +53,7 @@ TEXTS: tuple[Function, ...] = (
     function("json_array_length", "json_array_length:1", INT32, first=text),
     function("JSONExtractScalar", "get_json_object:2", STRING),
     function("JSONFormat", "to_json:1-2", STRING),
-    function("Left", "left:2", STRING),
+    function("Left", "left:2", text_or_bytes_of(0)),
     function(
         "Length",
         "char_length:1 character_length:1 len:1 length:1",
@@ -79,7 +79,7 @@ TEXTS: tuple[Function, ...] = (
     function("MD5Digest", "", STRING),
     function("octet_length", "octet_length:1", INT32, first=plain),
     function("Overlay", "overlay:3-4", STRING),
-    function("Pad", "lpad:2-3 rpad:2-3", STRING),
+    function("Pad", "lpad:2-3 rpad:2-3", text_or_bytes_of(0, 2)),
     function("ParseUrl", "parse_url:2-3", STRING, forgiving="try_parse_url"),
     function("printf", "printf:1+", STRING, first=plain),
     function("quote", "quote:1", STRING, first=plain),
@@ -97,7 +97,7 @@ TEXTS: tuple[Function, ...] = (
     function(
         "Reverse",
         "reverse:1",
-        lambda args: args[0] if args and is_array(args[0]) else STRING,
+        lambda args: args[0] if args and is_array(args[0]) else text_or_bytes_of(0)(args),
         window_by("ARRAY_REVERSE:1", wb.first, python=lambda a: a[::-1]),
         total=True,
     ),
@@ -118,7 +118,13 @@ TEXTS: tuple[Function, ...] = (
     ),
     function("StrPosition", "locate:2-3 position:2-3 instr:2-4", INT32, total=True),
     function("StrToMap", "str_to_map:1-3", pa.map_(STRING, STRING), first=text),
-    function("Substring", "substr:2-3 substring:2-3", STRING, window_by("SUBSTR:2-3", STRING, also="SUBSTRING"), total=True),
+    function(
+        "Substring",
+        "substr:2-3 substring:2-3",
+        text_or_bytes_of(0),
+        window_by("SUBSTR:2-3", STRING, also="SUBSTRING"),
+        total=True,
+    ),
     function("SubstringIndex", "substring_index:3", STRING),
     function("to_csv", "to_csv:1-2", STRING),
     function("to_varchar", "to_varchar:2", STRING),

@@ -73,6 +73,11 @@ def sorted_array(args: Sequence[pa.DataType]) -> pa.DataType | None:
     return args[0] if t.is_array(args[0]) and not has_map(args[0]) else None
 
 
+def text_or_bytes_of(*places: int) -> ResultType:
+    """Bytes where these arguments are, else a text."""
+    return lambda args: t.BINARY if all(args[n] == t.BINARY for n in places if n < len(args)) else t.STRING
+
+
 def rounded(args: Sequence[pa.DataType]) -> pa.DataType | None:
     # the number of places is a value, not a type: `infer` handles decimals where it is a literal
     return args[0] if args and (t.is_number(args[0]) or args[0] == t.NULL) else t.DOUBLE
@@ -109,6 +114,8 @@ def array_of(args: Sequence[pa.DataType]) -> pa.DataType | None:
 def joined(args: Sequence[pa.DataType]) -> pa.DataType | None:
     if any(t.is_array(a) for a in args):
         return all_common(args)
+    if any(pa.types.is_map(a) or pa.types.is_struct(a) for a in args):
+        return None
     return t.BINARY if args and all(a == t.BINARY for a in args) else t.STRING
 
 

@@ -16,8 +16,21 @@ TABLE = """CREATE TABLE T (id INT, s STRING, ts TIMESTAMP, y BINARY, m MAP<STRIN
                 PRIMARY KEY (id));
 """
 COLUMNS = "CAST(1 AS INT) AS id, 'a' AS s, timestamp'2024-01-01' AS ts, x'00' AS y, map('a', 1) AS m, array(1) AS a, struct(1 AS q) AS r"
-FITTING = {"a": "s", "n": "id", "b": "y", "l": "a", "m": "m", "c": "m", "s": "r", ".": "s"}
-OTHER = {"a": "m", "n": "ts", "b": "id", "l": "s", "m": "s", "c": "s", "s": "id"}
+FITTING = {
+    "t": "ts",
+    "i": "id",
+    "x": "s",
+    "k": "s",
+    "a": "s",
+    "n": "id",
+    "b": "y",
+    "l": "a",
+    "m": "m",
+    "c": "m",
+    "s": "r",
+    ".": "s",
+}
+OTHER = {"t": "id", "i": "ts", "x": "id", "k": "m", "a": "m", "n": "ts", "b": "id", "l": "s", "m": "s", "c": "s", "s": "id"}
 """A column that fits a class of types, and one that does not."""
 
 

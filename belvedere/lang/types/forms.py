@@ -219,9 +219,13 @@ def _shifted(scope: TypeScope, call: Any) -> Typed:
     return Typed(found.type, found.nullable or default is None)
 
 
+_OF_DATES = (exp.DateDiff, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.WeekOfYear, exp.UnixDate)
+"""Functions whose arguments the parser makes dates of."""
+
+
 def _to_date(scope: TypeScope, expr: Any) -> Typed:
     inner = scope.typed(expr.this)
-    if isinstance(expr.parent, exp.DateDiff) and not (t.is_time(inner.type) or inner.type in (t.STRING, t.NULL)):
+    if isinstance(expr.parent, _OF_DATES) and not (t.is_time(inner.type) or inner.type in (t.STRING, t.NULL)):
         raise scope.fail("B3002", f"a DATE is needed here, not {t.a_type(inner.type)}", expr.this, "CAST it to DATE")
     return Typed(t.DATE, inner.nullable or inner.type == t.STRING)
 

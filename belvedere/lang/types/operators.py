@@ -168,7 +168,7 @@ def _inverted(scope: TypeScope, expr: Any) -> Typed:
 
 def _pipe(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType) -> pa.DataType:
     found = joined([left, right])
-    if found is None or pa.types.is_map(left) or pa.types.is_map(right):
+    if found is None:
         raise scope.fail(
             "B3002", f"{t.type_text(left)} || {t.type_text(right)} has no meaning", expr, "CAST both sides to STRING"
         )

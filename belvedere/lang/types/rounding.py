@@ -14,12 +14,11 @@ from belvedere.lang.types.scope import TypeRule, TypeScope
 
 
 def _round(scope: TypeScope, expr: Any) -> Typed:
-    inner = scope.typed(expr.this)
-    return rounded(inner, expr.args.get("decimals"))
+    return rounded(_number(scope, expr.this), expr.args.get("decimals"))
 
 
 def _ceiling(scope: TypeScope, expr: Any) -> Typed:
-    inner, places = scope.typed(expr.this), expr.args.get("decimals")
+    inner, places = _number(scope, expr.this), expr.args.get("decimals")
     if places is None:
         found = whole([inner.type])
         return Typed(found or t.INT64, inner.nullable)
@@ -30,6 +29,13 @@ def _ceiling(scope: TypeScope, expr: Any) -> Typed:
             pa.decimal128(digits, 0) if digits else pa.decimal128(30, 15) if inner.type == t.DOUBLE else pa.decimal128(14, 7)
         )
     return rounded(Typed(type_, inner.nullable), places)
+
+
+def _number(scope: TypeScope, expr: exp.Expr) -> Typed:
+    found = scope.typed(expr)
+    if t.is_number(found.type) or t.is_interval(found.type) or found.type in (t.STRING, t.NULL):
+        return found
+    raise scope.fail("B3002", f"a number is needed here, not {t.a_type(found.type)}", expr, "CAST it to a number")
 
 
 def rounded(inner: Typed, places: exp.Expr | None) -> Typed:
