@@ -59,11 +59,6 @@ ACCEPTED = {
 }  # fmt: skip
 
 QUERIES = {
-    "B3053": (
-        "SELECT DISTINCT m FROM T",
-        "SELECT DISTINCT map(id, x) AS v FROM T",
-        "SELECT id, m FROM T UNION SELECT id, m FROM T",
-    ),
     "B3073": ("WITH a AS (SELECT 1 AS q), A AS (SELECT 2 AS q) SELECT q FROM a",),
 }
 

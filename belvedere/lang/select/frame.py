@@ -144,14 +144,6 @@ class Frame:
         return any(c.name not in own and c.name in self.scope.used for c in expr.find_all(exp.Column))
 
 
-def refuse_maps(side: Node, what: str, written: exp.Expr, context: StatementContext) -> None:
-    """Refuse columns with maps where rows are compared whole."""
-    found = next((c for c in side.schema.visible if has_map(c.type)), None)
-    if found is not None:
-        message = f"column `{found.name}` is {t.a_type(found.type)}, which {what} cannot compare"
-        raise context.fail("B3053", message, written, f"select map_entries({found.name})")
-
-
 def named_source(
     node: Node, alias: str, names: InternalAliases, relation: NamedRelation | None = None, *, addressable: bool = True
 ) -> tuple[Node, FromItem]:

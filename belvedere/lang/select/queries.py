@@ -18,7 +18,7 @@ from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Definitions
 from belvedere.lang.lower_stream import emitted, lower_stream
 from belvedere.lang.names import counted, did_you_mean, misfit
-from belvedere.lang.select.frame import Frame, StatementContext, refuse_maps, scan
+from belvedere.lang.select.frame import Frame, StatementContext, scan
 from belvedere.lang.select.items import limit_parameter, limits, make_order, ordinal
 from belvedere.lang.select.scope import FromItem, Scope
 from belvedere.lang.select.select import SelectLowering
@@ -40,7 +40,7 @@ from belvedere.plan.nodes import (
     Union,
     Window,
 )
-from belvedere.schema import find_named
+from belvedere.schema import find_named, has_map
 
 UNKNOWN = ("B2002", "B2004")
 """What is said of a name that may be one of the query around."""
@@ -218,13 +218,18 @@ def _combined(left: Node, right: Node, query: exp.SetOperation, context: Stateme
     """The operation itself, over sides of the same columns."""
     distinct = query.args.get("distinct") is not False
     if isinstance(query, exp.Union):
-        if distinct:
-            refuse_maps(left, "UNION", query, context)
         node: Node = Union((left, right))
         return Distinct(node) if distinct else node
-    refuse_maps(left, type(query).__name__.upper(), query, context)
+    _refuse_maps(left, query, context)
     kind = SetKind.INTERSECT if isinstance(query, exp.Intersect) else SetKind.EXCEPT
     return SetOperation(left, right, kind) if distinct else _counted(left, right, kind, context)
+
+
+def _refuse_maps(side: Node, query: exp.Expr, context: StatementContext) -> None:
+    found = next((c for c in side.schema.visible if has_map(c.type)), None)
+    if found is not None:
+        message = f"column `{found.name}` is {t.a_type(found.type)}, which {type(query).__name__.upper()} cannot compare"
+        raise context.fail("B3053", message, query, f"select map_entries({found.name})")
 
 
 def _by_name(left: Node, right: Node, query: exp.Expr, context: StatementContext) -> Node:

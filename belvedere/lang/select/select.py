@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.lang.select.frame import Frame, StatementContext, refuse_maps
+from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.from_clause import lower_from
 from belvedere.lang.select.grouping import Grouping, contains_aggregate, grouping_sets, over_nothing
 from belvedere.lang.select.items import Clause, SelectItems, limit_parameter, limits, ordinal
@@ -243,7 +243,6 @@ class SelectLowering:
         # links first: of copies of a key column the first is the key, and what links fixes the row
         plan: Node = Project(self.frame.plan, (*links, *items, *self._residual_items(items)))
         if distinct:
-            refuse_maps(plan, "DISTINCT", self.select, self.frame.context)
             plan = Distinct(plan)
             if top:
                 plan = TopK(plan, self._orders_over(items), limit, offset, partition, most=most)
