@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from belvedere.frame_windows import window_by as window_by
+    from belvedere.functions.own import function as function
     from belvedere.queries import sql as sql
     from belvedere.workbench import Workbench as Workbench
 
 # loaded at first use: pyspark is slow to import
-_LAZY = {"sql": "belvedere.queries", "window_by": "belvedere.frame_windows", "Workbench": "belvedere.workbench"}
+_LAZY = {
+    "function": "belvedere.functions.own",
+    "sql": "belvedere.queries",
+    "window_by": "belvedere.frame_windows",
+    "Workbench": "belvedere.workbench",
+}
 
 
 def __getattr__(name: str) -> Any:

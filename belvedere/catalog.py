@@ -18,6 +18,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import Span
+from belvedere.functions.own import OwnFunction
 from belvedere.plan.expressions import map_columns
 from belvedere.plan.nodes import Expr, Node, Order
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, Column, Schema
@@ -324,6 +325,8 @@ class Catalog:
     """Of such views that are stored in part, where these parts stand in their plans."""
     parts: frozenset[str] = frozenset()
     """Private views that are stored as parts of such views: what the database does not compute of them."""
+    functions: tuple[OwnFunction, ...] = ()
+    """The functions of the project, which queries may call."""
 
     def schema_of(self, relation: str) -> Schema:
         """The schema of an input, view or subscription by its id."""

@@ -42,8 +42,10 @@ def compile_script(text: str, *, path: Path | str | None = None, project: Projec
         project = load_project(Path(path).resolve().parent)
     if project is not None and project.finder is None:
         project = replace(project, finder=SourceTables())
+    project, unread = with_functions(project)
     script = parse_script(text, file)
     catalog, found = lower_script(script, path=Path(path) if path is not None else None, project=project)
+    found += unread
     if project is not None and project.on_error == "null":
         catalog = _forgiving(catalog)
     if Compiled(catalog, (*script.diagnostics, *found)).ok:
@@ -54,6 +56,16 @@ def compile_script(text: str, *, path: Path | str | None = None, project: Projec
         found += refused_callers(catalog) if project is not None and "jwt" not in project.api else ()
     diagnostics = sorted(dict.fromkeys((*script.diagnostics, *found)), key=lambda d: d.span.start if d.span is not None else -1)
     return Compiled(catalog, tuple(diagnostics))
+
+
+def with_functions(project: ProjectSettings | None) -> tuple[ProjectSettings | None, tuple[Diagnostic, ...]]:
+    """The project with the functions of its module, and what is wrong with them."""
+    if project is None or project.module is None:
+        return project, ()
+    from belvedere.functions.own_module import read_functions  # loaded by the few projects that have such functions
+
+    functions, found = read_functions(project.module, project.module_place)
+    return replace(project, functions=functions), found
 
 
 def _forgiving(catalog: Catalog) -> Catalog:

@@ -22,9 +22,11 @@ from belvedere.setting_rules import API_RULES, JWT_RULES, LARGEST, OPTIMIZE_RULE
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from belvedere.functions.own import OwnFunction
+
 FILE_NAME = "belvedere.toml"
 VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-TOP_KEYS = ("store", "on_error", "script_path", "variables", "sources", "sinks", "spark", "run", "api", "optimize")
+TOP_KEYS = ("store", "on_error", "script_path", "variables", "sources", "sinks", "spark", "run", "api", "optimize", "functions")
 DRIVER_MEMORY_MB = 1024
 SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "start", "fahrenheit", "move_every")
 FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files")
@@ -109,6 +111,11 @@ class ProjectSettings:
     api: Mapping[str, Any] = field(default_factory=dict, repr=False)
     optimize: Mapping[str, Any] = field(default_factory=dict)
     """What is expected of requests: `latency`, `rate`."""
+    module: Path | None = None
+    """The Python module of the project's own functions."""
+    module_place: Span | None = None
+    functions: Mapping[str, OwnFunction] = field(default_factory=dict, compare=False, repr=False)
+    """Those that it declares, once it was read (`belvedere.compiler`), by folded name."""
     diagnostics: tuple[Diagnostic, ...] = ()
     finder: TableFinder | None = field(default=None, compare=False, repr=False)
     """Who knows the tables of its sources."""
@@ -165,6 +172,7 @@ class _Reader:
         self.known(raw, TOP_KEYS, "")
         values = {k: self.expand(v, k, "") for k, v in raw.items()}
         run = self.ruled(values, "run", RUN_RULES)
+        module = self.module(values)
         return ProjectSettings(
             self.directory,
             self.file,
@@ -183,8 +191,17 @@ class _Reader:
             state_copies=run.get("state_cache_mb", 10 << 10) << 20,
             api=self.api(values),
             optimize=self.ruled(values, "optimize", OPTIMIZE_RULES),
+            module=module,
+            module_place=self.at("functions", "module") if module is not None else None,
             diagnostics=tuple(self.diagnostics),
         )
+
+    def module(self, values: Mapping[str, Any]) -> Path | None:
+        """`[functions] module`."""
+        table = self.table(values, "functions")
+        self.known(table, ("module",), "functions")
+        named = self.text_value(table, "module", "functions", None)
+        return self.directory / named if named else None
 
     def source(self, name: str, table: Mapping[str, Any]) -> Source:
         section = f"sources.{name}"

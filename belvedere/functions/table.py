@@ -19,6 +19,7 @@ from belvedere.functions.context import CONTEXT
 from belvedere.functions.counted import COUNTED
 from belvedere.functions.function import Function, Kind
 from belvedere.functions.numbers import NUMBERS
+from belvedere.functions.own import own_function
 from belvedere.functions.texts import TEXTS
 from belvedere.functions.times import TIMES
 from belvedere.functions.window_by import SqlppFunction
@@ -50,7 +51,8 @@ def function_name(call: exp.Expr) -> str:
 def shown_name(call: exp.Expr) -> str:
     """The name of a function as people write it."""
     if isinstance(call, exp.Anonymous):
-        return call.name
+        own = own_function(call)
+        return own.name if own is not None else call.name
     if isinstance(call, exp.ParseJSON):  # printed as its argument alone
         return "parse_json"
     if isinstance(call, exp.RegexpReplace):  # cannot be printed with too few

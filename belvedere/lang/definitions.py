@@ -12,6 +12,7 @@ from pathlib import Path
 
 from belvedere.catalog import TARGET, Input, Relationship, Subscription, View, relationship_column
 from belvedere.errors import BelvedereError, Span, fail
+from belvedere.functions.own import OwnFunction
 from belvedere.lang.names import did_you_mean
 from belvedere.schema import Schema
 
@@ -59,6 +60,8 @@ class Definitions:
         """Where imported relations were defined: the script and the id there."""
         self.namespaces: dict[str, str] = {}
         """The names under which other scripts and sources were imported, by folded name."""
+        self.functions: Mapping[str, OwnFunction] = {}
+        """The functions of the project, by folded name."""
 
     def __iter__(self) -> Iterator[NamedRelation]:
         """The current version of every relation."""

@@ -17,6 +17,7 @@ from belvedere.lang.behind import served_behind
 from belvedere.lang.checks_catalog import check_catalog
 from belvedere.lang.checks_flink import flink_values, flink_windows
 from belvedere.lang.checks_open import changing_arguments, open_windows
+from belvedere.lang.checks_own import unplaced_calls
 from belvedere.lang.definitions import Definitions
 from belvedere.lang.lower_columns import define_column
 from belvedere.lang.lower_imports import Importer
@@ -63,6 +64,7 @@ def lower_script(
     if not any(d.severity == "error" for d in lowering.diagnostics):
         lowering.diagnostics += [
             *check_catalog(catalog),
+            *unplaced_calls(catalog),
             *open_windows(catalog),
             *changing_arguments(catalog),
             *flink_windows(catalog),
@@ -82,6 +84,7 @@ def lower_statements(
     sinks = frozenset(project.sinks) if project is not None and project.file is not None else None
     lowering = ScriptLowering(script.file, script.text, sinks)
     lowering.definitions.broken |= script.unread
+    lowering.definitions.functions = project.functions if project is not None else {}
     importer = Importer(lowering, path.resolve() if path is not None else None, project, chain, lower_statements, compiled)
     for statement in script.statements:
         try:
@@ -168,7 +171,17 @@ def finish(lowering: ScriptLowering) -> Catalog:
     exports = tuple(replace(e, relation=ids[e.relation]) for e in lowering.exports)
     links, public = relationships(definitions, ids), _public(definitions, ids)
     histories = {ids[i]: keep for i, keep in definitions.histories.items()}
-    return Catalog(inputs, views, links, templates, subscriptions, exports, public, histories=histories)
+    return Catalog(
+        inputs,
+        views,
+        links,
+        templates,
+        subscriptions,
+        exports,
+        public,
+        histories=histories,
+        functions=tuple(definitions.functions.values()),
+    )
 
 
 def _present(parent: str | None, definitions: Definitions, ids: dict[str, str]) -> str | None:

@@ -42,6 +42,7 @@ from belvedere.plan.nodes import (
 from belvedere.plan.time_nodes import TimeWindow
 from belvedere.schema import Column
 from belvedere.spark.failures import CONDITION
+from belvedere.spark.own_functions import register_functions
 
 PRINTED = (Aggregate, Distinct, Filter, Join, Project, SetOperation, TimeWindow, TopK, Union, Unnest, Values, Window)
 """Operators that are Spark SQL; of the others Spark computes parts only, or nothing."""
@@ -54,6 +55,7 @@ def analyze(
 ) -> list[Diagnostic]:
     """What Spark says against the stages' queries, once a view; of the stages of the `fresh` relations alone, where these are given."""
     stages = [s for s in pipeline.stages if (fresh is None or s.output in fresh) and not isinstance(s.plan, Scan)]
+    register_functions(spark, catalog.functions)
     asking = _Asking(spark)
 
     def ask(stage: Stage) -> Diagnostic | None:

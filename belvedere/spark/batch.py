@@ -30,6 +30,7 @@ from belvedere.rules.emit.batch import History, LoggedEpoch, has_history
 from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT
 from belvedere.spark.compute import SparkCompute
 from belvedere.spark.interpreting import FEW
+from belvedere.spark.own_functions import register_functions
 
 _RUNS = itertools.count()
 CLOCK = "clock"
@@ -111,6 +112,7 @@ class BatchAnswers:
     def __init__(self, spark: SparkSession, catalog: Catalog, log: InputLog):
         self.catalog = catalog
         self.log = log
+        register_functions(spark, catalog.functions)
         self._compute = SparkCompute(spark, f"belvedere_batch_{os.getpid()}_{next(_RUNS)}")
         self._moment: tuple[int, datetime] | None = None
         """The epochs of the log and the clock that views and answers are of."""

@@ -16,6 +16,7 @@ from belvedere.engine.opening import open_state
 from belvedere.engine.pipeline import Pipeline
 from belvedere.settings import Sink
 from belvedere.spark.compute import DRIVER_MEMORY, SparkCompute
+from belvedere.spark.own_functions import register_functions
 from belvedere.state.state import COPIES, RETAIN
 from belvedere.store.protocol import Store
 
@@ -38,6 +39,7 @@ def open_engine(
     `state` is the folder of the operators' state or its address; its files stay `retain` seconds once they are not needed,
     and of an address `copies` bytes are copied here.
     """
+    register_functions(spark, catalog.functions)
     compute = SparkCompute(spark, f"belvedere_{os.getpid()}_{next(_ENGINES)}", memory=driver_memory)
     opened = open_state(store, state, compute.memory.chunk, retain, copies)
     return Engine(compute, catalog, pipeline, store, opened, Exports(catalog, sinks or {}, store))

@@ -52,6 +52,8 @@ PATTERN = "[INVALID_PARAMETER_VALUE.PATTERN]"
 """Its name for such a failure where it interprets an expression instead of generating code for it."""
 OVERFLOW = re.compile(r"^OverflowError: (.*)$", re.M)
 """What the kernels of WINDOW BY raise."""
+OWN = re.compile(r"OwnFunctionError: (.*)$", re.M)
+OWN_HINT = "correct the function, or test its arguments before; what is stored stays as it was"
 WINDOW_HINTS = {"ARITHMETIC_OVERFLOW": "whole numbers have 64 bits: compute with TO_DOUBLE(value), or as DECIMAL"}
 ROOT = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)+([A-Z]\w*Exception)(?:: (.*))?$", re.M)
 
@@ -99,6 +101,9 @@ def _named(text: str, kind: str) -> tuple[str, str, str | None]:
     """What happened, in short and in Spark's words, and what to do where rows are to blame."""
     found = CONDITION.search(text)
     worker = OVERFLOW.search(text)
+    own = OWN.search(text)
+    if own:
+        return "a function of the project", own.group(1), OWN_HINT
     if worker:
         return "arithmetic overflow", worker.group(1), WINDOW_HINTS["ARITHMETIC_OVERFLOW"]
     if found and found.group().startswith(PATTERN):

@@ -69,7 +69,7 @@ def _window_by(query: WindowByBlock, context: StatementContext) -> Node:
     definitions = context.definitions
     sources = {relation.name: scan(relation) for relation in definitions}
     start = span_of(query, context.file).start
-    block, found = lower_window_query(query.text_of, sources, context.file, start, definitions.broken)
+    block, found = lower_window_query(query.text_of, sources, context.file, start, definitions.broken, definitions.functions)
     context.diagnostics += [d for d in found if d not in context.diagnostics]
     return block
 

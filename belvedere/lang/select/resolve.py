@@ -12,6 +12,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError
+from belvedere.functions.own import OwnFunction, marked, own_call, signature
+from belvedere.functions.types import cast, type_text
 from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.navigation import navigate, navigation
 from belvedere.lang.select.scope import name_parts
@@ -62,7 +64,20 @@ class Resolver:
             return self._lambda(node)
         if isinstance(node, (exp.Placeholder, exp.Parameter)):
             return exp.Placeholder(this=parameter_name(node))
+        if isinstance(node, exp.Anonymous) and (own := marked(node, self.frame.context.definitions.functions)) is not None:
+            return self._own(node, own)
         return map_operands(node, self._walk)
+
+    def _own(self, node: exp.Anonymous, own: OwnFunction) -> Expr:
+        """A call of a project's function, with its arguments cast to the types of its parameters; `infer` says which it takes."""
+        if len(node.expressions) != len(own.parameters):
+            hint = f"it is {signature(own, type_text)}"
+            message = f"`{own.name}` takes {len(own.parameters)} argument(s), not {len(node.expressions)}"
+            raise self.frame.fail("B3040", message, node, hint)
+        pairs = zip(node.expressions, own.parameters, strict=True)
+        made = own_call(own, [cast(self._walk(a), type_) for a, (_, type_) in pairs])
+        made.meta.update(node.meta)
+        return made
 
     def _lambda(self, node: exp.Lambda) -> Expr:
         before = len(self._variables)

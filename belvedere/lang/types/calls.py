@@ -15,6 +15,7 @@ from belvedere.functions import types as t
 from belvedere.functions.counted import CAST_NEEDED, COUNTED
 from belvedere.functions.elsewhere import OTHER_ARGUMENTS, OTHER_FUNCTIONS, TRUNCATED
 from belvedere.functions.function import Kind
+from belvedere.functions.own import OwnFunction, own_function, signature
 from belvedere.functions.table import BY_KEY, function_name, shown_name
 from belvedere.functions.taken import takes
 from belvedere.functions.types import Typed
@@ -27,6 +28,8 @@ from belvedere.plan.time_nodes import TimeWindowKind
 
 def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     """The type of a call, by the function's name."""
+    if (own := own_function(expr)) is not None:
+        return _own(scope, expr, own)
     name = function_name(expr)
     if name in _BY_NAME:
         return _BY_NAME[name](scope, expr)
@@ -50,6 +53,18 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     if row.kind is Kind.WINDOW:
         return Typed(found, name == "NthValue")
     return Typed(found, not row.total or any(a.nullable for a in arguments))
+
+
+def _own(scope: TypeScope, expr: exp.Expr, own: OwnFunction) -> Typed:
+    """A function of the project: its arguments are cast to its parameters where they fit into them as they are."""
+    if scope.variables:
+        hint = "explode the array, call it on the elements, and collect them again"
+        raise scope.fail("B3071", f"`{own.name}` cannot be called in a lambda", expr, hint)
+    types = [scope.typed(argument.this).type for argument in expr.expressions]
+    if any(t.common_type(wanted, found) != wanted for found, (_, wanted) in zip(types, own.parameters, strict=True)):
+        message = f"`{own.name}` does not take ({', '.join(map(t.type_text, types))})"
+        raise scope.fail("B3002", message, expr, f"it is {signature(own, t.type_text)}: CAST the arguments")
+    return Typed(own.result)
 
 
 TABLE_FUNCTIONS = (*(kind.upper() for kind in TimeWindowKind), "SESSION_WINDOW")

@@ -7,7 +7,8 @@ subclass: only what SQL++ adds is here. Clauses of queries are in `parser`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 from sqlglot import exp
@@ -16,6 +17,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from belvedere.errors import Span
+from belvedere.functions.own import OWN, OwnFunction
 from belvedere.lang.window_by.tree import (
     Block,
     Expr,
@@ -58,6 +60,9 @@ class ExpressionParser(Spark.Parser):  # type: ignore[misc, valid-type]
     NO_PAREN_FUNCTION_PARSERS = {"CASE": Spark.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
     TEXT_MATCH_EXCLUDED_TOKENS = {*Spark.Parser.TEXT_MATCH_EXCLUDED_TOKENS, TokenType.IDENTIFIER}
 
+    functions: Mapping[str, OwnFunction] = MappingProxyType({})
+    """The functions of the project, by folded name."""
+
     # -- what SQL++ adds to expressions --
 
     def raise_error(self, message: str, token: Any = None) -> None:
@@ -65,7 +70,10 @@ class ExpressionParser(Spark.Parser):  # type: ignore[misc, valid-type]
 
     def _parse_function_call(self, functions: Any = None, anonymous: bool = False, **options: Any) -> Any:
         plain = self._curr.text.upper() not in TYPED_CALLS if self._curr else True
-        return super()._parse_function_call(functions, anonymous=anonymous or plain, **options)
+        found = super()._parse_function_call(functions, anonymous=anonymous or plain, **options)
+        if isinstance(found, exp.Anonymous) and (own := self.functions.get(found.name.casefold())) is not None:
+            found.set(OWN, own)
+        return found
 
     def _parse_window(self, this: Any, alias: bool = False) -> Any:
         return this  # no OVER here: SQL++'s OVER and WINDOW BY do not mix in this grammar

@@ -17,7 +17,9 @@ from sqlglot import exp
 from belvedere.errors import Diagnostic, Severity, Span
 from belvedere.functions.arrays import GROUP_AGGREGATES
 from belvedere.functions.calendar import UNITS
+from belvedere.functions.own import OwnFunction, own_function, signature
 from belvedere.functions.table import WINDOW_BY, canonical
+from belvedere.functions.types import common_type, type_text
 from belvedere.functions.window_by import DURATION, Type, duration_micros, element, unify
 from belvedere.lang.window_by.tree import (
     Expr,
@@ -61,6 +63,12 @@ class VariableScope:
         if name in self.tables:
             return name
         return next((t for t in self.tables if t.casefold() == name.casefold()), None)
+
+
+def _fits(found: Type, wanted: pa.DataType) -> bool:
+    """Whether a parameter takes a value as it is; whole numbers have no width in SQL++."""
+    both_whole = found is not None and pa.types.is_integer(found) and pa.types.is_integer(wanted)
+    return found is None or both_whole or common_type(wanted, found) == wanted
 
 
 class ExpressionTyping(ABC):
@@ -236,6 +244,9 @@ class ExpressionTyping(ABC):
             return self._aggregate(name, arguments, scope, within)
         function = WINDOW_BY.get(name)
         types = [self.of(a, scope, within) for a in arguments]
+        own = own_function(node)
+        if own is not None:
+            return self._own(own, types, within)
         if function is None:
             near = get_close_matches(name, WINDOW_BY, 1)
             hint = ELSEWHERE.get(name, f"did you mean {near[0]}?" if near else None)
@@ -250,6 +261,17 @@ class ExpressionTyping(ABC):
             hint = 'write weeks, days, hours, minutes and seconds: duration("P7D"), duration("PT5M")'
             self.report("B3602", f'"{first.name}" is not a duration of fixed length', within, hint)
         return function.result(types)
+
+    def _own(self, own: OwnFunction, types: list[Type], within: Span | None) -> Type:
+        """A function of the project: arguments that fit into its parameters as they are."""
+        wanted = [type_ for _, type_ in own.parameters]
+        hint = f"it is {signature(own, type_text)}: CAST the arguments"
+        if len(types) != len(wanted):
+            self.report("B3604", f"{own.name} takes {len(wanted)} argument(s), not {len(types)}", within, hint)
+        elif not all(map(_fits, types, wanted)):
+            shown = ", ".join("?" if found is None else describe(found) for found in types)
+            self.report("B3606", f"{own.name} does not take ({shown})", within, hint)
+        return own.result
 
     def _aggregate(self, name: str, arguments: list[Expr], scope: VariableScope, within: Span | None) -> Type:
         if scope.group is None:

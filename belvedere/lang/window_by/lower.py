@@ -12,6 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
+from belvedere.functions.own import OwnFunction
 from belvedere.lang.window_by.bindings import Result, output_items
 from belvedere.lang.window_by.check import check_query, row_type
 from belvedere.lang.window_by.lower_queries import QueryLowering
@@ -24,13 +25,19 @@ from belvedere.plan.push import push_conditions
 
 
 def lower_window_query(
-    text: str, sources: Mapping[str, Node], file: str = "", start: int = 0, broken: Set[str] = frozenset()
+    text: str,
+    sources: Mapping[str, Node],
+    file: str = "",
+    start: int = 0,
+    broken: Set[str] = frozenset(),
+    functions: Mapping[str, OwnFunction] | None = None,
 ) -> tuple[Node, tuple[Diagnostic, ...]]:
     """The plan of `text`, which stands at `start` of its file, over those of `sources` that it names; and what is noteworthy.
 
-    `broken` are folded names whose own definitions were refused: a query that names one is wrong for that reason alone.
+    `functions` are those of the project, by folded name. `broken` are
+    folded names whose own definitions were refused: a query that names one is wrong for that reason alone.
     """
-    query = _parsed(text, sources, file, start)
+    query = _parsed(text, sources, file, start, functions or {})
     found = check_query(query, {name: row_type(node.schema) for name, node in sources.items()}, file)
     if any(d.severity == Severity.ERROR for d in found):
         hidden = any(n.casefold() in broken for n in free_names(query))
@@ -57,14 +64,14 @@ def lowered_query(query: Query, sources: Mapping[str, Node], file: str = "", utc
         raise fail("B3624", f"{reason}: not supported in a query with WINDOW BY", span=_placed(query.span, file)) from None
 
 
-def _parsed(text: str, sources: Mapping[str, Node], file: str, start: int) -> Query:
+def _parsed(text: str, sources: Mapping[str, Node], file: str, start: int, functions: Mapping[str, OwnFunction]) -> Query:
     """The query, with positions in the file; tables with dotted names are quoted."""
-    query = parse_window_query(" " * start + text, file)
+    query = parse_window_query(" " * start + text, file, functions)
     places = sorted(_dotted(query, {n.casefold() for n in sources if "." in n}), reverse=True)
     for begin, end in places:
         first, last = begin - start, end - start
         text = f"{text[:first]}`{text[first:last]}`{text[last:]}"
-    return parse_window_query(" " * start + text, file) if places else query
+    return parse_window_query(" " * start + text, file, functions) if places else query
 
 
 def _dotted(query: Query, known: set[str]) -> Iterator[tuple[int, int]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from belvedere.functions.arrays import GROUP_AGGREGATES
+from belvedere.functions.own import OwnFunction, own_function
 from belvedere.functions.table import WINDOW_AGGREGATES, WINDOW_BY, canonical
 from belvedere.functions.window_by import DURATION, Native, SqlppFunction, is_number, unify
 from belvedere.lang.window_by.native_aggregates import aggregate
@@ -40,6 +41,9 @@ LENGTHS = ("LEN", "ARRAY_LENGTH", "LENGTH")
 
 def anonymous(node: Expr, env: Environment) -> Value:
     """A call of a function by its name."""
+    own = own_function(node)
+    if own is not None:
+        return _own(own, [merge(value_of(a, env)) for a in node.expressions])
     name = canonical(node.name)
     if name in GROUP_AGGREGATES:
         return aggregate(canonical(f"ARRAY_{name}"), [of_group(node.expressions[0], env)])
@@ -60,6 +64,12 @@ def anonymous(node: Expr, env: Environment) -> Value:
     if name in PLAIN:
         return PLAIN[name](arguments)
     return _by_rule(form, [merge(a) for a in arguments])
+
+
+def _own(own: OwnFunction, arguments: Sequence[SqlValue]) -> SqlValue:
+    """A function of the project: MISSING where an argument is; it sees NULL as other values."""
+    texts = (f"CAST({a.sql} AS {sql_type(type_)})" for a, (_, type_) in zip(arguments, own.parameters, strict=True))
+    return SqlValue(f"{own.registered}({', '.join(texts)})", own.result, any_of(*(a.missing for a in arguments)))
 
 
 def _by_rule(form: SqlppFunction, arguments: Sequence[SqlValue]) -> SqlValue:

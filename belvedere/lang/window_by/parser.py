@@ -6,7 +6,7 @@ In: text. Out: a `Query`, or a `BelvedereError` (B1xxx) with the span of the tok
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +15,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import TokenType
 
 from belvedere.errors import BelvedereError, Span, fail
+from belvedere.functions.own import OwnFunction
 from belvedere.lang.window_by.expression_parser import RESERVED, ExpressionParser, SqlPlusPlus, UnexpectedToken, implied_name
 from belvedere.lang.window_by.group import name_group_keys
 from belvedere.lang.window_by.tree import (
@@ -307,9 +308,11 @@ def mentions_window_by(text: str) -> bool:
     )
 
 
-def parse_window_query(text: str, file: str = "") -> Query:
-    """The query's tree. Raises `BelvedereError` B1601 for what the grammar does not allow, B1602 for an unclosed string."""
-    found = _parsed(WindowByParser.whole_query, text, file)
+def parse_window_query(text: str, file: str = "", functions: Mapping[str, OwnFunction] | None = None) -> Query:
+    """The query's tree; calls of the project's `functions` (by folded name) carry them.
+
+    Raises `BelvedereError` B1601 for what the grammar does not allow, B1602 for an unclosed string."""
+    found = _parsed(WindowByParser.whole_query, text, file, functions)
     if not isinstance(found, QueryExpression):
         raise fail("B1601", "expected one query", span=Span(file, 0, len(text)))
     return found.query
@@ -321,13 +324,14 @@ def parse_selected(text: str) -> Selected:
     return found
 
 
-def _parsed(parse: Callable[[Any], Any], text: str, file: str) -> Any:
+def _parsed(parse: Callable[[Any], Any], text: str, file: str, functions: Mapping[str, OwnFunction] | None = None) -> Any:
     dialect = SqlPlusPlus()
     try:
         tokens = dialect.tokenize(text)
     except TokenError as error:
         raise fail("B1602", "a string, comment or quoted name is not closed", detail=str(error)) from error
     parser = WindowByParser(dialect=dialect)
+    parser.functions = functions or {}
     if tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
     try:
