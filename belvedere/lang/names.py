@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sized
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel
 
 from belvedere.errors import Span, fail
 from belvedere.schema import is_engine_column
@@ -43,7 +44,7 @@ def distance(left: str, right: str, limit: int) -> int:
 
 def text_name(expr: exp.Expr) -> str:
     """A name made of what an expression says: `max(temp)` is `max_temp`."""
-    text = re.sub(r"\W+", "_", expr.sql("spark").replace("`", "")).strip("_").lower()
+    text = re.sub(r"\W+", "_", expr.sql("spark", unsupported_level=ErrorLevel.IGNORE).replace("`", "")).strip("_").lower()
     return text[:60].strip("_") or "column"
 
 

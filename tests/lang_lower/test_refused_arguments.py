@@ -115,3 +115,10 @@ def test_spark_agrees(spark: Any) -> None:
     )
     types = {call: rows.selectExpr(call).schema.fields[0].dataType.simpleString() for call in ACCEPTED}
     assert types == {call: type_.lower().replace(", ", ",") for call, type_ in ACCEPTED.items()}
+
+
+def test_the_printer_below_says_nothing_to_users(caplog: pytest.LogCaptureFixture) -> None:
+    calls = ("max_by(x, k, 2)", "to_char(x, '999')", "to_char(x, s)", "to_char(s)", "to_char(xs, '9')", "instr(s, 'a', 1, 1)")
+    for call in calls:
+        compile_script(f"{TABLE}V := SELECT {call} AS v FROM T; W := SELECT {call} FROM T;")
+    assert caplog.records == []
