@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import EPOCH
+from belvedere.intervals import interval_of
 from belvedere.schema import Column
 
 
@@ -91,6 +92,8 @@ def describe(type_: pa.DataType) -> str:
     """A type's name for people."""
     if pa.types.is_timestamp(type_):
         return "timestamp"
+    if pa.types.is_duration(type_):
+        return "interval"
     return str(type_).replace("128", "").replace("string", "text")
 
 
@@ -106,6 +109,8 @@ def converter(type_: pa.DataType) -> Callable[[Any], Any]:
         return as_instant
     if pa.types.is_date(type_):
         return _as_date
+    if pa.types.is_duration(type_):
+        return _as_interval
     if pa.types.is_decimal(type_):
         return partial(_as_decimal, type_=type_)
     if pa.types.is_boolean(type_):
@@ -178,6 +183,14 @@ def _as_date(value: Any) -> date:
     if isinstance(value, datetime):
         return value.date()
     return value if isinstance(value, date) else date.fromisoformat(value)
+
+
+def _as_interval(value: Any) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    if isinstance(value, str):
+        return interval_of(value)
+    raise TypeError("a timedelta, or text such as P1DT2H30M, is wanted")
 
 
 _WIDE = Context(prec=100)

@@ -21,7 +21,21 @@ from belvedere.store.read.plans import check_template
 from belvedere.store.read.query import Link, Sort, link_of
 from belvedere.store.read.statements import check_link
 
-SCALARS = ("Int", "Float", "String", "Boolean", "ID", "Long", "Decimal", "DateTime", "Date", "JSON", "Cursor", "Bytes")
+SCALARS = (
+    "Int",
+    "Float",
+    "String",
+    "Boolean",
+    "ID",
+    "Long",
+    "Decimal",
+    "DateTime",
+    "Date",
+    "Duration",
+    "JSON",
+    "Cursor",
+    "Bytes",
+)
 RESERVED_TYPES = (
     "Query",
     "Mutation",

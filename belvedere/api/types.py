@@ -40,7 +40,7 @@ from belvedere.api.push_fields import mutation_type
 from belvedere.catalog import Parameter
 from belvedere.schema import Column
 from belvedere.store.read.query import is_ordered
-from belvedere.store.read.values import LONG_MOST, decimal, microseconds
+from belvedere.store.read.values import LONG_MOST, decimal, interval, microseconds
 
 types = pa.types
 
@@ -81,6 +81,7 @@ LONG = _scalar("Long", "A whole number of 64 bits.", _long)
 DECIMAL = _scalar("Decimal", 'An exact decimal number, as a string: "12.30".', _checked(decimal))
 DATE_TIME = _scalar("DateTime", "An instant, RFC 3339 with an offset: 2020-01-01T08:07:00Z.", _checked(microseconds))
 DATE = _scalar("Date", "A day: 2020-01-31.", _text("Date"))
+DURATION = _scalar("Duration", "A length of time, as ISO 8601 writes it: P1DT2H30M0S. A day has 24 hours.", _checked(interval))
 JSON = _scalar("JSON", "A nested value.", lambda value: value)
 CURSOR = _scalar("Cursor", "A place in a list, as `endCursor` gave it.", _text("Cursor"))
 BYTES = _scalar("Bytes", "Bytes in hexadecimal.", _text("Bytes"))
@@ -124,7 +125,9 @@ def scalar_of(type_: pa.DataType) -> GraphQLScalarType:
         return DATE
     if types.is_binary(type_) or types.is_large_binary(type_):
         return BYTES
-    if types.is_time(type_) or types.is_duration(type_):
+    if types.is_duration(type_):
+        return DURATION
+    if types.is_time(type_):
         return LONG
     return JSON if types.is_nested(type_) or types.is_interval(type_) else GraphQLString
 

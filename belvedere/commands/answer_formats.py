@@ -1,6 +1,7 @@
 """The answer of a query as text: a table for people, JSON, CSV.
 
-In: Arrow rows. Out: text. Instants are written in UTC (`2024-03-01T06:00:00Z`), decimals with all their digits.
+In: Arrow rows. Out: text. Instants are written in UTC (`2024-03-01T06:00:00Z`), decimals with all their digits,
+intervals in ISO 8601 (`P1DT2H30M0S`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+
+from belvedere.intervals import iso_text
 
 
 def as_json(rows: pa.Table) -> str:
@@ -84,7 +87,7 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, timedelta):
-        return f"{value.total_seconds():g} s"
+        return iso_text(value)
     return _json(value) if isinstance(value, dict | list) else str(value)
 
 

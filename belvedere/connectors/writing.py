@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
+from belvedere.intervals import iso_text
+
 SUFFIXES = {"json": "jsonl", "jsonl": "jsonl", "parquet": "parquet", "csv": "csv"}
 
 
@@ -54,7 +56,7 @@ WRITERS: Mapping[str, Callable[[Iterable[pa.Table], IO[bytes]], None]] = {
 
 
 def json_lines(events: pa.Table) -> list[str]:
-    """One JSON object per row: times in RFC 3339, decimals as exact text, bytes in base64, no infinities."""
+    """One JSON object per row: times in RFC 3339, decimals as exact text, intervals in ISO 8601, bytes in base64, no infinities."""
     return [_json(row) for row in events.to_pylist()]
 
 
@@ -70,7 +72,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, date | Decimal):
         return str(value)
     if isinstance(value, timedelta):
-        return value.total_seconds()
+        return iso_text(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, Mapping):

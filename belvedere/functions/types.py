@@ -3,8 +3,8 @@
 In: sqlglot data types and Arrow types. Out: Arrow types as Spark 4.3 computes them in ANSI mode (its `AnsiTypeCoercion` and
 `DecimalPrecision` rules). Knows nothing of expressions: `infer` does.
 
-Intervals have Arrow stand-ins that no stored column may have: a day-time interval is `duration("us")`, a year-month or
-calendar interval is `month_day_nano_interval()`.
+A day-time interval is `duration("us")`, with all its fields. A year-month or calendar interval has the stand-in
+`month_day_nano_interval()`, which no stored column may have.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ MONTH_INTERVAL = pa.month_day_nano_interval()
 WIDTHS = (INT8, INT16, INT32, INT64, FLOAT, DOUBLE)
 INTEGERS = (INT8, INT16, INT32, INT64)
 INTEGER_DIGITS = {INT8: 3, INT16: 5, INT32: 10, INT64: 20}
+MONTH_UNITS = ("YEAR", "QUARTER", "MONTH")
+"""Units of intervals without a fixed length."""
 MAX_PRECISION = 38
 MIN_ADJUSTED_SCALE = 6
 
@@ -77,8 +79,10 @@ def arrow_type(type_: exp.DataType) -> pa.DataType | None:
         return pa.map_(*parts) if len(parts) == 2 and None not in parts else None
     if type_.this == Kind.STRUCT:
         return _struct_type(type_)
-    if type_.this == Kind.INTERVAL or isinstance(type_.this, exp.Interval):
-        return DAY_INTERVAL
+    if type_.this == Kind.INTERVAL:
+        return MONTH_INTERVAL  # a calendar interval, which may have months
+    if isinstance(type_.this, exp.Interval):
+        return MONTH_INTERVAL if any(u in type_.this.sql().upper() for u in MONTH_UNITS) else DAY_INTERVAL
     return _NAMES.get(type_.this)
 
 
@@ -166,6 +170,11 @@ def is_number(type_: pa.DataType) -> bool:
 
 def is_interval(type_: pa.DataType) -> bool:
     return type_ in (DAY_INTERVAL, MONTH_INTERVAL)
+
+
+def has_months(type_: pa.DataType) -> bool:
+    """Whether values of the type have intervals of months in them, which no store keeps."""
+    return type_ == MONTH_INTERVAL or any(has_months(type_.field(n).type) for n in range(type_.num_fields))
 
 
 def is_time(type_: pa.DataType) -> bool:

@@ -48,8 +48,9 @@ def define_created(statement: CreateInput, definitions: Definitions, file: str) 
     metadata: dict[str, Metadata] = {}
     for written in statement.columns:
         type_ = t.arrow_type(written.type)
-        if type_ is None or t.is_interval(type_):
-            raise fail("B3003", f"type {written.type.sql()} is not supported", span=written.span, hint="use another type")
+        if type_ is None or t.has_months(type_) or any(_has_some_fields(i) for i in written.type.find_all(exp.Interval)):
+            hint = "declare INTERVAL DAY TO SECOND" if type_ is not None else "use another type"
+            raise fail("B3003", f"type {written.type.sql('spark')} is not supported", span=written.span, hint=hint)
         if find_named(columns, written.name.text) is not None:
             raise fail("B2007", f"column `{written.name.text}` is declared twice", span=written.name.span)
         made = Column(written.name.text, type_, written.nullable, doc=written.doc)
@@ -66,6 +67,11 @@ def define_created(statement: CreateInput, definitions: Definitions, file: str) 
     schema = Schema(tuple(columns), key)
     table = Input("", statement.name.text, statement.kind, schema, key, None, watermarks, late, doc=statement.doc)
     _define(definitions, replace(table, metadata=metadata), statement.clauses, statement.span)
+
+
+def _has_some_fields(interval: exp.Interval) -> bool:
+    """Whether an interval's type leaves fields out: a column has all of them."""
+    return interval.sql("spark") != "INTERVAL DAY TO SECOND"
 
 
 def define_imported(

@@ -92,12 +92,13 @@ class ScriptLowering:
 
     @staticmethod
     def _refuse_unstorable(plan: Node, span: Span) -> None:
-        """Intervals and the type of NULL have no form in a store; some names are taken there."""
+        """Intervals of months and the type of NULL have no form in a store; some names are taken there."""
         refuse_engine_columns((c.name for c in plan.schema.visible), span)
         for c in plan.schema:
-            if t.is_interval(c.type):
-                hint = "give a number: `unix_micros(a) - unix_micros(b)`, or extract a field of it"
-                raise fail("B3044", f"column `{c.name}` is an interval, which cannot be stored", span=span, hint=hint)
+            if t.has_months(c.type):
+                message = f"column `{c.name}` has intervals with months, which cannot be stored"
+                hint = "give a number of months, such as `extract(YEAR FROM i) * 12 + extract(MONTH FROM i)`"
+                raise fail("B3044", message, span=span, hint=hint)
             if c.type == t.NULL:
                 raise fail(
                     "B3044", f"column `{c.name}` is always NULL and has no type", span=span, hint="write CAST(NULL AS type)"

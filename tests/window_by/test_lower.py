@@ -123,7 +123,6 @@ CREATE TABLE Orders (id INT PRIMARY KEY, items ARRAY<STRUCT<sku: STRING, n: INT>
     ("statement", "code"),
     [
         ("V := " + HEAD + FRAME + "SELECT nothing.x;", "B2601"),
-        ("V := " + HEAD + FRAME + "SELECT e.date - s.date AS d;", "B3044"),
         ("V := " + HEAD + FRAME + 'SELECT {"d": e.date - s.date} AS d;', "B3620"),
         ("V := " + HEAD + FRAME + "SELECT MISSING AS d;", "B3044"),
         ("V := " + HEAD + FRAME.replace("e.val > s.val", "e.station || s.station = 'ab'") + "SELECT s.val AS v;", "B3624"),

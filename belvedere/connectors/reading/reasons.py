@@ -50,6 +50,8 @@ def _shown(value: Any) -> str:
 
 def _may_fit(value: Any, type_: pa.DataType) -> bool:
     """Whether a value may be of the type; true for every text that may be a time."""
+    if T.is_duration(type_):
+        return isinstance(value, str)
     if T.is_timestamp(type_) or T.is_date(type_):
         return isinstance(value, str) or _is_whole(value)
     return _fits(value, type_, _may_fit)

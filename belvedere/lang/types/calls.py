@@ -192,6 +192,8 @@ def date_part(scope: TypeScope, field: exp.Expr, value: exp.Expr) -> Typed:
         raise scope.fail("B3048", f"`{field.name}` is no field of a time", field if "start" in field.meta else value, hint)
     if t.is_number(found.type) or found.type in (t.BOOLEAN, t.BINARY) or pa.types.is_nested(found.type):
         raise scope.fail("B3002", f"{t.a_type(found.type)} has no fields of a time", value, "CAST it to TIMESTAMP")
+    if t.is_interval(found.type) and name not in _SECONDS and not name.startswith(("Y", "D")):
+        return Typed(t.INT8, found.nullable)  # hours, minutes and months of an interval
     return Typed(pa.decimal128(8, 6) if name in _SECONDS else t.INT32, found.nullable)
 
 

@@ -19,7 +19,7 @@ from belvedere.lang.types.calls import check_unknown, date_part, is_unknown
 from belvedere.lang.types.constants import check_constants, number_of
 from belvedere.lang.types.names import field_of
 from belvedere.lang.types.operators import compared
-from belvedere.lang.types.scope import MONTH_UNITS, TypeRule, TypeScope, children
+from belvedere.lang.types.scope import TypeRule, TypeScope, children
 from belvedere.schema import TIMESTAMP, has_map
 
 
@@ -33,8 +33,9 @@ def _cast(scope: TypeScope, expr: Any) -> Typed:
         return Typed(target, True)
     inner = scope.typed(expr.this)
     _check_literal(scope, expr, target)
-    if isinstance(expr.args["to"].this, exp.Interval):
-        target = _interval_type(expr.args["to"].this)
+    if t.is_interval(inner.type) and t.is_number(target) and isinstance(expr.this.unnest(), exp.Column):
+        message = f"{t.a_type(inner.type)} has several fields, and is no number"
+        raise scope.fail("B3002", message, expr, "say the unit first: CAST(CAST(i AS INTERVAL SECOND) AS BIGINT)")
     if not castable(inner.type, target):
         message = f"{t.a_type(inner.type)} cannot be cast to {t.a_type(target)}"
         raise scope.fail("B3002", message, expr, "compute it: `x <> 0`, date_from_unix_date(days), unix_date(date), ...")
@@ -65,11 +66,6 @@ def _check_literal(scope: TypeScope, expr: Any, target: pa.DataType) -> None:
 def is_strict(cast: exp.Expr) -> bool:
     """Whether a cast fails where it cannot, and gives no NULL instead."""
     return not isinstance(cast, exp.TryCast)
-
-
-def _interval_type(interval: exp.Interval) -> pa.DataType:
-    words = interval.sql().upper()
-    return t.MONTH_INTERVAL if any(u in words for u in MONTH_UNITS) else t.DAY_INTERVAL
 
 
 def _case(scope: TypeScope, expr: Any) -> Typed:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from belvedere.functions import types as t
 from belvedere.functions.types import Typed
 from belvedere.lang.names import did_you_mean
-from belvedere.lang.types.scope import MONTH_UNITS, TypeRule, TypeScope
+from belvedere.lang.types.scope import TypeRule, TypeScope
 from belvedere.schema import find_named
 
 
@@ -54,7 +54,7 @@ def _interval(scope: TypeScope, expr: Any) -> Typed:
     unit = expr.args.get("unit")
     words = unit.sql().upper() if unit is not None else str(expr.this).upper()
     inner = scope.typed(expr.this) if isinstance(expr.this, exp.Expr) and not isinstance(expr.this, exp.Literal) else None
-    months = any(u in words for u in MONTH_UNITS)
+    months = any(u in words for u in t.MONTH_UNITS)
     return Typed(t.MONTH_INTERVAL if months else t.DAY_INTERVAL, inner.nullable if inner else False)
 
 

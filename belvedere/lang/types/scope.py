@@ -19,8 +19,6 @@ from belvedere.functions import types as t
 from belvedere.functions.types import Typed
 from belvedere.lang.statements.query_tree import span_of
 
-MONTH_UNITS = ("YEAR", "QUARTER", "MONTH")
-
 
 class SubqueryValue(exp.Expression):
     """The value of a subquery that lowering has yet to join in: `typed` is its type, `expressions` are the outer values."""

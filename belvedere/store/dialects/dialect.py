@@ -101,10 +101,24 @@ class Dialect(ABC):
         """The value as JSON text, never NULL: NULL, NaN and infinities are `null`."""
         if is_text(type_):
             return self.json_string(sql)
-        text = self.plain_text(sql, type_)
-        if types.is_timestamp(type_) or types.is_date(type_) or types.is_decimal(type_) or is_binary(type_):
+        text = self._interval(sql) if types.is_duration(type_) else self.plain_text(sql, type_)
+        if (
+            types.is_timestamp(type_)
+            or types.is_duration(type_)
+            or types.is_date(type_)
+            or types.is_decimal(type_)
+            or is_binary(type_)
+        ):
             text = f"""'"'||{text}||'"'"""
         return f"coalesce({text},'null')"
+
+    def _interval(self, micros: str) -> str:
+        """Microseconds as `belvedere.intervals.iso_text` writes them: both databases divide towards zero."""
+        sign = f"CASE WHEN {micros}<0 THEN '-P' ELSE 'P' END"
+        parts = [f"abs({micros}/{unit}{f'%{most}' if most else ''})" for unit, most in _PARTS]
+        rest = f"CASE WHEN {micros}%1000000=0 THEN '' ELSE '.'||{self.six_digits(f'abs({micros}%1000000)')} END"
+        days, hours, minutes, seconds = parts
+        return f"{sign}||{days}||'DT'||{hours}||'H'||{minutes}||'M'||{seconds}||{rest}||'S'"
 
     @abstractmethod
     def json_string(self, sql: str) -> str:
@@ -229,6 +243,8 @@ class Dialect(ABC):
             raise self.fault(error, url, doing) from error
 
 
+_PARTS = ((86_400_000_000, 0), (3_600_000_000, 24), (60_000_000, 60), (1_000_000, 60))
+"""The microseconds of days, hours, minutes and seconds, and how many of each the next larger one has."""
 MEAN_DIGITS = 4
 """How many more digits the average of decimals has than they have (Spark's `Average`)."""
 

@@ -1,8 +1,8 @@
 """Nested values as JSON text: exact, and one text per value.
 
 In: Arrow arrays of lists, structs, maps and calendar intervals. Out: arrays of JSON text, and the values back. Decimals,
-timestamps, dates and binary values are JSON strings in the API's forms; NaN and infinities are the strings "NaN",
-"Infinity" and "-Infinity"; a length of time is a number of microseconds; a struct is an object with its fields in order;
+timestamps, dates, intervals and binary values are JSON strings in the API's forms; NaN and infinities are the strings "NaN",
+"Infinity" and "-Infinity"; a struct is an object with its fields in order;
 a map is a list of `[key, value]` pairs in order.
 """
 
@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+
+from belvedere.intervals import interval_of, iso_text
 
 Convert = Callable[[Any], Any]
 
@@ -94,7 +96,7 @@ _LEAVES: tuple[tuple[Callable[[pa.DataType], bool], Convert, Convert], ...] = (
     (pa.types.is_timestamp, _instant, datetime.fromisoformat),
     (pa.types.is_date, date.isoformat, date.fromisoformat),
     (pa.types.is_time, time.isoformat, time.fromisoformat),
-    (pa.types.is_duration, lambda value: value // timedelta(microseconds=1), lambda value: timedelta(microseconds=value)),
+    (pa.types.is_duration, iso_text, interval_of),
     (is_bytes, bytes.hex, bytes.fromhex),
     (pa.types.is_interval, list, pa.MonthDayNano),
 )

@@ -6,7 +6,7 @@ connection is made.
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +103,8 @@ class Postgres(Dialect):
         match value:
             case Decimal():
                 return format(value, "f")
+            case timedelta():
+                return value // timedelta(microseconds=1)
             case datetime() | date():
                 return value.isoformat()
             case str():

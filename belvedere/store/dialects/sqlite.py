@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import math
 import shutil
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,6 +113,8 @@ class Sqlite(Dialect):
                 return decimal_form(type_).compared(value, role)
             case datetime():
                 return microseconds(value)
+            case timedelta():
+                return value // timedelta(microseconds=1)
             case date():
                 return (value - date(1970, 1, 1)).days
         return value

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.functions.table import function_of
+from belvedere.functions.types import DAY_INTERVAL
 from belvedere.plan.monotone import interval_length
 from belvedere.plan.nodes import Expr
 from belvedere.schema import TIMESTAMP
@@ -76,6 +77,14 @@ def _integer(tree: Expr, value: int) -> TypedSql:
     if not -(2**63) <= value < 2**63:
         raise refused(tree, "more than 64 bits")
     return TypedSql(str(value), pa.int32() if -(2**31) <= value < 2**31 else pa.int64())
+
+
+def _interval(tree: Expr, scope: NameBindings) -> TypedSql:
+    """A literal: stored are microseconds."""
+    length = interval_length(tree)
+    if length is None:
+        raise refused(tree, "only intervals of a fixed length, WEEK or shorter")
+    return TypedSql(str(length), DAY_INTERVAL)
 
 
 def _negative(tree: Expr, scope: NameBindings) -> TypedSql:
@@ -345,6 +354,7 @@ Printer = Callable[[Expr, NameBindings], TypedSql]
 _PRINTERS: tuple[tuple[type[Expr] | tuple[type[Expr], ...], Printer], ...] = (
     (exp.Column, _column),
     (exp.Literal, _literal),
+    (exp.Interval, _interval),
     (exp.Neg, _negative),
     (exp.Boolean, _boolean),
     (exp.Null, _null),

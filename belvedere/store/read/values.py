@@ -7,13 +7,14 @@ client. The forms are those of `belvedere.store.dialects.codec`; nothing here to
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
 
 from belvedere import instants
+from belvedere.intervals import interval_of
 from belvedere.store.dialects.codec import is_text
 from belvedere.store.dialects.dialect import Dialect, is_binary
 from belvedere.store.dialects.singles import single
@@ -119,6 +120,13 @@ def _date(value: Any) -> date:
         raise ValueError(f"expected a date such as 2020-01-31, not {value!r}") from None
 
 
+def interval(value: Any) -> timedelta:
+    """A day-time interval as ISO 8601 or Spark write it."""
+    if not isinstance(value, str):
+        raise ValueError(f"expected an interval such as P1DT2H30M, not {value!r}")
+    return interval_of(value)
+
+
 def _bytes(value: Any) -> bytes:
     try:
         return bytes.fromhex(value)
@@ -191,5 +199,6 @@ _READERS: tuple[tuple[Callable[[pa.DataType], bool], Convert], ...] = (
     (pa.types.is_decimal, decimal),
     (pa.types.is_timestamp, _instant),
     (pa.types.is_date, _date),
+    (pa.types.is_duration, interval),
     (is_binary, _bytes),
 )
