@@ -16,6 +16,7 @@ from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.functions.types import quote, type_text
 from belvedere.lang.spl.mentions import mentions_spl_window
 from belvedere.schema import TIMESTAMP, Column
+from belvedere.settings import ProjectSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,12 +43,18 @@ def sql(spark: SparkSession, text: str, **tables: DataFrame) -> DataFrame:
     return spark.createDataFrame(answer)
 
 
-def compile_query(sql: str, columns: Mapping[str, Sequence[Column]], views: str = "") -> tuple[Catalog, QueryTemplate]:
-    """The catalog of the tables and the query as its one template; `views` are definitions over the tables."""
+def compile_query(
+    sql: str, columns: Mapping[str, Sequence[Column]], views: str = "", project: ProjectSettings | None = None
+) -> tuple[Catalog, QueryTemplate]:
+    """The catalog of the tables and the query as its one template; `views` are definitions over the tables.
+
+    Of the project the functions count alone.
+    """
+    functions = project and ProjectSettings(project.directory, module=project.module, module_place=project.module_place)
     declare = _arriving if mentions_spl_window(sql) else _declaration
     declared = "".join(declare(name, cs) for name, cs in columns.items()) + views
     text = declared + sql.strip().rstrip(";")
-    compiled = compile_script(text, path=None)
+    compiled = compile_script(text, path=None, project=functions)
     lead = len(sql) - len(sql.lstrip())
     errors = [_moved(d, len(declared) - lead) for d in compiled.diagnostics if d.severity is Severity.ERROR]
     if errors:
@@ -79,6 +86,8 @@ def _moved(diagnostic: Diagnostic, by: int) -> Diagnostic:
     """The diagnostic with its places in the query alone."""
 
     def moved(span: Span) -> Span:
+        if span.file != "script.sqrl":  # a place in the module of functions
+            return span
         return Span(QUERY_FILE, max(0, span.start - by), max(0, span.end - by))
 
     labels = tuple(replace(label, span=moved(label.span)) for label in diagnostic.labels if label.span.start >= by)

@@ -23,6 +23,7 @@ from belvedere.plan.nodes import Scan
 from belvedere.plan.rewrite import inline
 from belvedere.queries import QUERY_FILE, compile_query
 from belvedere.schema import KEY, Column, Schema
+from belvedere.settings import load_project
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,7 +120,7 @@ def query(sql: str, paths: Mapping[str, Path]) -> Answer:
 
         with batch_session() as spark:
             return query_window_by(spark, sql, {name: (path, columns[name]) for name, path in paths.items()})
-    catalog, template = compile_query(sql, columns)
+    catalog, template = compile_query(sql, columns, project=load_project(Path.cwd()))
     from belvedere.spark.query_files import query_template
     from belvedere.spark.quiet_session import batch_session
 
@@ -165,7 +166,9 @@ def query_store(sql: str, url: str, then: int | datetime | None) -> Answer:
         stored = stored_tables(reader)
         tables = {n: t for n, t in stored.items() if n.isidentifier()}  # others are operators' own state
         columns = {n: _columns(t) for n, t in tables.items() if t.schema.visible}
-        catalog, template = compile_query(sql, columns, "".join(_in_order(t) for t in tables.values() if t.order))
+        catalog, template = compile_query(
+            sql, columns, "".join(_in_order(t) for t in tables.values() if t.order), load_project(Path.cwd())
+        )
         views = {i: v.plan for i, v in catalog.views.items()}
         used = {n.relation for n in inline(template.plan, views.get).walk() if isinstance(n, Scan)}
         names = {i: t.name for i, t in catalog.inputs.items() if i in used}

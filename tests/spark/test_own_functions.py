@@ -6,11 +6,16 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from belvedere import Workbench
 from belvedere.errors import BelvedereError
+from belvedere.functions import types as t
+from belvedere.queries import compile_query
+from belvedere.schema import Column
 from belvedere.settings import load_project
+from belvedere.spark.query_files import answer_template
 
 MODULE = """
 import belvedere
@@ -67,3 +72,14 @@ def test_functions_of_a_project(tmp_path: Path, spark: Any) -> None:
     for part in ("discounted", "qty = 13", "pricing.py, line 9"):
         assert part in (told.detail or "")
     wb.close()
+
+
+@pytest.mark.spark
+def test_one_query_calls_them(tmp_path: Path, spark: Any) -> None:
+    (tmp_path / "belvedere.toml").write_text('[functions]\nmodule = "pricing.py"\n')
+    (tmp_path / "pricing.py").write_text(MODULE)
+    (tmp_path / "rates_beside.py").write_text("LOW = 0.5\n")
+    project = load_project(tmp_path)
+    catalog, template = compile_query("SELECT shout(s) AS u FROM t", {"t": [Column("s", t.STRING)]}, project=project)
+    found = answer_template(spark, catalog, template, {next(iter(catalog.inputs)): pa.table({"s": ["a"]})})
+    assert found.to_pylist() == [{"u": "A"}]
