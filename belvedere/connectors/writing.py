@@ -30,7 +30,7 @@ def _write_json(pieces: Iterable[pa.Table], file: IO[bytes]) -> None:
 
 def _write_csv(pieces: Iterable[pa.Table], file: IO[bytes]) -> None:
     for number, events in enumerate(pieces):
-        plain = [c if not pa.types.is_nested(c.type) else _texts(c.to_pylist()) for c in events.columns]
+        plain = [_in_csv(c) for c in events.columns]
         table = pa.table(plain, names=events.schema.names)
         pc.write_csv(table, file, pc.WriteOptions(include_header=not number))
 
@@ -42,6 +42,12 @@ def _write_parquet(pieces: Iterable[pa.Table], file: IO[bytes]) -> None:
         writer.write_table(events)
     if writer is not None:
         writer.close()
+
+
+def _in_csv(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    if pa.types.is_duration(column.type):
+        return pa.array([None if v is None else iso_text(v) for v in column.to_pylist()], pa.string())
+    return _texts(column.to_pylist()) if pa.types.is_nested(column.type) else column
 
 
 def _texts(values: list[Any]) -> pa.Array:
