@@ -73,7 +73,10 @@ def rank(value: Any) -> int:
 
 
 def order_key(value: Any) -> tuple[Any, ...]:
-    """A key whose order and equality are those of SQL++ values: MISSING < NULL < booleans < numbers < strings < ..."""
+    """A key whose order and equality are those of SQL++ values: MISSING < NULL < booleans < numbers < strings < ...
+
+    Within an array MISSING counts as NULL, as Spark's arrays have it.
+    """
     place = rank(value)
     if place == 3:
         unordered = value != value
@@ -83,7 +86,7 @@ def order_key(value: Any) -> tuple[Any, ...]:
     if place == 5:
         return (5, instant(value))
     if place == 7:
-        return (7, tuple(order_key(v) for v in value))
+        return (7, tuple(order_key(None if v is MISSING else v) for v in value))
     if place == 8:
         return (
             8,
