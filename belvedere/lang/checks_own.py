@@ -19,7 +19,7 @@ HINT = "compute its value on one side of the join, in a subquery of FROM, or wri
 
 
 def unplaced_calls(catalog: Catalog) -> tuple[Diagnostic, ...]:
-    """An error (B3071) for each function that is called where Spark cannot."""
+    """An error (B3074) for each function that is called where Spark cannot."""
     if not catalog.functions:
         return ()
     plans = [(v.plan, v.span) for v in catalog.views.values()] + [(q.plan, q.span) for q in catalog.templates.values()]
@@ -38,7 +38,7 @@ def _within_joins(plan: Node, span: Span | None) -> Iterator[Diagnostic]:
                 message = (
                     f"`{own.name}` cannot be called with values of both sides in the condition of a {join.kind.value} join"
                 )
-                yield Diagnostic("B3071", message, span=_place(call, span), hint=HINT)
+                yield Diagnostic("B3074", message, span=_place(call, span), hint=HINT)
 
 
 def _place(call: exp.Expr, span: Span | None) -> Span | None:

@@ -24,6 +24,7 @@ OTHERWISE = {
     "sequence": "a wider step does not widen",
     "nanvl": "of two FLOATs a DOUBLE",
     "pmod": "of a literal as of any INT",
+    "try_subtract": "an interval of whole days is one of DAY TO SECOND",
 }
 """Functions whose type differs from Spark's for some arguments, and in what."""
 REFUSED = {

@@ -59,7 +59,7 @@ def _own(scope: TypeScope, expr: exp.Expr, own: OwnFunction) -> Typed:
     """A function of the project: its arguments are cast to its parameters where they fit into them as they are."""
     if scope.variables:
         hint = "explode the array, call it on the elements, and collect them again"
-        raise scope.fail("B3071", f"`{own.name}` cannot be called in a lambda", expr, hint)
+        raise scope.fail("B3074", f"`{own.name}` cannot be called in a lambda", expr, hint)
     types = [scope.typed(argument.this).type for argument in expr.expressions]
     if any(t.common_type(wanted, found) != wanted for found, (_, wanted) in zip(types, own.parameters, strict=True)):
         message = f"`{own.name}` does not take ({', '.join(map(t.type_text, types))})"
