@@ -14,11 +14,13 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 from starlette.types import Receive, Scope
 
-from belvedere.api.failures import BAD_REQUEST, NOT_READY, RequestError
+from belvedere.api.failures import BAD_REQUEST, NOT_ALLOWED, NOT_READY, RequestError
 from belvedere.api.pushes import read_body
 
 JSON = "application/json"
 GRAPHQL = "application/graphql-response+json"
+NO_PERSISTED = "PersistedQueryNotSupported"
+"""The message on which clients of Apollo's automatic persisted queries send texts instead of hashes."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ def checked(asked: Any) -> Asked:
     """The request that a JSON value is."""
     if isinstance(asked, list):
         raise RequestError(BAD_REQUEST, "several requests in one body are not answered", "ask for all in one `query`")
+    if isinstance(asked, dict) and asked.get("query") is None and _is_persisted(asked.get("extensions")):
+        raise RequestError(NOT_ALLOWED, NO_PERSISTED, "send the text as `query`")
     if not isinstance(asked, dict) or not isinstance(asked.get("query"), str):
         raise RequestError(BAD_REQUEST, "the body has no `query`", 'send `{"query": "{ ... }", "variables": {...}}`')
     variables, name = asked.get("variables"), asked.get("operationName")
@@ -78,15 +82,19 @@ def _from_query_string(text: bytes) -> Asked:
         fields = parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict")
     except ValueError:
         raise RequestError(BAD_REQUEST, "the query string cannot be read") from None
-    if "query" not in fields:
-        raise RequestError(BAD_REQUEST, "the query string has no `query`", "write `/graphql?query={...}`, or send a POST")
-    asked: dict[str, Any] = {"query": fields["query"][0]}
+    asked: dict[str, Any] = {"query": fields["query"][0]} if "query" in fields else {}
     if fields.get("operationName", [""])[0]:
         asked["operationName"] = fields["operationName"][0]
     for member in ("variables", "extensions"):
         if fields.get(member, [""])[0]:
             asked[member] = _json(fields[member][0])
+    if not asked.keys() & {"query", "extensions"}:
+        raise RequestError(BAD_REQUEST, "the query string has no `query`", "write `/graphql?query={...}`, or send a POST")
     return checked(asked)
+
+
+def _is_persisted(extensions: Any) -> bool:
+    return isinstance(extensions, dict) and "persistedQuery" in extensions
 
 
 def _json(text: bytes | str) -> Any:

@@ -75,6 +75,29 @@ def test_bodies_that_are_refused(client: TestClient, content: bytes, media: str,
     assert answer.json()["errors"][0]["extensions"]["code"].startswith("B80")
 
 
+def test_automatic_persisted_queries_are_refused_as_their_clients_expect(client: TestClient) -> None:
+    extensions = {"persistedQuery": {"version": 1, "sha256Hash": "0" * 64}}
+    for answer in (
+        client.post("/graphql", json={"extensions": extensions, "variables": {}}),
+        client.get("/graphql", params={"extensions": json.dumps(extensions)}),
+    ):
+        assert answer.status_code == 200
+        assert answer.json()["errors"][0]["message"] == "PersistedQueryNotSupported"
+    newer = {"accept": "application/graphql-response+json"}
+    assert client.post("/graphql", json={"extensions": extensions}, headers=newer).status_code == 400
+    with_text = {"query": "{ things(limit: 1) { id } }", "extensions": extensions}
+    assert client.post("/graphql", json=with_text).json()["data"] == {"things": [{"id": 1}]}
+    assert client.get("/graphql", params={"extensions": "{}"}).status_code == 400
+
+
+def test_scalars_name_the_standards_of_their_forms(client: TestClient) -> None:
+    asked = client.post("/graphql", json={"query": "{ __schema { types { name specifiedByURL } } }"}).json()
+    told = {t["name"]: t["specifiedByURL"] for t in asked["data"]["__schema"]["types"]}
+    assert told["DateTime"] == "https://www.rfc-editor.org/rfc/rfc3339#section-5.6"
+    assert told["JSON"] == "https://www.rfc-editor.org/rfc/rfc8259"
+    assert told["Long"] is None
+
+
 def test_other_methods(client: TestClient) -> None:
     answer = client.delete("/graphql")
     assert (answer.status_code, answer.json()["errors"][0]["extensions"]["code"]) == (405, "B8007")
