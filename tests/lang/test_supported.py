@@ -95,6 +95,7 @@ REFUSED = [
     ("SELECT array_agg(x ORDER BY y, id DESC) AS a FROM O", "B3015", "", "one direction"),
     ("SELECT percentile_disc(2) WITHIN GROUP (ORDER BY x) AS a FROM O", "B3015", "", "0.5"),
     ("SELECT DISTINCT ON (x) x FROM O", "B3040", "", "ORDER BY"),
+    ("SELECT date_bin('1 hour', now(), now(), 4) AS a FROM O", "B3015", "", "origin"),
     ("SELECT date_bin(INTERVAL '1' MONTH, now()) AS a FROM O", "B5002", "", "MINUTES"),
     ("SELECT from_utc_timestamp(now(), 'Europe/Nowhere') AS a FROM O", "B3002", "", "Europe/Berlin"),
     ("SELECT * FROM O PIVOT (sum(id) FOR x IN (y))", "B3027", "", "IN (1, 2 AS two"),

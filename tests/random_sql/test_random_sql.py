@@ -56,7 +56,7 @@ def test_random_views_equal_duckdb_and_batch(spark: Any) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", [1, *at_night([2, 3, 4])])
+@pytest.mark.parametrize("seed", [2, *at_night([1, 3, 4])])
 def test_rewritten_forms_equal_duckdb_and_batch(spark: Any, seed: int) -> None:
     check_queries(spark, form_queries(), seed, epochs=3)
 

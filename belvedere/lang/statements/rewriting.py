@@ -135,7 +135,9 @@ def _binned(node: exp.DateBin) -> exp.Expr:
     if micros is None or micros <= 0:
         message = "date_bin needs an interval of fixed length"
         raise Problem("B5002", message, *place_of(node), "write date_bin(INTERVAL '10' MINUTES, t)")
-    origin = node.args.get("origin") or filled("TIMESTAMP '1970-01-01 00:00:00'")
+    if node.args.get("zone") or node.args.get("origin"):
+        raise Problem("B3015", "`date_bin` takes three arguments at most", *place_of(node), "write date_bin(length, t, origin)")
+    origin = node.args.get("unit") or filled("TIMESTAMP '1970-01-01 00:00:00'")  # the parser calls the third argument so
     text = "timestamp_micros(unix_micros(t_) - pmod(unix_micros(t_) - unix_micros(o_), n_))"
     return filled(text, t_=node.expression, o_=origin, n_=exp.Literal.number(micros))
 

@@ -205,7 +205,7 @@ PRINTED_AS_LISTED: dict[Class, str] = {
     **dict.fromkeys((exp.Concat, exp.ConcatWs, exp.Chr), "expressions"),
     **dict.fromkeys((exp.Map, exp.VarMap), "keys values"),
     exp.ToChar: "this format",  # rewritten
-    exp.DateBin: "this expression origin",  # rewritten
+    exp.DateBin: "this expression unit",  # rewritten
     exp.ArraySort: "this expression asc nulls_first",  # NULL first follows from the direction
     exp.RegexpReplace: "this expression replacement position",
 }
