@@ -137,7 +137,7 @@ def columns_of(paths: Mapping[str, Path]) -> dict[str, list[Column]]:
 
 def explained(sql: str, paths: Mapping[str, Path]) -> str:
     """How the windows of a query will be found. Raises BelvedereError where it is wrong."""
-    from belvedere.lang.window_by.explain import explain_window_query
+    from belvedere.lang.window_by.lower import explain_window_query
     from belvedere.lang.window_by.parser import mentions_window_by
 
     if not mentions_window_by(sql):

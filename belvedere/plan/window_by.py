@@ -125,14 +125,14 @@ class PredicateWindow(Node):
     """How the windows that a change can reach are told from the others; None where any window of the partition may change."""
     why_all: str = ""
     """Why any window of the partition may change, in words."""
-    found: str = ""
-    """How the windows are found and what that costs, in words."""
     by: tuple[str, ...] = ()
     """What each of the keys is, in words."""
     order_word: str = ""
     """What ORDER BY's first key is, in words."""
     ends: tuple[specs.Ends | None, specs.Ends | None] = (None, None)
     """What blocks of rows must know of END to find their windows alone, where all rows have an order key and where some do not."""
+    why_one_task: str = ""
+    """Why blocks cannot find their windows alone, in words."""
 
     @cached_property
     def schema(self) -> Schema:

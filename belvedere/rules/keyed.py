@@ -22,6 +22,7 @@ from belvedere.plan.facts import Partition, partition_of
 from belvedere.plan.nodes import Join, JoinKind, Scan
 from belvedere.plan.rewrite import carry
 from belvedere.plan.window_by import PredicateWindow
+from belvedere.plan.window_words import search_of
 from belvedere.rules.bounds_below import by_key, of_keys, operator_of, side_of, through
 from belvedere.rules.outer_expiry import beside_final_results, final_results, join_of, needed, times_to_carry
 from belvedere.rules.rule import Maintain, Rule, Site
@@ -116,7 +117,7 @@ def _maintain(site: Site, partition: Partition) -> Relation:
 def _reason(site: Site, partition: Partition) -> str:
     if isinstance(site.top, PredicateWindow):
         why = f" ({site.top.why_all})" if site.top.why_all else ""
-        return f"all windows of the changed {', '.join(site.top.by)}{why}; {site.top.found}"
+        return f"all windows of the changed {', '.join(site.top.by)}{why}; {search_of(site.top)}"
     by = ", ".join(e.sql(dialect="spark") for e in partition.output) or "one group"
     return "; ".join([f"key by key: {by}", *site.refused])
 

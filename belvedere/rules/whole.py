@@ -18,6 +18,7 @@ from belvedere.plan.bounds import Bounds
 from belvedere.plan.facts import needs_clock
 from belvedere.plan.nodes import Aggregate, Join, Node, TopK, Window
 from belvedere.plan.window_by import PredicateWindow
+from belvedere.plan.window_words import search_of
 from belvedere.rules.bounds_below import operator_of
 from belvedere.rules.rule import Maintain, Rule, Site
 
@@ -92,7 +93,7 @@ def _why(node: Node) -> str:
             return "window functions without PARTITION BY"
         case PredicateWindow():
             why = node.why_all or "windows have no PARTITION BY"
-            return f"any row may change any window: {why}; {node.found}"
+            return f"any row may change any window: {why}; {search_of(node)}"
         case _:
             return "no key to split by"
 

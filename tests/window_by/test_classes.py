@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from belvedere.lang.window_by.explain import explain_window_query
+from belvedere.lang.window_by.lower import explain_window_query
 from belvedere.schema import Column, Schema
 from tests.depth import examples
 from tests.window_by.oracle import Framing, Tree, answer

@@ -14,7 +14,7 @@ import pytest
 
 from belvedere.errors import Severity
 from belvedere.lang.window_by.check import check_window_query
-from belvedere.lang.window_by.explain import explain_window_query
+from belvedere.lang.window_by.lower import explain_window_query
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.schema import Column, Schema
 from tests.window_by.interpreter.interpret_query import compile_query

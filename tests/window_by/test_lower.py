@@ -10,8 +10,10 @@ from belvedere.errors import BelvedereError
 from belvedere.lang.script_lowering import finish_plan
 from belvedere.lang.select.expand import expand
 from belvedere.lang.window_by.lower import lower_window_query
+from belvedere.lang.window_by.sql_text import Open, constant_of
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.window_by import PredicateWindow
+from belvedere.plan.window_words import search_of
 from belvedere.rules import maintain, without
 from belvedere.rules.explain import explain
 from belvedere.schema import Column, Schema
@@ -169,7 +171,7 @@ def test_explain_names_class_and_cost() -> None:
     found = (
         "all windows of the changed station (END of a later start may come before that of an earlier one, at any distance); "
     )
-    assert reason.startswith(found + "window w: sliding")
+    assert reason.startswith(found + "windows: sliding")
     assert "END: class c1: descent in a tree of extremes, O(n log n)" in reason
 
 
@@ -242,7 +244,7 @@ def test_explain_says_what_a_change_reaches(order: str, windows: str, part: str)
 @pytest.mark.parametrize("key", ["MISSING", "(FROM Other AS o SELECT VALUE o.id)"])
 def test_explain_has_words_for_what_sql_has_not(key: str) -> None:
     (window,) = windows_of(lowered(HEAD.replace("g.station", f"g.station, {key}") + FRAME + SELECT))
-    assert "partitioned by" in window.found
+    assert "partitioned by" in search_of(window)
 
 
 STREAM = "CREATE STREAM _Raw (k STRING, ts TIMESTAMP NOT NULL, val INT, WATERMARK FOR ts AS ts - INTERVAL 10 SECONDS){};\n"
@@ -289,3 +291,20 @@ def test_emit_may_follow_the_clause() -> None:
     assert [d for d in compiled.diagnostics if d.severity == "error"] == []
     assert [c.name for c in compiled.catalog.views["V"].schema.visible] == ["st", "a", "vs", "undo", "ptime", "ver"]
     assert expand(compiled.catalog, "V").endswith(SELECT + " EMIT STREAM")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("((TRUE) OR CAST(NULL AS BOOLEAN))", True),
+        ("((NULL > 5L) AND FALSE)", False),
+        ("CAST(NULL AS BOOLEAN)", None),
+        ("(- 5L)", -5),
+        ("(9007199254740992L * 1024L)", 2**63),
+        ("0.5D", 0.5),
+        ("(0.1D + 0.2D)", Open),
+        ("coalesce(NULL, 5L)", Open),
+    ],
+)
+def test_what_is_known_of_constants_before_the_run(text: str, value: object) -> None:
+    assert constant_of(text) is value if value is Open else constant_of(text) == value

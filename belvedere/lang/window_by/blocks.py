@@ -1,6 +1,6 @@
 """How the windows of one long partition are found: block by block, or by one task, and why.
 
-In: a clause WINDOW BY and its items' type. Out: `Ends`, or why there are none; a sentence. Blocks are rows that follow each other; a block
+In: a clause WINDOW BY and its items' type. Out: `Ends`, or why there are none. Blocks are rows that follow each other; a block
 knows some rows before and behind it. That is enough where a window that starts before a cut surely ends soon behind it: END, or an
 alternative of it, must never move back as the start moves on. TUMBLING windows also need a place where none is open whatever came before.
 """
@@ -11,14 +11,6 @@ from belvedere.lang.window_by.classes import ItemFacts, Search, classify
 from belvedere.lang.window_by.closing import closing_of, constant_of, frame_closing
 from belvedere.lang.window_by.tree import WindowBy
 from belvedere.plan.window_specs import Ends
-
-BLOCKS = "in blocks, by as many tasks as there are cores"
-
-
-def long_partition(window: WindowBy, item: ItemFacts) -> str:
-    """How one long partition is done; tuples have order keys."""
-    found = ends_of(window, item)
-    return BLOCKS if isinstance(found, Ends) else f"by one task, {found}"
 
 
 def ends_of(window: WindowBy, item: ItemFacts, nullable: bool = False) -> Ends | str:

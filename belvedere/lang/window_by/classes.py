@@ -1,20 +1,14 @@
-"""The normal form of START and END, and the class that says how fast the boundary can be found.
+"""The normal form of START and END: what makes a boundary fast to find.
 
-In: a boundary's predicate, the variables' sides and the type of an item. Out: a `Search`: a disjunction of conjunctions of
-atoms, or None for the arbitrary class d. A search looks, for each known tuple i, for the first tuple j at or after a
-place where one of the conjunctions holds; each conjunction alone has one of the classes
-
-    0    no condition on j                      a    P(j)
-    b    monotone in j: positions, order key    a+b  both
-    c1   f(j) < g(i) and the like               c2   f(j) = g(i)            c3   f(j) <> g(i)
-
+In: a boundary's predicate, the variables' sides and the type of an item. Out: its conjunctions of atoms, or None for the arbitrary
+class d (`plan/window_words.py` names the classes). A search looks, for each known tuple i, for the first tuple j at or after a place where
+one of the conjunctions holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import product
 from typing import Any
 
@@ -33,31 +27,6 @@ FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 ARITHMETIC: Mapping[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "DIV", exp.Mod: "%"}
 OPERATORS: Mapping[type[Any], str] = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-
-
-class WindowClass(StrEnum):
-    """How the search is done, cheapest first."""
-
-    NONE = "0"
-    LOCAL = "a"
-    MONOTONE = "b"
-    LOCAL_MONOTONE = "a+b"
-    ORDERED = "c1"
-    EQUAL = "c2"
-    UNEQUAL = "c3"
-    ARBITRARY = "d"
-
-
-COST: Mapping[WindowClass, str] = {
-    WindowClass.NONE: "no search",
-    WindowClass.LOCAL: "one backward pass, O(n)",
-    WindowClass.MONOTONE: "arithmetic or binary search, O(n log n) at most",
-    WindowClass.LOCAL_MONOTONE: "binary search, then the next true, O(n log n) at most",
-    WindowClass.ORDERED: "descent in a tree of extremes, O(n log n)",
-    WindowClass.EQUAL: "look-up by value and position, O(n log n)",
-    WindowClass.UNEQUAL: "two descents in trees of extremes, O(n log n)",
-    WindowClass.ARBITRARY: "scan from each start, O(n L) for windows of length L",
-}
 
 
 @dataclass(frozen=True)
@@ -90,14 +59,9 @@ class Conjunction:
 
 @dataclass(frozen=True)
 class Search:
-    """Look for the first tuple for which a conjunction holds. `classes` has one class each."""
+    """Look for the first tuple for which a conjunction holds."""
 
     conjunctions: tuple[Conjunction, ...]
-    classes: tuple[WindowClass, ...]
-
-    @property
-    def worst(self) -> WindowClass:
-        return max(self.classes, key=list(WindowClass).index, default=WindowClass.NONE)
 
 
 @dataclass(frozen=True)
@@ -135,23 +99,14 @@ def classify(window: WindowBy, side: str, item: ItemFacts) -> Search | None:
         alternatives = _Normal(window.variables, side, item).alternatives(when, positive=True)
     except _NotNormal:
         return None
-    classes = tuple(class_of(c, item) for c in alternatives)
-    if any(c == WindowClass.ARBITRARY for c in classes):
+    if any(_searches_many(c, item) for c in alternatives):
         return None
-    return Search(tuple(alternatives), classes)
+    return Search(tuple(alternatives))
 
 
-def class_of(conjunction: Conjunction, item: ItemFacts) -> WindowClass:
-    """The class of one conjunction."""
-    monotone = [c for c in conjunction.compares if is_monotone(c, item) and c.operator != "<>"]
-    general = [c for c in conjunction.compares if c not in monotone]
-    if len(general) > 1:
-        return WindowClass.ARBITRARY
-    if general:
-        return {"=": WindowClass.EQUAL, "<>": WindowClass.UNEQUAL}.get(general[0].operator, WindowClass.ORDERED)
-    if monotone:
-        return WindowClass.LOCAL_MONOTONE if conjunction.local else WindowClass.MONOTONE
-    return WindowClass.LOCAL if conjunction.local else WindowClass.NONE
+def _searches_many(conjunction: Conjunction, item: ItemFacts) -> bool:
+    """Whether two comparisons would each need a search of its own."""
+    return sum(not is_monotone(c, item) or c.operator == "<>" for c in conjunction.compares) > 1
 
 
 def is_monotone(compare: Compare, item: ItemFacts) -> bool:

@@ -20,8 +20,11 @@ from belvedere.lang.window_by.names import free_names
 from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.lang.window_by.sql_values import Untranslatable
 from belvedere.lang.window_by.tree import Expr, Query, QueryExpression
-from belvedere.plan.nodes import Node, Project
+from belvedere.plan.nodes import Node, Project, Scan
 from belvedere.plan.push import push_conditions
+from belvedere.plan.window_by import PredicateWindow
+from belvedere.plan.window_words import found_by
+from belvedere.schema import Schema
 
 
 def lower_window_query(
@@ -52,6 +55,13 @@ def lower_window_query(
         return push_conditions(Project(result.node, tuple(output_items(result.value)))), found
     except BelvedereError as error:
         raise BelvedereError([replace(d, span=_placed(query.span, file)) for d in error.diagnostics]) from None
+
+
+def explain_window_query(text: str, schemas: Mapping[str, Schema], file: str = "") -> str:
+    """How the windows of each clause WINDOW BY of a query will be found, and what that costs. Raises as `lower_window_query`."""
+    plan, _ = lower_window_query(text, {name: Scan(name, schema) for name, schema in schemas.items()}, file)
+    found = [line for node in plan.walk() if isinstance(node, PredicateWindow) for line in found_by(node)]
+    return "\n".join(found) or "no WINDOW BY: Spark SQL"
 
 
 def lowered_query(query: Query, sources: Mapping[str, Node], file: str = "", utc: bool = True) -> Result:

@@ -14,14 +14,13 @@ from sqlglot import exp
 
 from belvedere.lang.window_by.bindings import Bindings, stored_type
 from belvedere.lang.window_by.blocks import ends_of
-from belvedere.lang.window_by.explain import in_words, window_lines
 from belvedere.lang.window_by.lower_tuples import Tables, TupleLowering
 from belvedere.lang.window_by.plan_block import BlockPlanner
 from belvedere.lang.window_by.ranges import closing_end, ranges_of
 from belvedere.lang.window_by.resume import resume_of
 from belvedere.lang.window_by.sql_text import is_column, parsed
 from belvedere.lang.window_by.sql_values import SqlValue, Value, merge
-from belvedere.lang.window_by.tree import Block, Expr, Selected, WindowBy
+from belvedere.lang.window_by.tree import Block, Expr, Missing, QueryExpression, Selected, WindowBy
 from belvedere.plan import window_specs as specs
 from belvedere.plan.expressions import column, columns_of, replace_columns
 from belvedere.plan.keys import carry_keys, item_of
@@ -102,8 +101,7 @@ class _Windows:
         found = PredicateWindow(
             self.rows(), spec, order, self.columns(spec), self.identity(keys), tuple(self.gather(k) for k in keys),
             start_column, resume, None if isinstance(ranges, str) else ranges, ranges if isinstance(ranges, str) else "",
-            "; ".join(line.strip() for line in window_lines(planner.block, window, self.item)), tuple(map(_word, self.window.partition)),
-            _word(self.window.order[0].expr), self.ends(),
+            tuple(map(_word, self.window.partition)), _word(self.window.order[0].expr), *self.ends(),
         )  # fmt: skip
         names = {c: column(g.output) for c, g in self.gathers.items()}
         orders = tuple(replace(o, expr=replace_columns(o.expr, names)) for o in after)
@@ -159,11 +157,14 @@ class _Windows:
         one_each = self.window.label is None and self.window.start.unbounded
         return tuple(self.gather(k) for k in (keys if one_each else key))
 
-    def ends(self) -> tuple[specs.Ends | None, specs.Ends | None]:
+    def ends(self) -> tuple[tuple[specs.Ends | None, specs.Ends | None], str]:
         found = [ends_of(self.window, self.item, nullable) for nullable in (False, True)]
         one, other = (None if isinstance(e, str) else e for e in found)
-        return one, other
+        return (one, other), found[0] if isinstance(found[0], str) else ""
 
 
 def _word(key: Expr) -> str:
-    return key.expression.name if isinstance(key, exp.Dot) and isinstance(key.this, exp.Column) else in_words(key)
+    """A key as a user wrote it, or what it is."""
+    if isinstance(key, exp.Dot) and isinstance(key.this, exp.Column):
+        return str(key.expression.name)
+    return "an expression" if key.find(Missing, QueryExpression) else key.sql(dialect="spark")

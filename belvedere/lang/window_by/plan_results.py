@@ -13,12 +13,12 @@ from sqlglot import exp
 
 from belvedere.functions.table import WINDOW_AGGREGATES, canonical
 from belvedere.functions.window_by import is_number, unify_numbers
-from belvedere.kernels.values import MISSING
-from belvedere.lang.window_by.absent import OPEN, absent, number
 from belvedere.lang.window_by.names import free_in
 from belvedere.lang.window_by.native import boolean, translate, whole_number
 from belvedere.lang.window_by.plan_columns import PlanColumns
+from belvedere.lang.window_by.sql_text import Open, constant_of
 from belvedere.lang.window_by.sql_values import (
+    MISSING_VALUE,
     Array,
     Object,
     SqlValue,
@@ -135,8 +135,8 @@ class Rewriter:
         prefix, kind = function.split("_", 1)
         fraction = 0.5
         if kind == "PERCENTILE":
-            given = number(node.expressions[1])
-            if not isinstance(given, int | float) or not 0 <= given <= 1:
+            given = constant_of(self.planner.translated(node.expressions[1]).sql)
+            if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
                 return None
             fraction = float(given)
         argument = node.expressions[0]
@@ -170,12 +170,12 @@ class Rewriter:
         }:
             return None
         env: dict[str, Value] = {**planner.environment(), variable: planner.item}
-        kept, own = True if where is None else absent(where, {variable}), absent(value, {variable})
-        if kept is OPEN or (kept is True and own is not MISSING and own is not None):
+        nowhere: dict[str, Value] = {**env, variable: MISSING_VALUE}
+        kept = True if where is None else constant_of(boolean(where, nowhere).sql)
+        if kept is Open or (kept is True and constant_of(merge(translate(value, nowhere)).sql) is not None):
             return None
-        kept = kept is True
         condition = None if where is None else boolean(where, env)
-        return merge(translate(value, env)), condition, kept
+        return merge(translate(value, env)), condition, kept is True
 
     def aggregated(
         self, kind: str, strict: bool, fraction: float, value: SqlValue, where: SqlValue | None, extra: bool

@@ -14,11 +14,11 @@ from sqlglot import exp
 
 from belvedere.functions.table import canonical
 from belvedere.functions.window_by import DURATION, is_number, unify
-from belvedere.lang.window_by.absent import OPEN, absent
 from belvedere.lang.window_by.classes import ARITHMETIC, ITEM, OPERATORS, Summand
 from belvedere.lang.window_by.names import free_in
 from belvedere.lang.window_by.native import boolean, translate
 from belvedere.lang.window_by.plan_columns import PlanColumns
+from belvedere.lang.window_by.sql_text import Open, constant_of
 from belvedere.lang.window_by.sql_values import (
     MISSING_VALUE,
     Object,
@@ -158,10 +158,12 @@ class TermPlanner(PlanColumns):
             return specs.ConstantTerm(), value.type
         if kind(value.type) == "other":
             raise Untranslatable("a constant between tuples")
-        known = absent(node, frozenset())
-        if known is OPEN:
-            return specs.ConstantTerm(column=self.column(comparable(value, None))), value.type
-        return specs.ConstantTerm(known), value.type
+        return self.constant_term(comparable(value, None)), value.type
+
+    def constant_term(self, value: SqlValue) -> specs.ConstantTerm:
+        """The value that is the same for all rows: a column where Spark must compute it."""
+        known = constant_of(value.sql)
+        return specs.ConstantTerm(column=self.column(value)) if known is Open else specs.ConstantTerm(known)
 
     # -- what reads one tuple alone: columns of the rows --
 
@@ -192,15 +194,12 @@ class TermPlanner(PlanColumns):
 
     def where_missing(self, leaf: Summand, value: SqlValue) -> specs.ConstantTerm:
         """The value where the tuple is MISSING."""
-        known = absent(leaf.expr, {ITEM})
-        if known is not OPEN:
-            return specs.ConstantTerm(known if isinstance(known, bool | int | float) else None)
         found = merge(translate(leaf.expr, {**self.environment(), ITEM: MISSING_VALUE}))
         if pa.types.is_null(found.type) or found.missing == "TRUE":
             return specs.ConstantTerm()
         if kind(value.type) == "other" and value.type != pa.int64():
             raise Untranslatable("a value where a tuple is MISSING")
-        return specs.ConstantTerm(column=self.column(comparable(found, None)))
+        return self.constant_term(comparable(found, None))
 
     def pair(self, left: Summand, right: Summand) -> tuple[specs.Term, specs.Term]:
         """Two columns that can be compared."""

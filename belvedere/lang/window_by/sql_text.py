@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
+from sqlglot.optimizer.simplify import simplify
 from sqlglot.parsers.spark import SparkParser
 
 from belvedere.lang.window_by.tree import Expr
@@ -52,3 +53,32 @@ def parsed(text: str) -> Expr:
 def is_column(text: str) -> bool:
     """Whether SQL text is one column."""
     return text.startswith("`") and text.endswith("`") and "`" not in text[1:-1]
+
+
+class Open:
+    """What only Spark can tell."""
+
+
+def constant_of(text: str) -> Any:
+    """The number or boolean that a text without columns is, None for NULL; `Open` where only Spark can tell."""
+    return _constant(simplify(parsed(text).transform(_whole)))
+
+
+def _whole(node: Any) -> Any:
+    """A whole number as a literal, of which sums and products are exact."""
+    is_whole = isinstance(node, exp.Var) and node.name.endswith("L")
+    return exp.Literal.number(node.name[:-1]) if is_whole else node
+
+
+def _constant(node: Any) -> Any:
+    node = node.unnest()
+    if isinstance(node, exp.Neg):
+        inner = _constant(node.this)
+        return -inner if isinstance(inner, int | float) else inner
+    if isinstance(node, exp.Null) or (isinstance(node, exp.Cast) and isinstance(node.this, exp.Null)):
+        return None
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return int(node.name) if node.name.isdigit() else Open
+    return float(node.name[:-1]) if isinstance(node, exp.Var) and node.name.endswith("D") else Open

@@ -25,6 +25,7 @@ from belvedere.plan.keys import carry_keys
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import PredicateWindow
+from belvedere.plan.window_words import search_of
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.window_by.over import keeps_key
@@ -117,7 +118,7 @@ def _keep(site: Site, top: PredicateWindow, settling: Settling) -> Relation:
     since = _state_of_settled(builder, top, part) if settling.resume.looks_back else None
     operator = site.over(top.with_inputs((Scan(slot.name, state.schema),)))
     fields = {"settling": settling, "since": since}
-    return builder.emit(site.stage(OpenWindowsStage, operator, (slot,), f"{reason}; {top.found}", **fields), part)
+    return builder.emit(site.stage(OpenWindowsStage, operator, (slot,), f"{reason}; {search_of(top)}", **fields), part)
 
 
 def _state_of_settled(builder: Builder, top: PredicateWindow, part: StageOwner) -> str:

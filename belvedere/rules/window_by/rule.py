@@ -19,6 +19,7 @@ from belvedere.plan.keys import carry_keys
 from belvedere.plan.nodes import Item, Scan
 from belvedere.plan.rewrite import carry, push_down
 from belvedere.plan.window_by import PredicateWindow, Ranges
+from belvedere.plan.window_words import search_of
 from belvedere.rules.reached import ReachedStage
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.window_by.around import Reach, windows_around
@@ -107,7 +108,7 @@ def _said(top: PredicateWindow, ranges: Ranges) -> str:
     until = "the next start that stays one" if ranges.tumbling else "the end of the windows around it"
     if ranges.labelled:
         since, until = "the last label whose window ends before it", "the first one whose window begins behind it"
-    return f"of {by} the windows around the change: from {since} to {until}; {top.found}"
+    return f"of {by} the windows around the change: from {since} to {until}; {search_of(top)}"
 
 
 WINDOWS = Rule("windows", _applies)
