@@ -43,8 +43,6 @@ class SqlppFunction:
     result: TypeOf
     natives: tuple[Native, ...] = ()
     """By the types of its arguments, the first that accepts them counts."""
-    python: Callable[..., Any] | None = None
-    """The value of arguments that are there, where Python has it in a word: what tests compare with."""
     also: tuple[str, ...] = ()
 
 
@@ -52,7 +50,6 @@ def window_by(
     call: str,
     result: TypeOf | pa.DataType,
     native: Native | tuple[Native, ...] = (),
-    python: Callable[..., Any] | None = None,
     also: str = "",
 ) -> SqlppFunction:
     """A form: `call` is a name with numbers of arguments, `UPPER:1`, `SUBSTR:2-3`, `CONCAT:1+`."""
@@ -61,7 +58,7 @@ def window_by(
     rule = fixed(result) if isinstance(result, pa.DataType) else result
     last = -1 if counts.endswith("+") else int(most or least)
     natives = native if isinstance(native, tuple) else (native,)
-    return SqlppFunction(name, int(least), last, rule, natives, python, tuple(also.split()))
+    return SqlppFunction(name, int(least), last, rule, natives, tuple(also.split()))
 
 
 def is_number(type_: Type) -> bool:

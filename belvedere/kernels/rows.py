@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.kernels.search import Bools, Ints
-from belvedere.kernels.values import order_key
 
 SHIFTS = {"item": 0, "previous": -1, "next": 1, "position": 0}
 
@@ -135,7 +134,7 @@ def ranks(column: pa.Array) -> Ints:
     if pa.types.is_null(column.type):
         return np.zeros(len(column), np.int64)
     if pa.types.is_nested(column.type):
-        keys = [order_key(v) for v in column.to_pylist()]
+        keys = [_order_key(v) for v in column.to_pylist()]
         places = {k: n for n, k in enumerate(sorted(set(keys)))}
         return np.array([places[k] for k in keys], np.int64)
     encoded = column.dictionary_encode()
@@ -144,6 +143,15 @@ def ranks(column: pa.Array) -> Ints:
     place[order] = np.arange(len(order))
     indices = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)
     return place[indices] if len(place) else np.zeros(len(column), np.int64)
+
+
+def _order_key(value: Any) -> tuple[Any, ...]:
+    """A key in the order of the values of one type: NULL first, NaN last and equal to itself, arrays and objects member by member."""
+    if value is None:
+        return (0,)
+    if isinstance(value, list | dict):
+        return (1, *map(_order_key, value if isinstance(value, list) else value.values()))
+    return (1, value != value, 0 if value != value else value)
 
 
 def ordered_codes(values: Any) -> Ints:

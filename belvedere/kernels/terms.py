@@ -7,6 +7,8 @@ pairs in one step; a window leaves the search with its first hit.
 
 from __future__ import annotations
 
+import math
+import operator as operators
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,7 +17,6 @@ import numpy as np
 from belvedere.kernels import search
 from belvedere.kernels.rows import SortedRows, ordered_codes
 from belvedere.kernels.search import Bools, Ints
-from belvedere.kernels.values import arithmetic, compare
 from belvedere.plan.window_specs import ColumnTerm, ConstantTerm, OperationTerm, Term
 
 PAIRS = 1 << 16  # evaluated in one step: small enough for the processor's cache
@@ -25,6 +26,13 @@ Operand = tuple[Any, Bools]
 EXACT = 1 << 53
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "=": np.equal, "<>": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+}  # fmt: skip
+ORDERED: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operators.eq, "<>": operators.ne, "<": operators.lt, "<=": operators.le, ">": operators.gt, ">=": operators.ge,
+}  # fmt: skip
+"""Comparisons of numbers after whether they are NaN, which is the greatest."""
+STEPS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operators.add, "-": operators.sub, "*": operators.mul, "least": min, "greatest": max,
 }  # fmt: skip
 
 
@@ -180,19 +188,36 @@ class Evaluation:
     @staticmethod
     def exactly(operator: str, left: Any, right: Any, valid: Bools) -> Operand:
         """One pair after the other, with Python's numbers."""
-        if operator in ("least", "greatest"):
-            pick = min if operator == "least" else max
-            function: Callable[[str, Any, Any], Any] = lambda _, a, b: pick(a, b)  # noqa: E731
-        else:
-            function = compare if operator in COMPARISONS else arithmetic
         sides = np.broadcast_arrays(np.asarray(left, object), np.asarray(right, object), np.asarray(valid))
         found = [
-            function(operator, plain(a), plain(b)) if ok else None for a, b, ok in zip(*(s.ravel() for s in sides), strict=True)
+            _exact(operator, plain(a), plain(b)) if ok else None for a, b, ok in zip(*(s.ravel() for s in sides), strict=True)
         ]
         known = np.array([x is not None for x in found], np.bool_)
         empty: Any = False if operator in COMPARISONS else 0
         values = np.array([empty if x is None else x for x in found], np.bool_ if operator in COMPARISONS else object)
         return values, known
+
+
+def _exact(operator: str, left: Any, right: Any) -> Any:
+    """The value of two numbers: of whole ones with all their digits, of two types as doubles; None for NULL."""
+    if isinstance(left, float) != isinstance(right, float):
+        left, right = float(left), float(right)
+    if operator in ORDERED:
+        unordered = left != left, right != right
+        return ORDERED[operator](*((u, 0 if u else x) for u, x in zip(unordered, (left, right), strict=True)))
+    if operator in STEPS:
+        return STEPS[operator](left, right)
+    if right == 0:
+        return None
+    if operator == "/":
+        return left / right
+    if isinstance(left, float):
+        if operator == "%":
+            return math.fmod(left, right) if math.isfinite(left) else math.nan
+        quotient = left / right
+        return math.trunc(quotient) if -(1 << 63) <= quotient < 1 << 63 else None
+    quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+    return quotient if operator == "DIV" else left - quotient * right
 
 
 def divided(operator: str, left: Any, right: Any, valid: Bools) -> Operand:

@@ -20,7 +20,6 @@ from belvedere.kernels.output import WindowWriter
 from belvedere.kernels.rows import SortedRows, Windows
 from belvedere.kernels.search import Bools, Ints
 from belvedere.kernels.terms import Evaluation, Places, comparable, first_pair, holds, leaves
-from belvedere.kernels.values import BITS
 from belvedere.plan.window_specs import BoundarySpec, CompareSpec, ConjunctionSpec, KernelSpec, Members, OperationTerm
 
 ARRAY_CHUNK = 2_000_000  # members of arrays that one batch of the output holds at most
@@ -127,7 +126,7 @@ class Finder:
         """
         term = OperationTerm(compare.operator, (compare.searched, compare.known))
         (values, valid), (wanted, known) = Evaluation(self.rows, term).sides(term, at)
-        if values.dtype == object and not all(-BITS <= x < BITS for x in values[valid]):
+        if values.dtype == object and not all(-(1 << 63) <= x < 1 << 63 for x in values[valid]):
             raise OverflowError("a sum of whole numbers has more than 64 bits")
         codes = (np.asarray(x, np.int64) for x in comparable(values, wanted))
         return next(codes), valid, next(codes), known

@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.sql_values import Object, SqlValue, Value
 from belvedere.schema import TIMESTAMP
 from tests.window_by.expression_forms import COMMON, FORMS, HOLE, LEAVES
+from tests.window_by.interpreter.values import MISSING
 
 POINT = pa.struct([("k", pa.int64()), ("v", pa.float64()), ("s", pa.string())])
 TYPES: dict[str, pa.DataType] = {

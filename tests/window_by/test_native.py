@@ -12,7 +12,6 @@ import sqlglot
 
 import tests.window_by.interpreter.interpret_query  # noqa: F401
 from belvedere.errors import BelvedereError
-from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.expressions import VariableScope
 from belvedere.lang.window_by.native import translate
 from belvedere.lang.window_by.parser import parse_window_query
@@ -21,6 +20,7 @@ from belvedere.lang.window_by.tree import Expr
 from belvedere.lang.window_by.types import Typing
 from tests.window_by.interpreter.interpret import compile_expression
 from tests.window_by.interpreter.layout import conform
+from tests.window_by.interpreter.values import MISSING
 from tests.window_by.random_expressions import Expressions, rows, variables
 
 SEEDS = [pytest.param(0), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, 21))]

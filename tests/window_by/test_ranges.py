@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from belvedere.kernels import ranges, search
 from belvedere.kernels.rows import ordered_codes
-from belvedere.kernels.values import order_key
 from tests.depth import examples
+from tests.window_by.interpreter.values import order_key
 
 REALS = st.sampled_from([0.0, -0.0, 1e-9, 0.1, -2.5, 1e16, -1e16, math.inf, -math.inf, math.nan])
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
 
-from belvedere.kernels.values import EXACT, MISSING, instant, whole
+from tests.window_by.interpreter.values import EXACT, MISSING, instant, whole
 
 WHOLE = re.compile(r"[+-]?[0-9]+")
 REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?|[+-]?(inf|infinity)|nan", re.IGNORECASE)

@@ -1,7 +1,6 @@
 """What the functions of a SQL++ query do, on Python values.
 
-In: evaluated arguments. Out: the value. Names, numbers of arguments and types are in `belvedere.functions.table`, and so are the
-functions that need nothing of SQL++; the others are here (a test checks it).
+In: evaluated arguments. Out: the value. Names, numbers of arguments and types are in `belvedere.functions.table` (a test checks it).
 """
 
 from __future__ import annotations
@@ -17,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from belvedere.functions.table import WINDOW_BY
 from belvedere.functions.window_by import duration_micros
 from belvedere.kernels import ranges
 from belvedere.kernels.aggregates import moment
 from belvedere.kernels.search import Bools, Ints
-from belvedere.kernels.values import EXACT, MISSING, compare, instant, order_key, rank, unknown
 from tests.window_by.interpreter.casts import to_date, to_instant, to_real, to_text, to_whole
+from tests.window_by.interpreter.values import EXACT, MISSING, compare, instant, order_key, rank, unknown
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -36,7 +34,7 @@ def call(name: str, arguments: list[Any]) -> Any:
     try:
         if name in TOLERANT:
             return TOLERANT[name](*arguments)
-        return (WINDOW_BY[name].python or PLAIN[name])(*arguments)
+        return PLAIN[name](*arguments)
     except (TypeError, ValueError, OverflowError, InvalidOperation, AttributeError):
         return None
 
@@ -279,4 +277,6 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "TO_STRING": to_text, "TO_BIGINT": to_whole,
     "TO_DOUBLE": to_real, "TO_NUMBER": to_real, "SUBSTR": _substring,
     "DATE": to_date, "DATETIME": to_instant, "DURATION": to_duration,
+    "CONTAINS": lambda s, part: part in s, "STARTS_WITH": str.startswith, "TRIM": lambda s: s.strip(" "), "UPPER": str.upper,
+    "LOWER": str.lower, "LENGTH": len, "LEN": len, "ARRAY_LENGTH": len, "ARRAY_REVERSE": lambda a: a[::-1],
 }  # fmt: skip

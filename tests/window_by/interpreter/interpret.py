@@ -18,8 +18,6 @@ from sqlglot import exp
 from belvedere.functions.arrays import GROUP_AGGREGATES
 from belvedere.functions.calendar import UNITS
 from belvedere.functions.table import canonical
-from belvedere.kernels import values as v
-from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.classes import ARITHMETIC, OPERATORS
 from belvedere.lang.window_by.tree import (
     Expr,
@@ -27,8 +25,10 @@ from belvedere.lang.window_by.tree import (
     QueryExpression,
 )
 from tests.window_by.interpreter import paths
+from tests.window_by.interpreter import values as v
 from tests.window_by.interpreter.casts import cast
 from tests.window_by.interpreter.functions import call, like
+from tests.window_by.interpreter.values import MISSING
 
 Environment = Mapping[str, Any]
 Evaluate = Callable[[Environment], Any]

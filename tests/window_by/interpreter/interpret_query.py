@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from belvedere.kernels import values as v
-from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.tree import (
     Block,
     FromTerm,
@@ -22,8 +20,10 @@ from belvedere.lang.window_by.tree import (
     SourceKind,
     WindowBy,
 )
+from tests.window_by.interpreter import values as v
 from tests.window_by.interpreter.interpret import COMPILERS, GROUP, Environment, Evaluate, compile_expression
 from tests.window_by.interpreter.scan import ScanBounds, find_windows, window_variables
+from tests.window_by.interpreter.values import MISSING
 
 
 def compile_query(query: Query) -> Evaluate:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.functions.window_by import DURATION
-from belvedere.kernels.values import EXACT, MISSING, instant, whole
+from tests.window_by.interpreter.values import EXACT, MISSING, instant, whole
 
 
 def conform(value: Any, type_: pa.DataType) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from belvedere.kernels.values import MISSING, unknown
+from tests.window_by.interpreter.values import MISSING, unknown
 
 
 def member(value: Any, name: str) -> Any:

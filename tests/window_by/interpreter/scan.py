@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from belvedere.kernels.values import MISSING
 from belvedere.lang.window_by.tree import Boundary, WindowBy
+from tests.window_by.interpreter.values import MISSING
 
 Conditions = Mapping[str, Callable[[Mapping[str, Any]], Any]]
 
