@@ -27,6 +27,7 @@ COMMANDS = {
     "run": "maintain a script's views and serve them",
     "serve": "serve the views of an existing store",
     "optimize": "choose what is maintained and what is computed when it is read",
+    "calibrate": "measure what epochs and requests cost on this machine, for `optimize`",
     "query": "run one query over files",
     "test": "run a script's tests",
 }

@@ -11,14 +11,13 @@ Rows: `stations` series of equal length; a threshold of `cold` (of 1000) gives w
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
+from belvedere.calibration import processor_time
 from belvedere.spark.session import local_session
 from belvedere.spark.window_by.run import run_window_query, sql
 from belvedere.spark.window_by.windows import Spread
@@ -133,22 +132,6 @@ def in_turns(
             answer = float(action() or 0)
             found[name] = min(found[name][0], now() - begin), answer
     return found
-
-
-def processor_time() -> float:
-    """Seconds that this process and all below it have computed (Linux)."""
-    known: dict[int, tuple[int, float]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parts = path.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        known[int(path.parent.name)] = int(parts[1]), sum(map(int, parts[11:15])) / os.sysconf("SC_CLK_TCK")
-    own = added = {os.getpid()}
-    while added:
-        added = {p for p, (parent, _) in known.items() if parent in own} - own
-        own |= added
-    return sum(known[p][1] for p in own)
 
 
 def in_any_order(spark: Any, text: str, tables: dict[str, Any]) -> Any:

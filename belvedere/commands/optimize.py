@@ -37,6 +37,7 @@ def command(
     """Choose what is maintained and what is computed when it is read, by what the store has measured."""
     from belvedere.commands.stores import store_url
     from belvedere.compiler import compile_script
+    from belvedere.optimize.costs import coefficients_path, known_coefficients
     from belvedere.rules.advice import advise, keep_choice
     from belvedere.store.source_columns import with_stored_columns
 
@@ -48,14 +49,24 @@ def command(
     if has_errors(found):
         show(found, {str(script): text}, stream=sys.stderr)
         return 1
-    advice = advise(compiled.catalog, url, project.optimize, greedy=cost_model is CostModel.DATASQRL)
+    costs = known_coefficients(coefficients_path(typer.get_app_dir("belvedere")))
+    advice = advise(compiled.catalog, url, project.optimize, greedy=cost_model is CostModel.DATASQRL, costs=costs)
     if apply:
         keep_choice(url, advice.choice)
     if json:
         views = [asdict(v) for v in advice.views]
         print_json(
-            {"cost_today": advice.cost_today, "cost": advice.cost, "pause": advice.pause, "applied": apply, "views": views}
+            {
+                "cost_today": advice.cost_today,
+                "cost": advice.cost,
+                "pause": advice.pause,
+                "calibrated": costs is not None,
+                "applied": apply,
+                "views": views,
+            }
         )
     else:
         typer.echo(advice.text(applied=apply))
+        if costs is None:
+            typer.echo("by shipped costs: `belvedere calibrate` measures those of this machine", err=True)
     return 0

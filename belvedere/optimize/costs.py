@@ -1,15 +1,18 @@
 """What an operator costs where epochs maintain it, and where requests compute it.
 
 In: rows, changed rows an epoch and requests a second, measured or estimated. Out: seconds of processor time. The formulas are linear in
-rows; their coefficients are rough ones, not measured on the machine that runs them: what they compare differs by far more.
+rows; `belvedere calibrate` measures their coefficients, else rough ones are taken: what they compare differs by far more.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from pathlib import Path
 
+from belvedere.errors import fail
 from belvedere.plan.facts import is_linear
 from belvedere.plan.nodes import (
     Aggregate,
@@ -31,6 +34,9 @@ PAGE = 100.0
 """So many rows a request reads where nothing is known: the API's own limit."""
 PASSED = 1 / 3
 """The share of rows that a filter lets through where nothing is known."""
+
+
+COEFFICIENTS_FILE = "costs.json"
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,28 @@ class Coefficients:
     """A row that it reads and tests."""
     grouped: float = 0.000_000_6
     """A row that it sorts, joins or puts into a group."""
+
+
+def coefficients_path(folder: str) -> Path:
+    """Where the coefficients of a machine are, in the folder of the user's settings."""
+    return Path(folder, COEFFICIENTS_FILE)
+
+
+def keep_coefficients(costs: Coefficients, path: Path) -> None:
+    """Keep what was measured."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(asdict(costs), indent=2) + "\n", encoding="utf-8")
+
+
+def known_coefficients(path: Path) -> Coefficients | None:
+    """What was measured on this machine; None where nothing was. Raises B7068 for a file that is none of `keep_coefficients`."""
+    try:
+        return Coefficients(**{n: float(v) for n, v in json.loads(path.read_text(encoding="utf-8")).items()})
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        message = f"{path} holds no costs that `belvedere calibrate` has measured"
+        raise fail("B7068", message, detail=str(error), hint="remove it, or run `belvedere calibrate`") from None
 
 
 @dataclass(frozen=True)

@@ -125,17 +125,20 @@ def _is_not_there(catalog: Catalog, node: Node) -> bool:
 def _charge_requests(made: Operators, id_: str) -> None:
     """Add what requests for a view cost each operator below it, where they compute it; what takes longer than promised is maintained."""
     rate, most = made.workload.requests.get(id_, 0.0), made.workload.latency.get(id_)
-    todo: list[tuple[str, Path, float, float]] = [(id_, (), first_share(made.plans[id_], made.sizes), 0.0)]
+    todo: list[tuple[str, Path, float]] = [(id_, (), first_share(made.plans[id_], made.sizes))]
+    spent = 0.0  # by all that the request may compute, on every branch
     while todo:
-        view, path, share, above = todo.pop()
+        view, path, share = todo.pop(0)
         name = made.places[view][path]
         node, operator = made.nodes[name], made.found[name]
         below_share = passed_share(node, share)
         seconds = computing(node, made.sizes, made.costs, below_share)
-        late = most is not None and above + seconds > most and operator.fixed is None
+        late = most is not None and spent + seconds > most and operator.fixed is None
         fixed = Placement.MAINTAIN if late else operator.fixed
         made.found[name] = replace(operator, read=operator.read + rate * seconds, fixed=fixed)
-        todo += ((v, p, below_share, above + seconds) for v, p in _below(made, view, path))
+        if fixed is not Placement.MAINTAIN:  # what a maintained one reads is maintained too
+            spent += seconds
+            todo += ((v, p, below_share) for v, p in _below(made, view, path))
 
 
 def scaled(made: Operators) -> Operators:

@@ -73,7 +73,9 @@ class Advice:
         return "\n".join(lines)
 
 
-def advise(catalog: Catalog, url: str, expected: Mapping[str, Any], *, greedy: bool = False) -> Advice:
+def advise(
+    catalog: Catalog, url: str, expected: Mapping[str, Any], *, greedy: bool = False, costs: Coefficients | None = None
+) -> Advice:
     """The advice for a script over its store; `expected` is `[optimize]` of the project file. Raises B7063 for a store without an epoch."""
     store = open_store(url)
     try:
@@ -86,7 +88,7 @@ def advise(catalog: Catalog, url: str, expected: Mapping[str, Any], *, greedy: b
     finally:
         store.close()
     workload = workload_of(today, measured, {n: rows for n, (rows, _) in sizes.items()}, expected)
-    made = made_operators(catalog, workload)
+    made = made_operators(catalog, workload, costs)
     now = made.maintained_now({i: today.placed_parts.get(i, ()) for i in today.at_read})
     if greedy:
         kept = greedy_choice(catalog, made.found, made.nodes)

@@ -1,0 +1,151 @@
+"""Measure on this machine what the optimizer's formulas cost: epochs on Spark, requests on SQLite.
+
+In: a Spark session, numbers of rows. Out: `Coefficients`, in seconds of processor time. Epochs of three small scripts are compared, each
+with few rows and with many: what a stage costs beside its rows, a changed row of an aggregate, a row that a view writes. What is too
+little to be told apart (a row through a filter, a stored row's upkeep) keeps its ratio to a changed row.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+from statistics import median
+
+from belvedere.optimize.costs import Coefficients
+from belvedere.spark.session import SparkSession
+from belvedere.temporary import temporary_folder
+from belvedere.workbench import Workbench
+
+TABLE = "CREATE TABLE T (k INT, a INT, d DOUBLE, PRIMARY KEY (k));\n"
+SCRIPTS = {
+    "a table": TABLE,
+    "a filter": TABLE + "V := SELECT k, a + 1 AS a, d * 2 AS d FROM T WHERE a >= 0;",
+    "groups": TABLE + "V := SELECT a, count(*) AS n, sum(k) AS s FROM T GROUP BY a;",
+}
+FEW, MANY = 10, 50_000
+"""Changed rows of an epoch."""
+ROWS_OF_A_GROUP = 10
+REQUESTS = 5
+LEAST = 0.05
+"""No coefficient is less than this share of the shipped one: differences of noise may be negative."""
+
+
+@dataclass(frozen=True)
+class EpochSeconds:
+    """Seconds of an epoch of few rows and of one of many."""
+
+    few: float
+    many: float
+
+    @property
+    def rows(self) -> float:
+        """What the rows cost beside the epoch itself."""
+        return self.many - self.few
+
+
+def processor_time() -> float:
+    """Seconds that this process and all below it have computed; by the clock where there is no /proc."""
+    known: dict[int, tuple[int, float]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parts = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        known[int(path.parent.name)] = int(parts[1]), sum(map(int, parts[11:15])) / os.sysconf("SC_CLK_TCK")
+    if os.getpid() not in known:
+        return time.perf_counter()
+    own = added = {os.getpid()}
+    while added:
+        added = {p for p, (parent, _) in known.items() if parent in own} - own
+        own |= added
+    return sum(known[p][1] for p in own)
+
+
+def calibrate(
+    spark: SparkSession, told: Callable[[str], None] = lambda _: None, many: int = MANY, epochs: int = 7
+) -> Coefficients:
+    """The coefficients of this machine; `told` hears what is measured next."""
+    found: dict[str, EpochSeconds] = {}
+    asked: dict[str, float] = {}
+    folder = temporary_folder("calibrate-")
+    try:
+        for name, script in SCRIPTS.items():
+            told(f"epochs of a script with {name}")
+            with closing(Workbench(script, f"sqlite:///{folder}/{name}.db", spark=spark)) as bench:
+                found[name] = _epochs(bench, many, epochs)
+                if name == "a table":
+                    told("requests on SQLite")
+                    asked = _requests(bench)
+    finally:
+        rmtree(folder, ignore_errors=True)
+    return coefficients(found, asked, many)
+
+
+def coefficients(found: dict[str, EpochSeconds], asked: dict[str, float], many: int) -> Coefficients:
+    """The coefficients that explain the measured seconds."""
+    shipped = Coefficients()
+    groups = 2 * many / ROWS_OF_A_GROUP
+    base = found["a table"]
+    filtered = (found["a filter"].rows - base.rows) / many
+    changed = (found["groups"].rows - base.rows - filtered * groups) / (many + groups)
+    changed = max(changed, LEAST * shipped.changed)
+    ratio = changed / shipped.changed
+    made = {
+        "stage": found["groups"].few - base.few,
+        "changed": changed,
+        "linear": shipped.linear * ratio,
+        "kept": shipped.kept * ratio,
+        "write": filtered - shipped.linear * ratio,
+        **asked,
+    }
+    return Coefficients(**{name: max(value, LEAST * getattr(shipped, name)) for name, value in made.items()})
+
+
+def _epochs(bench: Workbench, many: int, count: int) -> EpochSeconds:
+    """The median epoch of few new rows, and of many."""
+    last = 0
+
+    def seconds(rows: int) -> Iterator[float]:
+        nonlocal last
+        for _ in range(count):
+            numbers = range(last, last + rows)
+            last += rows
+            bench.insert("T", [{"k": n, "a": n // ROWS_OF_A_GROUP, "d": float(n % 997)} for n in numbers])
+            begin = processor_time()
+            bench.step()
+            yield processor_time() - begin
+
+    few = list(seconds(FEW))
+    large = list(seconds(many))
+    return EpochSeconds(median(few[count // 2 :]), median(large[count // 3 :]))  # the first ones compile their code
+
+
+def _requests(bench: Workbench) -> dict[str, float]:
+    """Seconds of a request, and of a row that it reads as it is, tests or puts into a group."""
+    reader = bench.store.reader()
+    try:
+        rows = reader.execute("SELECT count(*) FROM T")[0][0]
+
+        def seconds(sql: str, times: int = 1) -> float:
+            taken = []
+            for _ in range(REQUESTS):
+                begin = time.process_time()
+                for _ in range(times):
+                    reader.execute(sql)
+                taken.append((time.process_time() - begin) / times)
+            return min(taken)
+
+        one = seconds("SELECT k, a, d FROM T WHERE k = 17", 200)
+        return {
+            "request": one,
+            "projected": (seconds("SELECT count(a) FROM T") - one) / rows,
+            "read": (seconds("SELECT count(*) FROM T WHERE d * 2 + a > -1") - one) / rows,
+            "grouped": (seconds("SELECT count(*) FROM (SELECT d, a, count(*) FROM T GROUP BY d, a)") - one) / rows,
+        }
+    finally:
+        reader.close()

@@ -1,0 +1,44 @@
+"""`belvedere calibrate`: measure on this machine what the optimizer's formulas cost.
+
+In: nothing. Out: the coefficients in a file of the user's settings, which `belvedere optimize` reads. It starts Spark, and takes some half
+a minute.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from belvedere.commands.output import print_json
+from belvedere.optimize.costs import COEFFICIENTS_FILE, Coefficients, coefficients_path, keep_coefficients
+
+
+def command(json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False) -> int:
+    """Measure what epochs and requests cost on this machine, for `belvedere optimize`."""
+    from belvedere.calibration import calibrate
+    from belvedere.spark.quiet_session import batch_session
+
+    console = Console(stderr=True)
+    with console.status("starting Spark") as status, batch_session() as spark:
+        found = calibrate(spark, lambda what: status.update(f"measuring {what}"))
+    path = coefficients_path(typer.get_app_dir("belvedere"))
+    keep_coefficients(found, path)
+    if json:
+        print_json({"file": str(path), "coefficients": asdict(found)})
+        return 0
+    table = Table("cost", "of this machine, µs", "shipped, µs")
+    shipped = asdict(Coefficients())
+    for name, value in asdict(found).items():
+        table.add_row(name, *(_micros(v) for v in (value, shipped[name])))
+    Console(file=sys.stdout).print(table)
+    typer.echo(f"kept in {path}; remove {COEFFICIENTS_FILE} for the shipped costs")
+    return 0
+
+
+def _micros(seconds: float) -> str:
+    return f"{seconds * 1e6:,.0f}" if seconds >= 1e-4 else f"{seconds * 1e6:.3g}"
