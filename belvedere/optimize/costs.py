@@ -43,23 +43,23 @@ COEFFICIENTS_FILE = "costs.json"
 class Coefficients:
     """Seconds of processor time."""
 
-    stage: float = 0.04
+    stage: float = 0.02
     """A stage of an epoch that something changes."""
-    linear: float = 0.000_002
+    linear: float = 0.000_000_2
     """A changed row through a filter, a projection, a union."""
-    changed: float = 0.000_03
+    changed: float = 0.000_003
     """A changed row through any other operator: found by key in the state, computed, written."""
-    write: float = 0.000_01
+    write: float = 0.000_004
     """A changed row of a table of the database."""
-    kept: float = 0.000_000_002
+    kept: float = 0.000_000_000_2
     """A second of a row that is stored beside those that are there anyway: merges, indexes, copies."""
-    request: float = 0.000_02
+    request: float = 0.000_01
     """An operator of a request's query."""
-    projected: float = 0.000_000_02
+    projected: float = 0.000_000_025
     """A row that goes through a request's query as it is, or with other columns."""
-    read: float = 0.000_000_3
+    read: float = 0.000_000_04
     """A row that it reads and tests."""
-    grouped: float = 0.000_000_6
+    grouped: float = 0.000_000_3
     """A row that it sorts, joins or puts into a group."""
 
 

@@ -69,8 +69,8 @@ def test_costs_decide() -> None:
     places = []
     for costs in (replace(SHIPPED, stage=10.0), replace(SHIPPED, grouped=1e-3)):
         made = made_operators(catalog, workload, costs)
-        places.append(placed_views(catalog, made, cheapest(made.found)).views["V"].parts)
-    assert places == [(), ((0,),)]  # all of it; the aggregate is stored, and shown as it is
+        places.append(set(placed_views(catalog, made, cheapest(made.found)).views))
+    assert places == [{"V"}, set()]
 
 
 def test_a_latency_counts_all_branches_of_a_view() -> None:
@@ -78,9 +78,9 @@ def test_a_latency_counts_all_branches_of_a_view() -> None:
         "CREATE TABLE A (k INT, a INT, PRIMARY KEY (k));\nCREATE TABLE B (k INT, a INT, PRIMARY KEY (k));\n"
         "/*+ latency({}) */\nV := SELECT a, count(*) AS n FROM A GROUP BY a UNION ALL SELECT a, count(*) AS n FROM B GROUP BY a;"
     )
-    rows = {"A": 100_000.0, "B": 100_000.0}  # each branch takes 60 ms
+    rows = {"A": 100_000.0, "B": 100_000.0}  # each branch takes 30 ms
     found = []
-    for latency in ("1 s", "90 ms", "30 ms"):
+    for latency in ("1 s", "45 ms", "15 ms"):
         catalog = compile_script(text.format(latency)).catalog
         workload = workload_of(catalog, Measured(10, 1.0, {"A": 10_000, "B": 10_000}, {}), rows, {"rate": 0.1})
         made = made_operators(catalog, workload)
@@ -93,7 +93,7 @@ def test_a_machine_is_measured(spark: Any) -> None:
     told: list[str] = []
     found = calibrate(spark, told.append, many=200, epochs=3)
     scripts = [f"epochs of a script with {name}" for name in SCRIPTS]
-    assert told == [scripts[0], "requests on SQLite", *scripts[1:]]
+    assert told[1:] == [scripts[0], "requests on SQLite", *scripts[1:]]
     assert all(LEAST * asdict(SHIPPED)[n] <= v < 10 for n, v in asdict(found).items())
 
 
@@ -109,4 +109,4 @@ def test_the_commands(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert known_coefficients(tmp_path / "belvedere" / "costs.json") == measured
     shown = CliRunner().invoke(app, ["calibrate"])
     assert "123,000" in shown.stdout
-    assert "40,000" in shown.stdout
+    assert "20,000" in shown.stdout
