@@ -29,7 +29,7 @@ COST: Mapping[str, str] = {
 AGGREGATE_COST: Mapping[str, str] = {
     **dict.fromkeys(("COUNT", "SUM", "AVG"), "prefix sums"),
     **dict.fromkeys(("MIN", "MAX"), "doubling table"),
-    "PERCENTILE": "wavelet matrix",
+    **dict.fromkeys(("MEDIAN", "PERCENTILE"), "wavelet matrix"),
 }
 
 
@@ -68,8 +68,13 @@ def _lines(window: PredicateWindow) -> Iterator[str]:
         f"by one task, {window.why_one_task}" if window.ends[0] is None else "in blocks, by as many tasks as there are cores"
     )
     yield f"  a partition with most of the rows: {tasks}"
-    for function in dict.fromkeys(o.function for o in spec.outputs if isinstance(o, WindowAggregate)):
+    for function in dict.fromkeys(_name(o) for o in spec.outputs if isinstance(o, WindowAggregate)):
         yield f"  {function}: {AGGREGATE_COST.get(function, 'folds over aligned blocks')}, independent of window length"
+
+
+def _name(aggregate: WindowAggregate) -> str:
+    """What a user calls it."""
+    return "MEDIAN" if aggregate.function == "PERCENTILE" and aggregate.fraction == 0.5 else aggregate.function
 
 
 def _boundary(boundary: BoundarySpec) -> str:
