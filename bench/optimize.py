@@ -101,11 +101,12 @@ def batches(replay: Replay) -> Iterator[dict[str, list[dict[str, Any]]]]:
         yield made | (first if epoch == 0 else {})
 
 
-def choices(replay: Replay, costs: Coefficients) -> Iterator[tuple[str, Catalog, float]]:
+def choices(replay: Replay, costs: Coefficients, epochs: int) -> Iterator[tuple[str, Catalog, float]]:
     """Name, catalog with the choice, and the estimate in seconds an epoch with its requests."""
     catalog = compile_script(replay.script).catalog
     streams = {i: float(replay.changed) for i in catalog.inputs if i in ("Readings", "Orders")}
-    rows = {i: float(replay.history if i in streams else 1000) for i in catalog.inputs}
+    half = replay.history + replay.changed * (WARM + epochs / 2)
+    rows = {i: float(half if i in streams else 1000) for i in catalog.inputs}
     workload = workload_of(catalog, Measured(10, 1.0, streams, {}), rows, {"rate": float(replay.requests)})
     made = made_operators(catalog, workload, costs)
     everything = made.maintained_now({})
@@ -171,7 +172,7 @@ def main() -> None:
     for replay in (r for r in REPLAYS if r.name.startswith(given.only)):
         inputs = compile_script(replay.script.partition("\n" + next(v for v in ASKED if v in replay.script) + " :=")[0]).catalog
         base, _ = replayed(inputs, replay, spark, given.epochs)
-        for name, catalog, estimate in choices(replay, costs):
+        for name, catalog, estimate in choices(replay, costs, given.epochs):
             key = (replay.name, places(catalog))
             found = done.get(key) or replayed(catalog, replay, spark, given.epochs)
             done = {**done, key: found}
