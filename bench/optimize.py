@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ from belvedere.compiler import compile_script
 from belvedere.engine.measured import Measured
 from belvedere.errors import BelvedereError
 from belvedere.optimize.choice import Choice, cheapest, cost_of
-from belvedere.optimize.costs import Coefficients, coefficients_path, known_coefficients
+from belvedere.optimize.costs import Coefficients, known_coefficients
 from belvedere.optimize.greedy import greedy
 from belvedere.rules.advice import made_operators, placed_views, workload_of
 from belvedere.rules.placed import with_choice, with_view_at_read
@@ -154,8 +154,7 @@ def replayed(catalog: Catalog, replay: Replay, spark: Any, epochs: int) -> tuple
 
 def places(catalog: Catalog) -> str:
     """The views that requests compute."""
-    shown: Callable[[str], str] = lambda i: i + (" in part" if catalog.placed_parts.get(i) else "")  # noqa: E731
-    return ", ".join(shown(i) for i in catalog.at_read) or "none"
+    return ", ".join(i + " in part" * bool(catalog.placed_parts.get(i)) for i in catalog.at_read) or "none"
 
 
 def main() -> None:
@@ -163,20 +162,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.optimize", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--only", default="", help="workloads whose names begin so")
-    parser.add_argument("--costs", type=Path, help="the folder with costs.json of `belvedere calibrate`")
+    parser.add_argument("--costs", type=Path, help="the file that `belvedere calibrate` has kept")
     given = parser.parse_args()
-    costs = (known_coefficients(coefficients_path(str(given.costs))) if given.costs else None) or Coefficients()
+    costs = (known_coefficients(given.costs) if given.costs else None) or Coefficients()
     spark = local_session(memory="6g")
     print(ROW.format("workload", "choice", "seconds", "views", "estimate", "ratio", "p99 ms", "computed at read"))
-    done: Mapping[tuple[str, str], tuple[float, float]] = {}
+    done: dict[tuple[str, str], tuple[float, float]] = {}
     for replay in (r for r in REPLAYS if r.name.startswith(given.only)):
         inputs = compile_script(replay.script.partition("\n" + next(v for v in ASKED if v in replay.script) + " :=")[0]).catalog
         base, _ = replayed(inputs, replay, spark, given.epochs)
         for name, catalog, estimate in choices(replay, costs, given.epochs):
             key = (replay.name, places(catalog))
-            found = done.get(key) or replayed(catalog, replay, spark, given.epochs)
-            done = {**done, key: found}
-            seconds, slow = found
+            if key not in done:
+                done[key] = replayed(catalog, replay, spark, given.epochs)
+            seconds, slow = done[key]
             views = max(seconds - base, 1e-3)
             shown = f"{seconds:.3f}", f"{views:.3f}", f"{estimate:.3f}", f"{estimate / views:.2f}", f"{slow * 1000:.1f}"
             print(ROW.format(replay.name, name, *shown, key[1]), flush=True)

@@ -1,13 +1,14 @@
 """`belvedere calibrate`: measure on this machine what the optimizer's formulas cost.
 
-In: nothing. Out: the coefficients in a file of the user's settings, which `belvedere optimize` reads. It starts Spark, and takes some half
-a minute.
+In: nothing. Out: the coefficients in a file of the user's settings, which `belvedere optimize` reads. It starts Spark, and takes about a
+minute.
 """
 
 from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,7 +16,12 @@ from rich.console import Console
 from rich.table import Table
 
 from belvedere.commands.output import print_json
-from belvedere.optimize.costs import COEFFICIENTS_FILE, Coefficients, coefficients_path, keep_coefficients
+from belvedere.optimize.costs import Coefficients, keep_coefficients
+
+
+def costs_path() -> Path:
+    """Where the costs of this machine are kept."""
+    return Path(typer.get_app_dir("belvedere"), "costs.json")
 
 
 def command(json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False) -> int:
@@ -26,7 +32,7 @@ def command(json: Annotated[bool, typer.Option("--json", help="print as JSON")] 
     console = Console(stderr=True)
     with console.status("starting Spark") as status, batch_session() as spark:
         found = calibrate(spark, lambda what: status.update(f"measuring {what}"))
-    path = coefficients_path(typer.get_app_dir("belvedere"))
+    path = costs_path()
     keep_coefficients(found, path)
     if json:
         print_json({"file": str(path), "coefficients": asdict(found)})
@@ -36,7 +42,7 @@ def command(json: Annotated[bool, typer.Option("--json", help="print as JSON")] 
     for name, value in asdict(found).items():
         table.add_row(name, *(_micros(v) for v in (value, shipped[name])))
     Console(file=sys.stdout).print(table)
-    typer.echo(f"kept in {path}; remove {COEFFICIENTS_FILE} for the shipped costs")
+    typer.echo(f"kept in {path}; remove it for the shipped costs")
     return 0
 
 

@@ -35,9 +35,10 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Choose what is maintained and what is computed when it is read, by what the store has measured."""
+    from belvedere.commands.calibrate import costs_path
     from belvedere.commands.stores import store_url
     from belvedere.compiler import compile_script
-    from belvedere.optimize.costs import coefficients_path, known_coefficients
+    from belvedere.optimize.costs import known_coefficients
     from belvedere.rules.advice import advise, keep_choice
     from belvedere.store.source_columns import with_stored_columns
 
@@ -49,7 +50,7 @@ def command(
     if has_errors(found):
         show(found, {str(script): text}, stream=sys.stderr)
         return 1
-    costs = known_coefficients(coefficients_path(typer.get_app_dir("belvedere")))
+    costs = known_coefficients(costs_path())
     advice = advise(compiled.catalog, url, project.optimize, greedy=cost_model is CostModel.DATASQRL, costs=costs)
     if apply:
         keep_choice(url, advice.choice)

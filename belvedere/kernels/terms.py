@@ -25,12 +25,9 @@ Places = Callable[[str], tuple[Ints, Bools]]
 Operand = tuple[Any, Bools]
 EXACT = 1 << 53
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": np.equal, "<>": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
-}  # fmt: skip
-ORDERED: dict[str, Callable[[Any, Any], Any]] = {
     "=": operators.eq, "<>": operators.ne, "<": operators.lt, "<=": operators.le, ">": operators.gt, ">=": operators.ge,
 }  # fmt: skip
-"""Comparisons of numbers after whether they are NaN, which is the greatest."""
+"""Of arrays, and of pairs of numbers."""
 STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operators.add, "-": operators.sub, "*": operators.mul, "least": min, "greatest": max,
 }  # fmt: skip
@@ -202,9 +199,8 @@ def _exact(operator: str, left: Any, right: Any) -> Any:
     """The value of two numbers: of whole ones with all their digits, of two types as doubles; None for NULL."""
     if isinstance(left, float) != isinstance(right, float):
         left, right = float(left), float(right)
-    if operator in ORDERED:
-        unordered = left != left, right != right
-        return ORDERED[operator](*((u, 0 if u else x) for u, x in zip(unordered, (left, right), strict=True)))
+    if operator in COMPARISONS:  # of pairs: NaN is the greatest
+        return COMPARISONS[operator](*((x != x, 0 if x != x else x) for x in (left, right)))
     if operator in STEPS:
         return STEPS[operator](left, right)
     if right == 0:

@@ -36,9 +36,6 @@ PASSED = 1 / 3
 """The share of rows that a filter lets through where nothing is known."""
 
 
-COEFFICIENTS_FILE = "costs.json"
-
-
 @dataclass(frozen=True)
 class Coefficients:
     """Seconds of processor time."""
@@ -63,15 +60,14 @@ class Coefficients:
     """A row that it sorts, joins or puts into a group."""
 
 
-def coefficients_path(folder: str) -> Path:
-    """Where the coefficients of a machine are, in the folder of the user's settings."""
-    return Path(folder, COEFFICIENTS_FILE)
-
-
 def keep_coefficients(costs: Coefficients, path: Path) -> None:
-    """Keep what was measured."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(asdict(costs), indent=2) + "\n", encoding="utf-8")
+    """Keep what was measured. Raises B7068 where it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(costs), indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        hint = "give this user the rights to write there, or free some space"
+        raise fail("B7068", f"{path} cannot be written", detail=str(error), hint=hint) from None
 
 
 def known_coefficients(path: Path) -> Coefficients | None:

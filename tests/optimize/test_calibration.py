@@ -110,3 +110,9 @@ def test_the_commands(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     shown = CliRunner().invoke(app, ["calibrate"])
     assert "123,000" in shown.stdout
     assert "20,000" in shown.stdout
+
+
+def test_what_cannot_be_kept_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BelvedereError, match="B7068"):
+        keep_coefficients(SHIPPED, tmp_path / "file" / "costs.json")

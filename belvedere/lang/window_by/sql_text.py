@@ -66,7 +66,7 @@ def constant_of(text: str) -> Any:
 
 def _whole(node: Any) -> Any:
     """A whole number as a literal, of which sums and products are exact."""
-    is_whole = isinstance(node, exp.Var) and node.name.endswith("L")
+    is_whole = isinstance(node, exp.Var) and node.name.endswith("L") and node.name[:-1].isdigit()
     return exp.Literal.number(node.name[:-1]) if is_whole else node
 
 
