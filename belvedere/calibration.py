@@ -1,8 +1,8 @@
 """Measure on this machine what the optimizer's formulas cost: epochs on Spark, requests on SQLite.
 
-In: a Spark session, numbers of rows. Out: `Coefficients`, in seconds of processor time. Epochs of three small scripts are compared, each
-with few rows and with many: what a stage costs beside its rows, a changed row of an aggregate, a row that a view writes. What is too
-little to be told apart (a row through a filter, a stored row's upkeep) keeps its ratio to a changed row.
+In: a Spark session, numbers of rows. Out: `Coefficients`, in seconds of processor time. Epochs of a few small scripts are compared, each
+with few rows and with many: what a stage costs beside its rows, a row that an aggregate reads, one that it makes, one that a view
+writes. What is too little to be told apart (a row through a filter, a stored row's upkeep) keeps its ratio to a changed row.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
-from statistics import median
+from statistics import mean, median
 
 from belvedere.optimize.costs import Coefficients
 from belvedere.spark.session import SparkSession
@@ -25,10 +25,14 @@ TABLE = "CREATE TABLE T (k INT, a INT, d DOUBLE, PRIMARY KEY (k));\n"
 SCRIPTS = {
     "a table": TABLE,
     "a filter": TABLE + "V := SELECT k, a + 1 AS a, d * 2 AS d FROM T WHERE a >= 0;",
+    "few groups": TABLE + "V := SELECT k % 100 AS a, count(*) AS n, sum(a) AS s FROM T GROUP BY k % 100;",
+    "a join": TABLE + "V := SELECT t.k, u.d FROM T t JOIN T u ON t.k = u.k;",
     "groups": TABLE + "V := SELECT a, count(*) AS n, sum(k) AS s FROM T GROUP BY a;",
 }
 FEW, MANY = 10, 50_000
 """Changed rows of an epoch."""
+SMALL_EPOCHS = 4
+"""So many times more epochs of few rows: Spark compiles a query after it has run ten times."""
 ROWS_OF_A_GROUP = 10
 REQUESTS = 5
 LEAST = 0.05
@@ -95,12 +99,14 @@ def coefficients(found: dict[str, EpochSeconds], asked: dict[str, float], many: 
     groups = 2 * many / ROWS_OF_A_GROUP
     base = found["a table"]
     filtered = (found["a filter"].rows - base.rows) / many
-    changed = (found["groups"].rows - base.rows - filtered * groups) / (many + groups)
-    changed = max(changed, LEAST * shipped.changed)
+    changed = max((found["few groups"].rows - base.rows) / many, LEAST * shipped.changed)
+    made_rows = found["groups"].rows - base.rows - changed * many - filtered * groups
     ratio = changed / shipped.changed
     made = {
         "stage": found["groups"].few - base.few,
+        "joined": found["a join"].few - base.few,
         "changed": changed,
+        "made": made_rows / groups,
         "linear": shipped.linear * ratio,
         "kept": shipped.kept * ratio,
         "write": filtered - shipped.linear * ratio,
@@ -113,7 +119,7 @@ def _epochs(bench: Workbench, many: int, count: int) -> EpochSeconds:
     """The median epoch of few new rows, and of many."""
     last = 0
 
-    def seconds(rows: int) -> Iterator[float]:
+    def seconds(rows: int, count: int) -> Iterator[float]:
         nonlocal last
         for _ in range(count):
             numbers = range(last, last + rows)
@@ -123,9 +129,11 @@ def _epochs(bench: Workbench, many: int, count: int) -> EpochSeconds:
             bench.step()
             yield processor_time() - begin
 
-    few = list(seconds(FEW))
-    large = list(seconds(many))
-    return EpochSeconds(median(few[count // 2 :]), median(large[count // 3 :]))  # the first ones compile their code
+    few = sorted(list(seconds(FEW, SMALL_EPOCHS * count))[count * SMALL_EPOCHS // 2 :])  # the first ones compile their code
+    large = list(seconds(many, count))
+    return EpochSeconds(
+        mean(few[: len(few) * 4 // 5]), median(large[count // 3 :])
+    )  # a tick of the clock is a fifth of a small one
 
 
 def _requests(bench: Workbench) -> dict[str, float]:

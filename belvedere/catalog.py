@@ -328,6 +328,11 @@ class Catalog:
     functions: tuple[OwnFunction, ...] = ()
     """The functions of the project, which queries may call."""
 
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """What the API reads by name: public relations and query templates, in a fixed order."""
+        return tuple(sorted({*self.public, *(t.name for t in self.templates.values())}))
+
     def schema_of(self, relation: str) -> Schema:
         """The schema of an input, view or subscription by its id."""
         found = self.inputs.get(relation) or self.views.get(relation) or self.subscriptions[relation]

@@ -66,6 +66,7 @@ RUN_RULES: Mapping[str, Requirement] = {
 }
 OPTIMIZE_RULES: Mapping[str, Requirement] = {
     "latency": Requirement('a time such as "50 ms"', lambda v: isinstance(v, str) and seconds_in(v) is not None),
+    "freshness": Requirement('a time such as "5 s"', lambda v: isinstance(v, str) and seconds_in(v) is not None),
     "rate": Requirement("a number of requests a second", _is_rate),
 }
 """`[optimize]`: what is expected of requests where the script says nothing of a view."""

@@ -50,7 +50,7 @@ class Assignment:
 
 def serve(assignment: Assignment, pipe: BinaryIO) -> None:
     """Serve until `pipe` ends."""
-    metrics = Metrics(assignment.metrics, assignment.process, assignment.processes)
+    metrics = Metrics(assignment.metrics, assignment.process, assignment.processes, assignment.catalog.endpoints)
     reader = partial(open_reader, assignment.store_url, assignment.settings.limits.seconds)
     desk = DeskClient(None if assignment.desk is None else socket.socket(fileno=assignment.desk))
     application = Application(assignment.catalog, reader, assignment.settings, metrics, desk)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from threading import Lock
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -20,16 +20,16 @@ _MICROSECONDS = len(OUTCOMES) + len(BUCKETS) + 1
 _MISSES = _MICROSECONDS + 1
 
 
-def shared_file(processes: int) -> int:
-    """A new file for the counts of so many processes: its descriptor, to be inherited."""
+def shared_file(processes: int, endpoints: int = 0) -> int:
+    """A new file for the counts of so many processes and endpoints: its descriptor, to be inherited."""
     descriptor = os.memfd_create("belvedere-metrics") if hasattr(os, "memfd_create") else _unnamed()
-    os.ftruncate(descriptor, _size(processes))
+    os.ftruncate(descriptor, _size(processes, endpoints))
     return descriptor
 
 
-def _size(processes: int) -> int:
-    """A region for each process, and the count of the restarts."""
-    return (processes * _FIELDS + 1) * 8
+def _size(processes: int, endpoints: int) -> int:
+    """A region for each process, with two cells for each endpoint, and the count of the restarts."""
+    return (processes * (_FIELDS + 2 * endpoints) + 1) * 8
 
 
 def _unnamed() -> int:
@@ -40,28 +40,47 @@ def _unnamed() -> int:
     return descriptor
 
 
-class Restarts:
-    """Counts processes that died, in the process that starts them again."""
+class AllCounts:
+    """The counts as the process sees them that has started the others; it counts how often one died."""
 
-    def __init__(self, descriptor: int, processes: int):
-        self._memory = mmap.mmap(descriptor, _size(processes))
-        self._cells = memoryview(self._memory).cast("q")
+    def __init__(self, descriptor: int | None, processes: int, endpoints: Sequence[str] = ()):
+        size = _size(processes, len(endpoints))
+        self._cells = memoryview(mmap.mmap(-1 if descriptor is None else descriptor, size)).cast("q")
+        self._width = _FIELDS + 2 * len(endpoints)
+        self._processes, self._endpoints = processes, endpoints
         self._lock = Lock()
 
-    def count(self) -> None:
-        """One more; several threads may count."""
+    def restarted(self) -> None:
+        """One process more that died; several threads may count."""
         with self._lock:
             self._cells[-1] += 1
 
+    @property
+    def restarts(self) -> int:
+        """How many processes died."""
+        return self._cells[-1]
+
+    def region(self, process: int) -> memoryview[int]:
+        """The cells of a process."""
+        return self._cells[process * self._width : (process + 1) * self._width]
+
+    def sums(self) -> list[int]:
+        """Each count over all processes."""
+        return [sum(self._cells[p * self._width + f] for p in range(self._processes)) for f in range(self._width)]
+
+    def requests(self) -> dict[str, tuple[int, float]]:
+        """How many requests read each endpoint, and how many seconds they took."""
+        sums = self.sums()[_FIELDS:]
+        return {n: (sums[2 * i], sums[2 * i + 1] / 1e6) for i, n in enumerate(self._endpoints)}
+
 
 class Metrics:
-    """The counts of process number `process` of `processes`."""
+    """The counts of process number `process` of `processes`, of requests and of what they read of `endpoints`."""
 
-    def __init__(self, descriptor: int | None = None, process: int = 0, processes: int = 1):
-        self._memory = mmap.mmap(-1 if descriptor is None else descriptor, _size(processes))
-        self._all = memoryview(self._memory).cast("q")
-        self._own = self._all[process * _FIELDS : (process + 1) * _FIELDS]
-        self._processes = processes
+    def __init__(self, descriptor: int | None = None, process: int = 0, processes: int = 1, endpoints: Sequence[str] = ()):
+        self._all = AllCounts(descriptor, processes, endpoints)
+        self._own = self._all.region(process)
+        self._places = {n: _FIELDS + 2 * i for i, n in enumerate(endpoints)}
 
     def count(self, outcome: int, seconds: float) -> None:
         """One request that ended with `OUTCOMES[outcome]` after `seconds`."""
@@ -74,13 +93,15 @@ class Metrics:
         """How many operations this process had to parse so far."""
         self._own[_MISSES] = misses
 
-    def sums(self) -> list[int]:
-        """Each count over all processes."""
-        return [sum(self._all[p * _FIELDS + f] for p in range(self._processes)) for f in range(_FIELDS)]
+    def read(self, endpoints: Iterable[str], seconds: float) -> None:
+        """One read of these endpoints together, which took so long."""
+        for place in (self._places[n] for n in endpoints if n in self._places):
+            self._own[place] += 1
+            self._own[place + 1] += int(seconds * 1e6)
 
     def text(self, epoch: int | None, freshness: float | None, gauges: Iterable[tuple[str, str, float]] = ()) -> str:
         """The Prometheus text, with the store's epoch, the seconds since it was committed, and further `gauges`: name, text, value."""
-        sums = self.sums()
+        sums = self._all.sums()
         lines = list(_header("belvedere_requests_total", "counter", "GraphQL requests by how they ended."))
         lines += [f'belvedere_requests_total{{outcome="{o}"}} {sums[i]}' for i, o in enumerate(OUTCOMES)]
         lines += _header("belvedere_request_seconds", "histogram", "Time to answer a GraphQL request.")
@@ -94,7 +115,13 @@ class Metrics:
         lines += _header("belvedere_operations_parsed_total", "counter", "Operations that were not in the plan cache.")
         lines.append(f"belvedere_operations_parsed_total {sums[_MISSES]}")
         lines += _header("belvedere_api_restarts_total", "counter", "Processes of the API that died and were started again.")
-        lines.append(f"belvedere_api_restarts_total {self._all[-1]}")
+        lines.append(f"belvedere_api_restarts_total {self._all.restarts}")
+        asked = [(_label(n), *v) for n, v in self._all.requests().items() if v[0]]
+        if asked:
+            lines += _header("belvedere_endpoint_requests_total", "counter", "Reads of a view or query template.")
+            lines += [f'belvedere_endpoint_requests_total{{endpoint="{n}"}} {count}' for n, count, _ in asked]
+            lines += _header("belvedere_endpoint_seconds_total", "counter", "Seconds of the reads of a view or query template.")
+            lines += [f'belvedere_endpoint_seconds_total{{endpoint="{n}"}} {seconds}' for n, _, seconds in asked]
         if epoch is not None:
             lines += [*_header("belvedere_epoch", "gauge", "The last committed epoch."), f"belvedere_epoch {epoch}"]
         if freshness is not None:
@@ -107,3 +134,7 @@ class Metrics:
 
 def _header(name: str, kind: str, text: str) -> Iterable[str]:
     return (f"# HELP {name} {text}", f"# TYPE {name} {kind}")
+
+
+def _label(name: str) -> str:
+    return name.replace("\\", r"\\").replace('"', r"\"")

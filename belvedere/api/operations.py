@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -43,7 +44,7 @@ from belvedere.catalog import Parameter
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import NOBODY, Claims, claim_value
 from belvedere.store.protocol import Reader
-from belvedere.store.read.query import Field, Read
+from belvedere.store.read.query import Field, Read, endpoints_read
 from belvedere.store.read.statements import ParameterizedSql, print_read
 from belvedere.store.read.values import microseconds
 
@@ -63,6 +64,11 @@ class Plan:
     fixed_cost: bool
     calls: int = 0
     last: float = 0.0
+
+    @cached_property
+    def endpoints(self) -> tuple[str, ...]:
+        """The relations and query templates that it reads."""
+        return tuple(dict.fromkeys(endpoints_read(self.draft.read.fields)))
 
 
 @dataclass

@@ -23,7 +23,7 @@ from urllib.request import ProxyHandler, build_opener
 
 from belvedere.api.child import Assignment
 from belvedere.api.limits import limits_of
-from belvedere.api.metrics import Restarts, shared_file
+from belvedere.api.metrics import AllCounts, shared_file
 from belvedere.api.server import LOCAL_HOSTS, ServerSettings
 from belvedere.api.supervisor import Supervisor
 from belvedere.api.tokens import TokenRules, TokenVerifier
@@ -46,6 +46,8 @@ class Serving:
     supervisors: tuple[Supervisor, ...]
     descriptors: ExitStack = field(default_factory=ExitStack)
     """What a process that is started again inherits: the listening socket and the counts."""
+    requests: Callable[[], Mapping[str, tuple[int, float]]] = dict
+    """How many requests have read each relation and query template so far, and how many seconds they took."""
 
     def alive(self) -> bool:
         """Whether all processes run now."""
@@ -99,12 +101,12 @@ def start_api(
     count = processes or max(1, min(4, os.cpu_count() or 1))
     with ExitStack() as held:
         listener = held.enter_context(_listen_by_default(host) if port is None else _listen(host, port))
-        counts = shared_file(count)
+        counts = shared_file(count, len(catalog.endpoints))
         held.callback(os.close, counts)
-        restarts = Restarts(counts, count)
+        known = AllCounts(counts, count, catalog.endpoints)
 
         def again(how: str) -> None:
-            restarts.count()
+            known.restarted()
             tell(f"a process of the API ended ({how}) and was started again")
 
         assignments = [Assignment(catalog, store_url, made, listener.fileno(), counts, i, count) for i in range(count)]
@@ -113,7 +115,7 @@ def start_api(
             supervisors.append(Supervisor(partial(_start, assignment, desk), again))
             held.callback(supervisors[-1].close)
         shown, bound = f"[{host}]" if ":" in host else host, listener.getsockname()[1]
-        return Serving(f"http://{shown}:{bound}", host, bound, tuple(supervisors), held.pop_all())
+        return Serving(f"http://{shown}:{bound}", host, bound, tuple(supervisors), held.pop_all(), known.requests)
 
 
 def server_settings(host: str, settings: Mapping[str, Any]) -> ServerSettings:

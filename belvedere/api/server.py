@@ -68,13 +68,11 @@ class Application:
     ):
         self.desk = desk or DeskClient(None)
         self.settings = settings or ServerSettings()
-        self.metrics = metrics or Metrics()
+        self.metrics = metrics or Metrics(endpoints=catalog.endpoints)
         self._lazy = LazyReader(open_reader)
         self.api = Api(catalog, self._lazy, self.settings.limits)
         self._mutations = Mutations(self.api.lenient, self.api.model.pushes, self.desk.ask, self.last_epoch)
-        self.streams = EventStreams(
-            self.api, self.last_epoch, lambda prepared: self._in_thread(lambda: self.api.run(prepared)), self.in_planner
-        )
+        self.streams = EventStreams(self.api, self.last_epoch, self._body, self.in_planner)
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="read")
         self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="plan")
         self._gate = Gate(self.settings)
@@ -249,10 +247,16 @@ class Application:
         return prepared
 
     async def _run(self, prepared: Prepared) -> Answer:
-        plan = prepared.plan
+        plan, started = prepared.plan, time.perf_counter()
         if plan.calls and plan.last < QUICK and DIALECTS[self.api.reader.dialect].near:
-            return self.api.read(prepared)
-        return await self._in_thread(lambda: self.api.read(prepared))
+            answer = self.api.read(prepared)
+        else:
+            answer = await self._in_thread(lambda: self.api.read(prepared))
+        self.metrics.read(plan.endpoints, time.perf_counter() - started)
+        return answer
+
+    async def _body(self, prepared: Prepared) -> bytes:
+        return (await self._run(prepared)).body
 
     async def _opened(self) -> None:
         if not self._lazy.is_open:

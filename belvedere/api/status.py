@@ -2,7 +2,7 @@
 
 In: the catalog and the last epoch's row. Out: a JSON object with, per input, the count of its rows and, per event-time column, the
 bound, the producers and those among them that hold it back. What epochs have
-measured of each relation is beside it. What waits for an epoch is not in it.
+measured of each relation, and the API of requests, is beside it. What waits for an epoch is not in it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def epoch_figures(catalog: Catalog, row: EpochRow) -> dict[str, Any]:
         return {}
     named = [n for n in measured.changed if n in catalog.inputs or n in catalog.views]
     relations = [{"name": n, "changed_rows": measured.changed[n], "seconds": measured.seconds.get(n, 0.0)} for n in named]
-    return {"measured": measured.epochs, "pause_seconds": measured.pause, "relations": relations}
+    requests = [{"name": n, "per_second": measured.rate(n), "seconds": measured.latency(n)} for n in sorted(measured.requests)]
+    return {"measured": measured.epochs, "pause_seconds": measured.pause, "relations": relations, "requests": requests}
 
 
 def _input(table: Input, clocks: Clocks) -> dict[str, Any]:

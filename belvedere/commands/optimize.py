@@ -61,6 +61,7 @@ def command(
                 "cost_today": advice.cost_today,
                 "cost": advice.cost,
                 "pause": advice.pause,
+                "epoch_seconds": advice.epoch,
                 "calibrated": costs is not None,
                 "applied": apply,
                 "views": views,

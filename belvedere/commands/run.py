@@ -97,6 +97,7 @@ def run(
         Runner(script, catalog, project, url, once=once, accept_clock=accept_clock) as runner,
         start_api(catalog, runner.store_url, port, host, settings=project.api, desk=runner.server, tell=display.notice) as api,
     ):
+        runner.requests = api.requests
         display.start(api.url, runner.store_url)
         try:
             runner.run(display.progress, stopped, display.notice, display.phase)

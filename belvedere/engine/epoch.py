@@ -23,7 +23,7 @@ from belvedere.engine.expiry import expire, final_results_below
 from belvedere.engine.ingest import StampedRows, ingest, receive
 from belvedere.engine.late import Arrivals, judge
 from belvedere.engine.measured import DOCUMENT as MEASURED
-from belvedere.engine.measured import Measured
+from belvedere.engine.measured import Measured, Meter
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.render import CLOCK_COLUMN
 from belvedere.engine.rows import Rows
@@ -94,7 +94,8 @@ class Engine:
         self.last_clock = last.clock if last else None
         self.next_uid = int(last.extra.get("next_uid", 1)) if last else 1
         self.sequences: dict[str, int] = dict(last.extra.get("sequences", {})) if last else {}
-        self.measured = Measured.of_document(last.extra.get(MEASURED) if last else None).only(pipeline.relations)
+        measured = Measured.of_document(last.extra.get(MEASURED) if last else None)
+        self.meter = Meter(measured.only(pipeline.relations, catalog.endpoints))
         self.clocks = Clocks.of_document(last.bounds) if last else Clocks()
         self._forgotten: dict[tuple[str, str], int] = {}
         self.costs = Costs(pipeline.by_cost)
@@ -135,7 +136,7 @@ class Engine:
             transaction.commit(replace(row, extra={**row.extra, STATE: self.state.prepare()}))
             self.state.committed()
             self._committed(row, context, next_uid)
-            self.measured = measured
+            self.meter.committed()
             return self._report(context, taken, seconds, started, keep_deltas)
         except BaseException:
             _roll_back(transaction)
@@ -183,10 +184,9 @@ class Engine:
     def _measure(self, context: EpochContext, seconds: Mapping[str, float], clock: datetime) -> Measured:
         """What is known with this epoch; one that fills relations anew says nothing of those that follow."""
         if self.fresh:
-            return self.measured
+            return self.meter.known
         changed = {n: r.num_rows for n, r in context.deltas.items() if self.pipeline.relations[n].stored}
-        pause = 0.0 if self.last_clock is None else (clock - self.last_clock).total_seconds()
-        return self.measured.after(changed, seconds, pause)
+        return self.meter.measure(changed, seconds, clock)
 
     def _row(self, context: EpochContext, next_uid: int, row: EpochRow) -> EpochRow:
         filled = {n: t.meaning for n, t in self.tables.items()}

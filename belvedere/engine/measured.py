@@ -1,18 +1,21 @@
-"""What epochs have measured of each relation: changed rows and seconds, as means of the last hundred or so.
+"""What epochs have measured of each relation, and the API of its requests, as means of the last hundred epochs or so.
 
-In: the figures of an epoch, the document of the epoch before. Out: the document that the epoch's row keeps, and its values for people and
-the optimizer. Rows and bytes are not here: the store and its state know them (`belvedere explain --state`).
+In: the figures of an epoch, what the API has counted, the document of the epoch before. Out: the document that the epoch's row keeps, and
+its values for people and the optimizer. Rows and bytes are not here: the store and its state know them (`belvedere explain --state`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 DOCUMENT = "measured"
 EPOCHS = 100
 """About so many epochs count."""
+Requests = Mapping[str, tuple[float, float]]
+"""By relation or query template: how many requests read it, and how many seconds they took."""
 
 
 @dataclass(frozen=True)
@@ -25,28 +28,57 @@ class Measured:
     """Rows that came or went in an epoch, by relation."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Seconds that an epoch took for the stage that makes a relation."""
+    requests: Requests = field(default_factory=dict)
+    """Between two epochs."""
 
-    def after(self, changed: Mapping[str, int], seconds: Mapping[str, float], pause: float) -> Measured:
-        """With one epoch more; one in which nothing changed counts for nothing."""
+    def rate(self, name: str) -> float:
+        """Requests a second."""
+        return self.requests.get(name, (0.0, 0.0))[0] / self.pause if self.pause else 0.0
+
+    def latency(self, name: str) -> float | None:
+        """Mean seconds of a request; None where there were none."""
+        count, seconds = self.requests.get(name, (0.0, 0.0))
+        return seconds / count if count else None
+
+    def after(
+        self,
+        changed: Mapping[str, int],
+        seconds: Mapping[str, float],
+        pause: float | None,
+        requests: Requests | None = None,
+    ) -> Measured:
+        """With one epoch more; one in which nothing changed counts for nothing, and what is None is not known of it."""
         if not any(changed.values()):
             return self
         epochs = min(self.epochs + 1, EPOCHS)
+        later = pause if pause is not None and self.epochs else self.pause
+        known = (
+            self.requests
+            if requests is None
+            else {
+                n: (_mean(a, c, epochs), _mean(b, d, epochs))
+                for n in {**self.requests, **requests}
+                for (a, b), (c, d) in [(self.requests.get(n, (0.0, 0.0)), requests.get(n, (0.0, 0.0)))]
+            }
+        )
         return Measured(
             epochs,
-            _mean(self.pause, pause, max(1, epochs - 1)) if self.epochs else 0.0,
+            _mean(self.pause, later, max(1, epochs - 1)),
             {n: _mean(self.changed.get(n, 0.0), changed.get(n, 0), epochs) for n in {**self.changed, **changed}},
             {n: _mean(self.seconds.get(n, 0.0), seconds.get(n, 0.0), epochs) for n in {**self.seconds, **seconds}},
+            known,
         )
 
-    def only(self, relations: Mapping[str, Any]) -> Measured:
-        """Of these relations alone: others have gone."""
+    def only(self, relations: Collection[str], endpoints: Collection[str]) -> Measured:
+        """Of these relations and endpoints alone: others have gone."""
         changed, seconds = ({n: v for n, v in d.items() if n in relations} for d in (self.changed, self.seconds))
-        return Measured(self.epochs, self.pause, changed, seconds)
+        return Measured(self.epochs, self.pause, changed, seconds, {n: v for n, v in self.requests.items() if n in endpoints})
 
     def as_document(self) -> dict[str, Any]:
         """The values as JSON data."""
         relations = {n: [_short(self.changed.get(n, 0.0)), _short(self.seconds.get(n, 0.0))] for n in self.changed}
-        return {"epochs": self.epochs, "pause": _short(self.pause), "relations": relations}
+        requests = {n: [_short(count), _short(seconds)] for n, (count, seconds) in self.requests.items()}
+        return {"epochs": self.epochs, "pause": _short(self.pause), "relations": relations, "requests": requests}
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any] | None) -> Measured:
@@ -55,7 +87,36 @@ class Measured:
             return cls()
         relations = document["relations"].items()
         changed, seconds = ({n: float(v[place]) for n, v in relations} for place in (0, 1))
-        return cls(int(document["epochs"]), float(document["pause"]), changed, seconds)
+        requests = {n: (float(v[0]), float(v[1])) for n, v in document.get("requests", {}).items()}
+        return cls(int(document["epochs"]), float(document["pause"]), changed, seconds, requests)
+
+
+class Meter:
+    """Measures the epochs of one start. `requests` tells what the API has counted since its own start."""
+
+    def __init__(self, known: Measured):
+        self.known = known
+        self.requests: Callable[[], Requests] = dict
+        self._last: tuple[datetime, Requests] | None = None
+        self._next: tuple[Measured, datetime, Requests] | None = None
+
+    def measure(self, changed: Mapping[str, int], seconds: Mapping[str, float], clock: datetime) -> Measured:
+        """What will be known when this epoch is committed."""
+        requests = self.requests()
+        if self._last is None:  # the time before is that of another start
+            found = self.known.after(changed, seconds, None)
+        else:
+            before, counted = self._last
+            new = {n: (c - counted.get(n, (0, 0))[0], s - counted.get(n, (0, 0))[1]) for n, (c, s) in requests.items()}
+            found = self.known.after(changed, seconds, (clock - before).total_seconds(), {n: v for n, v in new.items() if v[0]})
+        self._next = None if found is self.known else (found, clock, requests)
+        return found
+
+    def committed(self) -> None:
+        """The epoch that was measured last counts."""
+        if self._next is not None:
+            self.known, clock, requests = self._next
+            self._last, self._next = (clock, requests), None
 
 
 def _mean(known: float, new: float, count: int) -> float:

@@ -8,7 +8,7 @@ reads must be maintained. So the choice is a project selection problem (Picard 1
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import networkx as nx
 
@@ -19,6 +19,7 @@ UNITS = 10**9
 """Capacities are whole nanoseconds a second: sums of them are exact."""
 NEVER = float("inf")
 """The capacity of an edge that no cut goes through."""
+HEAVIEST = 2.0**20
 GAIN = 0.2
 """A choice changes where it saves more than this share of the cost, so that it does not swing."""
 
@@ -88,6 +89,23 @@ def cheapest(operators: Mapping[str, Operator]) -> Choice:
         raise ValueError("an operator that must be maintained reads one that must not be") from None
     chosen = frozenset(n for n in operators if ("operator", n) in kept)
     return Choice(chosen, cost_of(operators, chosen))
+
+
+def weighed(operators: Mapping[str, Operator], most: float) -> Mapping[str, Operator]:
+    """The operators with what epochs do made so dear that the cheapest choice has them do at most `most` seconds a second.
+
+    Where no choice does, they are as dear as can be (a Lagrangian relaxation; the weights are powers of two).
+    """
+    weight, found = 1.0, operators
+    while weight < HEAVIEST and epoch_seconds(operators, cheapest(found).maintained) > most:
+        weight *= 2
+        found = {n: replace(o, maintain=o.maintain * weight, store=o.store * weight) for n, o in operators.items()}
+    return found
+
+
+def epoch_seconds(operators: Mapping[str, Operator], maintained: Collection[str]) -> float:
+    """What epochs do for a choice, in seconds a second."""
+    return sum(operators[n].maintain + operators[n].store for n in maintained)
 
 
 def next_choice(operators: Mapping[str, Operator], today: Collection[str]) -> Choice:

@@ -7,16 +7,20 @@ rows; `belvedere calibrate` measures their coefficients, else rough ones are tak
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from sqlglot import exp
+
 from belvedere.errors import fail
+from belvedere.optimize.indexes import stored_columns
 from belvedere.plan.facts import is_linear
 from belvedere.plan.nodes import (
     Aggregate,
     Distinct,
+    Expr,
     Filter,
     Join,
     JoinKind,
@@ -40,12 +44,16 @@ PASSED = 1 / 3
 class Coefficients:
     """Seconds of processor time."""
 
-    stage: float = 0.02
+    stage: float = 0.04
     """A stage of an epoch that something changes."""
+    joined: float = 0.1
+    """A stage that joins."""
     linear: float = 0.000_000_2
     """A changed row through a filter, a projection, a union."""
-    changed: float = 0.000_003
-    """A changed row through any other operator: found by key in the state, computed, written."""
+    changed: float = 0.000_001
+    """A changed row that any other operator reads, or that a join makes."""
+    made: float = 0.000_012
+    """A changed row that it makes: found by key in the state, computed, written there."""
     write: float = 0.000_004
     """A changed row of a table of the database."""
     kept: float = 0.000_000_000_2
@@ -96,6 +104,8 @@ class Workload:
     """The most seconds that a request may take to compute a view."""
     pause: float = 1.0
     """Seconds from one epoch to the next."""
+    distinct: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Distinct values of a relation's column."""
 
 
 @dataclass
@@ -147,9 +157,9 @@ class Sizes:
             case Join():
                 return max(below)
             case Aggregate():
-                return float(below[0] ** 0.75) if node.keys else 1.0
+                return self._groups(node.input, [k.expr for k in node.keys])
             case Distinct():
-                return float(below[0] ** 0.75)
+                return self._groups(node.input, [exp.column(n) for n in node.schema.names])
             case TopK():
                 most = PAGE if node.limit is None else float(node.limit)
                 return min(below[0], most if not node.partition else below[0] ** 0.75 * most)
@@ -158,6 +168,17 @@ class Sizes:
             case Unnest():
                 return below[0] * 4
         return max(below, default=0.0)
+
+    def _groups(self, below: Node, keys: Iterable[Expr]) -> float:
+        """How many groups rows are in: as many as the keys have values together, where they are columns whose values were counted."""
+        rows, count = self.rows(below), 1.0
+        for key in keys:
+            stored = stored_columns(below, key.name) if isinstance(key, exp.Column) else ()
+            known = [self.workload.distinct[s] for s in stored if s in self.workload.distinct]
+            if not known:
+                return min(rows, max(count, rows**0.75))
+            count *= max(1.0, *known)
+        return max(1.0, min(rows, count))
 
     def _moved(self, node: Node) -> float:
         below = [self.changed(i) for i in node.inputs]
@@ -179,18 +200,27 @@ def maintaining(node: Node, sizes: Sizes, costs: Coefficients) -> float:
         return 0.0
     if is_linear(node):
         return costs.linear * moved
-    return costs.stage + costs.changed * (moved + sizes.changed(node))
+    if isinstance(node, Join):
+        return costs.joined + costs.changed * (moved + sizes.changed(node))
+    return costs.stage + costs.changed * moved + costs.made * sizes.changed(node)
 
 
 def storing(node: Node, sizes: Sizes, costs: Coefficients) -> float:
-    """Seconds of an epoch for writing the changes of an operator to the database."""
-    return costs.write * sizes.changed(node)
+    """Seconds of an epoch for writing the changes of an operator to the database: linear ones alone are a stage for that."""
+    changed = sizes.changed(node)
+    return costs.write * changed + (costs.stage / 2 if changed and _has_no_stage(node) else 0.0)
+
+
+def _has_no_stage(node: Node) -> bool:
+    """Whether all operators of a plan are linear: they are no stage of their own but where their rows are stored."""
+    return all(is_linear(n) or isinstance(n, Scan) for n in node.walk())
 
 
 def computing(node: Node, sizes: Sizes, costs: Coefficients, share: float) -> float:
     """Seconds of a request for an operator, of whose result it needs a `share`."""
     read = sum(sizes.rows(i) for i in node.inputs) * share
-    row = costs.projected if isinstance(node, Project | Union) else costs.read if is_linear(node) else costs.grouped
+    simple = is_linear(node) or (isinstance(node, TopK) and not node.partition)  # the first few rows are found in one pass
+    row = costs.projected if isinstance(node, Project | Union) else costs.read if simple else costs.grouped
     return costs.request + row * read
 
 

@@ -114,29 +114,29 @@ def _below(columns: Columns, plan: Node, relation: str) -> Columns:
     """The first of a plan's columns that are columns of a relation below, as they are called there."""
     found: list[str] = []
     for name in columns:
-        source = next((c for r, c in _sources(plan, name) if r == relation), None)
+        source = next((c for r, c in stored_columns(plan, name) if r == relation), None)
         if source is None:
             break
         found.append(source)
     return tuple(dict.fromkeys(found))
 
 
-def _sources(node: Node, name: str) -> Iterator[tuple[str, str]]:
+def stored_columns(node: Node, name: str) -> Iterator[tuple[str, str]]:
     """The stored columns that a column of a plan is: what compares it can be asked of these instead."""
     if isinstance(node, Scan):
         yield node.relation, node.schema[name].name
     elif isinstance(node, Union):
         for branch in node.branches if name != node.branch else ():
-            yield from _sources(branch, branch.schema.names[node.branches[0].schema.names.index(name)])
+            yield from stored_columns(branch, branch.schema.names[node.branches[0].schema.names.index(name)])
     elif isinstance(node, Project | Aggregate):
         items = node.items if isinstance(node, Project) else node.keys
         item = next((i for i in items if i.name == name), None)
         if item is not None and isinstance(item.expr, exp.Column):
-            yield from _sources(node.input, item.expr.name)
+            yield from stored_columns(node.input, item.expr.name)
     elif isinstance(node, Filter | Distinct | Join):
         for below in node.inputs:
             if below.schema.find(name) is not None:
-                yield from _sources(below, name)
+                yield from stored_columns(below, name)
 
 
 def _stored_names(node: Node, relation: str) -> dict[str, str]:

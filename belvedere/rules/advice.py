@@ -6,19 +6,23 @@ latencies of requests are those that the script and the project file state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
 
 from belvedere.catalog import Catalog, Placement, Promise
 from belvedere.engine.measured import DOCUMENT as MEASURED
 from belvedere.engine.measured import Measured
 from belvedere.errors import fail
-from belvedere.optimize.choice import Choice, cost_of, next_choice
+from belvedere.optimize.choice import Choice, cost_of, epoch_seconds, next_choice, weighed
 from belvedere.optimize.costs import Coefficients, Workload
 from belvedere.optimize.greedy import greedy as greedy_choice
+from belvedere.optimize.indexes import stored_columns
 from belvedere.optimize.operators import Operators, operators_of, scaled
-from belvedere.plan.nodes import Scan
+from belvedere.plan.nodes import Aggregate, Distinct, Node, Scan
 from belvedere.rules.placed import DOCUMENT, PlacedView, PlacedViews, meaning_of, whole_plan, with_choice
 from belvedere.setting_rules import seconds_in
 from belvedere.store import open_store
@@ -28,6 +32,10 @@ from belvedere.store.read.computed import is_said, must_be_stored
 
 RATE = 1.0
 """Requests a second for a view of which nothing is known."""
+LEAST_RATE = 0.01
+"""Requests a second for a view that nobody has asked for lately."""
+SAMPLE = 1_000_000
+"""Of so many rows of a relation distinct values are counted."""
 PART = "in part at read"
 
 
@@ -44,6 +52,10 @@ class ViewAdvice:
     rows: float
     bytes: int
     """Of its table in the database."""
+    rate: float
+    """Requests a second that are reckoned with."""
+    latency: float | None
+    """Mean seconds of a request, as the API has measured it."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,10 @@ class Advice:
     cost: float
     pause: float
     """Seconds between epochs."""
+    epoch: float
+    """Estimated seconds of an epoch by that choice."""
+    freshness: float | None = None
+    """The promised one, in seconds: half of it is for the epoch."""
 
     def text(self, applied: bool) -> str:
         """The advice for people."""
@@ -65,6 +81,11 @@ class Advice:
         size = sum(v.bytes for v in self.views if v.today == "maintained" and v.best != "maintained")
         lines.append(f"estimated cost {self.cost_today:.3g} -> {self.cost:.3g} s of processor time a second")
         lines.append(f"saves {saved:.3g} s an epoch and {size:,} bytes")
+        if self.freshness is not None and self.epoch > self.freshness / 2:
+            lines.append(
+                f"an epoch takes about {self.epoch:.3g} s, more than half of the promised freshness of {self.freshness:g} s: "
+                "promise less, or give Spark more cores"
+            )
         changes = any(v.today != v.best for v in self.views)
         if changes:
             lines.append(
@@ -84,20 +105,24 @@ def advise(
             raise fail("B7063", "the store has no state yet", hint="run its script first: `belvedere run SCRIPT`")
         today = with_choice(catalog, PlacedViews.of_text(store.document(DOCUMENT)))
         sizes = _sizes(store, today)
+        distinct = _distinct_values(store, today)
         measured = Measured.of_document(last.extra.get(MEASURED))
     finally:
         store.close()
+    fresh = seconds_in(expected.get("freshness", ""))
     workload = workload_of(today, measured, {n: rows for n, (rows, _) in sizes.items()}, expected)
-    made = made_operators(catalog, workload, costs)
+    made = made_operators(catalog, replace(workload, distinct=distinct), costs)
     now = made.maintained_now({i: today.placed_parts.get(i, ()) for i in today.at_read})
     if greedy:
         kept = greedy_choice(catalog, made.found, made.nodes)
         best = Choice(kept, cost_of(made.found, kept))
     else:
-        best = next_choice(made.found, now)
+        chosen = next_choice(made.found if fresh is None else weighed(made.found, fresh / 2 / workload.pause), now).maintained
+        best = Choice(chosen, cost_of(made.found, chosen))
     choice = placed_views(catalog, made, best)
-    views = tuple(_view(made, i, now, best, sizes.get(i, (0, 0))) for i in made.plans)
-    return Advice(views, choice, cost_of(made.found, now), best.cost, workload.pause)
+    views = tuple(_view(made, i, now, best, sizes.get(i, (0, 0)), measured.latency(i)) for i in made.plans)
+    epoch = epoch_seconds(made.found, best.maintained) * workload.pause
+    return Advice(views, choice, cost_of(made.found, now), best.cost, workload.pause, epoch, fresh)
 
 
 def made_operators(catalog: Catalog, workload: Workload, costs: Coefficients | None = None) -> Operators:
@@ -123,7 +148,10 @@ def keep_choice(url: str, choice: PlacedViews) -> None:
 
 
 def workload_of(catalog: Catalog, measured: Measured, rows: Mapping[str, float], expected: Mapping[str, Any]) -> Workload:
-    """What is known of the relations, and expected of requests: a promise of the script comes before `[optimize]`."""
+    """What is known of the relations, and expected of requests.
+
+    What the script says comes first, then what the API has counted, then `[optimize]`.
+    """
     seconds: dict[str, float] = {}
     for name, value in measured.seconds.items():
         owner = name.partition("$")[0]
@@ -133,12 +161,13 @@ def workload_of(catalog: Catalog, measured: Measured, rows: Mapping[str, float],
     latency: dict[str, float] = {}
     for id_ in (i for i in catalog.views if i in catalog.public):
         promise = catalog.promises.get(id_, Promise())
-        requests[id_] = promise.rate or expected.get("rate") or RATE
+        seen = max(LEAST_RATE, measured.rate(id_)) if measured.requests else None
+        requests[id_] = promise.rate or seen or expected.get("rate") or RATE
         latency |= _least(latency, id_, promise.latency or seconds_in(expected.get("latency", "")))
     for template in catalog.templates.values():
         promise = catalog.promises.get(template.name, Promise())
         for id_ in {n.relation for n in template.plan.walk() if isinstance(n, Scan)}:
-            requests[id_] = requests.get(id_, 0.0) + (promise.rate or 0.0)
+            requests[id_] = requests.get(id_, 0.0) + (promise.rate or measured.rate(template.name))
             latency |= _least(latency, id_, promise.latency)
     return Workload(rows, measured.changed, seconds, requests, latency, measured.pause or 1.0)
 
@@ -160,14 +189,44 @@ def _sizes(store: Store, today: Catalog) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _view(made: Operators, id_: str, now: frozenset[str], best: Choice, size: tuple[int, int]) -> ViewAdvice:
+def _distinct_values(store: Store, today: Catalog) -> dict[tuple[str, str], float]:
+    """Of columns that operators group by: counted by the database now, so that no epoch pays for it."""
+    plans = [whole_plan(today, i) for i in today.views if i in today.public]
+    asked = {s for p in plans for n in p.walk() for c in _grouping_columns(n) for s in stored_columns(n.inputs[0], c)}
+    stored, found = {t.name: t for t in store.tables() if not t.query}, dict[tuple[str, str], float]()
+    sizes, reader = store.size(), store.reader()
+    try:
+        for relation, name in sorted(asked):
+            if relation not in stored or pa.types.is_nested(stored[relation].schema[name].type):
+                continue
+            column, rows = identifier(name), min(sizes[relation][0], SAMPLE)
+            sample = f"SELECT {column} FROM {identifier(relation)} LIMIT {SAMPLE}"
+            count = int(reader.execute(f"SELECT count(DISTINCT {column}) FROM ({sample}) AS sample")[0][0])
+            grows = count * 10 > rows  # nearly a key: more rows bring more values
+            found[relation, name] = count * sizes[relation][0] / max(1, rows) if grows else count
+    finally:
+        reader.close()
+    return found
+
+
+def _grouping_columns(node: Node) -> Iterator[str]:
+    if isinstance(node, Aggregate):
+        yield from (k.expr.name for k in node.keys if isinstance(k.expr, exp.Column))
+    elif isinstance(node, Distinct):
+        yield from node.schema.names
+
+
+def _view(
+    made: Operators, id_: str, now: frozenset[str], best: Choice, size: tuple[int, int], latency: float | None
+) -> ViewAdvice:
     names = set(made.places[id_].values())
     operators = [made.found[n] for n in names]
     root = made.found[made.places[id_][()]]
     maintained = sum(o.maintain for o in operators) + root.store
     read = sum(o.read for o in operators)
     today, then = _place(made, id_, now), _place(made, id_, best.maintained)
-    return ViewAdvice(id_, today, then, _reason(made, id_, maintained, read), maintained, read, float(size[0]), size[1])
+    reason, rate = _reason(made, id_, maintained, read), made.workload.requests.get(id_, 0.0)
+    return ViewAdvice(id_, today, then, reason, maintained, read, float(size[0]), size[1], rate, latency)
 
 
 def _place(made: Operators, id_: str, maintained: frozenset[str]) -> str:

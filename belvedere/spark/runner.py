@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog, pushed_inputs
 from belvedere.connectors.records import RECORDS
+from belvedere.engine.measured import Requests
 from belvedere.engine.pipeline import Pipeline
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.desk import Desk, open_desk
@@ -31,6 +32,7 @@ from belvedere.intake.wire import DeskServer
 from belvedere.rules import maintain
 from belvedere.rules.placed import DOCUMENT as CHOICE
 from belvedere.rules.placed import PlacedViews, with_choice
+from belvedere.setting_rules import seconds_in
 from belvedere.settings import ProjectSettings
 from belvedere.spark.analysis import analyze
 from belvedere.spark.cluster import has_ended, is_cluster, join_cluster, master_of
@@ -67,7 +69,10 @@ class Runner:
         accept_clock: bool = False,
     ):
         self.script, self.catalog, self.project, self.once = script, catalog, project, once
-        self.interval = seconds_of(project.spark.get("trigger", "500 ms"))
+        fresh = seconds_in(project.optimize.get("freshness", ""))
+        self.interval = (
+            fresh / 2 if fresh and "trigger" not in project.spark else seconds_of(project.spark.get("trigger", "500 ms"))
+        )
         self.retry = seconds_of(project.spark.get("retry", "1 minute"))
         self.clock_interval = seconds_of(project.spark.get("clock", "1 s"))
         self.wait = seconds_of(project.spark.get("wait", "2 minutes"))
@@ -87,6 +92,8 @@ class Runner:
         self.server = DeskServer(self.desk) if self.desk is not None else None
         self.spark: SparkSession | None = None
         self._failing_since: float | None = None
+        self.requests: Callable[[], Requests] = dict
+        """What the API has counted so far."""
 
     def __enter__(self) -> Self:
         return self
@@ -215,6 +222,7 @@ class Runner:
         retain = seconds_of(project.retain)
         settings = (project.sinks, project.driver_memory, state, retain, project.state_copies)
         engine = open_engine(spark, self.catalog, pipeline, self.store, *settings)
+        engine.meter.requests = self.requests
         try:
             refused = analyze(spark, self.catalog, pipeline, engine.fresh) if engine.fresh else []
             if refused:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from belvedere.catalog import Catalog, Promise
+from belvedere.catalog import Catalog, Placement, Promise
 from belvedere.cli import app
 from belvedere.compiler import compile_script
-from belvedere.engine.measured import EPOCHS, Measured
-from belvedere.optimize.choice import cheapest, cost_of, next_choice
+from belvedere.engine.measured import EPOCHS, Measured, Meter
+from belvedere.optimize.choice import cheapest, cost_of, epoch_seconds, next_choice, weighed
+from belvedere.optimize.costs import Sizes, Workload
 from belvedere.optimize.greedy import greedy
 from belvedere.optimize.operators import Operators
 from belvedere.rules import maintain
 from belvedere.rules.advice import made_operators, placed_views, workload_of
-from belvedere.rules.placed import PlacedViews, with_choice
+from belvedere.rules.placed import PlacedViews, whole_plan, with_choice
 from belvedere.store import open_reader
 from belvedere.store.read.history import stored_tables
 from belvedere.workbench import Workbench
@@ -112,6 +114,54 @@ def test_epochs_are_measured() -> None:
     assert known.changed["V"] == pytest.approx(100, rel=1e-3)
 
 
+def test_requests_are_measured_by_the_epoch() -> None:
+    meter, asked = Meter(Measured()), {"V": (10, 1.0), "W": (0, 0.0)}
+    meter.requests = lambda: dict(asked)
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    assert meter.measure({"V": 1}, {}, start).requests == {}  # of a time that is not known
+    meter.committed()
+    asked["V"] = (30, 2.0)
+    assert meter.measure({"V": 0}, {}, start + timedelta(seconds=1)) is meter.known
+    meter.committed()
+    for _ in range(2):  # an epoch that was not committed counts for nothing, its requests come with the next
+        found = meter.measure({"V": 1}, {}, start + timedelta(seconds=4))
+        assert (found.pause, found.requests) == (4.0, {"V": (10.0, 0.5)})  # the mean of two epochs
+    meter.committed()
+    known = Measured.of_document(json.loads(json.dumps(meter.known.as_document())))
+    assert (known.rate("V"), known.latency("V"), known.rate("W"), known.latency("W")) == (2.5, 0.05, 0.0, None)
+    assert known.only((), ("W",)).requests == {}
+
+
+def test_counted_requests_come_before_what_is_expected() -> None:
+    text = TABLE + LOW + "/*+ rate(7) */\nV := SELECT k FROM T;\nBy(a INT) := SELECT * FROM Low WHERE k = :a;\n"
+    catalog = compile_script(text).catalog
+    measured = Measured(10, 2.0, {"T": 5}, {}, {"T": (8.0, 1.0), "By": (1.0, 1.0)})
+    assert workload_of(catalog, measured, {}, {"rate": 50}).requests == {"Low": 0.01 + 0.5, "V": 7.0}
+    assert workload_of(catalog, Measured(10, 2.0), {}, {"rate": 50}).requests == {"Low": 50, "V": 7.0}
+
+
+def test_groups_are_as_many_as_their_keys_have_values() -> None:
+    text = TABLE + "_N := SELECT a AS b, d FROM T WHERE d > 1;\nV := SELECT b, count(*) AS n FROM _N GROUP BY b;\n"
+    plan = whole_plan(compile_script(text).catalog, "V")
+    assert round(Sizes(Workload({"T": 30_000.0})).rows(plan)) == 1000  # a guess
+    assert Sizes(Workload({"T": 30_000.0}, distinct={("T", "a"): 7.0})).rows(plan) == 7
+    assert Sizes(Workload({"T": 30.0}, distinct={("T", "a"): 70.0})).rows(plan) == 10  # no more than there are rows
+
+
+def test_a_promised_freshness_leaves_less_to_epochs() -> None:
+    _, made = operators(TABLE + FINE + COARSE + LOW, rows=1e6, changed=100_000, rate=5)
+    best = cheapest(made.found).maintained
+    busy = epoch_seconds(made.found, best)
+    fixed = {n for n, o in made.found.items() if o.fixed is Placement.MAINTAIN}
+    least = epoch_seconds(made.found, fixed)
+    assert least < busy
+    assert cheapest(weighed(made.found, busy)).maintained == best
+    for most in (busy * 0.99, least, least / 2):  # the last is more than can be had
+        chosen = cheapest(weighed(made.found, most)).maintained
+        assert epoch_seconds(made.found, chosen) <= max(most, least * 1.001)
+        assert cost_of(made.found, chosen) > cost_of(made.found, best)
+
+
 @pytest.mark.spark
 def test_the_next_start_takes_the_choice(spark: Any, tmp_path: Path) -> None:
     script, url = tmp_path / "s.sqrl", f"sqlite:///{tmp_path}/s.db"
@@ -130,6 +180,8 @@ def test_the_next_start_takes_the_choice(spark: Any, tmp_path: Path) -> None:
         answer = CliRunner().invoke(app, [*asked, *options])
         assert answer.exit_code == 0, answer.output
     found = json.loads(answer.output)
+    assert found["epoch_seconds"] > 0
+    assert {v["rate"] for v in found["views"]} == {0.01}
     places = {v["name"]: v["best"] for v in found["views"]}
     assert places["Low"] == places["Coarse"] == "at read"
     assert found["cost"] < found["cost_today"]

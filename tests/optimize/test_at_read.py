@@ -138,6 +138,11 @@ def test_random_views_and_random_choices(spark: Any, seed: int) -> None:
     check(spark, seed)
 
 
+@pytest.mark.spark
+def test_random_cuts(spark: Any, each_store: str) -> None:
+    check(spark, 501 if each_store == "sqlite" else 502)
+
+
 def refusal(text: str) -> tuple[str, str]:
     found = [d for d in compile_script(text).diagnostics if d.code in ("B8024", "B4039", "B4033")]
     return found[0].code, found[0].message

@@ -26,17 +26,21 @@ def test_differences_of_epochs_become_coefficients() -> None:
     many, groups = 1_000, 200
     table = EpochSeconds(0.1, 0.5)
     filtered = 3 * SHIPPED.write + 2 * SHIPPED.linear
-    twice = 2 * SHIPPED.changed * (many + groups) + filtered * groups
+    read = 2 * SHIPPED.changed * many
     found = {
         "a table": table,
         "a filter": EpochSeconds(0.1, 0.5 + many * filtered),
-        "groups": EpochSeconds(0.16, 0.56 + twice),
+        "few groups": EpochSeconds(0.16, 0.56 + read),
+        "a join": EpochSeconds(0.3, 0.9),
+        "groups": EpochSeconds(0.16, 0.56 + read + (3 * SHIPPED.made + filtered) * groups),
     }
     made = coefficients(found, {"request": 0.001, "projected": -1.0, "read": 1e-6, "grouped": 2e-6}, many)
     wanted = replace(
         SHIPPED,
         stage=0.06,
+        joined=0.2,
         changed=2 * SHIPPED.changed,
+        made=3 * SHIPPED.made,
         linear=2 * SHIPPED.linear,
         kept=2 * SHIPPED.kept,
         write=3 * SHIPPED.write,
@@ -109,7 +113,7 @@ def test_the_commands(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert known_coefficients(tmp_path / "belvedere" / "costs.json") == measured
     shown = CliRunner().invoke(app, ["calibrate"])
     assert "123,000" in shown.stdout
-    assert "20,000" in shown.stdout
+    assert "40,000" in shown.stdout
 
 
 def test_what_cannot_be_kept_is_told(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ runs, so one printed statement serves every request of the same shape. This modu
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -250,3 +251,12 @@ def total_order(query: StoreQuery) -> tuple[Sort, ...]:
 def is_ordered(type_: pa.DataType) -> bool:
     """Whether values of the type can be compared: nested ones cannot."""
     return not (pa.types.is_nested(type_) or pa.types.is_interval(type_))
+
+
+def endpoints_read(fields: Iterable[Field]) -> Iterator[str]:
+    """The relations and query templates of queries, however deep."""
+    for query in (f.query for f in fields if isinstance(f, Nested)):
+        yield query.relation
+        yield from endpoints_read(query.fields)
+        for _, nodes in query.page.nodes if query.page is not None else ():
+            yield from endpoints_read(nodes)
