@@ -27,6 +27,7 @@ SCRIPTS = {
     "a filter": TABLE + "V := SELECT k, a + 1 AS a, d * 2 AS d FROM T WHERE a >= 0;",
     "few groups": TABLE + "V := SELECT k % 100 AS a, count(*) AS n, sum(a) AS s FROM T GROUP BY k % 100;",
     "a join": TABLE + "V := SELECT t.k, u.d FROM T t JOIN T u ON t.k = u.k;",
+    "an index": TABLE + "By(x INT) := SELECT k, d FROM T WHERE a = :x;",
     "groups": TABLE + "V := SELECT a, count(*) AS n, sum(k) AS s FROM T GROUP BY a;",
 }
 FEW, MANY = 10, 50_000
@@ -106,6 +107,7 @@ def coefficients(found: dict[str, EpochSeconds], asked: dict[str, float], many: 
         "stage": found["groups"].few - base.few,
         "joined": found["a join"].few - base.few,
         "changed": changed,
+        "indexed": (found["an index"].rows - base.rows) / many,
         "made": made_rows / groups,
         "linear": shipped.linear * ratio,
         "kept": shipped.kept * ratio,
@@ -159,6 +161,7 @@ def _requests(bench: Workbench) -> dict[str, float]:
             "request": (four - one) / 4,  # a projection, a filter, groups and their order
             "projected": (seconds("SELECT count(a) FROM T") - one) / rows,
             "read": (seconds("SELECT count(*) FROM T WHERE d * 2 + a > -1") - one) / rows,
+            "matched": (seconds("SELECT count(u.d) FROM T t JOIN T u ON u.k = t.a") - one) / (2 * rows),
             "grouped": (seconds("SELECT count(*) FROM (SELECT d, a, count(*) FROM T GROUP BY d, a)") - one) / rows,
         }
     finally:

@@ -325,6 +325,8 @@ class Catalog:
     """Of such views that are stored in part, where these parts stand in their plans."""
     parts: frozenset[str] = frozenset()
     """Private views that are stored as parts of such views: what the database does not compute of them."""
+    scanning: frozenset[str] = frozenset()
+    """Query templates that have no index of their own: the choice lets them scan."""
     functions: tuple[OwnFunction, ...] = ()
     """The functions of the project, which queries may call."""
 

@@ -65,6 +65,7 @@ def command(
                 "calibrated": costs is not None,
                 "applied": apply,
                 "views": views,
+                "scanning": [asdict(t) for t in advice.scanning],
             }
         )
     else:

@@ -56,6 +56,8 @@ class Coefficients:
     """A changed row that it makes: found by key in the state, computed, written there."""
     write: float = 0.000_004
     """A changed row of a table of the database."""
+    indexed: float = 0.000_002
+    """A changed row of an index of such a table."""
     kept: float = 0.000_000_000_2
     """A second of a row that is stored beside those that are there anyway: merges, indexes, copies."""
     request: float = 0.000_01
@@ -64,8 +66,10 @@ class Coefficients:
     """A row that goes through a request's query as it is, or with other columns."""
     read: float = 0.000_000_04
     """A row that it reads and tests."""
-    grouped: float = 0.000_000_3
-    """A row that it sorts, joins or puts into a group."""
+    grouped: float = 0.000_000_2
+    """A row that it sorts or puts into a group."""
+    matched: float = 0.000_000_6
+    """A row of either side of a join."""
 
 
 def keep_coefficients(costs: Coefficients, path: Path) -> None:
@@ -101,7 +105,9 @@ class Workload:
     requests: Mapping[str, float] = field(default_factory=dict)
     """Requests a second that read a view."""
     latency: Mapping[str, float] = field(default_factory=dict)
-    """The most seconds that a request may take to compute a view."""
+    """The most seconds that a request may take to compute a view, or a query template."""
+    templates: Mapping[str, float] = field(default_factory=dict)
+    """Requests a second for a query template."""
     pause: float = 1.0
     """Seconds from one epoch to the next."""
     distinct: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -176,9 +182,9 @@ class Sizes:
             stored = stored_columns(below, key.name) if isinstance(key, exp.Column) else ()
             known = [self.workload.distinct[s] for s in stored if s in self.workload.distinct]
             if not known:
-                return min(rows, max(count, rows**0.75))
+                return min(rows, max(count, float(rows**0.75)))
             count *= max(1.0, *known)
-        return max(1.0, min(rows, count))
+        return float(max(1.0, min(rows, count)))
 
     def _moved(self, node: Node) -> float:
         below = [self.changed(i) for i in node.inputs]
@@ -221,6 +227,7 @@ def computing(node: Node, sizes: Sizes, costs: Coefficients, share: float) -> fl
     read = sum(sizes.rows(i) for i in node.inputs) * share
     simple = is_linear(node) or (isinstance(node, TopK) and not node.partition)  # the first few rows are found in one pass
     row = costs.projected if isinstance(node, Project | Union) else costs.read if simple else costs.grouped
+    row = costs.matched if isinstance(node, Join) else row
     return costs.request + row * read
 
 

@@ -1,9 +1,9 @@
 """Which indexes a stored relation needs for the reads that the API makes.
 
-In: a catalog and a relation's id. Out: lists of columns, none of them the beginning of another one: the key (a row by its key, the
+In: a catalog and a relation's id. Out: the fewest lists of columns for them: the key (a row by its key, the
 order of pages), a view's own order, the target side of relationships with their order, the columns that query templates and relationships
 compare with parameters, those that the arguments of hints compare. A view that is computed when it is read asks
-all of this of what it reads.
+all of this of what it reads. Templates that the choice lets scan ask for nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.catalog import TARGET, Catalog, QueryArgument, Relationship
+from belvedere.optimize.covering import Columns, ReadBy, covering, read_by
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.nodes import Aggregate, Distinct, Expr, Filter, Join, Node, Project, Scan, Union
 from belvedere.schema import HISTORY, Schema
-
-Columns = tuple[str, ...]
 
 
 def read_indexes(catalog: Catalog, relation: str) -> tuple[Columns, ...]:
@@ -30,43 +29,44 @@ def read_indexes(catalog: Catalog, relation: str) -> tuple[Columns, ...]:
     wanted = _asked(catalog, relation)
     for id_, plan in catalog.at_read.items():
         wanted += [*_of_plan(plan, relation), *_of_joins(plan, relation)]
-        wanted += [_below(columns, plan, relation) for columns in _asked(catalog, id_)]
+        wanted += [_read_below(read, plan, relation) for read in _asked(catalog, id_)]
     known = {c.name: c.type for c in schema}
-    usable = {w for w in wanted if w and all(n in known and not pa.types.is_nested(known[n]) for n in w)}
-    return tuple(sorted(_without_beginnings(usable)))
+    usable = [w for w in wanted if all(n in known and not pa.types.is_nested(known[n]) for n in (*w.equal, *w.ordered))]
+    return covering(usable)
 
 
-def _asked(catalog: Catalog, relation: str) -> list[Columns]:
+def _asked(catalog: Catalog, relation: str) -> list[ReadBy]:
     """By which columns the API reads a relation, whether it is stored or not."""
     schema = catalog.schema_of(relation)
-    wanted = [schema.key or ()]
+    wanted = [read_by((), schema.key or ())]
     wanted += [_of_relationship(r, schema) for r in catalog.relationships if r.target == relation]
-    wanted += [c for t in catalog.templates.values() for c in _of_plan(t.plan, relation)]
+    asking = (t for t in catalog.templates.values() if t.name not in catalog.scanning)
+    wanted += [c for t in asking for c in _of_plan(t.plan, relation)]
     wanted += _of_arguments(catalog.query_by.get(relation, ()))
     view = catalog.views.get(relation)
     if view is not None and view.parent is not None:
-        wanted.append((*(own for own, _ in view.parent_key), *(o.expr.name for o in view.order)))
+        wanted.append(read_by((own for own, _ in view.parent_key), (o.expr.name for o in view.order)))
     elif view is not None:
-        wanted.append(tuple(o.expr.name for o in view.order))
+        wanted.append(read_by((), (o.expr.name for o in view.order)))
     return wanted
 
 
-def _of_arguments(arguments: Iterable[QueryArgument]) -> list[Columns]:
+def _of_arguments(arguments: Iterable[QueryArgument]) -> list[ReadBy]:
     """The columns that are always given, and each other one after them."""
-    required = tuple(a.column for a in arguments if a.required)
-    return [(*required, a.column) for a in arguments if not a.required] or [required]
+    required = [a.column for a in arguments if a.required]
+    return [read_by([*required, a.column]) for a in arguments if not a.required] or [read_by(required)]
 
 
-def _of_relationship(relationship: Relationship, schema: Schema) -> Columns:
+def _of_relationship(relationship: Relationship, schema: Schema) -> ReadBy:
     columns = [schema[own].name for _, own in relationship.pairs]
     equal, other = _compared(relationship.residual, schema) if relationship.parameters else ([], [])
-    columns += equal if relationship.order else [*equal, *other[:1]]
+    following = [] if relationship.order else other[:1]
     for order in relationship.order:
         found = schema.find(order.expr.name) if isinstance(order.expr, exp.Column) else None
         if found is None:
             break
-        columns.append(found.name)
-    return tuple(dict.fromkeys(columns))
+        following.append(found.name)
+    return read_by((*columns, *equal), following)
 
 
 def _compared(condition: Expr | None, schema: Schema) -> tuple[list[str], list[str]]:
@@ -81,7 +81,7 @@ def _compared(condition: Expr | None, schema: Schema) -> tuple[list[str], list[s
     return equal, other
 
 
-def _of_plan(plan: Node, relation: str) -> Iterator[Columns]:
+def _of_plan(plan: Node, relation: str) -> Iterator[ReadBy]:
     """Of each filter, columns that are equal to something, then one that is compared with anything else."""
     for node in plan.walk():
         if not isinstance(node, Filter):
@@ -94,10 +94,10 @@ def _of_plan(plan: Node, relation: str) -> Iterator[Columns]:
             if len(columns) == 1:
                 (equal if isinstance(part, exp.EQ) else other).extend(c for c in columns if c is not None)
         if equal or other:
-            yield tuple(dict.fromkeys([*equal, *other[:1]]))
+            yield read_by(equal, other[:1])
 
 
-def _of_joins(plan: Node, relation: str) -> Iterator[Columns]:
+def _of_joins(plan: Node, relation: str) -> Iterator[ReadBy]:
     """The columns by which a join finds the rows of a relation."""
     for node in plan.walk():
         if not isinstance(node, Join):
@@ -107,7 +107,14 @@ def _of_joins(plan: Node, relation: str) -> Iterator[Columns]:
             mine = (
                 c.name for p in parts for c in (p.this, p.expression) if isinstance(c, exp.Column) and side.schema.find(c.name)
             )
-            yield _below(tuple(mine), side, relation)
+            yield read_by(_below(tuple(mine), side, relation))
+
+
+def _read_below(read: ReadBy, plan: Node, relation: str) -> ReadBy:
+    """The same read of a relation below: of its equal columns those that are there, and its order where all of them are."""
+    equal = [found for name in read.equal for found in _below((name,), plan, relation)]
+    whole = len(equal) == len(read.equal)
+    return read_by(equal, _below(read.ordered, plan, relation) if whole else ())
 
 
 def _below(columns: Columns, plan: Node, relation: str) -> Columns:
@@ -154,9 +161,3 @@ def _stored_names(node: Node, relation: str) -> dict[str, str]:
 
 def _bare(part: Expr) -> Expr:
     return _bare(part.this) if isinstance(part, exp.Paren) else part
-
-
-def _without_beginnings(wanted: Iterable[Columns]) -> set[Columns]:
-    """The lists that are not the beginning of a longer one."""
-    all_ = set(wanted)
-    return {w for w in all_ if not any(len(o) > len(w) and o[: len(w)] == w for o in all_)}

@@ -22,6 +22,7 @@ from belvedere.optimize.costs import Coefficients, Workload
 from belvedere.optimize.greedy import greedy as greedy_choice
 from belvedere.optimize.indexes import stored_columns
 from belvedere.optimize.operators import Operators, operators_of, scaled
+from belvedere.optimize.scans import ScanningTemplate, scanning_templates
 from belvedere.plan.nodes import Aggregate, Distinct, Node, Scan
 from belvedere.rules.placed import DOCUMENT, PlacedView, PlacedViews, meaning_of, whole_plan, with_choice
 from belvedere.setting_rules import seconds_in
@@ -70,6 +71,9 @@ class Advice:
     """Seconds between epochs."""
     epoch: float
     """Estimated seconds of an epoch by that choice."""
+    scanning: tuple[ScanningTemplate, ...] = ()
+    """The query templates that should have no index of their own."""
+    was_scanning: frozenset[str] = frozenset()
     freshness: float | None = None
     """The promised one, in seconds: half of it is for the epoch."""
 
@@ -77,6 +81,7 @@ class Advice:
         """The advice for people."""
         width = max((len(v.name) for v in self.views), default=4)
         lines = [f"{v.name:<{width}}  {v.today} -> {v.best}: {v.reason}" for v in self.views]
+        lines += [t.text for t in self.scanning]
         saved = (self.cost_today - self.cost) * self.pause
         size = sum(v.bytes for v in self.views if v.today == "maintained" and v.best != "maintained")
         lines.append(f"estimated cost {self.cost_today:.3g} -> {self.cost:.3g} s of processor time a second")
@@ -86,7 +91,7 @@ class Advice:
                 f"an epoch takes about {self.epoch:.3g} s, more than half of the promised freshness of {self.freshness:g} s: "
                 "promise less, or give Spark more cores"
             )
-        changes = any(v.today != v.best for v in self.views)
+        changes = any(v.today != v.best for v in self.views) or {t.name for t in self.scanning} != self.was_scanning
         if changes:
             lines.append(
                 "the next start takes this choice" if applied else "write --apply to take this choice from the next start on"
@@ -119,10 +124,11 @@ def advise(
     else:
         chosen = next_choice(made.found if fresh is None else weighed(made.found, fresh / 2 / workload.pause), now).maintained
         best = Choice(chosen, cost_of(made.found, chosen))
-    choice = placed_views(catalog, made, best)
+    scanning = scanning_templates(today, workload, costs or Coefficients())
+    choice = replace(placed_views(catalog, made, best), scanning=frozenset(t.name for t in scanning))
     views = tuple(_view(made, i, now, best, sizes.get(i, (0, 0)), measured.latency(i)) for i in made.plans)
     epoch = epoch_seconds(made.found, best.maintained) * workload.pause
-    return Advice(views, choice, cost_of(made.found, now), best.cost, workload.pause, epoch, fresh)
+    return Advice(views, choice, cost_of(made.found, now), best.cost, workload.pause, epoch, scanning, today.scanning, fresh)
 
 
 def made_operators(catalog: Catalog, workload: Workload, costs: Coefficients | None = None) -> Operators:
@@ -164,12 +170,16 @@ def workload_of(catalog: Catalog, measured: Measured, rows: Mapping[str, float],
         seen = max(LEAST_RATE, measured.rate(id_)) if measured.requests else None
         requests[id_] = promise.rate or seen or expected.get("rate") or RATE
         latency |= _least(latency, id_, promise.latency or seconds_in(expected.get("latency", "")))
+    templates: dict[str, float] = {}
     for template in catalog.templates.values():
         promise = catalog.promises.get(template.name, Promise())
+        seen = max(LEAST_RATE, measured.rate(template.name)) if measured.requests else None
+        templates[template.name] = promise.rate or seen or expected.get("rate") or RATE
+        latency |= _least(latency, template.name, promise.latency or seconds_in(expected.get("latency", "")))
         for id_ in {n.relation for n in template.plan.walk() if isinstance(n, Scan)}:
             requests[id_] = requests.get(id_, 0.0) + (promise.rate or measured.rate(template.name))
             latency |= _least(latency, id_, promise.latency)
-    return Workload(rows, measured.changed, seconds, requests, latency, measured.pause or 1.0)
+    return Workload(rows, measured.changed, seconds, requests, latency, templates, measured.pause or 1.0)
 
 
 def _least(known: Mapping[str, float], id_: str, seconds: float | None) -> dict[str, float]:

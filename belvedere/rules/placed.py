@@ -33,19 +33,25 @@ class PlacedView:
 
 @dataclass(frozen=True)
 class PlacedViews:
-    """The views that are computed when they are read, by id."""
+    """The views that are computed when they are read, by id, and the query templates that scan."""
 
     views: Mapping[str, PlacedView] = field(default_factory=dict)
+    scanning: frozenset[str] = frozenset()
+    """The query templates without an index of their own."""
 
     def as_text(self) -> str:
         """The choice as the store keeps it."""
-        return json.dumps({i: {"meaning": v.meaning, "parts": v.parts} for i, v in self.views.items()})
+        views = {i: {"meaning": v.meaning, "parts": v.parts} for i, v in self.views.items()}
+        return json.dumps({"views": views, "scanning": sorted(self.scanning)})
 
     @classmethod
     def of_text(cls, text: str | None) -> PlacedViews:
         """The inverse of `as_text`; nothing for a store that has none."""
-        found = json.loads(text) if text else {}
-        return cls({i: PlacedView(v["meaning"], tuple(map(tuple, v["parts"]))) for i, v in found.items()})
+        if not text:
+            return cls()
+        found = json.loads(text)
+        views = {i: PlacedView(v["meaning"], tuple(map(tuple, v["parts"]))) for i, v in found["views"].items()}
+        return cls(views, frozenset(found["scanning"]))
 
 
 def meaning_of(catalog: Catalog, id_: str) -> str:
@@ -62,6 +68,7 @@ def whole_plan(catalog: Catalog, id_: str) -> Node:
 
 def with_choice(catalog: Catalog, choice: PlacedViews) -> Catalog:
     """The catalog with the choice, as far as it still fits it; hints of the script come first."""
+    catalog = replace(catalog, scanning=choice.scanning & {t.name for t in catalog.templates.values()})
     for id_, placed in choice.views.items():
         if id_ not in catalog.views or id_ in catalog.placed or meaning_of(catalog, id_) != placed.meaning:
             continue

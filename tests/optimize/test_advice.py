@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,11 @@ from belvedere.cli import app
 from belvedere.compiler import compile_script
 from belvedere.engine.measured import EPOCHS, Measured, Meter
 from belvedere.optimize.choice import cheapest, cost_of, epoch_seconds, next_choice, weighed
-from belvedere.optimize.costs import Sizes, Workload
+from belvedere.optimize.costs import Coefficients, Sizes, Workload
 from belvedere.optimize.greedy import greedy
+from belvedere.optimize.indexes import read_indexes
 from belvedere.optimize.operators import Operators
+from belvedere.optimize.scans import scanning_templates
 from belvedere.rules import maintain
 from belvedere.rules.advice import made_operators, placed_views, workload_of
 from belvedere.rules.placed import PlacedViews, whole_plan, with_choice
@@ -160,6 +164,46 @@ def test_a_promised_freshness_leaves_less_to_epochs() -> None:
         chosen = cheapest(weighed(made.found, most)).maintained
         assert epoch_seconds(made.found, chosen) <= max(most, least * 1.001)
         assert cost_of(made.found, chosen) > cost_of(made.found, best)
+
+
+TEMPLATES = (
+    "/*+ rate({}), latency({}) */\nBy(x INT) := SELECT k FROM T WHERE a = :x;\nKey(x INT) := SELECT a FROM T WHERE k = :x;\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("rate", "latency", "changed", "scans"),
+    [
+        (0.1, "1 s", 50_000.0, ["By"]),
+        (1000, "1 s", 50_000.0, []),  # scans would cost more
+        (0.1, "100 us", 50_000.0, []),  # or take too long
+        (0.1, "1 s", 0.0, []),  # nothing is written
+    ],
+)
+def test_a_template_that_is_asked_rarely_scans(rate: float, latency: str, changed: float, scans: list[str]) -> None:
+    catalog = compile_script(TABLE + TEMPLATES.format(rate, latency)).catalog
+    workload = workload_of(catalog, Measured(10, 1.0, {"T": changed}), {"T": 10_000.0}, {"rate": 0.0001})
+    found = scanning_templates(catalog, workload, Coefficients())
+    assert [t.name for t in found] == scans  # the key has its index anyway
+    choice = PlacedViews.of_text(PlacedViews(scanning=frozenset(scans)).as_text())
+    assert read_indexes(with_choice(catalog, choice), "T") == ((("k",),) if scans else (("a",), ("k",)))
+
+
+@pytest.mark.spark
+def test_an_index_goes_with_the_choice(spark: Any, tmp_path: Path) -> None:
+    url, catalog = f"sqlite:///{tmp_path}/s.db", compile_script(TABLE + TEMPLATES.format(1, "1 s")).catalog
+    scanning = PlacedViews(scanning=frozenset({"By", "Gone"}))
+    for epoch, (now, wanted) in enumerate(((catalog, True), (with_choice(catalog, scanning), False), (catalog, True))):
+        bench = Workbench.of_catalog(now, url, spark=spark)
+        bench.clock(f"2024-01-01 00:00:0{epoch}")
+        bench.insert("T", [{"k": epoch, "a": 1}])
+        bench.step()
+        assert ("a",) in {i for t in bench.store.tables() if t.name == "T" for i in t.indexes} or not wanted
+        with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+            made = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'index' AND sql LIKE '%(\"a\"%'").fetchall()
+        assert bool(made) == wanted, made
+        assert sorted(r["k"] for r in bench.graphql("{ by(x: 1) { k } }")["data"]["by"]) == list(range(epoch + 1))
+        bench.close()
 
 
 @pytest.mark.spark

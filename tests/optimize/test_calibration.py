@@ -32,15 +32,17 @@ def test_differences_of_epochs_become_coefficients() -> None:
         "a filter": EpochSeconds(0.1, 0.5 + many * filtered),
         "few groups": EpochSeconds(0.16, 0.56 + read),
         "a join": EpochSeconds(0.3, 0.9),
+        "an index": EpochSeconds(0.1, 0.5 + 5 * SHIPPED.indexed * many),
         "groups": EpochSeconds(0.16, 0.56 + read + (3 * SHIPPED.made + filtered) * groups),
     }
-    made = coefficients(found, {"request": 0.001, "projected": -1.0, "read": 1e-6, "grouped": 2e-6}, many)
+    made = coefficients(found, {"request": 0.001, "projected": -1.0, "read": 1e-6, "grouped": 2e-6, "matched": 3e-6}, many)
     wanted = replace(
         SHIPPED,
         stage=0.06,
         joined=0.2,
         changed=2 * SHIPPED.changed,
         made=3 * SHIPPED.made,
+        indexed=5 * SHIPPED.indexed,
         linear=2 * SHIPPED.linear,
         kept=2 * SHIPPED.kept,
         write=3 * SHIPPED.write,
@@ -48,6 +50,7 @@ def test_differences_of_epochs_become_coefficients() -> None:
         projected=LEAST * SHIPPED.projected,
         read=1e-6,
         grouped=2e-6,
+        matched=3e-6,
     )
     assert asdict(made) == pytest.approx(asdict(wanted))
 
@@ -82,9 +85,9 @@ def test_a_latency_counts_all_branches_of_a_view() -> None:
         "CREATE TABLE A (k INT, a INT, PRIMARY KEY (k));\nCREATE TABLE B (k INT, a INT, PRIMARY KEY (k));\n"
         "/*+ latency({}) */\nV := SELECT a, count(*) AS n FROM A GROUP BY a UNION ALL SELECT a, count(*) AS n FROM B GROUP BY a;"
     )
-    rows = {"A": 100_000.0, "B": 100_000.0}  # each branch takes 30 ms
+    rows = {"A": 100_000.0, "B": 100_000.0}  # each branch takes 20 ms
     found = []
-    for latency in ("1 s", "45 ms", "15 ms"):
+    for latency in ("1 s", "30 ms", "10 ms"):
         catalog = compile_script(text.format(latency)).catalog
         workload = workload_of(catalog, Measured(10, 1.0, {"A": 10_000, "B": 10_000}, {}), rows, {"rate": 0.1})
         made = made_operators(catalog, workload)

@@ -1,0 +1,77 @@
+"""The fewest indexes that serve a relation's reads.
+
+In: per read the columns that it compares for equality, in any order, and those that follow in theirs. Out: lists of columns, so that each
+read finds its own at the beginning of one. A read lies before another if an index of the other can begin with it: the indexes
+are the paths of a least cover of that order, which is a maximum matching (Dilworth 1950, Fulkerson 1956).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import networkx as nx
+
+Columns = tuple[str, ...]
+
+
+@dataclass(frozen=True, order=True)
+class ReadBy:
+    """The columns of a read: `equal` ones in any order, then `ordered` ones. No column is in both."""
+
+    equal: Columns = ()
+    ordered: Columns = ()
+
+    def is_before(self, other: ReadBy) -> bool:
+        """Whether an index for the other read can begin with one for this."""
+        if self.equal == other.equal:
+            return self.ordered == other.ordered[: len(self.ordered)]
+        return {*self.equal, *self.ordered} <= set(other.equal)
+
+
+def read_by(equal: Iterable[str], ordered: Iterable[str] = ()) -> ReadBy:
+    """The columns of a read, each once. The first of an order is as one that is equal: nothing is before it."""
+    first = dict.fromkeys(equal)
+    rest = [c for c in dict.fromkeys(ordered) if c not in first]
+    if not first and rest:
+        first[rest.pop(0)] = None
+    return ReadBy(tuple(sorted(first)), tuple(rest))
+
+
+def covering(reads: Iterable[ReadBy]) -> tuple[Columns, ...]:
+    """The fewest lists of columns that begin with each read's."""
+    wanted = sorted(_settled({r for r in reads if r.equal}))
+    places = range(len(wanted))
+    graph = nx.Graph()
+    graph.add_nodes_from(("before", n) for n in places)
+    graph.add_nodes_from(("after", n) for n in places)
+    graph.add_edges_from(
+        (("before", a), ("after", b)) for a in places for b in places if a != b and wanted[a].is_before(wanted[b])
+    )
+    matched = nx.bipartite.hopcroft_karp_matching(graph, [("before", n) for n in places])
+    return tuple(sorted(_path(wanted, matched, n) for n in places if ("after", n) not in matched))
+
+
+def _settled(reads: set[ReadBy]) -> set[ReadBy]:
+    """The reads, in the order of others that begin with just their columns: those need no index of their own."""
+
+    def settled(read: ReadBy) -> ReadBy:
+        for other in sorted(reads):
+            more = len(read.equal) - len(other.equal)
+            if more > 0 and set(read.equal) == {*other.equal, *other.ordered[:more]}:
+                return ReadBy(other.equal, (*other.ordered[:more], *read.ordered))
+        return read
+
+    made = set(map(settled, reads))
+    return made if made == reads else _settled(made)
+
+
+def _path(wanted: list[ReadBy], matched: dict[tuple[str, int], tuple[str, int]], first: int) -> Columns:
+    """The columns of the reads from the first one on, each in the place that the reads before it leave."""
+    columns: list[str] = []
+    place: int | None = first
+    while place is not None:
+        read = wanted[place]
+        columns += [c for c in (*read.equal, *read.ordered) if c not in columns]
+        place = matched[("before", place)][1] if ("before", place) in matched else None
+    return tuple(columns)
