@@ -68,7 +68,7 @@ class Coefficients:
     """A row that it reads and tests."""
     grouped: float = 0.000_000_2
     """A row that it sorts or puts into a group."""
-    matched: float = 0.000_000_6
+    matched: float = 0.000_000_4
     """A row of either side of a join."""
 
 
