@@ -54,7 +54,7 @@ def _asked(catalog: Catalog, relation: str) -> list[ReadBy]:
 def _of_arguments(arguments: Iterable[QueryArgument]) -> list[ReadBy]:
     """The columns that are always given, and each other one after them."""
     required = [a.column for a in arguments if a.required]
-    return [read_by([*required, a.column]) for a in arguments if not a.required] or [read_by(required)]
+    return [read_by(required, [a.column]) for a in arguments if not a.required] or [read_by(required)]
 
 
 def _of_relationship(relationship: Relationship, schema: Schema) -> ReadBy:

@@ -77,7 +77,7 @@ def test_an_index_finds_them() -> None:
     compiled = compile_script(SCRIPT)
     assert compiled.ok
     found = read_indexes(compiled.catalog, "Things")
-    assert ("owner", "kind", "v", "price") in found
+    assert ("kind", "owner", "v", "price") in found
     assert ("owner", "price", "v") in found
 
 
