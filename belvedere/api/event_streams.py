@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from graphql import FieldNode
 
 from belvedere.api.entities import Entity, Template
 from belvedere.api.epochs import Epochs
@@ -23,7 +22,8 @@ from belvedere.api.event_fields import AFTER, SEQUENCE, event_fields
 from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, NOT_ALLOWED, NOT_READY, STORE_AWAY, RequestError
 from belvedere.api.graphql import Api
 from belvedere.api.operations import Operation, Plan, Prepared
-from belvedere.api.planning import SelectionPlanner
+from belvedere.api.planning import ReadPlanner
+from belvedere.api.selections import Selection
 from belvedere.api.values import Scalar, look_up
 from belvedere.intake.claims import NOBODY, Claims
 from belvedere.store.protocol import EpochRow
@@ -81,48 +81,43 @@ class EventStreams:
             raise RequestError(BAD_REQUEST, f"this server has {MOST} streams already", "close one, or ask later", status=503)
         operations = self._api.operations
         await self._in_planner(lambda: operations.check_variables(operation, variables))
-        planner = operations.planner(operation, variables)
-        fields = planner.collect((operation.node.selection_set,))
+        fields = await self._in_planner(lambda: operations.selections(operation, variables))
         if len(fields) != 1:
             raise RequestError(BAD_REQUEST, "a subscription asks for one field", "write a subscription for each")
-        ((alias, nodes),) = fields.items()
-        source = self._fields.get(nodes[0].name.value)
-        if source is None and nodes[0].name.value.startswith("__"):
+        (field,) = fields
+        source = self._fields.get(field.name)
+        if source is None and field.name.startswith("__"):
             raise RequestError(
-                BAD_REQUEST, "a subscription asks for rows or events", "ask for the rest with a query", node=nodes[0]
+                BAD_REQUEST, "a subscription asks for rows or events", "ask for the rest with a query", node=field.node
             )
         if source is None:
             asked = await self._in_planner(lambda: operations.prepare(operation, literals, variables, claims))
             return self._guarded(self._answers(asked), claims)
-        plan = await self._in_planner(lambda: self._plan(source, planner, nodes, alias))
-        after = await self._start(source, planner, nodes[0], literals, variables)
+        planner = operations.planner(operation, variables)
+        plan = await self._in_planner(lambda: self._plan(source, planner, field))
+        after = await self._start(source, field, literals, variables)
 
         def bound(number: int) -> Prepared:
             return Prepared(plan, operations.bind(plan, literals, {**variables, MARK: number}, claims))
 
         bound(after)  # what is wrong with a value or a claim is said before the stream begins
-        return self._guarded(self._events(bound, alias, after), claims)
+        return self._guarded(self._events(bound, field.alias, after), claims)
 
-    def _plan(self, source: Entity | Template, planner: SelectionPlanner, nodes: list[FieldNode], alias: str) -> Plan:
+    def _plan(self, source: Entity | Template, planner: ReadPlanner, field: Selection) -> Plan:
         """The events after a number, which is bound anew for each read."""
-        query, cost = planner.list_of(source, nodes, 1) if isinstance(source, Entity) else planner.template(source, nodes)
-        after = BoundValue(planner.register(("variable", MARK), AFTER), pa.int64(), Role.ARGUMENT)
-        return self._api.operations.plan_of(planner, Nested(alias, _later(query, after)), replace(cost, limit=AT_ONCE))
+        query, cost = planner.list_of(source, field, 1) if isinstance(source, Entity) else planner.template(source, field)
+        after = BoundValue(planner.values.register(("variable", MARK), AFTER), pa.int64(), Role.ARGUMENT)
+        return self._api.operations.plan_of(planner, Nested(field.alias, _later(query, after)), replace(cost, limit=AT_ONCE))
 
     async def _start(
-        self,
-        source: Entity | Template,
-        planner: SelectionPlanner,
-        node: FieldNode,
-        literals: list[Any],
-        variables: Mapping[str, Any],
+        self, source: Entity | Template, field: Selection, literals: list[Any], variables: Mapping[str, Any]
     ) -> int:
-        given = planner.arguments(node).get(AFTER)
+        given = field.arguments.get(AFTER)
         if isinstance(given, Scalar):
             try:
                 return int(look_up(given.source, literals, variables))
             except ValueError:
-                raise RequestError(BAD_VALUE, f"`{AFTER}` is a whole number", node=node) from None
+                raise RequestError(BAD_VALUE, f"`{AFTER}` is a whole number", node=field.node) from None
         last = await self._last_epoch()
         relation = source.id if isinstance(source, Entity) else source.template.name
         return int(last.extra.get("sequences", {}).get(relation, 1)) - 1 if last is not None else 0

@@ -38,7 +38,8 @@ from belvedere.api.entities import Model
 from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, LIMIT_EXCEEDED, SYNTAX, InvalidDocument, RequestError, no_cursor
 from belvedere.api.limits import NESTED_MOST, Limits
 from belvedere.api.literals import Literals, take_out
-from belvedere.api.planning import Cost, PlannedRead, SelectionPlanner
+from belvedere.api.planning import Cost, PlannedRead, ReadPlanner
+from belvedere.api.selections import Selection, SelectionReader
 from belvedere.api.values import ArgumentValues, look_up, shape
 from belvedere.catalog import Parameter
 from belvedere.errors import BelvedereError
@@ -213,7 +214,7 @@ class Operations:
 
     def _plan(self, operation: Operation, literals: list[Any], variables: Mapping[str, Any]) -> Plan:
         self.check_variables(operation, variables)
-        draft = self.planner(operation, variables).plan(operation.node.selection_set)
+        draft = self.planner(operation, variables).plan(self.selections(operation, variables))
         self._check_cost(draft.costs, literals, variables)
         return Plan(draft, print_read(draft.read, self.reader.dialect), not any(map(_varies, draft.costs)))
 
@@ -224,22 +225,29 @@ class Operations:
         if isinstance(coerced, list):
             raise InvalidDocument(BAD_VALUE, coerced)
 
-    def plan_of(self, planner: SelectionPlanner, read: Field, cost: Cost) -> Plan:
+    def plan_of(self, planner: ReadPlanner, read: Field, cost: Cost) -> Plan:
         """The plan of one query of a planner."""
         self._check_cost((cost,), [], {})
-        draft = PlannedRead(Read((read,)), tuple(planner.sources), tuple(planner.names), (), (cost,))
+        draft = PlannedRead(Read((read,)), tuple(planner.values.sources), tuple(planner.values.names), (), (cost,))
         return Plan(draft, print_read(draft.read, self.reader.dialect), fixed_cost=True)
 
-    def planner(self, operation: Operation, variables: Mapping[str, Any]) -> SelectionPlanner:
+    def planner(self, operation: Operation, variables: Mapping[str, Any]) -> ReadPlanner:
         """The planner for one request of an operation."""
-        declared = {d.variable.name.value for d in operation.node.variable_definitions or ()}
-        given = {n: v for n, v in variables.items() if n in declared}
-        values = ArgumentValues(operation.node, given, operation.literals, self.limits)
-        return SelectionPlanner(self.model, self.limits, values, operation.fragments)
+        return ReadPlanner(self.model, self.limits, self._reader(operation, variables).values.scalar)
+
+    def selections(self, operation: Operation, variables: Mapping[str, Any]) -> tuple[Selection, ...]:
+        """What a request of an operation asks for."""
+        return self._reader(operation, variables).read((operation.node.selection_set,))
 
     def root_fields(self, operation: Operation, variables: Mapping[str, Any]) -> dict[str, list[FieldNode]]:
         """The root fields that a request asks for, by response key."""
-        return self.planner(operation, variables).collect((operation.node.selection_set,))
+        return self._reader(operation, variables).collect((operation.node.selection_set,))
+
+    def _reader(self, operation: Operation, variables: Mapping[str, Any]) -> SelectionReader:
+        declared = {d.variable.name.value for d in operation.node.variable_definitions or ()}
+        given = {n: v for n, v in variables.items() if n in declared}
+        values = ArgumentValues(operation.node, given, operation.literals, self.limits)
+        return SelectionReader(values, operation.fragments)
 
     def _check_cost(self, costs: tuple[Cost, ...], literals: list[Any], variables: Mapping[str, Any]) -> None:
         total = sum(_total(c, literals, variables) for c in costs)

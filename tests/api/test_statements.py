@@ -37,7 +37,7 @@ def statement(text: str, dialect: str) -> str:
     api = Api(example.catalog(), _Dialect(dialect))
     operation, _ = api.find(text)
     planner = api.operations.planner(operation, {})
-    return print_read(planner.plan(operation.node.selection_set).read, dialect).sql
+    return print_read(planner.plan(api.operations.selections(operation, {})).read, dialect).sql
 
 
 @pytest.mark.parametrize("form", FORMS)
