@@ -92,7 +92,7 @@ class EventStreams:
             )
         if source is None:
             asked = await self._in_planner(lambda: operations.prepare(operation, literals, variables, claims))
-            return self._guarded(self._answers(asked), claims)
+            return self.guarded(self._answers(asked), claims)
         planner = operations.planner(operation, variables)
         plan = await self._in_planner(lambda: self._plan(source, planner, field))
         after = await self._start(source, field, literals, variables)
@@ -101,7 +101,7 @@ class EventStreams:
             return Prepared(plan, operations.bind(plan, literals, {**variables, MARK: number}, claims))
 
         bound(after)  # what is wrong with a value or a claim is said before the stream begins
-        return self._guarded(self._events(bound, field.alias, after), claims)
+        return self.guarded(self._events(bound, field.alias, after), claims)
 
     def _plan(self, source: Entity | Template, planner: ReadPlanner, field: Selection) -> Plan:
         """The events after a number, which is bound anew for each read."""
@@ -122,7 +122,7 @@ class EventStreams:
         relation = source.id if isinstance(source, Entity) else source.template.name
         return int(last.extra.get("sequences", {}).get(relation, 1)) - 1 if last is not None else 0
 
-    async def _guarded(self, told: AsyncIterator[Told], claims: Claims) -> AsyncIterator[Told]:
+    async def guarded(self, told: AsyncIterator[Told], claims: Claims) -> AsyncIterator[Told]:
         """The stream until the server or the caller's token ends; an error is the last that it tells."""
         self._open += 1
         expires = claims.get("exp")
@@ -142,14 +142,14 @@ class EventStreams:
         finally:
             self._open -= 1
 
-    async def _woken(self, known: int) -> EpochRow | None:
+    async def woken(self, known: int) -> EpochRow | None:
         """The next epoch; None after a moment in which a stream looks whether it ends."""
         return None if self._ending else await self._epochs.next(known, WAKE_SECONDS)
 
     async def _events(self, bound: Callable[[int], Prepared], alias: str, after: int) -> AsyncIterator[Told]:
         known, told = -1, time.monotonic()
         while True:
-            last = await self._woken(known)
+            last = await self.woken(known)
             found: list[dict[str, Any]] = []
             if last is not None:
                 answer = await self._read(last, bound(after))
@@ -166,7 +166,7 @@ class EventStreams:
     async def _answers(self, asked: Prepared) -> AsyncIterator[Told]:
         known, told, shown = -1, time.monotonic(), b""
         while True:
-            last = await self._woken(known)
+            last = await self.woken(known)
             answer = None if last is None else await self._read(last, asked)
             if last is not None and answer is not None:
                 known = last.epoch

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import Route
 
-import belvedere.console
+from belvedere.api.console_routes import console_routes
 from belvedere.api.failures import AGAIN, RequestError
 from belvedere.api.pushes import CLAIMS, problem_answer, push_routes
 from belvedere.api.sse import events_of, plain_events
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 def routes(application: Application, catalog: Catalog) -> Starlette:
     """The routes of an application."""
-    folder = belvedere.console.__path__[0]
     limits = application.settings.limits
 
     async def health(request: Request) -> Response:
@@ -49,7 +47,8 @@ def routes(application: Application, catalog: Catalog) -> Starlette:
         return Response(_metrics_text(application, row), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def status(request: Request) -> Response:
-        return JSONResponse(status_of(catalog, await application.last_epoch(), application.desk.is_open))
+        row = await application.last_epoch()
+        return JSONResponse(await application.in_planner(lambda: status_of(catalog, row, application.desk.is_open)))
 
     async def failed(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestError | BelvedereError)
@@ -69,20 +68,16 @@ def routes(application: Application, catalog: Catalog) -> Starlette:
         told = await application.told(asked, request.scope.get(CLAIMS) or {}, lambda: None)
         return plain_events(told, field)
 
-    async def console(request: Request) -> Response:
-        return await StaticFiles(directory=folder).get_response("index.html", request.scope)
-
     return Starlette(
         routes=[
-            Route("/", console),
             Route("/healthz", health),
             Route("/readyz", ready),
             Route("/metrics", metrics),
             Route("/schema.graphql", schema),
             Route("/status", status),
+            *console_routes(application, catalog),
             Route("/streams/{name}/events", events, methods=["GET"]),
             *push_routes(catalog, application.desk, limits.push, limits.push_rows),
-            Mount("/console", StaticFiles(directory=folder)),
         ],
         exception_handlers={RequestError: failed, BelvedereError: failed},
     )

@@ -44,6 +44,9 @@ from belvedere.store.protocol import EpochRow, Reader
 
 T = TypeVar("T")
 
+CHOICE = "_choice"
+"""The document in which a store keeps its views at read: that of `belvedere.rules.placed`, which is loaded when it is asked for."""
+
 QUICK = 0.003
 """Seconds: a plan that last took less runs where the request was read, any other in a thread."""
 PLANNERS = 2
@@ -285,6 +288,15 @@ class Application:
             return await self._in_thread(self._lazy.last_epoch)
         except BelvedereError:
             return None
+        except RequestError as error:
+            if error.code != NOT_READY:
+                raise
+            return None
+
+    async def choice(self) -> str | None:
+        """The store's document of what the database computes when it is read; None where it has none, or there is no store yet."""
+        try:
+            return await self._in_thread(lambda: self._lazy.document(CHOICE))
         except RequestError as error:
             if error.code != NOT_READY:
                 raise

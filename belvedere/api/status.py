@@ -1,8 +1,8 @@
-"""`GET /status`: the status of every stream, and the producers that hold it back.
+"""`GET /status`: the status of every stream, the producers that hold it back, and how fresh each view is.
 
 In: the catalog and the last epoch's row. Out: a JSON object with, per input, the count of its rows and, per event-time column, the
-bound, the producers and those among them that hold it back. What epochs have
-measured of each relation, and the API of requests, is beside it. What waits for an epoch is not in it.
+bound, the producers and those among them that hold it back; per public view the epoch that changed it last, and the times below which
+its rows are final. What epochs have measured of each relation, and the API of requests, is beside it. What waits for an epoch is not in it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from belvedere.catalog import Catalog, Input
+from belvedere.engine.last_changes import DOCUMENT as CHANGED
+from belvedere.engine.last_changes import last_change
 from belvedere.engine.measured import DOCUMENT, Measured
+from belvedere.plan.bounds import Bounds, bounds_of
+from belvedere.plan.monotone import FOREVER, NEVER
+from belvedere.plan.nodes import Node, Scan
 from belvedere.store.protocol import EpochRow
-from belvedere.time.event_time import Clocks, Counts, time_text
+from belvedere.time.event_time import Clocks, Counts, bounds_by_input, time_text
 from belvedere.time.producers import StreamClock, holding_back
 
 STATE_FIGURES = {
@@ -34,7 +39,7 @@ def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool, now: d
     inputs = [_input(t, clocks) for t in catalog.inputs.values() if t.late_of is None]
     found: dict[str, Any] = {"epoch": None if row is None else row.epoch, "takes_pushes": takes_pushes, "inputs": inputs}
     if row is not None:
-        found |= {"as_of": _instant(row.clock)}
+        found |= {"as_of": _instant(row.clock), "views": view_figures(catalog, row, clocks)}
         if state := state_figures(row):
             found["state"] = state
         if epochs := epoch_figures(catalog, row):
@@ -60,6 +65,27 @@ def epoch_figures(catalog: Catalog, row: EpochRow) -> dict[str, Any]:
     relations = [{"name": n, "changed_rows": measured.changed[n], "seconds": measured.seconds.get(n, 0.0)} for n in named]
     requests = [{"name": n, "per_second": measured.rate(n), "seconds": measured.latency(n)} for n in sorted(measured.requests)]
     return {"measured": measured.epochs, "pause_seconds": measured.pause, "relations": relations, "requests": requests}
+
+
+def view_figures(catalog: Catalog, row: EpochRow, clocks: Clocks) -> list[dict[str, Any]]:
+    """The last change of each public view, and per column the time below which no row of it changes any more."""
+    changed, found = row.extra.get(CHANGED) or {}, list[dict[str, Any]]()
+    bounds: dict[str, Bounds | None] = dict(bounds_by_input(catalog, clocks))
+    for id_, view in catalog.views.items():  # a view reads earlier ones
+        bounds[id_] = bounds_of(view.plan, bounds.get)
+        if id_ not in catalog.public:
+            continue
+        last = last_change(changed, _stored_behind(catalog, id_))
+        final = [{"column": c, "below": _time(b)} for c, b in (bounds[id_] or {}).items() if NEVER < b < FOREVER]
+        change = None if last is None else {"epoch": last.epoch, "at": _time(last.time)}
+        found.append({"id": id_, "name": view.name, "changed": change, "final": final})
+    return found
+
+
+def _stored_behind(catalog: Catalog, id_: str) -> set[str]:
+    """The relation itself, or those that the database reads for it."""
+    plan: Node | None = catalog.at_read.get(id_)
+    return {id_} if plan is None else {n.relation for n in plan.walk() if isinstance(n, Scan)}
 
 
 def _input(table: Input, clocks: Clocks) -> dict[str, Any]:

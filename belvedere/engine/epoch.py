@@ -21,6 +21,8 @@ from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
 from belvedere.engine.expiry import expire, final_results_below
 from belvedere.engine.ingest import StampedRows, ingest, receive
+from belvedere.engine.last_changes import DOCUMENT as CHANGED
+from belvedere.engine.last_changes import with_changes
 from belvedere.engine.late import Arrivals, judge
 from belvedere.engine.measured import DOCUMENT as MEASURED
 from belvedere.engine.measured import Measured, Meter
@@ -94,6 +96,7 @@ class Engine:
         self.last_clock = last.clock if last else None
         self.next_uid = int(last.extra.get("next_uid", 1)) if last else 1
         self.sequences: dict[str, int] = dict(last.extra.get("sequences", {})) if last else {}
+        self.changed: Mapping[str, Any] = last.extra.get(CHANGED, {}) if last else {}
         measured = Measured.of_document(last.extra.get(MEASURED) if last else None)
         self.meter = Meter(measured.only(pipeline.relations, catalog.endpoints))
         self.clocks = Clocks.of_document(last.bounds) if last else Clocks()
@@ -192,10 +195,15 @@ class Engine:
         filled = {n: t.meaning for n, t in self.tables.items()}
         extra = {**row.extra, "next_uid": next_uid, "sequences": context.sequences, "meanings": filled}
         extra[COLUMNS] = columns_document(self.catalog)
-        return replace(row, bounds=context.clocks.as_document(), extra=extra, committed_at=datetime.now(UTC))
+        now = datetime.now(UTC)
+        served = dict.fromkeys(self.pipeline.served.values())
+        changed = (n for n in served if n in context.deltas and context.deltas[n].num_rows)
+        extra[CHANGED] = with_changes(self.changed, changed, served, row.epoch, microseconds(now))
+        return replace(row, bounds=context.clocks.as_document(), extra=extra, committed_at=now)
 
     def _committed(self, row: EpochRow, context: EpochContext, next_uid: int) -> None:
         self.epoch, self.last_clock, self.next_uid, self.fresh = row.epoch, row.clock, next_uid, frozenset()
+        self.changed = row.extra[CHANGED]
         self.clocks = context.clocks
         self._past.note(microseconds(row.clock), context.bounds)
         self.sequences, self._is_first, self.unmade = context.sequences, False, frozenset()
