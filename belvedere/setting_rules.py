@@ -68,8 +68,9 @@ OPTIMIZE_RULES: Mapping[str, Requirement] = {
     "latency": Requirement('a time such as "50 ms"', lambda v: isinstance(v, str) and seconds_in(v) is not None),
     "freshness": Requirement('a time such as "5 s"', lambda v: isinstance(v, str) and seconds_in(v) is not None),
     "rate": Requirement("a number of requests a second", _is_rate),
+    "at_start": Requirement("true or false", lambda v: isinstance(v, bool)),
 }
-"""`[optimize]`: what is expected of requests where the script says nothing of a view."""
+"""`[optimize]`: what is expected of requests where the script says nothing of a view, and whether each start chooses what is stored."""
 API_RULES: Mapping[str, Requirement] = {
     "host": _text('an address or the name of a host, such as "127.0.0.1"', r"[^\s/]+"),
     "port": _whole(0, 65_535),

@@ -7,15 +7,20 @@ keeps the choice in the store, for the next start. It starts no Spark.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
-from belvedere.commands.output import has_errors, print_json, read_script, show
+from belvedere.commands.output import has_errors, print_json, print_table, read_script, show
 from belvedere.settings import load_project
+
+if TYPE_CHECKING:
+    from belvedere.rules.advice import ViewAdvice
 
 
 class CostModel(StrEnum):
@@ -69,7 +74,21 @@ def command(
             }
         )
     else:
+        print_table(_table(advice.views))
+        typer.echo()
         typer.echo(advice.text(applied=apply))
         if costs is None:
             typer.echo("by shipped costs: `belvedere calibrate` measures those of this machine", err=True)
     return 0
+
+
+def _table(views: Iterable[ViewAdvice]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("view", no_wrap=True)
+    for name in ("rows", "bytes", "asked/s", "takes ms", "epochs ms/s", "requests ms/s"):
+        table.add_column(name, justify="right")
+    for view in views:
+        latency = "" if view.latency is None else f"{view.latency * 1000:.3g}"
+        paid = (f"{seconds * 1000:.2g}" for seconds in (view.maintained_cost, view.read_cost))
+        table.add_row(view.name, f"{view.rows:,.0f}", f"{view.bytes:,}", f"{view.rate:.3g}", latency, *paid)
+    return table

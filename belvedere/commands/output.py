@@ -10,12 +10,19 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import typer
 
 from belvedere.errors import Diagnostic, Severity
 from belvedere.rendering import as_json, render, summary
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+ENDLESS = 10_000
+"""Columns of a line that never breaks."""
 
 
 def read_script(path: Path) -> str:
@@ -55,6 +62,16 @@ def with_texts(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str]) -> d
                 except (OSError, UnicodeDecodeError, ValueError):
                     continue
     return known
+
+
+def print_table(table: Table) -> None:
+    """Print a table: as wide as the terminal, or where there is none as wide as its rows."""
+    from rich.console import Console
+
+    console = Console(file=sys.stdout)
+    if not sys.stdout.isatty():
+        console.width = console.measure(table, options=console.options.update(width=ENDLESS)).maximum
+    console.print(table)
 
 
 def print_json(value: Any) -> None:

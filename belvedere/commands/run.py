@@ -85,7 +85,9 @@ def run(
 ) -> None:
     """Open the store, start the API at host and port, then Spark, and run epochs until `stopped` is set or `once` is done."""
     from belvedere.api.processes import server_settings, start_api
+    from belvedere.commands.calibrate import costs_path
     from belvedere.commands.run_display import display_for
+    from belvedere.optimize.costs import known_coefficients
     from belvedere.spark.java import use_java
     from belvedere.spark.runner import Runner
 
@@ -93,8 +95,9 @@ def run(
     server_settings(host, project.api)  # an address that would be refused is reported before anything starts
     use_java()
     display = display_for(json)
+    costs = known_coefficients(costs_path()) if project.optimize.get("at_start") else None
     with (
-        Runner(script, catalog, project, url, once=once, accept_clock=accept_clock) as runner,
+        Runner(script, catalog, project, url, once=once, accept_clock=accept_clock, costs=costs) as runner,
         start_api(catalog, runner.store_url, port, host, settings=project.api, desk=runner.server, tell=display.notice) as api,
     ):
         runner.requests = api.requests

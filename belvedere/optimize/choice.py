@@ -109,11 +109,12 @@ def epoch_seconds(operators: Mapping[str, Operator], maintained: Collection[str]
 
 
 def next_choice(operators: Mapping[str, Operator], today: Collection[str]) -> Choice:
-    """The cheapest choice where it saves more than `GAIN`, else today's: for each group of operators that share any."""
+    """The cheapest choice for each group of connected operators, where it saves more than `GAIN` of what can be saved; else today's."""
     maintained: set[str] = set()
     for group in _groups(operators):
         best, cost = cheapest(group), cost_of(group, today)
-        stays = best.cost >= (1 - GAIN) * cost
+        must = sum(o.maintain + o.store * o.asked for o in group.values() if o.fixed is Placement.MAINTAIN)
+        stays = best.cost - must >= (1 - GAIN) * (cost - must)
         maintained |= group.keys() & set(today) if stays else best.maintained
     return Choice(frozenset(maintained), cost_of(operators, maintained))
 

@@ -17,7 +17,7 @@ from belvedere.catalog import Catalog, Placement, Promise
 from belvedere.engine.measured import DOCUMENT as MEASURED
 from belvedere.engine.measured import Measured
 from belvedere.errors import fail
-from belvedere.optimize.choice import Choice, cost_of, epoch_seconds, next_choice, weighed
+from belvedere.optimize.choice import Choice, cheapest, cost_of, epoch_seconds, next_choice, weighed
 from belvedere.optimize.costs import Coefficients, Workload
 from belvedere.optimize.greedy import greedy as greedy_choice
 from belvedere.optimize.indexes import stored_columns
@@ -29,12 +29,14 @@ from belvedere.setting_rules import seconds_in
 from belvedere.store import open_store
 from belvedere.store.identifiers import identifier
 from belvedere.store.protocol import Store
-from belvedere.store.read.computed import is_said, must_be_stored
+from belvedere.store.read.computed import is_said, must_be_stored, why_maintained
 
 RATE = 1.0
 """Requests a second for a view of which nothing is known."""
 LEAST_RATE = 0.01
 """Requests a second for a view that nobody has asked for lately."""
+ENOUGH = 10
+"""Epochs with changes after which their means tell something."""
 SAMPLE = 1_000_000
 """Of so many rows of a relation distinct values are counted."""
 PART = "in part at read"
@@ -76,9 +78,16 @@ class Advice:
     was_scanning: frozenset[str] = frozenset()
     freshness: float | None = None
     """The promised one, in seconds: half of it is for the epoch."""
+    epochs: int = 0
+    """So many have been measured, `ENOUGH` at most count."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether the choice is another one than today's."""
+        return any(v.today != v.best for v in self.views) or {t.name for t in self.scanning} != self.was_scanning
 
     def text(self, applied: bool) -> str:
-        """The advice for people."""
+        """The places of the views with the reasons, and what they come to."""
         width = max((len(v.name) for v in self.views), default=4)
         lines = [f"{v.name:<{width}}  {v.today} -> {v.best}: {v.reason}" for v in self.views]
         lines += [t.text for t in self.scanning]
@@ -91,8 +100,9 @@ class Advice:
                 f"an epoch takes about {self.epoch:.3g} s, more than half of the promised freshness of {self.freshness:g} s: "
                 "promise less, or give Spark more cores"
             )
-        changes = any(v.today != v.best for v in self.views) or {t.name for t in self.scanning} != self.was_scanning
-        if changes:
+        if self.epochs < ENOUGH:
+            lines.append(f"only {self.epochs} epochs have measured what changes: ask again after {ENOUGH}")
+        if self.changes:
             lines.append(
                 "the next start takes this choice" if applied else "write --apply to take this choice from the next start on"
             )
@@ -105,15 +115,22 @@ def advise(
     """The advice for a script over its store; `expected` is `[optimize]` of the project file. Raises B7063 for a store without an epoch."""
     store = open_store(url)
     try:
-        last = store.last_epoch()
-        if last is None:
-            raise fail("B7063", "the store has no state yet", hint="run its script first: `belvedere run SCRIPT`")
-        today = with_choice(catalog, PlacedViews.of_text(store.document(DOCUMENT)))
-        sizes = _sizes(store, today)
-        distinct = _distinct_values(store, today)
-        measured = Measured.of_document(last.extra.get(MEASURED))
+        return advice_of(store, catalog, expected, greedy=greedy, costs=costs)
     finally:
         store.close()
+
+
+def advice_of(
+    store: Store, catalog: Catalog, expected: Mapping[str, Any], *, greedy: bool = False, costs: Coefficients | None = None
+) -> Advice:
+    """`advise` over an open store."""
+    last = store.last_epoch()
+    if last is None:
+        raise fail("B7063", "the store has no state yet", hint="run its script first: `belvedere run SCRIPT`")
+    today = with_choice(catalog, PlacedViews.of_text(store.document(DOCUMENT)))
+    sizes = _sizes(store, today)
+    distinct = _distinct_values(store, today)
+    measured = Measured.of_document(last.extra.get(MEASURED))
     fresh = seconds_in(expected.get("freshness", ""))
     workload = workload_of(today, measured, {n: rows for n, (rows, _) in sizes.items()}, expected)
     made = made_operators(catalog, replace(workload, distinct=distinct), costs)
@@ -126,9 +143,21 @@ def advise(
         best = Choice(chosen, cost_of(made.found, chosen))
     scanning = scanning_templates(today, workload, costs or Coefficients())
     choice = replace(placed_views(catalog, made, best), scanning=frozenset(t.name for t in scanning))
-    views = tuple(_view(made, i, now, best, sizes.get(i, (0, 0)), measured.latency(i)) for i in made.plans)
+    least = best if greedy else cheapest(made.found)
+    views = tuple(_view(made, i, (now, best.maintained, least.maintained), sizes.get(i, (0, 0)), measured) for i in made.plans)
     epoch = epoch_seconds(made.found, best.maintained) * workload.pause
-    return Advice(views, choice, cost_of(made.found, now), best.cost, workload.pause, epoch, scanning, today.scanning, fresh)
+    return Advice(
+        views,
+        choice,
+        cost_of(made.found, now),
+        best.cost,
+        workload.pause,
+        epoch,
+        scanning,
+        today.scanning,
+        fresh,
+        measured.epochs,
+    )
 
 
 def made_operators(catalog: Catalog, workload: Workload, costs: Coefficients | None = None) -> Operators:
@@ -142,6 +171,17 @@ def placed_views(catalog: Catalog, made: Operators, choice: Choice) -> PlacedVie
     """The views that a choice lets requests compute, as the store keeps it; what the script says itself is left out."""
     found = {i: made.parts(i, choice.maintained) for i in made.plans if i not in catalog.placed}
     return PlacedViews({i: PlacedView(meaning_of(catalog, i), parts) for i, parts in found.items() if parts is not None})
+
+
+def choose(store: Store, catalog: Catalog, expected: Mapping[str, Any], costs: Coefficients | None) -> Advice | None:
+    """Take the best choice for a start over a store and keep it there; None where it is today's, or too little is known yet."""
+    if store.last_epoch() is None:
+        return None
+    advice = advice_of(store, catalog, expected, costs=costs)
+    if not advice.changes or advice.epochs < ENOUGH:
+        return None
+    store.set_document(DOCUMENT, advice.choice.as_text())
+    return advice
 
 
 def keep_choice(url: str, choice: PlacedViews) -> None:
@@ -227,15 +267,17 @@ def _grouping_columns(node: Node) -> Iterator[str]:
 
 
 def _view(
-    made: Operators, id_: str, now: frozenset[str], best: Choice, size: tuple[int, int], latency: float | None
+    made: Operators, id_: str, choices: tuple[frozenset[str], ...], size: tuple[int, int], measured: Measured
 ) -> ViewAdvice:
+    """What is told of a view, by today's choice, the one to take, and that of the least cost."""
     names = set(made.places[id_].values())
     operators = [made.found[n] for n in names]
     root = made.found[made.places[id_][()]]
     maintained = sum(o.maintain for o in operators) + root.store
     read = sum(o.read for o in operators)
-    today, then = _place(made, id_, now), _place(made, id_, best.maintained)
-    reason, rate = _reason(made, id_, maintained, read), made.workload.requests.get(id_, 0.0)
+    today, then, least = (_place(made, id_, c) for c in choices)
+    rate, latency = made.workload.requests.get(id_, 0.0), measured.latency(id_)
+    reason = _reason(made, id_, then, least)
     return ViewAdvice(id_, today, then, reason, maintained, read, float(size[0]), size[1], rate, latency)
 
 
@@ -244,10 +286,11 @@ def _place(made: Operators, id_: str, maintained: frozenset[str]) -> str:
     return "maintained" if parts is None else PART if parts else "at read"
 
 
-def _reason(made: Operators, id_: str, maintained: float, read: float) -> str:
-    root = made.found[made.places[id_][()]]
+def _reason(made: Operators, id_: str, best: str, least: str) -> str:
     if id_ in made.catalog.placed:
         return "the script says so"
-    if root.fixed is Placement.MAINTAIN:
-        return "the database cannot compute it exactly, it is followed, or a request would take longer than promised"
-    return f"epochs would spend {maintained:.2g}, requests {read:.2g} s a second on it"
+    if made.found[made.places[id_][()]].fixed is Placement.MAINTAIN:
+        return why_maintained(made.catalog, id_) or "a request would take longer than promised"
+    if best != least:
+        return f"{least} would save less than a fifth"
+    return "epochs pay less than requests would" if best == "maintained" else "requests pay less than epochs would"

@@ -29,7 +29,9 @@ from belvedere.engine.pipeline import Pipeline
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.desk import Desk, open_desk
 from belvedere.intake.wire import DeskServer
+from belvedere.optimize.costs import Coefficients
 from belvedere.rules import maintain
+from belvedere.rules.advice import choose
 from belvedere.rules.placed import DOCUMENT as CHOICE
 from belvedere.rules.placed import PlacedViews, with_choice
 from belvedere.setting_rules import seconds_in
@@ -67,8 +69,10 @@ class Runner:
         *,
         once: bool = False,
         accept_clock: bool = False,
+        costs: Coefficients | None = None,
     ):
-        self.script, self.catalog, self.project, self.once = script, catalog, project, once
+        """`costs` are this machine's, where they were measured."""
+        self.script, self.catalog, self.project, self.once, self.costs = script, catalog, project, once, costs
         fresh = seconds_in(project.optimize.get("freshness", ""))
         self.interval = (
             fresh / 2 if fresh and "trigger" not in project.spark else seconds_of(project.spark.get("trigger", "500 ms"))
@@ -166,8 +170,7 @@ class Runner:
         spark = self.spark = quiet_session(self.project.spark, self.project.driver_memory)
         if not self._join(spark, stopped) or stopped.is_set():
             return
-        choice = PlacedViews.of_text(self.store.document(CHOICE))
-        self.catalog = with_choice(self.catalog, choice)
+        self.catalog = self._placed(tell)
         pipeline = maintain(self.catalog)
         phase("computing the first epoch")
 
@@ -183,6 +186,18 @@ class Runner:
                 if not is_transient(error):
                     raise
                 self._come_back(error, stopped, tell)
+
+    def _placed(self, tell: Callable[[str], None]) -> Catalog:
+        """The script with the choice of what is stored: that which the store keeps, or the best one where the project asks for it."""
+        expected = self.project.optimize
+        advice = choose(self.store, self.catalog, expected, self.costs) if expected.get("at_start") else None
+        if advice is not None:
+            moved = ", ".join(f"{v.name} {v.best}" for v in advice.views if v.today != v.best)
+            saved = (advice.cost_today - advice.cost) * advice.pause
+            tell(
+                f"what is stored changes, to save an estimated {saved:.2g} s an epoch: {moved or 'indexes of query templates'}"
+            )
+        return with_choice(self.catalog, PlacedViews.of_text(self.store.document(CHOICE)))
 
     def _join(self, spark: SparkSession, stopped: StopFlag) -> bool:
         """Make the executors of a cluster ready; whether it was not stopped meanwhile."""

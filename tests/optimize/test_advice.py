@@ -23,8 +23,11 @@ from belvedere.optimize.indexes import read_indexes
 from belvedere.optimize.operators import Operators
 from belvedere.optimize.scans import scanning_templates
 from belvedere.rules import maintain
-from belvedere.rules.advice import made_operators, placed_views, workload_of
+from belvedere.rules.advice import ENOUGH, made_operators, placed_views, workload_of
 from belvedere.rules.placed import PlacedViews, whole_plan, with_choice
+from belvedere.settings import ProjectSettings
+from belvedere.spark import runner
+from belvedere.spark.stop_flag import StopFlag
 from belvedere.store import open_reader
 from belvedere.store.read.history import stored_tables
 from belvedere.workbench import Workbench
@@ -206,6 +209,45 @@ def test_an_index_goes_with_the_choice(spark: Any, tmp_path: Path) -> None:
         bench.close()
 
 
+def _started(catalog: Catalog, url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **optimize: Any) -> tuple[Catalog, str]:
+    """The catalog of a run as its first epoch would have it, and what the run told before."""
+    told: list[str] = []
+
+    def maintain_nothing(_: Catalog) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "quiet_session", lambda *_: None)
+    monkeypatch.setattr(runner, "maintain", maintain_nothing)
+    monkeypatch.setattr(runner.Runner, "_join", lambda *_: True)
+    with runner.Runner(folder / "s.sqrl", catalog, ProjectSettings(folder, optimize=optimize), url, accept_clock=True) as run:
+        with pytest.raises(KeyboardInterrupt):
+            run.run(lambda progress: None, StopFlag(), told.append)
+        return run.catalog, "\n".join(told)
+
+
+@pytest.mark.spark
+def test_a_start_chooses_where_the_project_says_so(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, catalog = f"sqlite:///{tmp_path}/s.db", compile_script(TABLE + LOW).catalog
+    rates = {"rate": 0.001, "at_start": True}
+    bench = Workbench.of_catalog(catalog, url, spark=spark)
+    for epoch in range(ENOUGH + 1):
+        bench.clock(f"2024-01-01 00:00:{epoch:02}")
+        bench.insert("T", [{"k": k, "a": k % 7, "d": k / 2 + epoch, "t": None} for k in range(200)])
+        bench.step()
+        if epoch == 1:
+            bench.close()
+            assert _started(catalog, url, tmp_path, monkeypatch, **rates) == (catalog, "")  # too little is known
+            bench = Workbench.of_catalog(catalog, url, spark=spark)
+    bench.close()
+    assert _started(catalog, url, tmp_path, monkeypatch, rate=0.001) == (catalog, "")
+    chosen, told = _started(catalog, url, tmp_path, monkeypatch, **rates)
+    assert set(chosen.at_read) == {"Low"}
+    assert "what is stored changes" in told
+    assert "Low at read" in told
+    again, told = _started(catalog, url, tmp_path, monkeypatch, **rates)
+    assert (set(again.at_read), told) == ({"Low"}, "")
+
+
 @pytest.mark.spark
 def test_the_next_start_takes_the_choice(spark: Any, tmp_path: Path) -> None:
     script, url = tmp_path / "s.sqrl", f"sqlite:///{tmp_path}/s.db"
@@ -245,4 +287,6 @@ def test_the_next_start_takes_the_choice(spark: Any, tmp_path: Path) -> None:
     reader.close()
     assert shown_rows == {v: len(rows) for v, rows in before.items()}
     again = CliRunner().invoke(app, ["optimize", str(script), "--store", url])
-    assert "at read -> at read" in again.output
+    assert "at read -> at read: requests pay less than epochs would" in again.output
+    assert "ask again after" in again.output
+    assert "asked/s" in again.output

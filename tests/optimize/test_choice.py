@@ -57,6 +57,10 @@ def test_a_choice_changes_where_it_gains_more_than_a_fifth() -> None:
     assert next_choice(view(0.7), {"v"}) == Choice(frozenset(), 0.7)
     assert next_choice(view(1.1), set()) == Choice(frozenset(), 1.1)
     assert next_choice({**view(0.7), "w": Operator("w", maintain=9.0, read=8.0)}, {"v", "w"}).maintained == {"w"}
+    below = Operator(
+        "f", maintain=100.0, readers=("v",), asked=True, fixed=Placement.MAINTAIN
+    )  # what no choice saves counts for none
+    assert next_choice({**view(0.7), "f": below}, {"v", "f"}).maintained == {"f"}
 
 
 def test_a_part_is_maintained_and_the_rest_is_computed_at_read() -> None:

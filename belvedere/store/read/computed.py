@@ -47,6 +47,15 @@ def must_be_stored(catalog: Catalog, id_: str) -> bool:
     return any(_followed(catalog, catalog.views[id_]))
 
 
+def why_maintained(catalog: Catalog, id_: str) -> str | None:
+    """Why a view cannot be computed when it is read; None where it can."""
+    try:
+        plan_at_read(catalog, id_)
+    except BelvedereError as error:
+        return error.diagnostics[0].message.partition(": ")[2]
+    return None
+
+
 def plan_at_read(catalog: Catalog, id_: str) -> Node:
     """The plan by which the store computes a view. Private views, and others that are computed so, are part of it.
 
