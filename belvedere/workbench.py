@@ -279,6 +279,16 @@ class Workbench:
         finally:
             reader.close()
 
+    def rest(self, address: str, claims: Mapping[str, Any] | None = None) -> Any:
+        """What `GET /rest/<address>` answers to a caller whose token has these claims: a list of rows, a row, or an error's object."""
+        from belvedere.api import execute_rest
+
+        reader = self.store.reader()
+        try:
+            return execute_rest(self.catalog, self.engine.tables, reader, address, claims)
+        finally:
+            reader.close()
+
     def _relation(self, name: str) -> str:
         id_ = self.catalog.find(name)
         if id_ is None:

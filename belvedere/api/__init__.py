@@ -1,4 +1,4 @@
-"""The generated API: GraphQL over a catalog's public views, served from the store.
+"""The generated API: GraphQL and REST over a catalog's public views, served from the store.
 
 Nothing is imported before it is asked for: a process that serves starts without what it does not need.
 """
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from belvedere.api.graphql import Api, execute_graphql
     from belvedere.api.processes import start_api
+    from belvedere.api.rest.in_process import execute_rest
 
-__all__ = ["Api", "execute_graphql", "start_api"]
+__all__ = ["Api", "execute_graphql", "execute_rest", "start_api"]
 
-_HOMES = {"Api": "graphql", "execute_graphql": "graphql", "start_api": "processes"}
+_HOMES = {"Api": "graphql", "execute_graphql": "graphql", "execute_rest": "rest.in_process", "start_api": "processes"}
 
 
 def __getattr__(name: str) -> Any:

@@ -21,6 +21,8 @@ NOT_ALLOWED = "B8008"
 INTERNAL = "B8009"
 STORE_AWAY = "B8013"
 ENDING = "B8015"
+UNREADABLE = "B8016"
+NOT_FOUND = "B8017"
 
 AGAIN = {"retry-after": "1"}
 """The header of answers with 503: after how many seconds to ask again."""

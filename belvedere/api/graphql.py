@@ -39,6 +39,7 @@ from belvedere.store.protocol import Reader, StoredTable
 from belvedere.store.read.history import AsOf, check_known
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+_OPENED, _BESIDE = b'{"data":', b',"extensions":'
 
 
 class Answer(NamedTuple):
@@ -47,6 +48,11 @@ class Answer(NamedTuple):
     body: bytes
     epoch: int
     committed: int
+
+    @property
+    def data(self) -> bytes:
+        """What was read, without what GraphQL tells beside it."""
+        return self.body[len(_OPENED) : self.body.rindex(_BESIDE)]
 
 
 class Api:
@@ -116,7 +122,7 @@ class Api:
         if len(content) > self.limits.answer:
             hint = "give smaller limits"
             raise RequestError(LIMIT_EXCEEDED, f"the answer has more than {self.limits.answer} bytes", hint)
-        body = b'{"data":%b,"extensions":%b}' % (content, self._extensions(epoch, clock, committed))
+        body = b"%b%b%b%b}" % (_OPENED, content, _BESIDE, self._extensions(epoch, clock, committed))
         return Answer(body, epoch, committed)
 
     @staticmethod
@@ -190,13 +196,19 @@ def execute_graphql(
 
     `tables`, where given, says which relations the store holds; public ones that it does not hold are not shown.
     """
-    api = copy(_api(catalog, tables, reader))
-    api.reader = reader
+    api = api_over(catalog, tables, reader)
     try:
         answer: dict[str, Any] = json.loads(api.answer(text, variables, name, claims or NOTHING))
     except RequestError as error:
         return {"errors": error.formatted()}
     return answer
+
+
+def api_over(catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader) -> Api:
+    """The API of a catalog over a reader; it is made once for a catalog."""
+    api = copy(_api(catalog, tables, reader))
+    api.reader = reader
+    return api
 
 
 def _api(catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader) -> Api:

@@ -129,9 +129,9 @@ class Operations:
         if operation is None:
             operation = self._read(text, name, literals)
             if not (operation.introspects or operation.mutates):  # rows are read from the document itself
-                _remember(self.seen, (literals.rest, name), operation)
+                remember(self.seen, (literals.rest, name), operation)
         if len(text) < SHORT:
-            _remember(self.texts, (text, name), (operation, literals.values))
+            remember(self.texts, (text, name), (operation, literals.values))
         return operation, literals.values
 
     def known(self, text: str, name: str | None) -> tuple[Operation, list[Any]] | None:
@@ -153,7 +153,11 @@ class Operations:
         plan = operation.plans.get(key)
         if plan is None:
             plan = self._plan(operation, literals, variables)
-            _remember(operation.plans, key, plan)
+            remember(operation.plans, key, plan)
+        return self.bound(plan, literals, variables, claims)
+
+    def bound(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY) -> Prepared:
+        """A plan with the values of a request."""
         instants = tuple((r, _instant(plan, n, by_time, literals, variables), by_time) for r, n, by_time in plan.draft.instants)
         return Prepared(plan, self.bind(plan, literals, variables, claims), instants)
 
@@ -215,6 +219,10 @@ class Operations:
     def _plan(self, operation: Operation, literals: list[Any], variables: Mapping[str, Any]) -> Plan:
         self.check_variables(operation, variables)
         draft = self.planner(operation, variables).plan(self.selections(operation, variables))
+        return self.printed(draft, literals, variables)
+
+    def printed(self, draft: PlannedRead, literals: list[Any], variables: Mapping[str, Any]) -> Plan:
+        """A read with its statement; raises where a request with these values costs too much."""
         self._check_cost(draft.costs, literals, variables)
         return Plan(draft, print_read(draft.read, self.reader.dialect), not any(map(_varies, draft.costs)))
 
@@ -282,7 +290,7 @@ def _literals(text: str) -> Literals:
         raise RequestError(SYNTAX, "a string with a broken escape sequence") from None
 
 
-def _remember(remembered: dict[Any, Any], key: Any, value: Any) -> None:
+def remember(remembered: dict[Any, Any], key: Any, value: Any) -> None:
     """Remember a value; the oldest is forgotten where there are too many. Several threads plan."""
     with _REMEMBERING:
         if len(remembered) >= REMEMBERED:

@@ -98,6 +98,10 @@ class ReadPlanner:
                 query, cost = by_field[name](asked)
                 fields.append(Nested(alias, query))
                 costs.append(cost)
+        return self.planned(fields, costs)
+
+    def planned(self, fields: Iterable[Field], costs: Iterable[Cost]) -> PlannedRead:
+        """The read of these fields."""
         return PlannedRead(
             Read(tuple(fields)),
             tuple(self.values.sources),

@@ -75,7 +75,8 @@ def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: 
 def problem_answer(error: RequestError | BelvedereError) -> Response:
     """An error as an answer (RFC 9457)."""
     if isinstance(error, RequestError):
-        answer = _answer(Reply(error.status, problem(error.status, error.code, error.message, error.hint)))
+        told = problem(error.status, error.code, error.message, error.hint)
+        answer = _answer(Reply(error.status, told | {"message": error.message}))  # as clients of PostgREST look for it
         answer.headers.update(error.headers)
         return answer
     found = error.diagnostics[0]

@@ -1,4 +1,4 @@
-"""Everything but GraphQL: `/streams`, `/status`, `/healthz`, `/readyz`, `/metrics`, `/schema.graphql` and the console at `/`.
+"""Everything but GraphQL: `/rest`, `/streams`, `/status`, `/healthz`, `/readyz`, `/metrics`, `/schema.graphql` and the console at `/`.
 
 In: an application and its catalog. Out: the routes as a Starlette application. Who may ask is decided before.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from belvedere.api.console_routes import console_routes
 from belvedere.api.failures import AGAIN, RequestError
@@ -78,6 +78,7 @@ def routes(application: Application, catalog: Catalog) -> Starlette:
             *console_routes(application, catalog),
             Route("/streams/{name}/events", events, methods=["GET"]),
             *push_routes(catalog, application.desk, limits.push, limits.push_rows),
+            Mount("/rest", application.rest),
         ],
         exception_handlers={RequestError: failed, BelvedereError: failed},
     )

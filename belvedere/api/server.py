@@ -32,6 +32,7 @@ from belvedere.api.metrics import Metrics
 from belvedere.api.mutations import Mutations
 from belvedere.api.operations import Operation, Prepared
 from belvedere.api.pushes import CLAIMS, problem_answer
+from belvedere.api.rest.endpoint import RestEndpoint
 from belvedere.api.routes import routes
 from belvedere.api.sse import EVENTS, graphql_events
 from belvedere.api.websockets import Session
@@ -53,7 +54,7 @@ PLANNERS = 2
 """Threads that parse, validate and plan."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _SENT = ("authorization", "content-type", "idempotency-key", "if-none-match", "last-event-id", "prefer")
-_SHOWN = ("retry-after", "etag", "link", "www-authenticate", "content-range")
+_SHOWN = ("retry-after", "etag", "link", "www-authenticate", "content-range", "preference-applied", "belvedere-epoch")
 
 __all__ = ["LOCAL_HOSTS", "Application", "ServerSettings"]
 
@@ -79,6 +80,7 @@ class Application:
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="read")
         self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="plan")
         self._gate = Gate(self.settings)
+        self.rest = RestEndpoint(self, self._run, self._opened)
         self._others = routes(self, catalog)
         self._reading, self._pushing = self._outer(self.settings.origins), self._outer(self.settings.pushing)
         self._ending = False
@@ -86,7 +88,7 @@ class Application:
         self._sessions: set[Session] = set()
 
     def _outer(self, origins: tuple[str, ...]) -> ASGIApp:
-        return Compressed(CORSMiddleware(self._respond, origins, ("GET", "POST"), _SENT, expose_headers=_SHOWN))
+        return Compressed(CORSMiddleware(self._respond, origins, ("GET", "HEAD", "POST"), _SENT, expose_headers=_SHOWN))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

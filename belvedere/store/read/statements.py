@@ -304,6 +304,7 @@ class _Printer:
         inner = ",".join(f"{rows.column(n)} AS {rows.name(n)}" for n in needed(query, rows)) or "1 AS one"
         chosen = f"SELECT {inner} FROM {self.relation(query)} AS {rows.alias}{_where(conditions)}"
         chosen += f"{self.order_by(query, rows, None)} LIMIT {limit}+1"
+        chosen += "" if query.offset is None else f" OFFSET {self.value(query.offset)}"
         shown = f"SELECT {','.join(columns)} FROM ({chosen}) AS {rows.alias}"
         return f"(SELECT {self.page_object(names, limit)} FROM ({shown}) AS q)"
 

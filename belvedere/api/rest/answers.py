@@ -1,0 +1,131 @@
+"""What a store answered, as the body and the headers of REST.
+
+In: the JSON of a read, its request and what the client accepts. Out: a body (JSON as the database made it, one object, or CSV) and
+headers: the next page (`Link`).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from belvedere.api.failures import BAD_REQUEST, NOT_FOUND, RequestError
+from belvedere.api.rest.reads import CURSOR, MORE
+from belvedere.api.rest.requests import ROWS, RestRequest, name_of
+
+JSON, CSV, OBJECT = "application/json", "text/csv", "application/vnd.pgrst.object+json"
+MEDIA = (JSON, CSV, OBJECT)
+_ONE, _LIST = b'{"%b":' % ROWS.encode(), b"["
+_PAGE = re.compile(rf'\{{"{ROWS}":\{{(?:"{CURSOR}":(?:"([0-9A-F]*)"|null),)?"{MORE}":(true|false),"{ROWS}":'.encode())
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of an answer as JSON; the cursor of the last one, and whether there are more."""
+
+    body: bytes
+    cursor: str | None = None
+    more: bool = False
+
+
+def rows_of(data: bytes) -> Rows:
+    """The parts of what the store answered; the rows are not read."""
+    found = _PAGE.match(data)
+    if found is None:
+        return Rows(data[len(_ONE) : -1])
+    cursor, more = found.groups()
+    text = None if cursor is None else cursor.decode()
+    return Rows(data[found.end() : -2], text, more == b"true")
+
+
+def media_of(accept: str) -> str:
+    """The media type of the answer: the one of ours that the client wants most."""
+    wanted: list[tuple[float, str]] = []
+    for part in accept.split(",") if accept.strip() else ["*/*"]:
+        name, *parameters = (p.strip().lower() for p in part.split(";"))
+        wanted.append((_quality(parameters), name))
+    for quality, name in sorted(wanted, key=lambda w: -w[0]):
+        found = JSON if name in ("*/*", "application/*") else CSV if name == "text/*" else name
+        if quality > 0 and found in MEDIA:
+            return found
+    raise RequestError(BAD_REQUEST, "this is answered as JSON or CSV", f"accept {', '.join(MEDIA)}", status=406)
+
+
+def _quality(parameters: list[str]) -> float:
+    given = next((p[2:] for p in parameters if p.startswith("q=")), "1")
+    try:
+        return float(given)
+    except ValueError:
+        return 0.0
+
+
+def body_of(request: RestRequest, rows: Rows, media: str) -> bytes:
+    """The body in a media type. Raises where one object is asked for and there is none, or more."""
+    if request.one and rows.body == b"null":
+        raise RequestError(NOT_FOUND, f"{name_of(request.source)} has no row with this key", status=404)
+    if media == JSON:
+        return rows.body
+    if media == CSV:
+        return _table(request, rows.body)
+    if request.one:
+        return rows.body
+    found = json.loads(rows.body)
+    if len(found) != 1:
+        message = f"one row was asked for, there {'are more' if found else 'is none'}"
+        raise RequestError(BAD_REQUEST, message, "filter by a key, or accept a list", status=406)
+    return json.dumps(found[0], ensure_ascii=False).encode()
+
+
+def _table(request: RestRequest, body: bytes) -> bytes:
+    """Rows as CSV (RFC 4180), a line of names first. Numbers stand as in JSON, nested values as JSON, NULL is empty."""
+    found = json.loads(body, parse_float=_Number, parse_int=_Number)
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(request.names)
+    for row in [found] if request.one else found:
+        writer.writerow([_cell(row[name]) for name in request.names])
+    return text.getvalue().encode()
+
+
+class _Number(str):
+    """A number as it stands in JSON."""
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    return json.dumps(_plain(value), ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    """A nested value with numbers in place of their texts."""
+    if isinstance(value, _Number):
+        return json.loads(value)
+    if isinstance(value, dict):
+        return {name: _plain(v) for name, v in value.items()}
+    return [_plain(v) for v in value] if isinstance(value, list) else value
+
+
+def headers_of(path: str, request: RestRequest, rows: Rows) -> dict[str, str]:
+    """Where the next page is."""
+    headers: dict[str, str] = {}
+    following = _next(request, rows)
+    if following is not None:
+        query = [(name, value) for name, value in request.pairs if name not in ("after", "offset")]
+        headers["link"] = f'<{path}?{urlencode([*query, following])}>; rel="next"'
+    return headers
+
+
+def _next(request: RestRequest, rows: Rows) -> tuple[str, str] | None:
+    if not rows.more or not request.limit:
+        return None
+    if request.offset is not None:
+        return ("offset", str(request.offset + request.limit))
+    return None if rows.cursor is None else ("after", rows.cursor)

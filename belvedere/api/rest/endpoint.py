@@ -1,0 +1,111 @@
+"""`/rest`: the ASGI application of REST.
+
+In: GET and HEAD of `/rest/<view>`, `/rest/<view>/<key>` and `/rest/<template>`. Out: rows with a tag of their epoch, or an error as RFC
+9457 has it. Who may ask is decided before; planning and whatever takes long is done in threads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from belvedere.api import etags
+from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_FOUND, NOT_READY, RequestError
+from belvedere.api.graphql import Answer
+from belvedere.api.operations import Prepared
+from belvedere.api.pushes import CLAIMS, problem_answer
+from belvedere.api.rest.answers import CSV, JSON, body_of, headers_of, media_of, rows_of
+from belvedere.api.rest.parameters import pairs_of
+from belvedere.api.rest.reads import RestReads
+from belvedere.api.rest.requests import Requests, RestRequest
+from belvedere.intake.claims import Claims
+
+if TYPE_CHECKING:
+    from belvedere.api.server import Application
+
+T = TypeVar("T")
+
+METHODS = "GET, HEAD, OPTIONS"
+SHORT = 2_000
+"""Bytes: a longer query string is read in a thread."""
+EPOCH = "belvedere-epoch"
+
+
+class RestEndpoint:
+    """Answers REST for one application. `run` reads the store, `opened` waits until there is one."""
+
+    def __init__(
+        self,
+        application: Application,
+        run: Callable[[Prepared], Awaitable[Answer]],
+        opened: Callable[[], Awaitable[None]],
+    ):
+        self._application, self._run, self._opened = application, run, opened
+        api = application.api
+        self._requests, self._reads = Requests(api.model, api.limits), RestReads(api.operations)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started, outcome = time.perf_counter(), 0
+        try:
+            answer = await self._answer(Request(scope, receive))
+        except RequestError as error:
+            answer = problem_answer(error)
+            outcome = 3 if error.code == NOT_READY else 2 if error.status >= 500 else 1
+        except Exception:
+            answer = problem_answer(RequestError(INTERNAL, "the request failed inside the server", status=500))
+            outcome = 2
+        await answer(scope, receive, send)
+        self._application.metrics.count(outcome, time.perf_counter() - started)
+
+    async def _answer(self, request: Request) -> Response:
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers={"allow": METHODS})
+        if request.method not in ("GET", "HEAD"):
+            message = f"rows are not changed here by {request.method}"
+            raise RequestError(BAD_REQUEST, message, "push them: POST /streams/NAME", status=405, headers={"allow": METHODS})
+        name, _, key = request.scope["path"].removeprefix("/rest").removeprefix("/").partition("/")
+        if not name:
+            raise RequestError(NOT_FOUND, "the address names no view", "`/openapi.json` lists what there is", status=404)
+        media = media_of(request.headers.get("accept", ""))
+        application = self._application
+        query: bytes = request.scope["query_string"]
+
+        def read() -> RestRequest:
+            return self._requests.read(name, key or None, pairs_of(query, application.api.limits))
+
+        asked = await self._quickly(len(query) <= SHORT, read)
+        await self._opened()
+        claims: Claims = request.scope.get(CLAIMS) or {}
+        prepared = await self._prepared(asked, claims)
+        return await self._tagged(request, asked, prepared, media)
+
+    async def _prepared(self, asked: RestRequest, claims: Claims) -> Prepared:
+        known = self._reads.is_planned(asked)
+        return await self._quickly(known, lambda: self._reads.prepare(asked, claims))
+
+    async def _quickly(self, is_quick: bool, work: Callable[[], T]) -> T:
+        return work() if is_quick else await self._application.in_planner(work)
+
+    async def _tagged(self, request: Request, asked: RestRequest, prepared: Prepared, media: str) -> Response:
+        """The answer with its entity tag, or that the client has it."""
+        application = self._application
+        known = request.headers.get("if-none-match", "").encode()
+        print_ = f"{application.fingerprint}-{_suffix(media)}"
+        if known and etags.matches(known, tag := etags.tag_of(await application.last_epoch(), print_)):
+            return Response(status_code=304, headers=etags.HEADERS | {"etag": tag or ""})
+        found = await self._run(prepared)
+        rows = rows_of(found.data)
+        body = await self._quickly(media == JSON, lambda: body_of(asked, rows, media))
+        headers = etags.HEADERS | headers_of(quote(request.scope["path"]), asked, rows)
+        headers |= {"etag": etags.entity_tag(found.epoch, found.committed, print_), EPOCH: str(found.epoch)}
+        return Response(body, 200, headers, f"{media}; charset=utf-8" if media == CSV else media)
+
+
+def _suffix(media: str) -> str:
+    return media.rpartition("/")[2][:3]

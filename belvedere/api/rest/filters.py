@@ -1,0 +1,147 @@
+"""Tests of PostgREST's dialect as the filter that GraphQL's `filter` would be, so that both become the same conditions.
+
+In: `Test`s and `Group`s about an entity. Out: a `Given` tree whose values are numbers of literals. Columns and operators are looked up
+here; raises `RequestError` for one that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.api.conditions import FILTER_OPERATORS, Compared
+from belvedere.api.entities import Entity
+from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
+from belvedere.api.limits import Limits
+from belvedere.api.rest.grammar import Group, Test, unreadable
+from belvedere.api.rest.texts import number_of_rows, value_of
+from belvedere.api.values import Fixed, Given, Scalar
+from belvedere.lang.names import did_you_mean
+from belvedere.schema import Column
+from belvedere.store.dialects.codec import is_text
+from belvedere.store.read.query import is_ordered
+
+COMPARING = ("eq", "neq", "gt", "gte", "lt", "lte")
+MATCHING = ("like", "ilike")
+OPERATORS = (*COMPARING, *MATCHING, "in", "is", "isdistinct")
+IS = ("null", "not_null", "true", "false", "unknown")
+
+
+class Literals:
+    """The values of one request, in the order in which they are read; the request's plan knows their numbers alone."""
+
+    def __init__(self, limits: Limits):
+        self.values: list[Any] = []
+        self._limits = limits
+
+    def add(self, text: str, type_: pa.DataType, name: str) -> Scalar:
+        """A value of a column's type."""
+        return self._add(name, lambda: value_of(text, type_))
+
+    def rows(self, text: str, name: str) -> Scalar:
+        """A number of rows."""
+        return self._add(name, lambda: number_of_rows(text))
+
+    def text(self, text: str) -> Scalar:
+        """A text."""
+        return self._add("", lambda: text)
+
+    def _add(self, name: str, read: Callable[[], Any]) -> Scalar:
+        if len(self.values) >= self._limits.values:
+            raise RequestError(
+                LIMIT_EXCEEDED, f"more than {self._limits.values} values in one request", "ask in several requests"
+            )
+        try:
+            self.values.append(read())
+        except ValueError as error:
+            raise RequestError(BAD_VALUE, f"`{name}`: {error}") from None
+        return Scalar(("literal", len(self.values) - 1))
+
+
+def find_column(entity: Entity, name: str, what: str) -> Column:
+    """The column of that name."""
+    column = entity.columns.get(name)
+    if column is None:
+        hint = did_you_mean(name, sorted(entity.columns)) or f"its columns: {', '.join(entity.columns)}"
+        raise unreadable(what, f'{entity.name} has no column "{name}"', hint)
+    return column
+
+
+def filter_of(entity: Entity, terms: Iterable[Test | Group], literals: Literals) -> Given | None:
+    """All terms as one filter; None for no terms."""
+    merged: dict[str, Any] = {}
+    others: list[Given] = []
+    for term in terms:
+        found = _term(entity, term, literals)
+        plain = isinstance(term, Test) and list(found) == [term.column] and term.column in entity.columns
+        ((name, said),) = found.items()
+        if plain and not merged.get(name, {}).keys() & said.keys():
+            merged.setdefault(name, {}).update(said)
+        else:
+            others.append(found)
+    if not others:
+        return merged or None
+    if len(others) == 1 and not merged:
+        return others[0]
+    return _combined(entity, "and", [*([merged] if merged else []), *others])
+
+
+def _term(entity: Entity, term: Test | Group, literals: Literals) -> dict[str, Any]:
+    if isinstance(term, Group):
+        found = _combined(entity, term.word, [_term(entity, p, literals) for p in term.parts])
+    else:
+        found = _test(entity, term, literals)
+    return _combined(entity, "not", found) if term.negated else found
+
+
+def _combined(entity: Entity, word: str, parts: Any) -> dict[str, Any]:
+    if word in entity.columns:
+        raise unreadable(word, f"{entity.name} has a column of that name, so that conditions cannot be combined", "rename it")
+    return {word: parts}
+
+
+def _test(entity: Entity, test: Test, literals: Literals) -> dict[str, Any]:
+    column, name = find_column(entity, test.column, test.column), f"{test.column}={test.operator}"
+    if test.operator == "is":
+        return _is(entity, test, column)
+    _check_operator(test, column)
+    if test.operator == "in":
+        return {test.column: {"in": [literals.add(v, column.type, name) for v in test.value]}}
+    assert isinstance(test.value, str)
+    if test.operator == "isdistinct":
+        unequal = {test.column: {"neq": literals.add(test.value, column.type, name)}}
+        return _combined(entity, "or", [unequal, {test.column: {"isNull": Fixed(True)}}])
+    if test.operator in MATCHING:
+        return {test.column: {test.operator: literals.add(test.value.replace("*", "%"), column.type, name)}}
+    return {test.column: {test.operator: literals.add(test.value, column.type, name)}}
+
+
+def _is(entity: Entity, test: Test, column: Column) -> dict[str, Any]:
+    """`is.true` is false of NULL, and never unknown."""
+    if test.value in ("null", "unknown", "not_null"):
+        return {test.column: {"isNull": Fixed(test.value != "not_null")}}
+    if test.value not in IS or not pa.types.is_boolean(column.type):
+        raise unreadable(test.column, f"`is` takes no `{test.value}` here", "write `is.null`, for booleans also `is.true`")
+    there, equal = {test.column: {"isNull": Fixed(False)}}, {test.column: {"eq": Fixed(test.value == "true")}}
+    return _combined(entity, "and", [there, equal])
+
+
+def operators_of(column: Column) -> tuple[str, ...]:
+    """The operators that a column has."""
+    if not is_ordered(column.type):
+        return ("is",)
+    kinds = {Compared.ANY}
+    kinds |= set() if pa.types.is_boolean(column.type) else {Compared.ORDERED}
+    kinds |= {Compared.TEXT} if is_text(column.type) else set()
+    compared = (o for o in (*COMPARING, *MATCHING) if FILTER_OPERATORS[o].of in kinds)
+    return (*compared, "in", "is", "isdistinct")
+
+
+def _check_operator(test: Test, column: Column) -> None:
+    own = operators_of(column)
+    if test.operator not in own:
+        known = test.operator in OPERATORS
+        why = f"a column of the type {column.type} has no operator" if known else "there is no operator"
+        raise unreadable(test.column, f"{why} `{test.operator}`", f"its operators: {', '.join(own)}")

@@ -1,0 +1,273 @@
+"""PostgREST's dialect as syntax: tests of columns, groups of them, lists of values, what is selected, and orders.
+
+In: texts of a query string, percent-decoded. Out: trees of names and texts; raises `RequestError` (B8016) where a text is none. It knows
+no model: whether there is such a column is asked elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from belvedere.api.failures import LIMIT_EXCEEDED, UNREADABLE, RequestError
+from belvedere.api.limits import NESTED_MOST
+
+RESERVED = ',.:()"!'
+"""Characters that end a name; a name that has one of them is written in double quotes."""
+WORDS = ("and", "or")
+
+
+@dataclass(frozen=True)
+class Test:
+    """`column operator value`, for `in` with a tuple of values."""
+
+    column: str
+    operator: str
+    value: str | tuple[str, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tests that must all hold (`and`), or one of them (`or`)."""
+
+    word: str
+    parts: tuple[Test | Group, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A selected column, `*`, or with `parts` a relationship and what is selected of it."""
+
+    name: str
+    alias: str | None = None
+    parts: tuple[Chosen, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """A column to order by. `nulls_first` None: where the direction has them."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool | None = None
+
+
+class _Text:
+    """A text that is read from left to right. `what` names it in messages."""
+
+    def __init__(self, what: str, text: str):
+        self.what, self.text, self.place = what, text, 0
+
+    @property
+    def ended(self) -> bool:
+        return self.place >= len(self.text)
+
+    def starts(self, word: str) -> bool:
+        return self.text.startswith(word, self.place)
+
+    def take(self, word: str) -> bool:
+        """Whether the word comes next; it is read then."""
+        found = self.starts(word)
+        self.place += len(word) if found else 0
+        return found
+
+    def expect(self, word: str) -> None:
+        if not self.take(word):
+            raise self.unreadable(f"`{word}`")
+
+    def until(self, ends: str) -> str:
+        """The text up to one of these characters."""
+        start = self.place
+        while not self.ended and self.text[self.place] not in ends:
+            self.place += 1
+        return self.text[start : self.place]
+
+    def quoted(self) -> str:
+        """A text in double quotes, in which a backslash stands before quotes and backslashes."""
+        self.expect('"')
+        result = ""
+        while not self.ended:
+            result += self.until('"\\')
+            if self.take('"'):
+                return result
+            self.place += 1
+            result += self.text[self.place : self.place + 1]
+            self.place += 1
+        raise self.unreadable('`"`')
+
+    def name(self) -> str:
+        found = self.quoted() if self.starts('"') else self.until(RESERVED).strip()
+        if not found:
+            raise self.unreadable("a name")
+        return found
+
+    def value(self, ends: str) -> str:
+        return self.quoted() if self.starts('"') else self.until(ends)
+
+    def unreadable(self, expected: str) -> RequestError:
+        found = "its end" if self.ended else f"`{self.text[self.place : self.place + 20]}`"
+        return unreadable(self.what, f"expected {expected} at character {self.place + 1}, not {found}")
+
+
+def unreadable(what: str, why: str, hint: str | None = None) -> RequestError:
+    """The error of a parameter that is not in the dialect."""
+    return RequestError(UNREADABLE, f"`{what}`: {why}", hint)
+
+
+def read_path(key: str) -> tuple[tuple[str, ...], bool]:
+    """A parameter's name: `hours.temp` are a relationship and its column. And whether its last name is quoted, so that it is a column."""
+    text = _Text(key, key)
+    names: list[str] = []
+    while True:
+        quoted = text.starts('"')
+        names.append(text.name())
+        if text.ended:
+            return tuple(names), quoted
+        text.expect(".")
+        _check_depth(key, len(names))
+
+
+def read_test(what: str, column: str, said: str) -> Test:
+    """`eq.5`, `not.in.(1,2)`: what the value of a parameter says of a column. The value is all that is left, quotes too."""
+    text = _Text(what, said)
+    negated, operator = _operator(text)
+    if operator == "in":
+        test = Test(column, operator, _list(text), negated)
+        if not text.ended:
+            raise text.unreadable("its end")
+        return test
+    return Test(column, operator, text.text[text.place :], negated)
+
+
+def read_group(what: str, word: str, said: str, negated: bool) -> Group:
+    """`(a.eq.1,or(b.lt.2,not.and(...)))`: the value of the parameter `and`, `or`, `not.and` or `not.or`."""
+    text = _Text(what, said)
+    group = _group(text, word, negated, 1)
+    if not text.ended:
+        raise text.unreadable("its end")
+    return group
+
+
+def _group(text: _Text, word: str, negated: bool, depth: int) -> Group:
+    _check_depth(text.what, depth)
+    text.expect("(")
+    parts = [_term(text, depth)]
+    while text.take(","):
+        parts.append(_term(text, depth))
+    text.expect(")")
+    return Group(word, tuple(parts), negated)
+
+
+def _term(text: _Text, depth: int) -> Test | Group:
+    for negated in (False, True):
+        for word in WORDS:
+            opened = f"{'not.' if negated else ''}{word}"
+            if text.starts(opened + "("):
+                text.take(opened)
+                return _group(text, word, negated, depth + 1)
+    column = text.name()
+    text.expect(".")
+    negated, operator = _operator(text)
+    value = _list(text) if operator == "in" else text.value(",)")
+    return Test(column, operator, value, negated)
+
+
+def _operator(text: _Text) -> tuple[bool, str]:
+    negated = text.take("not.")
+    operator = text.until(".,()")
+    if not operator or not text.take("."):
+        raise unreadable(
+            text.what, "an operator and a dot stand before the value", "write `eq.5`, `gt.5`, `like.A*`, `is.null`"
+        )
+    return negated, operator
+
+
+def _list(text: _Text) -> tuple[str, ...]:
+    """`(1,2,"a,b")`."""
+    text.expect("(")
+    if text.take(")"):
+        return ()
+    values = [text.value(",)")]
+    while text.take(","):
+        values.append(text.value(",)"))
+    text.expect(")")
+    return tuple(values)
+
+
+def read_key(what: str, said: str, width: int) -> tuple[str, ...]:
+    """The values of a key in a path: one is all of the text, several have commas between them; each may be in double quotes."""
+    text = _Text(what, said)
+    if width == 1 and not text.starts('"'):
+        return (said,)
+    values = [text.value(",")]
+    while text.take(","):
+        values.append(text.value(","))
+    if not text.ended or len(values) != width:
+        raise unreadable(
+            what, f"the key has {width} value{'s' * (width > 1)}", 'write `1,2`, and `"a,b"` for a value with a comma'
+        )
+    return tuple(values)
+
+
+def read_select(what: str, said: str) -> tuple[Chosen, ...]:
+    """`a,total:b,hours(temp)`; of nothing: all columns."""
+    if not said.strip():
+        return (Chosen("*"),)
+    text = _Text(what, said)
+    chosen = _chosen_list(text, 1)
+    if not text.ended:
+        raise text.unreadable("`,`")
+    return chosen
+
+
+def _chosen_list(text: _Text, depth: int) -> tuple[Chosen, ...]:
+    _check_depth(text.what, depth)
+    chosen = [_chosen(text, depth)]
+    while text.take(","):
+        chosen.append(_chosen(text, depth))
+    return tuple(chosen)
+
+
+def _chosen(text: _Text, depth: int) -> Chosen:
+    name, alias = text.name(), None
+    if text.starts("::"):
+        raise unreadable(text.what, "columns are not cast here", "cast in a view of the script")
+    if text.take(":"):
+        name, alias = text.name(), name
+    if text.starts("::") or text.starts("!") or text.starts("."):
+        raise unreadable(
+            text.what, f"`{text.text[text.place : text.place + 20]}` is not known here", "select columns and relationships"
+        )
+    if not text.take("("):
+        return Chosen(name, alias)
+    parts = _chosen_list(text, depth + 1)
+    text.expect(")")
+    return Chosen(name, alias, parts)
+
+
+def read_order(what: str, said: str) -> tuple[Ordered, ...]:
+    """`a.desc.nullslast,b`."""
+    text = _Text(what, said)
+    found = [_ordered(text)]
+    while text.take(","):
+        found.append(_ordered(text))
+    if not text.ended:
+        raise text.unreadable("`,`")
+    return tuple(found)
+
+
+def _ordered(text: _Text) -> Ordered:
+    column, words = text.name(), []
+    while text.take("."):
+        words.append(text.until(".,"))
+    direction = words.pop(0) if words and words[0] in ("asc", "desc") else "asc"
+    nulls = words.pop(0) if words and words[0] in ("nullsfirst", "nullslast") else None
+    if words:
+        raise unreadable(text.what, f"`{words[0]}` is no direction", "write `asc` or `desc`, then `nullsfirst` or `nullslast`")
+    return Ordered(column, direction == "desc", None if nulls is None else nulls == "nullsfirst")
+
+
+def _check_depth(what: str, depth: int) -> None:
+    if depth > NESTED_MOST:
+        raise RequestError(LIMIT_EXCEEDED, f"`{what}` is nested more than {NESTED_MOST} levels deep", "nest less")

@@ -1,0 +1,37 @@
+"""REST for programs that hold a reader: the Workbench.
+
+In: a catalog, a reader, an address as it stands behind `/rest/`. Out: the body as Python values; an error is the object of its problem.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from belvedere.api.failures import RequestError
+from belvedere.api.graphql import NOTHING, api_over
+from belvedere.api.rest.answers import JSON, body_of, rows_of
+from belvedere.api.rest.parameters import pairs_of
+from belvedere.api.rest.reads import RestReads
+from belvedere.api.rest.requests import Requests
+from belvedere.catalog import Catalog
+from belvedere.intake.claims import Claims
+from belvedere.intake.desk import problem
+from belvedere.store.protocol import Reader, StoredTable
+
+
+def execute_rest(
+    catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader, address: str, claims: Claims | None = None
+) -> Any:
+    """Answer one request: `machines?name=like.Mill*`, `machines/1075`. `tables` are as in `execute_graphql`."""
+    api = api_over(catalog, tables, reader)
+    path, _, query = address.partition("?")
+    name, _, key = unquote(path).partition("/")
+    try:
+        asked = Requests(api.model, api.limits).read(name, key or None, pairs_of(query.encode(), api.limits))
+        prepared = RestReads(api.operations).prepare(asked, claims or NOTHING)
+        return json.loads(body_of(asked, rows_of(api.read(prepared).data), JSON))
+    except RequestError as error:
+        return problem(error.status, error.code, error.message, error.hint)

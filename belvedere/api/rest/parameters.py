@@ -1,0 +1,78 @@
+"""The parameters of a query string, sorted by the list that each is about.
+
+In: a query string. Out: `Said`s: `limit=5` is about the rows themselves, `hours.limit=5` about those of the relationship `hours` that is
+selected. Nothing is looked up in the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl
+
+from belvedere.api.failures import LIMIT_EXCEEDED, RequestError
+from belvedere.api.limits import Limits
+from belvedere.api.rest.grammar import WORDS, read_path, unreadable
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter. `key` is how it was written; a `quoted` name is one of a column, whatever it is; `negated` is `not.and`."""
+
+    key: str
+    name: str
+    value: str
+    quoted: bool = False
+    negated: bool = False
+
+    @property
+    def is_group(self) -> bool:
+        return self.name in WORDS and not self.quoted
+
+    def is_word(self, words: tuple[str, ...]) -> bool:
+        return self.name in words and not self.quoted
+
+
+@dataclass
+class Said:
+    """What is said of one list, and of the relationships that are selected in it, by their names in the answer."""
+
+    own: list[Parameter] = field(default_factory=list)
+    inner: dict[str, Said] = field(default_factory=dict)
+
+
+def pairs_of(query: bytes, limits: Limits) -> Pairs:
+    """Names and values of a query string, in order."""
+    if len(query) > limits.size:
+        raise RequestError(LIMIT_EXCEEDED, f"the request has more than {limits.size} characters", status=414)
+    try:
+        found = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=limits.fields)
+    except UnicodeDecodeError:
+        raise unreadable("?", "the query string is not percent-encoded UTF-8") from None
+    except ValueError:
+        raise RequestError(LIMIT_EXCEEDED, f"more than {limits.fields} parameters in one request", "ask for less") from None
+    return tuple(found)
+
+
+def sorted_parameters(pairs: Pairs) -> Said:
+    """The parameters by what they are about."""
+    root = Said()
+    for key, value in pairs:
+        names, quoted = read_path(key)
+        negated = len(names) > 1 and names[-2] == "not" and names[-1] in WORDS and not quoted
+        said = root
+        for name in names[: -2 if negated else -1]:
+            said = said.inner.setdefault(name, Said())
+        said.own.append(Parameter(key, names[-1], value, quoted, negated))
+    return root
+
+
+def words_of(parameters: list[Parameter]) -> dict[str, str]:
+    """The values of words such as `limit`, each of which is said once."""
+    found: dict[str, str] = {}
+    for each in parameters:
+        if each.name in found:
+            raise unreadable(each.key, "it is said twice", "say it once")
+        found[each.name] = each.value
+    return found

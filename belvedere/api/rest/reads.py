@@ -1,0 +1,96 @@
+"""From a request of REST to a plan with its values; plans are remembered by the shape of requests.
+
+In: a `RestRequest`, the claims of its caller. Out: a `Prepared` read, as GraphQL makes them: the same planner, limits and statements. A
+request that differs from one before in its values alone is not planned again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from belvedere.api.conditions import is_keyed
+from belvedere.api.entities import Entity, Template
+from belvedere.api.operations import Operations, Plan, Prepared, remember
+from belvedere.api.planning import Cost, ReadPlanner
+from belvedere.api.rest.requests import ROWS, RestRequest
+from belvedere.api.selections import Selection
+from belvedere.api.values import Fixed, Given, Scalar
+from belvedere.intake.claims import NOBODY, Claims
+from belvedere.store.read.query import Nested, PageNames, Shape, StoreQuery
+
+CURSOR, MORE = "cursor", "more"
+"""The parts of a page beside its rows, in the order in which the answer has them."""
+
+
+@dataclass
+class RestReads:
+    """The plans of one model and dialect, which `operations` print and bind."""
+
+    operations: Operations
+    plans: dict[Any, Plan] = field(default_factory=dict)
+
+    def is_planned(self, request: RestRequest) -> bool:
+        """Whether `prepare` finds a plan."""
+        return _key(request) in self.plans
+
+    def prepare(self, request: RestRequest, claims: Claims = NOBODY) -> Prepared:
+        """The plan and the values of a request."""
+        key = _key(request)
+        plan = self.plans.get(key)
+        if plan is None:
+            plan = self._plan(request)
+            remember(self.plans, key, plan)
+        return self.operations.bound(plan, request.literals, {}, claims)
+
+    def _plan(self, request: RestRequest) -> Plan:
+        planner = ReadPlanner(self.operations.model, self.operations.limits, lambda scalar: request.literals[scalar.source[1]])
+        query, cost = _rows(planner, request)
+        if not request.one and not _is_one(request, query):
+            query = _page(planner, request, query)
+        draft = planner.planned((Nested(ROWS, query),), (cost,))
+        return self.operations.printed(draft, request.literals, {})
+
+
+def _rows(planner: ReadPlanner, request: RestRequest) -> tuple[StoreQuery, Cost]:
+    if isinstance(request.source, Template):
+        return planner.template(request.source, request.selection)
+    if request.one:
+        return planner.by_key(request.source, request.selection)
+    return planner.list_of(request.source, request.selection, 1)
+
+
+def _is_one(request: RestRequest, query: StoreQuery) -> bool:
+    """Whether a list has one row at most, so that there is no next page to tell of."""
+    return isinstance(request.source, Entity) and request.after is None and is_keyed(request.source, query.where)
+
+
+def _page(planner: ReadPlanner, request: RestRequest, query: StoreQuery) -> StoreQuery:
+    """A list as a page. What stands beside the rows comes before them, so that it is found without reading them."""
+    by_cursor = request.offset is None
+    parts = (*([CURSOR] if by_cursor else []), MORE, ROWS)
+    names = PageNames(((ROWS, query.fields),), (CURSOR,) if by_cursor else (), (MORE,), parts=parts)
+    page = replace(query, fields=(), shape=Shape.PAGE, page=names)
+    return replace(page, after=planner.values.after(page, request.after))
+
+
+def _key(request: RestRequest) -> Any:
+    how = (request.one, request.offset is None, request.after is None)
+    return (type(request.source), *how, _shape(request.selection))
+
+
+def _shape(selection: Selection) -> Any:
+    arguments = tuple((name, _shape_of(given)) for name, given in selection.arguments.items())
+    return (selection.alias, selection.name, arguments, tuple(map(_shape, selection.fields)))
+
+
+def _shape_of(given: Given) -> Any:
+    """A value's structure, with the numbers of scalars in place of them."""
+    match given:
+        case Scalar():
+            return given.source
+        case Fixed():
+            return (type(given.value), given.value)
+        case dict():
+            return ("object", *((name, _shape_of(value)) for name, value in given.items()))
+    return ("list", *map(_shape_of, given))

@@ -1,0 +1,275 @@
+"""A request of REST: what its path and query string ask of the model.
+
+In: a path below `/rest`, the parameters of a query string, a `Model`. Out: a `RestRequest`: the selection that the planner plans, the
+values apart from it, and how the answer is paged. Every name is looked up in the model here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from belvedere.api.entities import Entity, Model, RelationshipField, Template
+from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, NOT_FOUND, RequestError
+from belvedere.api.limits import Limits
+from belvedere.api.rest.filters import Literals, filter_of, find_column
+from belvedere.api.rest.grammar import Chosen, Group, Test, read_group, read_key, read_order, read_select, read_test, unreadable
+from belvedere.api.rest.parameters import Pairs, Said, sorted_parameters, words_of
+from belvedere.api.selections import Selection
+from belvedere.api.values import Fixed, Given, Scalar
+from belvedere.catalog import Parameter
+from belvedere.lang.names import did_you_mean
+from belvedere.store.read.query import is_ordered
+
+ROWS = "rows"
+"""The name of a request's rows in what the store answers."""
+OF_LISTS = ("order", "limit", "offset")
+OF_ROWS = ("select", "as_of")
+OF_ROOTS = (*OF_ROWS, *OF_LISTS, "after")
+Source = Entity | Template
+
+
+@dataclass(frozen=True)
+class RestRequest:
+    """`selection` are the rows of `source`; `literals` the values by number; `pairs` the query string, for the address of the next page."""
+
+    source: Source
+    selection: Selection
+    literals: list[Any]
+    one: bool = False
+    """Whether it is one row by its key."""
+    limit: int = 0
+    offset: int | None = None
+    """Where the page begins; None where pages go on by cursors."""
+    after: Scalar | None = None
+    pairs: Pairs = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of a row's fields."""
+        return tuple(f.alias for f in self.selection.fields)
+
+
+class Requests:
+    """Reads requests for one model."""
+
+    def __init__(self, model: Model, limits: Limits):
+        self._model, self._limits = model, limits
+        entities: dict[str, Source] = {e.field: e for e in model.entities.values() if e.field}
+        self.sources: Mapping[str, Source] = entities | dict(model.templates)
+        self._others = {name_of(s).casefold(): s for s in self.sources.values()}
+        self._others |= {field.casefold(): s for field, s in self.sources.items()}
+
+    def source(self, name: str) -> Source:
+        """What `/rest/<name>` serves: by the name of its endpoint, or that of its view in any case."""
+        found = self.sources.get(name) or self._others.get(name.casefold())
+        if found is None:
+            hint = did_you_mean(name, sorted(self.sources)) or "`/openapi.json` lists what there is"
+            raise RequestError(NOT_FOUND, f'there is no view, table or query template "{name}"', hint, status=404)
+        return found
+
+    def read(self, name: str, key: str | None, pairs: Pairs) -> RestRequest:
+        """The request for `/rest/<name>`, or `/rest/<name>/<key>`."""
+        source = self.source(name)
+        reading = _Reading(self._model, self._limits, Literals(self._limits), pairs)
+        if isinstance(source, Entity):
+            return reading.entity(source) if key is None else reading.row(source, key)
+        if key is not None:
+            raise RequestError(NOT_FOUND, f"{name_of(source)} is a query template: its rows have no addresses", status=404)
+        return reading.template(source)
+
+
+def name_of(source: Source) -> str:
+    """The name in the script."""
+    return source.name if isinstance(source, Entity) else source.template.name
+
+
+@dataclass
+class _Reading:
+    model: Model
+    limits: Limits
+    literals: Literals
+    pairs: Pairs
+    fields: int = 0
+    aliases: int = 0
+
+    # roots
+
+    def entity(self, entity: Entity) -> RestRequest:
+        """Rows of an entity."""
+        said = sorted_parameters(self.pairs)
+        words = words_of([p for p in said.own if p.is_word(OF_ROOTS)])
+        said.own = [p for p in said.own if not p.is_word((*OF_ROWS, "after"))]
+        if "after" in words and "offset" in words:
+            raise unreadable("after", "a page begins after a cursor or at an offset, not both", "leave one of them out")
+        arguments = self._list_arguments(entity, said, "", required=True) | self._as_of(words)
+        fields = self._fields(entity, read_select("select", words.get("select", "")), said)
+        after = self.literals.text(words["after"]) if "after" in words else None
+        return self._listed(entity, Selection(ROWS, entity.field, arguments, fields), after)
+
+    def row(self, entity: Entity, key: str) -> RestRequest:
+        """The row with a key."""
+        if entity.by_key is None:
+            hint = f"filter instead: /rest/{entity.field}?column=eq.value"
+            raise RequestError(NOT_FOUND, f"rows of {entity.name} have no key that a path could give", hint, status=404)
+        said = sorted_parameters(self.pairs)
+        for each in said.own:
+            if not each.is_word(OF_ROWS):
+                raise unreadable(each.key, "one row takes `select` and `as_of` alone", "filter the list instead")
+        words = words_of(said.own)
+        values = read_key("key", key, len(entity.key))
+        keys = zip(entity.key.items(), values, strict=True)
+        arguments: dict[str, Given] = {name: self.literals.add(value, c.type, name) for (name, c), value in keys}
+        fields = self._fields(entity, read_select("select", words.get("select", "")), said)
+        selection = Selection(ROWS, entity.by_key, arguments | self._as_of(words), fields)
+        return RestRequest(entity, selection, self.literals.values, one=True)
+
+    def template(self, template: Template) -> RestRequest:
+        """The rows of a query template, whose arguments are parameters without operators."""
+        given = _given(name_of(template), self.pairs, (*template.parameters, "select", "limit", "offset"))
+        arguments = self._arguments(name_of(template), template.parameters, given, "")
+        arguments |= {n: self.literals.rows(given[n], n) for n in ("limit", "offset") if n in given and n not in arguments}
+        select = "" if "select" in template.parameters else given.get("select", "")
+        fields: dict[str, Selection] = {}
+        for chosen in read_select("select", select):
+            names = template.columns if chosen.name == "*" else (chosen.name,)
+            for name in names:
+                if name not in template.columns or chosen.parts is not None:
+                    hint = did_you_mean(name, sorted(template.columns)) or f"its columns: {', '.join(template.columns)}"
+                    raise unreadable("select", f'{name_of(template)} has no column "{name}"', hint)
+                self._add(fields, Selection(chosen.alias or name, name))
+        return self._listed(template, Selection(ROWS, template.field, arguments, tuple(fields.values())), None)
+
+    def _listed(self, source: Source, selection: Selection, after: Scalar | None) -> RestRequest:
+        limit, offset = selection.arguments.get("limit"), selection.arguments.get("offset")
+        rows = self.literals.values[limit.source[1]] if isinstance(limit, Scalar) else self.limits.rows
+        start = self.literals.values[offset.source[1]] if isinstance(offset, Scalar) else None
+        if start is None and isinstance(source, Template):
+            start = 0  # its rows may be equal in everything, so that a cursor could not tell them apart
+        return RestRequest(source, selection, self.literals.values, False, rows, start, after, self.pairs)
+
+    # selections
+
+    def _fields(self, entity: Entity, chosen: tuple[Chosen, ...], said: Said) -> tuple[Selection, ...]:
+        """The selected columns and relationships."""
+        fields: dict[str, Selection] = {}
+        for each in chosen:
+            if each.parts is not None:
+                self._add(fields, self._embedded(entity, each, said.inner.pop(each.alias or each.name, Said())))
+                continue
+            if each.name in entity.relations:
+                raise unreadable("select", f"`{each.name}` is a relationship", f"write `{each.name}(*)`")
+            for name in entity.columns if each.name == "*" else (each.name,):
+                find_column(entity, name, "select")
+                self._add(fields, Selection(each.alias or name, name))
+        for name in said.inner:
+            raise unreadable(name, f"`{name}` is no relationship that is selected", f"select it: `select=*,{name}(*)`")
+        return tuple(fields.values())
+
+    def _add(self, fields: dict[str, Selection], selection: Selection) -> None:
+        known = fields.setdefault(selection.alias, selection)
+        if known != selection:
+            raise unreadable("select", f"`{selection.alias}` is selected twice", "give one an alias: `other:column`")
+        self.fields += 1
+        self.aliases += selection.alias != selection.name
+        for number, most, what in ((self.fields, self.limits.fields, "fields"), (self.aliases, self.limits.aliases, "aliases")):
+            if number > most:
+                raise RequestError(LIMIT_EXCEEDED, f"more than {most} {what} in one request", "ask for less")
+
+    def _embedded(self, entity: Entity, chosen: Chosen, said: Said) -> Selection:
+        relation, alias = entity.relations.get(chosen.name), chosen.alias or chosen.name
+        if relation is None:
+            hint = did_you_mean(chosen.name, sorted(entity.relations)) or f"its relationships: {', '.join(entity.relations)}"
+            raise unreadable("select", f'{entity.name} has no relationship "{chosen.name}"', hint if entity.relations else None)
+        target = self.model.entities[relation.target]
+        assert chosen.parts is not None
+        arguments = self._relation_arguments(relation, target, said, f"{alias}.")
+        return Selection(alias, chosen.name, arguments, self._fields(target, chosen.parts, said))
+
+    # arguments
+
+    def _relation_arguments(self, relation: RelationshipField, target: Entity, said: Said, path: str) -> dict[str, Given]:
+        own = [p for p in said.own if p.is_word(tuple(relation.parameters))]
+        said.own = [p for p in said.own if p not in own]
+        arguments = self._arguments(relation.name, relation.parameters, words_of(own), path)
+        if relation.to_one and said.own:
+            raise unreadable(said.own[0].key, f"{relation.name} is one row: it takes no filter and no order")
+        return arguments | self._list_arguments(target, said, path)
+
+    def _arguments(self, of: str, parameters: Mapping[str, Parameter], given: Mapping[str, str], path: str) -> dict[str, Given]:
+        """The arguments of a query template or a relationship with parameters."""
+        found: dict[str, Given] = {}
+        for name, parameter in parameters.items():
+            if parameter.metadata is not None:
+                if name in given:
+                    raise unreadable(path + name, "the caller's token says this", "leave it out")
+            elif name in given:
+                found[name] = self.literals.add(given[name], parameter.type, path + name)
+            elif parameter.default is None and not parameter.nullable:
+                raise RequestError(BAD_VALUE, f"{of} needs `{path}{name}`", f"add `{path}{name}=...` to the address")
+        return found
+
+    def _list_arguments(self, entity: Entity, said: Said, path: str, required: bool = False) -> dict[str, Given]:
+        """Filter, order and bounds of a list."""
+        words = words_of([p for p in said.own if p.is_word(OF_LISTS)])
+        terms: list[Test | Group] = []
+        for each in said.own:
+            if each.is_word(OF_LISTS):
+                continue
+            if each.is_group:
+                terms.append(read_group(each.key, each.name, each.value, each.negated))
+            else:
+                find_column(entity, each.name, each.key)
+                terms.append(read_test(each.key, each.name, each.value))
+        if required:
+            _check_required(entity, terms)
+        arguments: dict[str, Given] = {}
+        asked = filter_of(entity, terms, self.literals)
+        if asked is not None:
+            arguments["filter"] = asked
+        if "order" in words:
+            arguments["order"] = self._order(entity, words["order"], f"{path}order")
+        return arguments | {n: self.literals.rows(words[n], path + n) for n in ("limit", "offset") if n in words}
+
+    def _order(self, entity: Entity, said: str, what: str) -> list[Given]:
+        found: list[Given] = []
+        for each in read_order(what, said):
+            column = find_column(entity, each.column, what)
+            if not is_ordered(column.type):
+                raise unreadable(what, f"values of `{each.column}` have no order")
+            nulls = "" if each.nulls_first is None else "_NULLS_FIRST" if each.nulls_first else "_NULLS_LAST"
+            found.append({each.column: Fixed(("DESC" if each.descending else "ASC") + nulls)})
+        return found
+
+    def _as_of(self, words: Mapping[str, str]) -> dict[str, Given]:
+        """`as_of=5` is the state after an epoch, `as_of=2024-03-01T09:00:00Z` that of a time."""
+        text = words.get("as_of")
+        if text is None:
+            return {}
+        if text.isascii() and text.isdigit():
+            return {"asOf": {"epoch": self.literals.rows(text, "as_of")}}
+        return {"asOf": {"time": self.literals.text(text)}}
+
+
+def _given(of: str, pairs: Pairs, known: tuple[str, ...]) -> dict[str, str]:
+    """The parameters of a query template; others are refused."""
+    given: dict[str, str] = {}
+    for name, value in pairs:
+        if name not in known:
+            hint = did_you_mean(name, sorted(known)) or f"its parameters: {', '.join(known)}"
+            raise unreadable(name, f"{of} has no such parameter", hint)
+        if name in given:
+            raise unreadable(name, "it is said twice", "say it once")
+        given[name] = value
+    return given
+
+
+def _check_required(entity: Entity, terms: list[Test | Group]) -> None:
+    """Raise where a column that a hint of the script asks for has no value."""
+    equal = {t.column for t in terms if isinstance(t, Test) and t.operator == "eq" and not t.negated}
+    shown = {column.name: name for name, column in entity.columns.items()}
+    for column, needed in entity.arguments.values():
+        name = shown[column.name]
+        if needed and name not in equal:
+            raise RequestError(BAD_VALUE, f"{entity.name} is read by `{name}`", f"add `{name}=eq.VALUE` to the address")
