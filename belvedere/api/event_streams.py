@@ -48,6 +48,8 @@ class Told(NamedTuple):
 
 QUIET = Told(b"")
 UNCHANGED = Told(b"", -1)
+INTERRUPTED = Told(b"", -2)
+"""The last that a stream tells where the server ends: it is not complete, and goes on on another server."""
 WAKE_SECONDS = 0.5
 """So long a stream waits at most until it looks whether it ends."""
 Run = Callable[[Prepared], Awaitable[bytes]]
@@ -130,6 +132,7 @@ class EventStreams:
             yield QUIET
             async for each in told:
                 if self._ending:
+                    yield INTERRUPTED
                     return
                 if isinstance(expires, int | float) and time.time() > expires:
                     raise RequestError(

@@ -28,6 +28,9 @@ UNCOUNTED = ("/healthz", "/readyz")
 GUARDED = ("/graphql", "/streams", "/rest", "/openapi.json")
 """Paths that foreign web pages may not ask."""
 
+TOKEN = "belvedere.token"
+"""The member of a WebSocket's scope with the token by which its caller was let in."""
+
 Headers = Mapping[bytes, bytes]
 
 
@@ -84,12 +87,11 @@ class Gate:
                 self.refuse_foreign(method, headers, allowed)
             except RequestError as error:
                 return error
-        client = scope.get("client")
-        crowded = None if path in UNCOUNTED else self._counted(self._addresses, client[0] if client else "")
+        crowded = None if path in UNCOUNTED else self._counted(self._addresses, _address(scope))
         if crowded is not None:  # before the token: a guess counts, too
             return crowded
         given = _bearer(headers)
-        scope[CLAIMS] = claims = None if given is None else self._claims(given)
+        scope[TOKEN], scope[CLAIMS] = given, (claims := None if given is None else self._claims(given))
         later = scope["type"] == "websocket"  # a page can send a token in the first message alone
         if self.is_closed and claims is None and not later and not _is_open(path):
             return _no_token(given is not None)
@@ -105,9 +107,21 @@ class Gate:
         """What the caller of a WebSocket may claim, by its first message or its handshake; None for one that needs a token."""
         token = None if given is None else _bearer({b"authorization": given.encode("utf-8", "replace")})
         claims = scope[CLAIMS] if token is None else self._claims(token)
+        scope[TOKEN] = scope[TOKEN] if token is None else token
         if claims is not None and token is not None and self._counted(self._tokens, token) is not None:
             return None
         return {} if claims is None and not self.is_closed else claims
+
+    def count_operation(self, scope: Scope) -> None:
+        """Raise where an operation of a WebSocket comes too soon after others, or when the caller's token is over."""
+        token = scope[TOKEN]
+        crowded = self._counted(self._addresses, _address(scope))
+        if token is not None and self.is_closed:
+            if self._claims(token) is None:
+                raise _no_token(True)
+            crowded = crowded or self._counted(self._tokens, token)
+        if crowded is not None:
+            raise crowded
 
     def _claims(self, given: bytes) -> Mapping[str, Any] | None:
         """What a token says: nothing for the token of `[api]`; None for one that does not count."""
@@ -122,6 +136,11 @@ class Gate:
             return None
         headers = {"retry-after": str(math.ceil(seconds))}
         return RequestError(LIMIT_EXCEEDED, "too many requests", "ask less often", status=429, headers=headers)
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""
 
 
 def is_push(path: str) -> bool:

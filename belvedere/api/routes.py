@@ -16,7 +16,7 @@ from starlette.routing import Mount, Route
 from belvedere.api.console_routes import console_routes
 from belvedere.api.failures import AGAIN, RequestError
 from belvedere.api.pushes import CLAIMS, problem_answer, push_routes
-from belvedere.api.sse import events_of, plain_events
+from belvedere.api.sse import events_of, is_passing, no_events_yet, plain_events
 from belvedere.api.status import STATE_FIGURES, state_figures, status_of
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
@@ -65,7 +65,12 @@ def routes(application: Application, catalog: Catalog) -> Starlette:
         if described.subscription_type is None:
             raise RequestError("B6012", "the script has no subscription", status=404)
         asked, field = events_of(model, described, request.path_params["name"], given, last)
-        told = await application.told(asked, request.scope.get(CLAIMS) or {}, lambda: None)
+        try:
+            told = await application.told(asked, request.scope.get(CLAIMS) or {}, lambda: None)
+        except RequestError as error:
+            if is_passing(error, request.headers.get("accept", "").encode()):
+                return no_events_yet()
+            raise
         return plain_events(told, field)
 
     return Starlette(

@@ -34,7 +34,7 @@ from belvedere.api.operations import Operation, Prepared
 from belvedere.api.pushes import CLAIMS, problem_answer
 from belvedere.api.rest.endpoint import RestEndpoint
 from belvedere.api.routes import routes
-from belvedere.api.sse import EVENTS, graphql_events
+from belvedere.api.sse import EVENTS, graphql_events, is_passing, no_events_yet, takes_events_alone
 from belvedere.api.websockets import Session
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
@@ -121,6 +121,7 @@ class Application:
             return
 
         async def serve(asked: Asked, claims: Claims) -> AsyncIterator[Told]:
+            self._gate.count_operation(scope)
             return await self.told(asked, claims, lambda: self._check_push({**scope, "method": "POST"}, headers))
 
         session = Session(scope, receive, send, lambda given: self._gate.admitted(scope, given), serve)
@@ -146,7 +147,7 @@ class Application:
         headers = dict(scope["headers"])
         refused = _ends() if self._ending else self._gate.enter(scope, headers)
         if refused is not None:
-            await _refused(scope["path"], refused)(scope, receive, send)
+            await _refused(scope["path"], headers, refused)(scope, receive, send)
         elif scope["path"] == "/graphql":
             await self._graphql(scope, headers, receive, send)
         else:
@@ -163,10 +164,15 @@ class Application:
         if scope["method"] == "GET" and not scope["query_string"] and b"text/html" in headers.get(b"accept", b""):
             await self._others({**scope, "path": "/", "raw_path": b"/"}, receive, send)
             return
-        outcome = 0
+        outcome, events_alone = 0, takes_events_alone(headers.get(b"accept", b""))
         try:
             asked = await asked_of(scope, headers, receive, self.settings.limits.size)
             claims = scope[CLAIMS] or {}
+            if events_alone:
+                told = await self.told(asked, claims, lambda: self._check_push(scope, headers))
+                self.metrics.count(0, time.perf_counter() - started)
+                await graphql_events(told)(scope, receive, send)
+                return
             operation, literals = await self._found(asked)
             if operation.subscribes:
                 events = await self._stream(operation, literals, asked, claims, headers)
@@ -180,7 +186,10 @@ class Application:
             else:
                 answer = await self._read(operation, literals, asked, claims, media, headers.get(b"if-none-match"), scope)
         except RequestError as error:
-            answer = Response(errors_of(error), status_of_error(error, media), error.headers, media)
+            if events_alone and error.status in (400, 403):
+                answer = graphql_events(_once(errors_of(error)))  # GraphQL over SSE: as an event, which a client can read
+            else:
+                answer = Response(errors_of(error), status_of_error(error, media), error.headers, media)
             outcome = 3 if error.code == NOT_READY else 2 if error.status >= 500 else 1
         except Exception:
             failed = RequestError(INTERNAL, "the request failed inside the server", status=500)
@@ -313,6 +322,8 @@ def _ends() -> RequestError:
     return RequestError(ENDING, "this server ends", "ask again a little later", status=503)
 
 
-def _refused(path: str, error: RequestError) -> Response:
+def _refused(path: str, headers: Mapping[bytes, bytes], error: RequestError) -> Response:
     """A refusal in the form of what was asked."""
+    if is_passing(error, headers.get(b"accept", b"")) and path.endswith("/events"):
+        return no_events_yet()
     return Response(errors_of(error), error.status, error.headers, JSON) if path == "/graphql" else problem_answer(error)

@@ -10,16 +10,19 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from graphql import GraphQLBoolean, GraphQLFloat, GraphQLInt, GraphQLSchema, GraphQLType, get_named_type
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from belvedere.api.asked import Asked
 from belvedere.api.entities import Entity, Model
 from belvedere.api.event_fields import AFTER, event_fields
-from belvedere.api.event_streams import Told
+from belvedere.api.event_streams import INTERRUPTED, Told
 from belvedere.api.failures import BAD_VALUE, RequestError
 from belvedere.lang.names import did_you_mean
 
 EVENTS = "text/event-stream"
+COME_AGAIN = b"retry: 1000\n\n"
+"""Tells an `EventSource` after how many milliseconds to come again when a stream broke off."""
+_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # the latter: proxies pass each event on at once
 
 
 def graphql_events(told: AsyncIterator[Told]) -> StreamingResponse:
@@ -27,6 +30,8 @@ def graphql_events(told: AsyncIterator[Told]) -> StreamingResponse:
 
     async def texts() -> AsyncIterator[bytes]:
         async for each in told:
+            if each is INTERRUPTED:  # without `complete` clients come again
+                return
             yield b"event: next\ndata: %b\n\n" % each.body if each.body else b":\n\n"
         yield b"event: complete\ndata:\n\n"
 
@@ -37,7 +42,10 @@ def plain_events(told: AsyncIterator[Told], field: str) -> StreamingResponse:
     """The answer of `/streams/<name>/events`: an event a row, its `id` what a client goes on from (`Last-Event-ID`)."""
 
     async def texts() -> AsyncIterator[bytes]:
+        yield COME_AGAIN
         async for each in told:
+            if each is INTERRUPTED:
+                return
             if not each.body:
                 yield b":\n\n"
                 continue
@@ -49,6 +57,22 @@ def plain_events(told: AsyncIterator[Told], field: str) -> StreamingResponse:
             yield f"id: {each.number}\ndata: {json.dumps(row, ensure_ascii=False)}\n\n".encode()
 
     return _response(texts())
+
+
+def is_passing(error: RequestError, accept: bytes) -> bool:
+    """Whether an `EventSource` met what is over in a moment: it is answered by `no_events_yet`."""
+    return error.status == 503 and takes_events_alone(accept)
+
+
+def no_events_yet() -> Response:
+    """The answer to an `EventSource` where there are no events now: any status but 200 would end it for good."""
+    return Response(COME_AGAIN, headers=_HEADERS, media_type=EVENTS)
+
+
+def takes_events_alone(accept: bytes) -> bool:
+    """Whether a client takes nothing but a stream, as `EventSource` and the library graphql-sse."""
+    kinds = [kind.partition(b";")[0].strip().lower() for kind in accept.split(b",")]
+    return kinds == [EVENTS.encode()]
 
 
 def events_of(model: Model, schema: GraphQLSchema, name: str, given: Mapping[str, str], last: str | None) -> tuple[Asked, str]:
@@ -84,5 +108,4 @@ def _value(name: str, text: str, type_: GraphQLType) -> Any:
 
 
 def _response(texts: AsyncIterator[bytes]) -> StreamingResponse:
-    # X-Accel-Buffering: proxies pass each event on at once
-    return StreamingResponse(texts, media_type=EVENTS, headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+    return StreamingResponse(texts, media_type=EVENTS, headers=_HEADERS)

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from belvedere.api.asked import Asked, checked
-from belvedere.api.event_streams import Told
+from belvedere.api.event_streams import INTERRUPTED, Told
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, RequestError
 from belvedere.intake.claims import Claims
 
@@ -96,7 +96,7 @@ class Session:
     async def _handle(self, message: Mapping[str, Any]) -> None:
         kind, name = message["type"], message.get("id")
         if kind == "ping":
-            await self._send({"type": "pong"})
+            await self._send({"type": "pong"} | ({"payload": message["payload"]} if message.get("payload") else {}))
         elif kind == "connection_init":
             raise _Closed(TWICE, "Too many initialisation requests")
         elif kind == "complete" and isinstance(name, str):
@@ -115,6 +115,8 @@ class Session:
                 raise RequestError(BAD_REQUEST, f"more than {MOST} operations on one connection", "wait for some to end")
             asked = checked(payload)
             async for told in await self._serve(asked, self._claims or {}):
+                if told is INTERRUPTED:  # the connection is closed
+                    return
                 if told.body:  # passed on as it came from the database
                     await self._socket.send_text(f'{{"id":{json.dumps(name)},"type":"next","payload":{told.body.decode()}}}')
             self._tasks.pop(name, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pytest
 from api_reader import MemoryReader, Recorded
 
 from belvedere.store import EpochRow, open_reader, open_store
+from tests.api import node_clients
 
 
 def fill(url: str) -> None:
@@ -66,3 +67,23 @@ def reader(request: pytest.FixtureRequest) -> Iterator[Any]:
     recorded.close()
     if store is not None:
         store.close()
+
+
+@pytest.fixture(scope="session")
+def node_folder() -> Path:
+    """The folder of the reference clients."""
+    return node_clients.install()
+
+
+@pytest.fixture
+def subscribe(node_folder: Path) -> Iterator[Callable[..., node_clients.NodeClient]]:
+    """Starts subscriptions by reference clients."""
+    started: list[node_clients.NodeClient] = []
+
+    def start(*given: Any, **config: Any) -> node_clients.NodeClient:
+        started.append(node_clients.NodeClient(node_folder, *given, **config))
+        return started[-1]
+
+    yield start
+    for client in started:
+        client.close()

@@ -147,6 +147,17 @@ def test_what_is_refused(text: str, status: int, code: str) -> None:
     assert "errors" in plain.json()
 
 
+def test_what_is_over_in_a_moment_does_not_end_an_event_source() -> None:
+    application = Application(CATALOG, lambda: open_reader("sqlite:////nowhere/x.db"), ServerSettings())
+    client = TestClient(application)
+    for _ in range(2):
+        alone = client.get("/streams/Seen/events", headers={"accept": "text/event-stream"})
+        assert (alone.status_code, alone.text) == (200, "retry: 1000\n\n")
+        other = client.get("/streams/Seen/events", headers={"accept": "*/*"})
+        assert (other.status_code, other.headers["retry-after"]) == (503, "1")
+        application._ending = True
+
+
 def test_the_schema_has_them() -> None:
     schema = Application(CATALOG, lambda: open_reader("sqlite:////nowhere/x.db")).api.schema
     assert schema.subscription_type is not None

@@ -8,6 +8,7 @@ import gzip
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,15 +17,18 @@ import httpx
 import pytest
 import uvicorn
 from api_reader import MemoryReader
+from joserfc import jwt
+from joserfc.jwk import OctKey
 from starlette.testclient import TestClient
 
-from belvedere.api import connections, pushes
+from belvedere.api import connections, pushes, websockets
 from belvedere.api.connections import Connection
 from belvedere.api.limits import Limits
 from belvedere.api.processes import server_settings, start_api
 from belvedere.api.pushes import _elements
 from belvedere.api.rates import Rates
 from belvedere.api.server import Application, ServerSettings
+from belvedere.api.tokens import LEEWAY, TokenRules
 from belvedere.compiler import compile_script
 from belvedere.settings import load_project
 
@@ -143,6 +147,36 @@ def test_who_asks_too_often_waits() -> None:
         found = [client.post("/graphql", json=ASKED, headers=bearer).status_code for _ in range(3)]
         assert found[0] == 200
         assert 429 in found
+
+
+@pytest.mark.parametrize("settings", [{"per_address": 3}, {"token": "s3cret", "per_token": 3}])
+def test_operations_of_a_websocket_count_each(settings: Any) -> None:
+    with client_of(**settings) as client, client.websocket_connect("/graphql", [websockets.PROTOCOL]) as socket:
+        socket.send_json({"type": "connection_init", "payload": {"authorization": "Bearer s3cret"}})
+        assert socket.receive_json()["type"] == "connection_ack"
+        found = []
+        for n in range(8):
+            socket.send_json({"type": "subscribe", "id": str(n), "payload": ASKED})
+            found.append(socket.receive_json())
+            assert found[-1]["type"] == "error" or socket.receive_json()["type"] == "complete"
+        assert found[0]["payload"]["data"] == {"things": [{"id": 1}]}
+        assert "too many requests" in [f["payload"][0]["message"] for f in found if f["type"] == "error"]
+
+
+def test_operations_of_a_websocket_end_with_the_token() -> None:
+    rules = TokenRules("x" * 32)
+    token = jwt.encode({"alg": "HS256"}, {"exp": int(time.time()) - LEEWAY + 2}, OctKey.import_key("x" * 32))
+    with client_of(tokens=rules) as client, client.websocket_connect("/graphql", [websockets.PROTOCOL]) as socket:
+        socket.send_json({"type": "connection_init", "payload": {"authorization": f"Bearer {token}"}})
+        assert socket.receive_json()["type"] == "connection_ack"
+        for n in range(600):
+            socket.send_json({"type": "subscribe", "id": str(n), "payload": ASKED})
+            found = socket.receive_json()
+            if found["type"] == "error":
+                break
+            assert socket.receive_json()["type"] == "complete"
+            time.sleep(0.02)
+        assert found["payload"][0]["message"] == "this request carries no valid token"
 
 
 def test_settings_of_rates() -> None:

@@ -26,7 +26,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
-KNOWN = {"sql", "python", "console", "toml", "json", "csv", "sh", "text", "graphql", "mermaid"}
+KNOWN = {"sql", "python", "console", "toml", "js", "json", "csv", "sh", "text", "graphql", "mermaid"}
 NEEDS_SPARK = re.compile(r"^\$ belvedere (run|query|test)\b", re.MULTILINE)
 
 
