@@ -64,12 +64,13 @@ def with_texts(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str]) -> d
     return known
 
 
-def print_table(table: Table) -> None:
+def print_table(table: Table, stream: IO[str] | None = None) -> None:
     """Print a table: as wide as the terminal, or where there is none as wide as its rows."""
+    out = stream or sys.stdout
     from rich.console import Console
 
-    console = Console(file=sys.stdout)
-    if not sys.stdout.isatty():
+    console = Console(file=out)
+    if not out.isatty():
         console.width = console.measure(table, options=console.options.update(width=ENDLESS)).maximum
     console.print(table)
 

@@ -36,6 +36,7 @@ def command(
         bool,
         typer.Option("--accept-clock", help="this machine's clock is right, though it has jumped or is behind the store's"),
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="go on though the start drops what is served (`belvedere plan`)")] = False,
     json: Annotated[bool, typer.Option("--json", help="print a JSON object per line")] = False,
 ) -> int:
     """Maintain a script's views and serve them."""
@@ -43,6 +44,7 @@ def command(
     project = load_project(script.parent)
     if master is not None:
         project = replace(project, spark={**project.spark, "master": master})
+    from belvedere.commands.plan import confirm_deployment, deployment_of
     from belvedere.commands.stores import store_url
     from belvedere.compiler import compile_script
     from belvedere.store.source_columns import with_stored_columns
@@ -55,6 +57,8 @@ def command(
         show(found, {str(script): text}, stream=sys.stderr)
         return 1
     show([d for d in found if d.severity is Severity.WARNING], {str(script): text}, stream=sys.stderr)
+    if not yes and not confirm_deployment(deployment_of(compiled.catalog, url)):
+        return 1
     address = (host_of(host, project), port_of(port, project))
     with stop_on_signals() as stopped:
         run(

@@ -6,19 +6,27 @@ alone, so an empty store is advised only where nobody pushes.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 
 from belvedere.catalog import Catalog, pushed_inputs
 from belvedere.engine.pipeline import Pipeline
-from belvedere.errors import fail
+from belvedere.errors import BelvedereError, fail
 
 
 def refuse_lost_rows(
     catalog: Catalog, pipeline: Pipeline, fresh: frozenset[str], restored: frozenset[str], known: Container[str]
 ) -> None:
-    """Raise B7030 where a stage is computed anew (`fresh`, not `restored`) from rows that were not kept: an answer in part.
+    """Raise the first of `lost_rows`."""
+    for _, error in lost_rows(catalog, pipeline, fresh, restored, known):
+        raise error
 
-    Raise B7031 where a pushed input that the store knows (`known`) has changed, which is the cause then.
+
+def lost_rows(
+    catalog: Catalog, pipeline: Pipeline, fresh: frozenset[str], restored: frozenset[str], known: Container[str]
+) -> Iterator[tuple[str, BelvedereError]]:
+    """By id of a view: B7030 where a stage is computed anew (`fresh`, not `restored`) from rows that were not kept: an answer in part.
+
+    By id of an input: B7031 where a pushed input that the store knows (`known`) has changed, which is the cause then.
     """
     computed = fresh & {s.output for s in pipeline.stages if not s.is_input}
     for stage in pipeline.stages:
@@ -26,25 +34,33 @@ def refuse_lost_rows(
             if stage.output not in fresh - restored or slot.relation in computed or pipeline.relations[slot.relation].is_state:
                 continue
             feeding = _inputs_of(pipeline, slot.relation)
-            refuse_changed_inputs(catalog, {i for i in feeding if i in fresh and i in known})
-            raise fail(
+            yield from changed_inputs(catalog, {i for i in feeding if i in fresh and i in known})
+            error = fail(
                 "B7030",
                 f'view "{stage.owner}" is new or changed, but not all rows of "{slot.relation}" so far were kept',
                 hint=_hint(catalog, feeding),
             )
+            yield stage.owner, error
 
 
 def refuse_changed_inputs(catalog: Catalog, changed: Container[str]) -> None:
-    """Raise B7031 where an input that clients push to is among those that have changed (by id)."""
+    """Raise the first of `changed_inputs`."""
+    for _, error in changed_inputs(catalog, changed):
+        raise error
+
+
+def changed_inputs(catalog: Catalog, changed: Container[str]) -> Iterator[tuple[str, BelvedereError]]:
+    """By id: B7031 for an input that clients push to, among those that have changed (by id)."""
     for id_, table in pushed_inputs(catalog).items():
         if id_ in changed:
-            raise fail(
+            error = fail(
                 "B7031",
                 f'"{table.name}" has changed since its rows were pushed: they would be lost',
                 span=table.span,
                 hint="leave its definition as it was, and give the new one another name: what was pushed is in this store alone, "
                 "so an empty store would lose it as well",
             )
+            yield id_, error
 
 
 def _hint(catalog: Catalog, feeding: set[str]) -> str:

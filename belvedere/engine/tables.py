@@ -29,7 +29,7 @@ from belvedere.schema import INGEST_TIME, KEY
 from belvedere.state.run import Arranged
 from belvedere.state.state import State
 from belvedere.store.dialects import DIALECTS
-from belvedere.store.protocol import Store, StoredTable, Transaction
+from belvedere.store.protocol import EpochRow, Reader, Store, StoredTable, Transaction
 from belvedere.store.read.computed import computed_table
 
 COPIED = "copied"
@@ -55,39 +55,68 @@ class TablePlan:
     restored: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True)
+class Stored:
+    """What is stored now: the last epoch's row, the tables, the meanings of the arrangements, the name of the dialect."""
+
+    last: EpochRow | None
+    tables: tuple[StoredTable, ...]
+    in_state: Mapping[str, str]
+    dialect: str
+
+    @property
+    def filled_tables(self) -> Mapping[str, str]:
+        """Meanings by table. One counts as filled when an epoch that knew its meaning was committed: one that was only made does not."""
+        committed: Mapping[str, str] = self.last.extra.get("meanings", {}) if self.last else {}
+        return {t.name: t.meaning for t in self.tables if t.meaning and committed.get(t.name) == t.meaning}
+
+    @property
+    def filled(self) -> Mapping[str, str]:
+        """Meanings by relation, wherever its rows are."""
+        return {**self.filled_tables, **{n: _parts(m)[0] for n, m in self.in_state.items()}}
+
+
+def stored_now(store: Store | Reader, tables: Iterable[StoredTable], state: State | None) -> Stored:
+    """What a store and its state hold now."""
+    in_state = {} if state is None else {n: a.meaning for n, (a, _) in state.manifest.relations.items()}
+    return Stored(store.last_epoch(), tuple(tables), in_state, store.dialect)
+
+
 def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store, state: State) -> TablePlan:
     """Compare what the pipeline needs with what is stored.
 
-    A table counts as filled when an epoch that knew its meaning was committed: one that was only made does not.
     Raises BelvedereError B7030 where a view must be rebuilt from rows that were not kept, B7031 where a pushed input has changed.
     """
-    last = store.last_epoch()
+    stored = stored_now(store, store.tables(), state)
+    found = compare_tables(catalog, pipeline, stored)
+    if stored.last is not None:
+        refuse_lost_rows(catalog, pipeline, found.fresh, found.restored, stored.filled)
+    return found
+
+
+def compare_tables(catalog: Catalog, pipeline: Pipeline, now: Stored) -> TablePlan:
+    """What becomes of each relation. It does not look whether the rows for it are there."""
     meaning = meanings(pipeline)
     served, looked_up = served_relations(pipeline), looked_up_relations(pipeline)
     stored = {n: r for n, r in pipeline.relations.items() if r.stored}
     tables = {n: _table(r, catalog, meaning[n], n in looked_up) for n, r in stored.items() if n in served}
     arranged = {n: _arranged(r, meaning[n]) for n, r in stored.items() if n in looked_up or n not in served}
-    known = {t.name: t.meaning for t in store.tables() if t.meaning}
-    committed: Mapping[str, str] = last.extra.get("meanings", {}) if last else {}
-    in_tables = {n: m for n, m in known.items() if committed.get(n) == m}
-    in_state = {n: a.meaning for n, (a, _) in state.manifest.relations.items()}
-    filled = {**in_tables, **{n: _parts(m)[0] for n, m in in_state.items()}}
+    in_tables, filled = now.filled_tables, now.filled
     fresh = frozenset(n for n in stored if filled.get(n) != meaning[n])
     restored: frozenset[str] = frozenset()
-    if last is not None:
-        forgetful = frozenset(n for n, m in in_state.items() if _parts(m)[2])
+    if now.last is not None:
+        forgetful = frozenset(n for n, m in now.in_state.items() if _parts(m)[2])
         fresh |= {n for n in forgetful if n in served}  # a private view that is read now: all its rows count
         fresh, restored = _with_forgotten(pipeline, fresh, forgetful)
-        refuse_lost_rows(catalog, pipeline, fresh, restored, filled)
     copied = {}
     for name in stored.keys() - fresh:
         to_table = name in tables and in_tables.get(name) != meaning[name]
-        to_state = name in arranged and in_state.get(name) != arranged[name].meaning
+        to_state = name in arranged and now.in_state.get(name) != arranged[name].meaning
         if to_table or to_state:
             copied[name] = (to_table, to_state)
-    outdated = tuple(n for n in known if n not in tables or n in fresh)
-    computed = {i: computed_table(catalog, i, plan, DIALECTS[store.dialect]) for i, plan in pipeline.at_read.items()}
-    outdated, unmade = _outdated_queries(store.tables(), computed, outdated)
+    outdated = tuple(t.name for t in now.tables if t.meaning and (t.name not in tables or t.name in fresh))
+    computed = {i: computed_table(catalog, i, plan, DIALECTS[now.dialect]) for i, plan in pipeline.at_read.items()}
+    outdated, unmade = _outdated_queries(now.tables, computed, outdated)
     return TablePlan(tables, arranged, fresh, copied, outdated, computed, unmade, restored)
 
 

@@ -1,0 +1,149 @@
+"""`belvedere plan`: what a start of a script would do to its store, before it is done.
+
+In: a script, its store. Out: per view whether it is kept, added, changed, dropped or refused, and why; the columns that clients of the API
+will miss; rows and estimated seconds. It writes nothing, and starts no Spark. `belvedere run` shows the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Annotated
+
+import typer
+from rich.table import Table
+
+from belvedere.catalog import Catalog
+from belvedere.commands.output import has_errors, print_json, print_table, read_script, show
+from belvedere.errors import BelvedereError, fail
+from belvedere.rules.deployment import Change, Deployment, plan_deployment
+from belvedere.settings import load_project
+
+
+def command(
+    script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
+    store: Annotated[
+        str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+) -> int:
+    """Say what a start would do to the store: which views stay, are filled, go, or cannot be."""
+    from belvedere.commands.stores import store_url
+    from belvedere.compiler import compile_script
+    from belvedere.store.source_columns import with_stored_columns
+
+    text, project = read_script(script), load_project(script.parent)
+    url = store_url(store, project, script)
+    project = with_stored_columns(project, url)
+    compiled = compile_script(text, path=script, project=project)
+    found = tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics)))
+    if has_errors(found):
+        show(found, {str(script): text}, stream=sys.stderr)
+        return 1
+    deployment = deployment_of(compiled.catalog, url)
+    if json:
+        changes = [asdict(c) for c in deployment.changes]
+        print_json({"is_new": deployment.is_new, "changes": changes})
+    else:
+        show_deployment(deployment, sys.stdout)
+    return 1 if deployment.of(Change.REFUSED) else 0
+
+
+def deployment_of(catalog: Catalog, url: str) -> Deployment:
+    """What a start would do to a store that is there; to a new one where there is none yet. Raises B7061 where its state is damaged."""
+    from belvedere.engine.opening import read_state
+    from belvedere.engine.tables import Stored, stored_now
+    from belvedere.rules.placed import DOCUMENT, PlacedViews, with_choice
+    from belvedere.store import open_store
+    from belvedere.store.dialects import dialect_of
+
+    if not _is_there(url):
+        return plan_deployment(catalog, Stored(None, (), {}, dialect_of(url).name), {})
+    store = open_store(url)
+    try:
+        reader = store.reader()
+        try:
+            state = read_state(reader, url) if store.last_epoch() is not None else None
+            try:
+                stored = stored_now(store, store.tables(), state)
+            finally:
+                if state is not None:
+                    state.close()
+            catalog = with_choice(catalog, PlacedViews.of_text(reader.document(DOCUMENT)))
+        finally:
+            reader.close()
+        return plan_deployment(catalog, stored, {n: rows for n, (rows, _) in store.size().items()})
+    finally:
+        store.close()
+
+
+def show_deployment(deployment: Deployment, stream: IO[str]) -> None:
+    """Print what a start would do, what comes of it, and what to do."""
+    print_table(_table(deployment), stream)
+    for line in _lines(deployment):
+        stream.write(line + "\n")
+    stream.flush()
+
+
+def confirm_deployment(deployment: Deployment) -> bool:
+    """Show on standard error what a start changes, and ask before it takes away what is served: whether it may.
+
+    Raises B7069 where there is no terminal to ask at.
+    """
+    if deployment.is_new or len(deployment.of(Change.KEPT)) == len(deployment.changes):
+        return True
+    show_deployment(deployment, sys.stderr)
+    if not deployment.takes_away:
+        return True
+    if not sys.stdin.isatty():
+        hint = "look at `belvedere plan`, and write --yes to go on"
+        raise fail("B7069", "this start takes away what clients may be reading", hint=hint)
+    return typer.confirm("go on?", err=True)
+
+
+def _table(deployment: Deployment) -> Table:
+    """For people: a row for each view."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("view", no_wrap=True)
+    table.add_column("then", no_wrap=True)
+    table.add_column("rows now", justify="right")
+    table.add_column("seconds", justify="right")
+    table.add_column("why")
+    for change in deployment.changes:
+        seconds = f"{change.seconds:.2g}" if change.seconds else ""
+        rows = f"{change.rows:,}" if change.change is not Change.ADDED else ""
+        table.add_row(change.name, change.change.value, rows, seconds, change.reason)
+    return table
+
+
+def _lines(deployment: Deployment) -> Iterator[str]:
+    """What comes of it, and what to do."""
+    for change in deployment.of(Change.REFUSED):
+        yield f"{change.name} is refused: {change.hint}"
+    for change in deployment.changes:
+        if change.missed:
+            yield f"clients of {change.name} will miss {', '.join(change.missed)}"
+    if gone := ", ".join(c.name for c in deployment.of(Change.DROPPED)):
+        yield f"clients will miss {gone}"
+    counts = ((kind, len(deployment.of(kind))) for kind in Change)
+    counted = ", ".join(f"{count} {kind}" for kind, count in counts if count)
+    seconds = sum(c.seconds for c in deployment.changes)
+    yield f"{counted or 'nothing is served'}; about {seconds:.2g} s of processor time to fill, besides the start of Spark"
+
+
+def _is_there(url: str) -> bool:
+    """Whether there is a store: opening one to write would make it."""
+    from belvedere.store import file_of, open_reader
+
+    file = file_of(url)
+    if file is not None and not file.is_file():
+        return False
+    try:
+        open_reader(url).close()
+    except BelvedereError as error:
+        if error.diagnostics[0].code != "B7014":
+            raise
+        return False
+    return True

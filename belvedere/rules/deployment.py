@@ -1,0 +1,207 @@
+"""What a start of a script would do to a store: which relations stay, are filled, go, or cannot be.
+
+In: a catalog, what the store holds, rows of its tables. Out: a `Deployment`: per public relation what becomes of it and why, the columns
+that clients of the API will miss, estimated seconds. It writes nothing, and needs no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from belvedere.catalog import Catalog
+from belvedere.engine.lost_rows import changed_inputs, lost_rows
+from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.tables import Stored, TablePlan, compare_tables
+from belvedere.errors import BelvedereError
+from belvedere.functions.types import type_text
+from belvedere.optimize.costs import Coefficients, Sizes, Workload, maintaining, storing
+from belvedere.rules.maintain import maintain
+from belvedere.rules.placed import whole_plan
+from belvedere.schema import HISTORY, Schema
+from belvedere.store.protocol import StoredTable
+
+
+class Change(StrEnum):
+    """What becomes of a public relation."""
+
+    KEPT = "kept"
+    ADDED = "added"
+    CHANGED = "changed"
+    DROPPED = "dropped"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class RelationChange:
+    """What becomes of a public input, view or subscription, by its name."""
+
+    name: str
+    change: Change
+    reason: str
+    rows: int = 0
+    """Those that are served now."""
+    seconds: float = 0.0
+    """Estimated processor time to fill it."""
+    missed: tuple[str, ...] = ()
+    """The columns that clients will miss, or find with another type."""
+    hint: str = ""
+    """For a refused one: what to do."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """All public relations, those of the script first, in its order."""
+
+    changes: tuple[RelationChange, ...]
+    is_new: bool = False
+    """Whether the store has no epoch yet."""
+
+    def of(self, *kinds: Change) -> tuple[RelationChange, ...]:
+        """Those of which one of these things becomes."""
+        return tuple(c for c in self.changes if c.change in kinds)
+
+    @property
+    def takes_away(self) -> bool:
+        """Whether clients will miss something that is served now."""
+        return any(c.missed or c.change is Change.DROPPED for c in self.changes)
+
+
+def plan_deployment(catalog: Catalog, stored: Stored, rows: Mapping[str, int]) -> Deployment:
+    """Compare a script with what is stored; `rows` are those of the tables."""
+    pipeline = maintain(catalog)
+    tables = compare_tables(catalog, pipeline, stored)
+    comparison = _Comparison(catalog, pipeline, stored, tables, rows)
+    dropped = tuple(comparison.dropped())
+    return Deployment((*comparison.relations(), *dropped), stored.last is None)
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    catalog: Catalog
+    pipeline: Pipeline
+    stored: Stored
+    plan: TablePlan
+    rows: Mapping[str, int]
+    before: dict[str, StoredTable] = field(default_factory=dict)
+    """The tables of relations that were filled."""
+
+    def __post_init__(self) -> None:
+        filled = self.stored.filled_tables
+        self.before.update({t.name: t for t in self.stored.tables if t.name in filled or t.query})
+
+    def relations(self) -> Iterator[RelationChange]:
+        """What becomes of the script's public relations."""
+        refused = self._refused()
+        for id_ in self._ids():
+            name = self.pipeline.served.get(id_, id_)
+            table = self.before.get(name)
+            if id_ in refused:
+                error = refused[id_].diagnostics[0]
+                found = RelationChange(id_, Change.REFUSED, error.message, hint=error.hint or "")
+            elif id_ in self.catalog.at_read:
+                found = self._at_read(id_)
+            else:
+                found = self._filled(id_)
+            missed = () if table is None else _missed(table.schema, self.catalog.schema_of(id_))
+            yield replace(found, name=self.catalog.name_of(id_), rows=self.rows.get(name, 0), missed=missed)
+
+    def dropped(self) -> Iterator[RelationChange]:
+        """Those that were served and are no more."""
+        there = {*self.pipeline.relations, *self._ids(), *self.catalog.parts}
+        for name in self.before:
+            base = name.removesuffix(HISTORY)
+            is_shown = not name.startswith("_") and "@" not in name and not (base != name and base in self.before)
+            if is_shown and name not in there:
+                yield RelationChange(base, Change.DROPPED, "the script does not define it any more", self.rows.get(name, 0))
+
+    def _ids(self) -> list[str]:
+        shown = self.catalog.public | self.catalog.subscriptions.keys()
+        known = (*self.catalog.inputs, *self.catalog.views, *self.catalog.subscriptions)
+        return [i for i in known if i in shown and (i in self.pipeline.served or i in self.catalog.at_read)]
+
+    def _refused(self) -> dict[str, BelvedereError]:
+        if self.stored.last is None:
+            return {}
+        known, fresh = self.stored.filled, self.plan.fresh
+        found = dict(lost_rows(self.catalog, self.pipeline, fresh, self.plan.restored, known))
+        return {**found, **dict(changed_inputs(self.catalog, fresh & known.keys()))}
+
+    def _at_read(self, id_: str) -> RelationChange:
+        before = self.before.get(id_)
+        if before is None:
+            return RelationChange(id_, Change.ADDED, "the database computes it when it is read")
+        if id_ in self.plan.unmade and before.query != self.plan.computed[id_].query:
+            return RelationChange(id_, Change.CHANGED, "the database computes it when it is read, by another query from now on")
+        return RelationChange(id_, Change.KEPT, "the database computes it when it is read")
+
+    def _filled(self, id_: str) -> RelationChange:
+        relation = self.pipeline.served[id_]
+        if relation not in self.plan.fresh:
+            moved = relation in self.plan.copied
+            return RelationChange(id_, Change.KEPT, "its rows are copied for other ways to find them" if moved else "")
+        source = self._source_of(relation)
+        if relation not in self.before:
+            return RelationChange(id_, Change.ADDED, source, seconds=self._seconds(id_))
+        if self.before[relation].query:
+            return RelationChange(id_, Change.KEPT, f"it is maintained from now on: {source}", seconds=self._seconds(id_))
+        return RelationChange(id_, Change.CHANGED, f"{self._cause(relation)}; {source}", seconds=self._seconds(id_))
+
+    def _cause(self, relation: str) -> str:
+        """Its own definition, or what it reads."""
+        known = self.stored.filled
+        found = (n for n in self._walk(relation, lambda n: "$" not in n) if n != relation and "$" not in n)
+        below = [n for n in found if n in self.plan.fresh and n in known]
+        return f"{' and '.join(dict.fromkeys(map(_name, below)))} has changed" if below else "its definition has changed"
+
+    def _source_of(self, relation: str) -> str:
+        """Where the rows come from: relations that are stored, or the sources of inputs."""
+        is_kept: Callable[[str], bool] = lambda n: self.pipeline.relations[n].stored and n not in self.plan.fresh  # noqa: E731
+        stored, again = dict[str, None](), dict[str, None]()
+        for name in self._walk(relation, is_kept):
+            table = self.catalog.inputs.get(name)
+            if is_kept(name):
+                stored["its state" if "$" in name else _name(name)] = None
+            elif table is not None and table.source is not None:
+                again[table.name] = None
+        parts = [f"computed from stored rows ({', '.join(stored)})"] if stored else []
+        parts += [f"by reading the sources of {', '.join(again)} again"] if again else []
+        return " and ".join(parts) or "filled by rows to come"
+
+    def _walk(self, relation: str, is_end: Callable[[str], bool]) -> Iterator[str]:
+        """The relation and what feeds it, not further than those at which a walk ends."""
+        todo, seen = [relation], {relation}
+        while todo:
+            name = todo.pop(0)
+            yield name
+            if name == relation or not is_end(name):
+                below = [s.relation for stage in self.pipeline.stages if stage.output == name for s in stage.slots]
+                todo += [n for n in dict.fromkeys(below) if n not in seen]
+                seen |= set(below)
+
+    def _seconds(self, id_: str) -> float:
+        """Processor time to compute all of a view anew, by the shipped costs."""
+        if id_ not in self.catalog.views:
+            return 0.0
+        plan, costs = whole_plan(self.catalog, id_), Coefficients()
+        rows = {n: float(count) for n, count in self.rows.items()}
+        sizes = Sizes(Workload(rows, rows))
+        return sum(maintaining(n, sizes, costs) for n in plan.walk() if n.inputs) + storing(plan, sizes, costs)
+
+
+def _name(relation: str) -> str:
+    """A relation as the script calls it."""
+    return relation.partition("$")[0].partition("~")[0]
+
+
+def _missed(before: Schema, after: Schema) -> tuple[str, ...]:
+    """The visible columns that are gone or have another type."""
+    found = []
+    for column in before.visible:
+        now = after.find(column.name)
+        if now is None or now.hidden:
+            found.append(column.name)
+        elif now.type != column.type:
+            found.append(f"{column.name} ({type_text(column.type)}, then {type_text(now.type)})")
+    return tuple(found)
