@@ -14,6 +14,8 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+VARIANT = pa.string_view()
+"""The stand-in for Spark's VARIANT, a value of any type: only within the expressions of a row."""
 PACKED = pa.large_list(pa.field("packed", pa.float64(), nullable=False))
 """All values of a group as one value of its state: never shown, stored as their bytes."""
 UID = "_uid"
@@ -42,10 +44,10 @@ def is_engine_column(name: str) -> bool:
 
 
 def has_map(type_: pa.DataType) -> bool:
-    """Whether there is a map in values of the type: such values are neither compared nor ordered."""
+    """Whether there is a map, or a VARIANT, in values of the type: such values are neither compared nor ordered."""
     if pa.types.is_nested(type_) and not pa.types.is_map(type_):
         return any(has_map(type_.field(n).type) for n in range(type_.num_fields))
-    return bool(pa.types.is_map(type_))
+    return bool(pa.types.is_map(type_) or type_ == VARIANT)
 
 
 class Named(Protocol):

@@ -8,13 +8,17 @@ from __future__ import annotations
 import pyarrow as pa
 
 from belvedere.functions import types as t
-from belvedere.schema import TIMESTAMP
+from belvedere.schema import TIMESTAMP, VARIANT
 
 
 def castable(given: pa.DataType, target: pa.DataType) -> bool:
     """Whether `CAST` and `TRY_CAST` take a value of this type to the other."""
     if given == target or given == t.NULL or target == t.STRING:
         return True
+    if given == VARIANT:
+        return not pa.types.is_map(target) and not t.is_interval(target)
+    if target == VARIANT:
+        return not pa.types.is_nested(given) and not t.is_interval(given)
     if given == t.STRING:
         return not pa.types.is_nested(target)
     if t.is_number(given):

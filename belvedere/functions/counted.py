@@ -13,46 +13,42 @@ _GROUPS: Mapping[tuple[int, int], str] = {
     (0, 0): ("now"),
     (0, MANY): ("grouping_id map named_struct struct"),
     (1, 1): (
-        "bigint binary bitmap_and_agg bitmap_bit_position bitmap_bucket_number bitmap_construct_agg bitmap_count "
-        "bitmap_or_agg boolean collation collect_union date decimal double explode explode_outer float from_base32 "
-        "grouping hll_sketch_estimate inline inline_outer int is_valid_variant is_variant_null json_object_keys "
+        "bigint binary bitmap_and_agg bitmap_construct_agg bitmap_or_agg boolean collation collect_union date decimal "
+        "double explode explode_outer float grouping hll_sketch_estimate inline inline_outer int "
         "kll_sketch_get_n_bigint kll_sketch_get_n_double kll_sketch_get_n_float kll_sketch_to_string_bigint "
-        "kll_sketch_to_string_double kll_sketch_to_string_float luhn_check parse_json percentile_cont percentile_disc "
-        "posexplode posexplode_outer raise_error schema_of_variant schema_of_variant_agg smallint st_geogfromwkb "
-        "st_srid string theta_intersection_agg theta_sketch_estimate time time_from_micros time_from_millis "
-        "time_from_seconds time_to_micros time_to_millis time_to_seconds timestamp timestamp_nanos tinyint to_base32 "
-        "to_variant_object try_parse_json try_validate_utf8 tuple_sketch_estimate_double tuple_sketch_estimate_integer "
-        "tuple_sketch_theta_double tuple_sketch_theta_integer unix_nanos validate_utf8 vector_avg vector_sum"
+        "kll_sketch_to_string_double kll_sketch_to_string_float percentile_cont percentile_disc posexplode "
+        "posexplode_outer raise_error schema_of_variant_agg smallint st_geogfromwkb st_srid string "
+        "theta_intersection_agg theta_sketch_estimate time time_from_micros time_from_millis time_from_seconds "
+        "time_to_micros time_to_millis time_to_seconds timestamp timestamp_nanos tinyint tuple_sketch_estimate_double "
+        "tuple_sketch_estimate_integer tuple_sketch_theta_double tuple_sketch_theta_integer unix_nanos vector_avg "
+        "vector_sum"
     ),
     (1, 2): (
         "approx_top_k_accumulate approx_top_k_combine approx_top_k_estimate assert_true counter_diff hll_sketch_agg "
         "hll_union_agg kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint "
-        "kll_sketch_agg_double kll_sketch_agg_float schema_of_avro schema_of_csv schema_of_json schema_of_xml "
-        "st_asbinary st_geomfromwkb theta_sketch_agg theta_union_agg to_avro to_time to_timestamp to_xml try_to_time "
-        "tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_summary_double "
-        "tuple_sketch_summary_integer variant_strip_nulls vector_norm vector_normalize"
+        "kll_sketch_agg_double kll_sketch_agg_float schema_of_avro st_asbinary st_geomfromwkb theta_sketch_agg "
+        "theta_union_agg to_avro to_time to_timestamp try_to_time tuple_intersection_agg_double "
+        "tuple_intersection_agg_integer tuple_sketch_summary_double tuple_sketch_summary_integer variant_strip_nulls "
+        "vector_norm vector_normalize"
     ),
     (1, 3): ("approx_top_k tuple_union_agg_double tuple_union_agg_integer"),
     (1, 7): ("try_make_interval"),
     (2, 2): (
-        "element_at filter histogram_numeric jaro_winkler_similarity kll_sketch_get_quantile_bigint "
-        "kll_sketch_get_quantile_double kll_sketch_get_quantile_float kll_sketch_get_rank_bigint "
-        "kll_sketch_get_rank_double kll_sketch_get_rank_float kll_sketch_merge_bigint kll_sketch_merge_double "
-        "kll_sketch_merge_float map_from_arrays mod st_setsrid theta_difference theta_intersection time_trunc to_number "
-        "transform try_to_number tuple_difference_double tuple_difference_integer tuple_difference_theta_double "
-        "tuple_difference_theta_integer vector_cosine_similarity vector_inner_product vector_l2_distance xpath "
-        "xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string"
+        "element_at filter histogram_numeric kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double "
+        "kll_sketch_get_quantile_float kll_sketch_get_rank_bigint kll_sketch_get_rank_double "
+        "kll_sketch_get_rank_float kll_sketch_merge_bigint kll_sketch_merge_double kll_sketch_merge_float "
+        "map_from_arrays mod st_setsrid theta_difference theta_intersection time_trunc transform "
+        "tuple_difference_double tuple_difference_integer tuple_difference_theta_double "
+        "tuple_difference_theta_integer vector_cosine_similarity vector_inner_product vector_l2_distance"
     ),
     (2, 3): (
-        "convert_timezone from_avro from_csv from_xml hll_union hmac theta_union time_bucket try_variant_get "
-        "tuple_intersection_double tuple_intersection_integer tuple_intersection_theta_double "
-        "tuple_intersection_theta_integer variant_get"
+        "from_avro hll_union theta_union time_bucket tuple_intersection_double tuple_intersection_integer "
+        "tuple_intersection_theta_double tuple_intersection_theta_integer"
     ),
     (2, 4): (
         "from_protobuf to_protobuf tuple_sketch_agg_double tuple_sketch_agg_integer tuple_union_double "
         "tuple_union_integer tuple_union_theta_double tuple_union_theta_integer"
     ),
-    (2, 5): ("aes_decrypt try_aes_decrypt"),
     (2, MANY): ("variant_delete"),
     (3, 3): (
         "if make_time map_zip_with time_diff try_variant_array_append try_variant_insert variant_array_append variant_insert"

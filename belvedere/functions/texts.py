@@ -9,9 +9,20 @@ import pyarrow as pa
 
 from belvedere.functions import window_by as wb
 from belvedere.functions.function import Function, function, stored
-from belvedere.functions.type_rules import joined, nth, number_or_text, plain, text, text_or_bytes, text_or_bytes_of
-from belvedere.functions.types import BINARY, BOOLEAN, INT32, INT64, STRING, is_array
+from belvedere.functions.type_rules import is_variant, joined, nth, number_or_text, plain, text, text_or_bytes, text_or_bytes_of
+from belvedere.functions.types import (
+    BINARY,
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    is_array,
+)
 from belvedere.functions.window_by import Native, window_by
+from belvedere.schema import VARIANT
 
 _SQLITE_LENGTH = "CASE WHEN instr(CAST({0} AS BLOB),x'00')>0 THEN abs(-9223372036854775807-1) ELSE length({0}) END"
 """SQLite ends at U+0000: a text that has one is an error there."""
@@ -19,11 +30,15 @@ _POSTGRES_LENGTH = "length(replace(replace({0},chr(1)||chr(1),' '),chr(1)||chr(2
 """U+0000 and U+0001 are stored as pairs."""
 
 TEXTS: tuple[Function, ...] = (
+    function("aes_decrypt", "aes_decrypt:2-5", BINARY, forgiving="try_aes_decrypt"),
     function("aes_encrypt", "aes_encrypt:2-6", BINARY),
     function("ArrayToString", "array_join:2-3", STRING),
     function("Ascii", "ascii:1", INT32, first=plain),
     function("btrim", "btrim:1-2", STRING, first=plain),
     function("Chr", "char:1 chr:1", STRING, first=number_or_text),
+    function("BitmapBitPosition", "bitmap_bit_position:1", INT64),
+    function("BitmapBucketNumber", "bitmap_bucket_number:1", INT64),
+    function("BitmapCount", "bitmap_count:1", INT64),
     function("Collate", "collate:2", nth(0)),
     function("Concat", "concat:0+", joined, window_by("CONCAT:1+", STRING), total=True),
     function("ConcatWs", "concat_ws:1+", STRING, total=True),
@@ -42,14 +57,22 @@ TEXTS: tuple[Function, ...] = (
     function("find_in_set", "find_in_set:2", INT32),
     function("Format", "format_string:1+", STRING, first=plain),
     function("format_number", "format_number:2", STRING),
+    function("FromBase32", "from_base32:1", BINARY, first=plain),
+    function("from_csv", "from_csv:2-3"),
+    function("from_xml", "from_xml:2-3"),
     function("FromBase64", "unbase64:1", BINARY, first=plain),
     function("FromJson", "from_json:2-3"),
     function("Hex", "hex:1", STRING, first=plain, total=True),
+    function("hmac", "hmac:2-3", BINARY),
     function("ILike", "ilike:2-3", BOOLEAN),
     function("Initcap", "initcap:1", STRING, first=plain),
     function("Insert", "", STRING),
     function("is_valid_utf8", "is_valid_utf8:1", BOOLEAN, first=plain),
     function("IsNan", "isnan:1", BOOLEAN, first=number_or_text, total=True),
+    function("is_valid_variant", "is_valid_variant:1", BOOLEAN, first=is_variant),
+    function("is_variant_null", "is_variant_null:1", BOOLEAN, first=is_variant, total=True),
+    function("jaro_winkler_similarity", "jaro_winkler_similarity:2", DOUBLE, total=True),
+    function("JSONKeys", "json_object_keys:1", pa.list_(STRING), first=plain),
     function("json_array_length", "json_array_length:1", INT32, first=text),
     function("JSONExtractScalar", "get_json_object:2", STRING),
     function("JSONFormat", "to_json:1-2", STRING),
@@ -73,6 +96,7 @@ TEXTS: tuple[Function, ...] = (
         first=plain,
         total=True,
     ),
+    function("luhn_check", "luhn_check:1", BOOLEAN, first=plain),
     function("make_valid_utf8", "make_valid_utf8:1", STRING, first=plain),
     function("mask", "mask:1-5", STRING, first=text),
     function("MD5", "md5:1", STRING, first=text_or_bytes, total=True),
@@ -80,6 +104,7 @@ TEXTS: tuple[Function, ...] = (
     function("octet_length", "octet_length:1", INT32, first=plain),
     function("Overlay", "overlay:3-4", STRING),
     function("Pad", "lpad:2-3 rpad:2-3", text_or_bytes_of(0, 2)),
+    function("parse_json", "parse_json:1", VARIANT, first=plain, forgiving="try_parse_json"),
     function("ParseUrl", "parse_url:2-3", STRING, forgiving="try_parse_url"),
     function("printf", "printf:1+", STRING, first=plain),
     function("quote", "quote:1", STRING, first=plain),
@@ -102,6 +127,10 @@ TEXTS: tuple[Function, ...] = (
         total=True,
     ),
     function("Right", "right:2", STRING),
+    function("schema_of_csv", "schema_of_csv:1-2", STRING, first=text),
+    function("schema_of_json", "schema_of_json:1-2", STRING, first=text),
+    function("schema_of_xml", "schema_of_xml:1-2", STRING, first=text),
+    function("schema_of_variant", "schema_of_variant:1", STRING, first=is_variant),
     function("SHA", "sha:1 sha1:1", STRING, first=text_or_bytes, total=True),
     function("SHA2", "sha2:2", STRING, first=text_or_bytes, total=True),
     function("SimilarTo", "", BOOLEAN),
@@ -126,7 +155,11 @@ TEXTS: tuple[Function, ...] = (
         total=True,
     ),
     function("SubstringIndex", "substring_index:3", STRING),
+    function("ToBase32", "to_base32:1", STRING, first=text_or_bytes),
     function("to_csv", "to_csv:1-2", STRING),
+    function("to_number", "to_number:2", forgiving="try_to_number"),
+    function("to_variant_object", "to_variant_object:1", VARIANT, first=pa.types.is_nested),
+    function("to_xml", "to_xml:1-2", STRING, first=pa.types.is_struct),
     function("to_varchar", "to_varchar:2", STRING),
     function("ToBase64", "base64:1", STRING, first=text_or_bytes),
     function("ToBinary", "to_binary:1-2", BINARY, first=plain, forgiving="try_to_binary"),
@@ -141,8 +174,13 @@ TEXTS: tuple[Function, ...] = (
         first=plain,
         total=True,
     ),
+    function("try_aes_decrypt", "try_aes_decrypt:2-5", BINARY),
+    function("try_parse_json", "try_parse_json:1", VARIANT, first=plain),
     function("try_parse_url", "try_parse_url:2-3", STRING),
     function("try_to_binary", "try_to_binary:1-2", BINARY, first=plain),
+    function("try_to_number", "try_to_number:2"),
+    function("try_validate_utf8", "try_validate_utf8:1", STRING, first=plain),
+    function("try_variant_get", "try_variant_get:2-3"),
     function("try_url_decode", "try_url_decode:1", STRING, first=plain),
     function("Unhex", "unhex:1", BINARY, first=plain),
     function(
@@ -155,4 +193,15 @@ TEXTS: tuple[Function, ...] = (
     ),
     function("url_decode", "url_decode:1", STRING, first=plain, forgiving="try_url_decode"),
     function("url_encode", "url_encode:1", STRING, first=plain),
+    function("validate_utf8", "validate_utf8:1", STRING, first=plain, forgiving="try_validate_utf8"),
+    function("variant_get", "variant_get:2-3", forgiving="try_variant_get"),
+    function("xpath", "xpath:2", pa.list_(STRING), first=text),
+    function("xpath_boolean", "xpath_boolean:2", BOOLEAN, first=text),
+    function("xpath_double", "xpath_double:2", DOUBLE, first=text),
+    function("xpath_float", "xpath_float:2", FLOAT, first=text),
+    function("xpath_int", "xpath_int:2", INT32, first=text),
+    function("xpath_long", "xpath_long:2", INT64, first=text),
+    function("xpath_number", "xpath_number:2", DOUBLE, first=text),
+    function("xpath_short", "xpath_short:2", INT16, first=text),
+    function("xpath_string", "xpath_string:2", STRING, first=text),
 )

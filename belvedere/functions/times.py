@@ -55,6 +55,12 @@ def _days_added(arguments: Sequence[pa.DataType]) -> pa.DataType | None:
     return DATE if len(arguments) == 2 and fit and arguments[1] in (INT8, INT16, INT32, STRING, NULL) else None
 
 
+def _local(arguments: Sequence[pa.DataType]) -> pa.DataType | None:
+    """What a clock on a wall shows: names of zones are texts, and the last argument is a time."""
+    *zones, time = arguments
+    return LOCAL_TIMESTAMP if all(z in (STRING, NULL) for z in zones) and (time_or_text(time) or time == NULL) else None
+
+
 def _floor(unit: int) -> str:
     """Whole units of so many microseconds: SQLite divides towards zero."""
     return f"(({{0}}-(({{0}}%{unit})+{unit})%{unit})/{unit})"
@@ -70,6 +76,7 @@ def _since_1970(unit: int) -> Stored:
 TIMES: tuple[Function, ...] = (
     function("AddMonths", "add_months:2", DATE, total=True),
     function("AtTimeZone", "from_utc_timestamp:2", TIMESTAMP),
+    function("convert_timezone", "convert_timezone:2-3", _local),
     function("CurrentDate", "curdate:0 current_date:0", DATE, total=True),
     function("CurrentTimestamp", "current_timestamp:0", TIMESTAMP, total=True),
     function("CurrentTimezone", "current_timezone:0", STRING),

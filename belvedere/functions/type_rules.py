@@ -12,7 +12,7 @@ from functools import reduce
 import pyarrow as pa
 
 from belvedere.functions import types as t
-from belvedere.schema import TIMESTAMP, has_map
+from belvedere.schema import TIMESTAMP, VARIANT, has_map
 
 ResultType = Callable[[Sequence[pa.DataType]], pa.DataType | None]
 
@@ -40,6 +40,10 @@ def greatest(args: Sequence[pa.DataType]) -> pa.DataType | None:
     if any(has_map(a) for a in args) or (t.STRING in args and set(args) - {t.STRING, t.NULL}):
         return None
     return all_common(args)
+
+
+def is_variant(type_: pa.DataType) -> bool:
+    return bool(type_ == VARIANT)
 
 
 def if_comparable(args: Sequence[pa.DataType]) -> pa.DataType | None:

@@ -4,7 +4,7 @@ In: sqlglot data types and Arrow types. Out: Arrow types as Spark 4.3 computes t
 `DecimalPrecision` rules). Knows nothing of expressions: `infer` does.
 
 A day-time interval is `duration("us")`, with all its fields. A year-month or calendar interval has the stand-in
-`month_day_nano_interval()`, which no stored column may have.
+`month_day_nano_interval()`, which no stored column may have. VARIANT has one too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.schema import TIMESTAMP, has_map
+from belvedere.schema import TIMESTAMP, VARIANT, has_map
 
 INT8, INT16, INT32, INT64 = pa.int8(), pa.int16(), pa.int32(), pa.int64()
 FLOAT, DOUBLE = pa.float32(), pa.float64()
@@ -55,6 +55,7 @@ _NAMES: dict[object, pa.DataType] = {
     Kind.DATETIME: TIMESTAMP,
     Kind.TIMESTAMPNTZ: LOCAL_TIMESTAMP,
     Kind.NULL: NULL,
+    Kind.VARIANT: VARIANT,
 }
 
 
@@ -137,6 +138,7 @@ _TEXTS = {
     NULL: "VOID",
     DAY_INTERVAL: "INTERVAL DAY TO SECOND",
     MONTH_INTERVAL: "INTERVAL YEAR TO MONTH",
+    VARIANT: "VARIANT",
 }
 
 
@@ -175,6 +177,11 @@ def is_interval(type_: pa.DataType) -> bool:
 def has_months(type_: pa.DataType) -> bool:
     """Whether values of the type have intervals of months in them, which no store keeps."""
     return type_ == MONTH_INTERVAL or any(has_months(type_.field(n).type) for n in range(type_.num_fields))
+
+
+def has_variant(type_: pa.DataType) -> bool:
+    """Whether values of the type have values of any type in them, which no store keeps."""
+    return type_ == VARIANT or any(has_variant(type_.field(n).type) for n in range(type_.num_fields))
 
 
 def is_time(type_: pa.DataType) -> bool:

@@ -13,7 +13,7 @@ from belvedere.lang.lower_views import define_subscription
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.parameters import declared_parameters, infer_parameters, typed_parameters
 from belvedere.lang.parametrised import split_parameters
-from belvedere.lang.script_lowering import ScriptLowering, finish_plan
+from belvedere.lang.script_lowering import ScriptLowering, finish_plan, refuse_variants
 from belvedere.lang.select.queries import lower_query
 from belvedere.lang.statements.query_tree import WindowByBlock, unwrap_query
 from belvedere.lang.statements.tree import CreateSubscription, DefineTemplate, ExportStatement
@@ -48,6 +48,7 @@ def define_template(script: ScriptLowering, statement: DefineTemplate) -> None:
     parameters = declared_parameters(statement.parameters) or infer_parameters(statement.query, script.context())
     context = replace(script.context(typed_parameters(parameters)), is_read=True)
     plan = finish_plan(ordered_plan(lower_query(statement.query, context))[0])
+    refuse_variants(plan, statement.span)
     name = statement.path.text if statement.path is not None else _template_name(script)
     if name in script.templates:
         raise fail("B2008", f"query template `{name}` is defined twice", span=statement.span, hint="choose another name")

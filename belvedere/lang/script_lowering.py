@@ -23,7 +23,7 @@ from belvedere.lang.statements.tree import DefineTemplate, DottedName, Hint, His
 from belvedere.plan.arrival import in_arrival_order
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.nested import Definition, join_nested
-from belvedere.plan.nodes import Node, Order
+from belvedere.plan.nodes import Filter, Node, Order, Project
 from belvedere.plan.prune import prune
 
 
@@ -94,6 +94,7 @@ class ScriptLowering:
     def _refuse_unstorable(plan: Node, span: Span) -> None:
         """Intervals of months and the type of NULL have no form in a store; some names are taken there."""
         refuse_engine_columns((c.name for c in plan.schema.visible), span)
+        refuse_variants(plan, span)
         for c in plan.schema:
             if t.has_months(c.type):
                 message = f"column `{c.name}` has intervals with months, which cannot be stored"
@@ -152,6 +153,17 @@ class ScriptLowering:
                 raise fail("B4004", f"`{name}` is a relationship to `{target.name}`, not a nested table", span=span, hint=hint)
             relation = target
         return relation
+
+
+def refuse_variants(plan: Node, span: Span) -> None:
+    """Raise B3044 where an operator would keep values of any type, or show them."""
+    for node in plan.walk():
+        found = next((c for c in node.schema if t.has_variant(c.type)), None)
+        if found is not None and (node is plan or not isinstance(node, Project | Filter)):
+            name = found.name.rpartition(".")[2]
+            message = f"`{name}` is a VARIANT, which lives within the expressions of a row"
+            hint = "select a part, variant_get(v, '$.a', 'int'), or its text, to_json(v); columns with JSON are STRINGs"
+            raise fail("B3044", message, span=span, hint=hint)
 
 
 def finish_plan(plan: Node, definition: Definition = lambda _: None) -> Node:

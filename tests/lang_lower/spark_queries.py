@@ -173,6 +173,17 @@ SELECT id, mask(k, lowerChar => 'z') AS m, mask(str => k, otherChar => '-') AS n
 SELECT window.start, window.end AS e, count(*) AS n FROM a GROUP BY window(t, '30 seconds')
 SELECT window, k, max(x) AS m FROM a GROUP BY k, window(t, '1 hour', '20 minutes', '5 minutes')
 SELECT id, decode(x, 10, 'ten', NULL, 'none', 'many') AS w, decode(x, 7, 'seven') AS v FROM a
+FROM a |> WHERE x > 5 |> SELECT id, x |> EXTEND x + 1 AS z |> SET x = x + 10, z = x |> DROP id
+FROM a |> ORDER BY id |> LIMIT 3 |> OFFSET 1 |> WHERE a.id > 1 |> SELECT a.id, k
+FROM a |> AGGREGATE count(*) AS n, sum(x) AS s GROUP BY k AS kk |> WHERE n > 1
+FROM a |> WHERE x > 5 |> LEFT JOIN b USING (id) |> SELECT DISTINCT x, y
+FROM a |> AS q |> SELECT q.id |> INTERSECT (SELECT id FROM b)
+SELECT id FROM a UNION ALL SELECT id FROM b |> WHERE id = 1
+VALUES (1, 2), (3, 4) AS v(p, q) |> SELECT p + q AS r
+(SELECT id, x FROM a) |> WHERE x > 5 |> AGGREGATE max(x) AS m
+SELECT k, x, count(*) AS n FROM a GROUP BY GROUPING SETS ((k), (k), ROLLUP (k, x))
+SELECT (k, x) AS p, count(*) AS n FROM a GROUP BY (k, x)
+SELECT id, parse_json('{"a": {"b": [1]}}'):a.b[0]::INT AS v FROM a
 """.strip().split("\n")
 
 EXPRESSIONS = """
@@ -449,6 +460,41 @@ isnotnull(x)
 weekofyear(t)
 dayname(day)
 monthname(day)
+from_csv('1,x', 'p INT, q STRING')
+from_xml('<r><p>1</p></r>', 'p INT')
+from_json('{}', schema_of_json('{"b": [1, 2.5], "a": {"c": null, "d": true}, "e": [{"f": 1}, {"g": "x"}]}'))
+schema_of_json('{"a": 1}')
+json_object_keys('{"a": 1}')
+to_number('12', '999')
+to_number('$78.12', '$99.99')
+try_to_number(a.k, 'S9,999.0')
+luhn_check('8112189876')
+xpath('<a><b>1</b></a>', 'a/b/text()')
+xpath_boolean('<a/>', 'a')
+xpath_number('<a>1</a>', 'a')
+xpath_int('<a>1</a>', 'a')
+xpath_short('<a>1</a>', 'a')
+xpath_long('<a>1</a>', 'a')
+xpath_float('<a>1</a>', 'a')
+xpath_string('<a>1</a>', 'a')
+to_xml(struct(x))
+to_base32('a')
+from_base32('ME======')
+hmac('a', 'b')
+bitmap_count(X'01')
+bitmap_bit_position(x)
+validate_utf8(a.k)
+convert_timezone('UTC', 'Europe/Berlin', t)
+convert_timezone('Europe/Berlin', t)
+is_variant_null(parse_json('null'))
+schema_of_variant(parse_json('[1]'))
+variant_get(parse_json('[1]'), '$[0]', 'int')
+try_variant_get(try_parse_json(a.k), '$.p', 'array<string>')
+CAST(parse_json('3') AS INT)
+to_json(parse_json('{"b":1}'))
+parse_json('{"p": {"q": 7}}'):p.q::INT
+aes_decrypt(X'00', '0000111122223333')
+jaro_winkler_similarity(a.k, 'p')
 """.strip().split("\n")
 
 AGGREGATES = """

@@ -130,7 +130,6 @@ CASES = [
     ("V := SELECT (SELECT temp FROM Readings r WHERE r.sensorid = s.sensorid) AS x FROM Sensors s", "B3010", "", "LIMIT 1"),
     ("V := SELECT sensorid FROM Sensors UNION ALL SELECT sensorid, temp FROM Readings", "B3052", "", "as many"),
     ("V := SELECT row_number() AS n FROM Sensors", "B3036", "", "OVER"),
-    ("V := SELECT count(*) AS n FROM Readings GROUP BY GROUPING SETS ((temp), (temp))", "B3037", "", "UNION ALL"),
     (
         "V := SELECT s.name FROM Sensors s LEFT JOIN LATERAL "
         "(SELECT count(*) AS n FROM Readings r WHERE r.sensorid = s.sensorid) x ON x.n > 1",

@@ -5,7 +5,7 @@ In: resolved expressions over the FROM and the GROUP BY clause. Out: one `Aggreg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -20,7 +20,8 @@ from belvedere.lang.select.subqueries import attach_all
 from belvedere.lang.select.window_bounds import tells, window_end
 from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import column, map_operands, replace_columns
-from belvedere.plan.nodes import Aggregate, Expr, Item, Node
+from belvedere.plan.nodes import Aggregate, Expr, Item, Node, Unnest
+from belvedere.schema import Column
 
 
 def contains_aggregate(expr: exp.Expr) -> bool:
@@ -39,7 +40,8 @@ def contains_aggregate(expr: exp.Expr) -> bool:
 
 def grouping_sets(group: exp.Group) -> tuple[list[exp.Expr], list[tuple[int, ...]] | None]:
     """The expressions grouped by, and the sets as positions among them (None for a plain GROUP BY)."""
-    written = [e for e in group.expressions if not isinstance(e, exp.Tuple) or e.expressions]  # `()` groups by nothing
+    # `()` groups by nothing, `(a, b)` by both
+    written = [part for e in group.expressions for part in (e.expressions if isinstance(e, exp.Tuple) else [e])]
     plain = [e for e in written if not isinstance(e, (exp.Rollup, exp.Cube, exp.GroupingSets))]
     constructs = [e for e in written if e not in plain]
     for key in ("rollup", "cube", "grouping_sets"):
@@ -62,8 +64,8 @@ def grouping_sets(group: exp.Group) -> tuple[list[exp.Expr], list[tuple[int, ...
     fixed = () if bare else tuple(index(e) for e in plain)
     parts: list[list[tuple[int, ...]]] = []
     for construct in constructs:
-        inner = [tuple(index(e) for e in _elements(x)) for x in (plain if construct in bare else construct.expressions)]
-        parts.append(_sets(construct, inner))
+        inside = plain if construct in bare else construct.expressions
+        parts.append(_sets(construct, [_within(x, index) for x in inside]))
     result = []
     for combination in product(*parts):
         merged = dict.fromkeys((*fixed, *(i for s in combination for i in s)))
@@ -77,13 +79,21 @@ def _elements(expr: exp.Expr) -> list[exp.Expr]:
     return [expr.this] if isinstance(expr, exp.Paren) else [expr]
 
 
-def _sets(construct: exp.Expr, inner: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def _within(expr: exp.Expr, index: Callable[[exp.Expr], int]) -> list[tuple[int, ...]]:
+    """What stands in a construct: one set, or the sets of a construct within GROUPING SETS."""
+    if isinstance(expr, (exp.Rollup, exp.Cube, exp.GroupingSets)):
+        return _sets(expr, [_within(e, index) for e in expr.expressions])
+    return [tuple(index(e) for e in _elements(expr))]
+
+
+def _sets(construct: exp.Expr, inner: list[list[tuple[int, ...]]]) -> list[tuple[int, ...]]:
+    if isinstance(construct, exp.GroupingSets):
+        return [s for sets in inner for s in sets]
+    parts = [sets[0] for sets in inner]
     if isinstance(construct, exp.Rollup):
-        return [tuple(i for s in inner[:n] for i in s) for n in range(len(inner), -1, -1)]
-    if isinstance(construct, exp.Cube):
-        choices = product(*[(True, False)] * len(inner))
-        return [tuple(i for s, chosen in zip(inner, c, strict=True) if chosen for i in s) for c in choices]
-    return inner
+        return [tuple(i for s in parts[:n] for i in s) for n in range(len(parts), -1, -1)]
+    choices = product(*[(True, False)] * len(parts))
+    return [tuple(i for s, chosen in zip(parts, c, strict=True) if chosen for i in s) for c in choices]
 
 
 @dataclass
@@ -227,7 +237,34 @@ class Grouping:
         if not self.keys and not self.aggregates and sets is None:  # its one row needs a column
             name = self.frame.context.names.fresh("aggregate")
             self.aggregates.append(Item(name, exp.Count(this=exp.Star()), t.INT64, False))
-        return Aggregate(self.frame.plan, tuple(self.keys), tuple(self.aggregates), sets, self.grouping_id)
+        once = None if sets is None else tuple(dict.fromkeys(sorted_sets := [_in_key_order(s, names) for s in sets]))
+        node = Aggregate(self.frame.plan, tuple(self.keys), tuple(self.aggregates), once, self.grouping_id)
+        if once is None or len(once) == len(sorted_sets):
+            return node
+        return self._repeated(node, {s: sorted_sets.count(s) for s in once})
+
+    def _repeated(self, node: Aggregate, times: Mapping[tuple[str, ...], int]) -> Node:
+        """The rows of a set that stands n times, n times."""
+        names = [k.name for k in self.keys]
+        counts = [
+            exp.If(this=exp.EQ(this=column(node.grouping_id or ""), expression=exp.Literal.number(_number(s, names))),
+                   true=exp.Literal.number(n))
+            for s, n in times.items()
+        ]  # fmt: skip
+        most = exp.Case(ifs=counts, default=exp.Literal.number(1))
+        copies = exp.Anonymous(this="sequence", expressions=[exp.Literal.number(1), most])
+        number = Column(self.frame.context.names.fresh("copy"), t.INT32, nullable=False, hidden=True)
+        position = Column(self.frame.context.names.fresh("place"), t.INT32, nullable=False, hidden=True)
+        return Unnest(node, copies, (number,), position)
+
+
+def _in_key_order(names: tuple[str, ...], keys: Sequence[str]) -> tuple[str, ...]:
+    return tuple(k for k in keys if k in names)
+
+
+def _number(names: tuple[str, ...], keys: Sequence[str]) -> int:
+    """The `grouping_id()` of a set."""
+    return sum(1 << n for n, key in enumerate(reversed(keys)) if key not in names)
 
 
 def over_nothing(expr: Expr, aggregates: Sequence[Item]) -> Expr:

@@ -158,9 +158,6 @@ class SelectLowering:
             exprs = [o.expr for o in self.outputs if not contains_aggregate(o.expr)]
             return [self._key(e, group) for e in dict.fromkeys(exprs)], None
         written, sets = grouping_sets(group)
-        if sets is not None and len({frozenset(s) for s in sets}) < len(sets):
-            hint = "leave one out, or write UNION ALL"
-            raise self.context.fail("B3037", "a grouping set stands twice", group, hint)
         if sets == [()] and not written:
             return [], None  # one group of all rows, which is there where there are none
         found: list[Item] = []

@@ -16,6 +16,8 @@ UNITS = {
 }
 CASTING = ("BIGINT", "BINARY", "BOOLEAN", "DECIMAL", "DOUBLE", "FLOAT", "SMALLINT", "TINYINT")
 """Types that are functions, beside those that the parser below knows as such."""
+CALLED = ("convert_timezone", "parse_json", "to_number", "try_parse_json", "try_to_number", "try_variant_get", "variant_get")
+"""Functions that are called by their names, since the parser's classes are printed otherwise for Spark."""
 ROUNDING = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 
 
@@ -24,6 +26,20 @@ def rounding(unit: str) -> Callable[[list[exp.Expr]], exp.Expr]:
 
     def build(arguments: list[exp.Expr]) -> exp.Expr:
         return exp.TimestampTrunc(this=arguments[0] if arguments else None, unit=exp.var(unit))
+
+    return build
+
+
+def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    """A call by its name."""
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def called(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """Builds a call by its name."""
+
+    def build(arguments: list[exp.Expr]) -> exp.Expr:
+        return call(name, *arguments)
 
     return build
 

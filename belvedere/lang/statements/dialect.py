@@ -28,17 +28,20 @@ from belvedere.lang.spl.parser import (
 )
 from belvedere.lang.spl.tree import SplClause
 from belvedere.lang.statements.builders import (
+    CALLED,
     CASTING,
     ROUNDING,
     UNITS,
+    called,
     casting,
     make_interval,
     of_now,
     rounding,
     time_difference,
 )
+from belvedere.lang.statements.json_paths import json_step, json_text
 from belvedere.lang.statements.literals import TIME_TYPES, check_time
-from belvedere.lang.statements.positioned_parser import PositionedParser
+from belvedere.lang.statements.pipes import PipeParser
 from belvedere.lang.statements.printing import SqrlGenerator
 from belvedere.lang.statements.problems import Problem, near_keyword, shown
 from belvedere.lang.statements.query_tree import EmitClause
@@ -66,7 +69,7 @@ AFTER_ITEMS = {
 }
 
 
-class SqrlParser(PositionedParser):
+class SqrlParser(PipeParser):
     """Adds intervals, EMIT, SELECT STREAM and windowing calls."""
 
     _stream_window: exp.Expr | None = None
@@ -84,6 +87,7 @@ class SqrlParser(PositionedParser):
         **SparkParser.FUNCTIONS,
         **{unit: rounding(unit) for unit in ROUNDING},
         **{name: casting(name) for name in CASTING},
+        **{name.upper(): called(name) for name in CALLED},
         **dict.fromkeys(("DATEDIFF", "DATE_DIFF"), time_difference),
         "DATE_SUB": lambda args: exp.Anonymous(this="date_sub", expressions=args),  # of a text, it is no product with -1
         "NOW": lambda args: exp.CurrentTimestamp(),
@@ -100,10 +104,12 @@ class SqrlParser(PositionedParser):
         k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k not in ("AND", "OR")
     }
 
-    # x -> y is a lambda's, never a look-up in JSON
     COLUMN_OPERATORS: ClassVar[dict[Any, Any]] = {
-        k: v for k, v in SparkParser.COLUMN_OPERATORS.items() if k not in (TokenType.ARROW, TokenType.DARROW)
+        **SparkParser.COLUMN_OPERATORS,
+        TokenType.ARROW: json_step,
+        TokenType.DARROW: json_text,
     }
+    COLON_IS_VARIANT_EXTRACT: ClassVar[bool] = True
 
     # -- intervals ----------------------------------------------------------------------------------------------------
 
@@ -190,12 +196,6 @@ class SqrlParser(PositionedParser):
                 items.append(self._select_item())
             else:
                 return items, None
-
-    def _select_item(self) -> exp.Expr:
-        item = self._parse_expression()
-        if item is None:
-            self.refuse("B1001", f"expected a select item, found {shown(self._curr)}")
-        return item
 
     def _comma_is_missing(self, items: list[exp.Expr]) -> bool:
         if not self._curr or self._curr.token_type in AFTER_ITEMS or self._at_emit():

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from belvedere.lang.names import text_name
 from belvedere.lang.statements.builders import UNITS, make_interval
+from belvedere.lang.statements.json_paths import extracted_json, lambda_or_json
 from belvedere.lang.statements.ordered_aggregates import ORDERED, filtered, ordered_call, refuse_order, within_group
 from belvedere.lang.statements.problems import Problem
 from belvedere.lang.statements.query_forms import filled, json_fields, rewritten_select, series
@@ -209,6 +210,8 @@ REWRITES: dict[type[exp.Expr], Rewrite] = {
     exp.Anonymous: _by_position,
     exp.Kwarg: _named,
     exp.Neg: _least,
+    exp.JSONExtract: extracted_json,
+    exp.Lambda: lambda_or_json,
     exp.Select: rewritten_select,
     exp.Table: series,
     exp.Lateral: json_fields,

@@ -106,7 +106,7 @@ class StatementParser(ClauseParser):
         defined = self._defined_path()
         if defined is not None:
             return self._definition(*defined)
-        if self._curr.token_type in QUERY_STARTS or self._curr.token_type == TokenType.L_PAREN:
+        if self._curr.token_type in QUERY_STARTS or self._curr.token_type == TokenType.L_PAREN or self._is_table():
             return DefineTemplate(span=self._span(), doc=self.raw.doc, path=None, parameters=(), query=self._query())
         reader = {"IMPORT": self._import, "EXPORT": self._export, "CREATE": self._create}.get(self._curr.text.upper())
         if reader is None:
@@ -265,6 +265,8 @@ class StatementParser(ClauseParser):
             return self._window_by()
         node: Any = None if self._is_table() else self._parse_expression()
         node = self._parse_set_operations(node) if node else self._parse_select()
+        if isinstance(node, exp.Query) and self._curr and self._curr.token_type == TokenType.PIPE_GT:
+            node = self._parse_pipe_syntax_query(node)
         node = self._parse_query_modifiers(node)
         if node is None:
             self.refuse("B1002", f"expected a query, found {shown(self._curr)}")

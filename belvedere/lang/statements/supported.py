@@ -78,7 +78,7 @@ _NAMES: dict[str, str] = {
     "Extract": "this expression",
     "Trim": "this expression position",
     "GroupConcat": "this separator",
-    "JSONPath JSONPathRoot JSONPathKey JSONPathSubscript": "*",
+    "JSONPath JSONPathRoot JSONPathKey JSONPathSubscript JSONPathWildcard": "*",
 }
 
 
@@ -110,7 +110,7 @@ WORDS: dict[tuple[Class, str], frozenset[str]] = {
 ONE = frozenset({(exp.Unnest, "expressions"), (exp.Bracket, "expressions")})
 """Lists of which the first element is read."""
 
-_NARROW = frozenset(name for _, name in (*WORDS, *ONE, (exp.Alias, "alias")))
+_NARROW = frozenset(name for _, name in (*WORDS, *ONE))
 _SHOWN: dict[tuple[Class, str], tuple[str, str | None]] = {
     (exp.Select, "kind"): ("SELECT AS", "write struct(...)"),
     (exp.Select, "into"): ("INTO", "write `name := SELECT ...`"),
@@ -141,7 +141,6 @@ _SHOWN: dict[tuple[Class, str], tuple[str, str | None]] = {
     (exp.DataType, "collate"): ("COLLATE", "write lower(...) to compare without case"),
     (exp.Unnest, "expressions"): ("unnest of more than one list", "write inline(arrays_zip(a, b))"),
     (exp.Bracket, "expressions"): ("more than one index", "write a[i][j]"),
-    (exp.Alias, "alias"): ("a colon after a value", "write get_json_object(text, '$.name') or from_json(text, 'name STRING')"),
     (exp.Join, "side"): ("{} before JOIN", "write LEFT, RIGHT or FULL"),
     (exp.Join, "kind"): ("{} before JOIN", "write JOIN ... ON, LEFT SEMI JOIN or LEFT ANTI JOIN"),
     (exp.Join, "method"): ("{} before JOIN", "write JOIN ... ON"),
@@ -207,6 +206,7 @@ PRINTED_AS_LISTED: dict[Class, str] = {
     exp.ToChar: "this format",  # rewritten
     exp.DateBin: "this expression unit",  # rewritten
     exp.ArraySort: "this expression asc nulls_first",  # NULL first follows from the direction
+    exp.JSONExtract: "this expression only_json_types variant_extract",  # rewritten
     exp.RegexpReplace: "this expression replacement position",
 }
 """What the printer writes of classes that it does not print with any arguments."""
@@ -275,8 +275,6 @@ def _refused(class_: Class, name: str, value: Any, read: frozenset[str]) -> tupl
         plain = str(value).upper() in WORDS[at]
     elif at in ONE:
         plain = len(value) <= 1
-    elif at == (exp.Alias, "alias"):
-        plain = not isinstance(value, exp.Placeholder)
     if plain:
         return None
     word = name.strip("_").replace("_", " ").upper()

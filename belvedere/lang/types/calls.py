@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.errors import ParseError
 
 from belvedere.errors import BelvedereError
 from belvedere.functions import types as t
@@ -20,6 +19,7 @@ from belvedere.functions.table import BY_KEY, function_name, shown_name
 from belvedere.functions.taken import takes
 from belvedere.functions.types import Typed
 from belvedere.lang.names import nearest_name
+from belvedere.lang.types.described import from_text, to_number, variant_get
 from belvedere.lang.types.operators import tried
 from belvedere.lang.types.rounding import rounded
 from belvedere.lang.types.scope import TypeRule, TypeScope, children
@@ -160,22 +160,6 @@ def _array_lambda(scope: TypeScope, expr: Any, result: str) -> Typed:
     return Typed(types[result](), True)
 
 
-def _from_json(scope: TypeScope, expr: Any) -> Typed:
-    """`from_json(text, 'a INT, b STRING')`: the type is in the text of the schema."""
-    arguments = children(expr)
-    schema = arguments[1] if len(arguments) > 1 else None
-    scope.typed(arguments[0])
-    if isinstance(schema, exp.Literal) and schema.is_string:
-        for text in (schema.name, f"STRUCT<{schema.name}>"):
-            try:
-                found = t.arrow_type(exp.DataType.build(text, dialect="spark"))
-            except (ParseError, ValueError):
-                continue
-            if found is not None:
-                return Typed(found, True)
-    raise scope.fail("B3003", "from_json needs a schema that can be read here", expr, "write from_json(x, 'a INT, b STRING')")
-
-
 _SECONDS = frozenset("SECOND SECONDS S SEC SECS".split())
 _FIELDS = _SECONDS | frozenset(
     "YEAR Y YEARS YR YRS YEAROFWEEK QUARTER QTR MONTH MON MONS MONTHS WEEK W WEEKS DAY D DAYS DAYOFWEEK DOW DAYOFWEEK_ISO DOW_ISO "
@@ -210,8 +194,9 @@ _BY_NAME: dict[str, Callable[[TypeScope, Any], Typed]] = {
     "transform_keys": lambda scope, e: _array_lambda(scope, e, "keys"),
     "transform_values": lambda scope, e: _array_lambda(scope, e, "values"),
     "zip_with": _zip_with,
-    "FromJson": _from_json,
-    "from_json": _from_json,
+    **dict.fromkeys(("FromJson", "from_json", "from_csv", "from_xml"), from_text),
+    **dict.fromkeys(("to_number", "try_to_number"), to_number),
+    **dict.fromkeys(("variant_get", "try_variant_get"), variant_get),
     "date_part": lambda scope, e: date_part(scope, *e.expressions),
     "datepart": lambda scope, e: date_part(scope, *e.expressions),
     "SafeAdd": partial(tried, operator=exp.Add),
