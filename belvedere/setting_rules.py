@@ -82,6 +82,7 @@ API_RULES: Mapping[str, Requirement] = {
     "max_push_rows": _whole(1, LARGEST),
     "max_requests_per_address": _whole(1, LARGEST),
     "max_requests_per_token": _whole(1, LARGEST),
+    "store_connections": _whole(1, 1_000),
     "timeout_seconds": Requirement("a number of seconds from 0.001 to 86,400", _are_seconds),
     "cors_origins": Requirement('a list of origins such as ["https://app.example"], without a path', _are_origins),
     "introspection": Requirement("true or false", lambda v: isinstance(v, bool)),

@@ -27,7 +27,7 @@ from belvedere.api.metrics import Metrics
 from belvedere.api.server import Application, ServerSettings
 from belvedere.catalog import Catalog
 from belvedere.intake.wire import DeskClient
-from belvedere.store import open_reader
+from belvedere.store import open_served_reader
 
 END_SECONDS = 4.0
 """So long what is under way may take when the parent ends; the parent waits a little longer."""
@@ -50,10 +50,11 @@ class Assignment:
 
 def serve(assignment: Assignment, pipe: BinaryIO) -> None:
     """Serve until `pipe` ends."""
+    made = assignment.settings
     metrics = Metrics(assignment.metrics, assignment.process, assignment.processes, assignment.catalog.endpoints)
-    reader = partial(open_reader, assignment.store_url, assignment.settings.limits.seconds)
+    reader = partial(open_served_reader, assignment.store_url, made.limits.seconds, made.connections)
     desk = DeskClient(None if assignment.desk is None else socket.socket(fileno=assignment.desk))
-    application = Application(assignment.catalog, reader, assignment.settings, metrics, desk)
+    application = Application(assignment.catalog, reader, made, metrics, desk)
     _allow_descriptors()
     gc.freeze()  # what is there now stays: a full collection, which holds everything up, need not look at it
     config = uvicorn.Config(

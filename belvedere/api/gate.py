@@ -30,6 +30,8 @@ GUARDED = ("/graphql", "/streams", "/rest", "/openapi.json")
 
 TOKEN = "belvedere.token"
 """The member of a WebSocket's scope with the token by which its caller was let in."""
+CONNECTIONS = 8
+"""Connections of a process to a store on a server."""
 
 Headers = Mapping[bytes, bytes]
 
@@ -39,6 +41,7 @@ class ServerSettings:
     """How to serve. `hosts`, where given, are the only names in `Host` that are answered: on a loopback address this
     refuses foreign web pages (DNS rebinding). `token`, where given, must come as `Authorization: Bearer`, or one
     that counts by the rules of `tokens`. `per_address` and `per_token` are requests a second, None for as many as come.
+    `connections` are those to a store on a server.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -46,6 +49,7 @@ class ServerSettings:
     origins: tuple[str, ...] = ()
     hosts: frozenset[str] | None = None
     threads: int = 8
+    connections: int = CONNECTIONS
     tokens: TokenRules | None = None
     per_address: float | None = None
     per_token: float | None = None

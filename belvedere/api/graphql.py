@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
@@ -35,9 +35,10 @@ from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
 from belvedere.instants import instant
 from belvedere.intake.claims import Claims
-from belvedere.store.protocol import Reader, StoredTable
+from belvedere.store.protocol import AnsweringReader, Reader, StoredTable
 from belvedere.store.read.history import AsOf, check_known
 
+Fetch = Callable[[str, Sequence[Any]], Awaitable[list[tuple[Any, ...]]]]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 _OPENED, _BESIDE = b'{"data":', b',"extensions":'
 
@@ -58,7 +59,7 @@ class Answer(NamedTuple):
 class Api:
     """The GraphQL API of one catalog over one store."""
 
-    def __init__(self, catalog: Catalog, reader: Reader, limits: Limits | None = None):
+    def __init__(self, catalog: Catalog, reader: AnsweringReader, limits: Limits | None = None):
         self.limits = limits or Limits()
         self.model: Model = model_of(catalog)
         self.schema: GraphQLSchema = schema_of(self.model, self.limits)
@@ -107,12 +108,21 @@ class Api:
         try:
             rows = self.reader.execute(plan.statement.sql, prepared.parameters)
         except BelvedereError as error:
-            if plan.draft.cursors and error.diagnostics[0].code == "B7088":
-                raise no_cursor() from error
-            raise _failure(error) from error
+            raise _failure(prepared, error) from error
         finally:
             plan.calls += 1
             plan.last = time.thread_time() - started
+        return self._answer(prepared, rows)
+
+    async def fetch(self, prepared: Prepared, fetch: Fetch) -> Answer:
+        """As `read`, on the event loop."""
+        try:
+            rows = await fetch(prepared.plan.statement.sql, prepared.parameters)
+        except BelvedereError as error:
+            raise _failure(prepared, error) from error
+        return self._answer(prepared, rows)
+
+    def _answer(self, prepared: Prepared, rows: list[tuple[Any, ...]]) -> Answer:
         if not rows:
             raise RequestError(NOT_READY, "no epoch was committed yet", "ask again when `/readyz` answers 200", status=503)
         epoch, clock, committed, data, *document = rows[0]
@@ -126,7 +136,7 @@ class Api:
         return Answer(body, epoch, committed)
 
     @staticmethod
-    def _check_instants(prepared: Prepared, epoch: int, clock: int, content: str) -> None:
+    def _check_instants(prepared: Prepared, epoch: int, clock: int, content: str | bytes) -> None:
         """Raise where a former state that was asked for is not known."""
         sequences = json.loads(content)["extra"].get("sequences", {})
         for relation, value, by_time in prepared.instants:
@@ -167,9 +177,11 @@ class Api:
         return json.dumps(read).encode()
 
 
-def _failure(error: BelvedereError) -> RequestError:
+def _failure(prepared: Prepared, error: BelvedereError) -> RequestError:
     """What a client may know of a failed read."""
     found = error.diagnostics[0]
+    if prepared.plan.draft.cursors and found.code == "B7088":
+        return no_cursor()
     if found.code == "B7086":
         return RequestError(TIME_OUT, "the read took too long", "ask for less", status=503)
     if found.code == "B7087":

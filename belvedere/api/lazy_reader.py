@@ -7,13 +7,13 @@ one request a second tries to reach it and the others are answered at once: a tr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from threading import Lock
 from typing import Any, TypeVar
 
 from belvedere.api.failures import NOT_READY, STORE_AWAY, RequestError
 from belvedere.errors import BelvedereError
-from belvedere.store.protocol import EpochRow, Reader
+from belvedere.store.protocol import AnsweringReader, EpochRow, LoopReader
 
 NO_FILE = "B7001"
 AWAY = frozenset({NO_FILE, "B7004", "B7005", "B7020"})
@@ -23,14 +23,16 @@ LONGEST_TRY = 15.0
 """Seconds: between two tries, and how long a try may take before another one is made."""
 
 T = TypeVar("T")
+Fetch = Callable[[str, Any], Awaitable[list[tuple[Any, ...]]]]
 
 
 class LazyReader:
-    """The `Reader` of a store, opened when it is first asked."""
+    """The reader of a store, opened when it is first asked."""
 
-    def __init__(self, open_reader: Callable[[], Reader], now: Callable[[], float] = time.monotonic):
+    def __init__(self, open_reader: Callable[[], AnsweringReader], now: Callable[[], float] = time.monotonic):
         self._open, self._now = open_reader, now
-        self._reader: Reader | None = None
+        self._reader: AnsweringReader | None = None
+        self._fetch: Fetch | None = None
         self._lock, self._opening = Lock(), Lock()
         self._is_away = False
         self._next_try = 0.0
@@ -41,14 +43,28 @@ class LazyReader:
         return self._reader is not None
 
     @property
+    def is_on_loop(self) -> bool:
+        """Whether the store was opened, and is read on the event loop: by `fetch`."""
+        return self._fetch is not None
+
+    @property
     def dialect(self) -> str:
         return self._reading(lambda reader: reader.dialect)
 
     def execute(self, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
         return self._reading(lambda reader: reader.execute(sql, parameters))
 
-    def rows(self, table: Any, as_of: Any = None) -> Any:
-        return self._reading(lambda reader: reader.rows(table, as_of))
+    async def fetch(self, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+        if self._is_away:
+            self._take_turn()
+        try:
+            assert self._fetch is not None
+            rows = await self._fetch(sql, parameters)
+        except BelvedereError as error:
+            self._judge(error)
+            raise
+        self._is_away = False
+        return rows
 
     def last_epoch(self) -> EpochRow | None:
         return self._reading(lambda reader: reader.last_epoch())
@@ -60,20 +76,24 @@ class LazyReader:
         if self._reader is not None:
             self._reader.close()
 
-    def _reading(self, work: Callable[[Reader], T]) -> T:
+    def _reading(self, work: Callable[[AnsweringReader], T]) -> T:
         """Do the work; where the store is away, and was a moment ago, say so without trying."""
         if self._is_away:
             self._take_turn()
         try:
             result = work(self._reader or self._opened())
         except BelvedereError as error:
-            if error.diagnostics[0].code not in AWAY:
-                self._is_away = False
-                raise
-            self._is_away, self._next_try = True, self._now() + PAUSE
-            raise _away() from error
+            self._judge(error)
+            raise
         self._is_away = False
         return result
+
+    def _judge(self, error: BelvedereError) -> None:
+        """Note whether the store is away, and raise where it is."""
+        self._is_away = error.diagnostics[0].code in AWAY
+        if self._is_away:
+            self._next_try = self._now() + PAUSE
+            raise _away() from error
 
     def _take_turn(self) -> None:
         """Return where this request may try the store, else raise."""
@@ -82,11 +102,12 @@ class LazyReader:
                 raise _away()
             self._next_try = self._now() + LONGEST_TRY
 
-    def _opened(self) -> Reader:
+    def _opened(self) -> AnsweringReader:
         with self._opening:
             if self._reader is None:
                 try:
                     self._reader = self._open()
+                    self._fetch = self._reader.fetch if isinstance(self._reader, LoopReader) else None
                 except BelvedereError as error:
                     if error.diagnostics[0].code in AWAY - {NO_FILE}:
                         raise

@@ -44,7 +44,7 @@ from belvedere.api.values import ArgumentValues, look_up, shape
 from belvedere.catalog import Parameter
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import NOBODY, Claims, claim_value
-from belvedere.store.protocol import Reader
+from belvedere.store.protocol import AnsweringReader
 from belvedere.store.read.query import Field, Read, endpoints_read
 from belvedere.store.read.statements import ParameterizedSql, print_read
 from belvedere.store.read.values import microseconds
@@ -111,7 +111,7 @@ class Operations:
 
     model: Model
     schema: GraphQLSchema
-    reader: Reader
+    reader: AnsweringReader
     limits: Limits
     lenient: GraphQLSchema
     """The schema in which rows of mutations may be anything."""

@@ -22,6 +22,7 @@ from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
 
 from belvedere.api.child import Assignment
+from belvedere.api.gate import CONNECTIONS
 from belvedere.api.limits import limits_of
 from belvedere.api.metrics import AllCounts, shared_file
 from belvedere.api.server import LOCAL_HOSTS, ServerSettings
@@ -141,6 +142,7 @@ def server_settings(host: str, settings: Mapping[str, Any]) -> ServerSettings:
         tokens=rules,
         per_address=settings.get("max_requests_per_address", None if local else PUBLIC_RATE),
         per_token=settings.get("max_requests_per_token"),
+        connections=settings.get("store_connections", CONNECTIONS),
     )
 
 

@@ -40,8 +40,10 @@ from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import Claims
 from belvedere.intake.wire import DeskClient
+from belvedere.store.definitions import epoch_from_values
 from belvedere.store.dialects import DIALECTS
-from belvedere.store.protocol import EpochRow, Reader
+from belvedere.store.protocol import AnsweringReader, EpochRow
+from belvedere.store.system import LAST_EPOCH
 
 T = TypeVar("T")
 
@@ -65,7 +67,7 @@ class Application:
     def __init__(
         self,
         catalog: Catalog,
-        open_reader: Callable[[], Reader],
+        open_reader: Callable[[], AnsweringReader],
         settings: ServerSettings | None = None,
         metrics: Metrics | None = None,
         desk: DeskClient | None = None,
@@ -112,6 +114,7 @@ class Application:
         await asyncio.sleep(0.05)  # connections that wait to be accepted have their answer, too
         while self._under_way and clock() < until:
             await asyncio.sleep(0.01)
+        self._lazy.close()
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
@@ -262,7 +265,9 @@ class Application:
 
     async def _run(self, prepared: Prepared) -> Answer:
         plan, started = prepared.plan, time.perf_counter()
-        if plan.calls and plan.last < QUICK and DIALECTS[self.api.reader.dialect].near:
+        if self._lazy.is_on_loop:
+            answer = await self.api.fetch(prepared, self._lazy.fetch)
+        elif plan.calls and plan.last < QUICK and DIALECTS[self.api.reader.dialect].near:
             answer = self.api.read(prepared)
         else:
             answer = await self._in_thread(lambda: self.api.read(prepared))
@@ -296,7 +301,10 @@ class Application:
     async def last_epoch(self) -> EpochRow | None:
         """The last committed epoch, or None while there is none; raises `RequestError` where the store is away."""
         try:
-            return await self._in_thread(self._lazy.last_epoch)
+            if not self._lazy.is_on_loop:
+                return await self._in_thread(self._lazy.last_epoch)
+            rows = await self._lazy.fetch(LAST_EPOCH)
+            return epoch_from_values(rows[0]) if rows else None
         except BelvedereError:
             return None
         except RequestError as error:

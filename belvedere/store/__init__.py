@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from belvedere.store.dialects import dialect_of
-from belvedere.store.protocol import EpochRow, Lease, Reader, Store, StoredTable, Transaction
+from belvedere.store.protocol import AnsweringReader, EpochRow, Lease, LoopReader, Reader, Store, StoredTable, Transaction
 
 __all__ = [
-    "EpochRow", "Lease", "Reader", "Store", "StoredTable", "Transaction",
-    "discard", "file_of", "located", "open_reader", "open_store",
+    "AnsweringReader", "EpochRow", "Lease", "LoopReader", "Reader", "Store", "StoredTable", "Transaction",
+    "discard", "file_of", "located", "open_reader", "open_served_reader", "open_store",
 ]  # fmt: skip
 
 
@@ -40,6 +40,11 @@ def open_reader(url: str, seconds: float | None = None) -> Reader:
     A statement that takes more than `seconds` ends with B7086 (not through the library of the process that writes SQLite).
     """
     return dialect_of(url).reader(url, seconds)
+
+
+def open_served_reader(url: str, seconds: float | None, connections: int) -> AnsweringReader:
+    """As `open_reader`, for a process that does nothing but answer requests: one of a server reads on its event loop (`LoopReader`)."""
+    return dialect_of(url).served_reader(url, seconds, connections)
 
 
 def discard(url: str) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -121,8 +121,8 @@ class Transaction(Protocol):
         """Undo everything."""
 
 
-class Reader(Protocol):
-    """A read-only connection; may live in any process. Thread-safe."""
+class AnsweringReader(Protocol):
+    """What answers requests: a read-only connection for statements. Thread-safe."""
 
     @property
     def dialect(self) -> str:
@@ -131,14 +131,26 @@ class Reader(Protocol):
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one SELECT in its own snapshot. Placeholders: `?` for sqlite, `$1` for postgres."""
 
-    def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
-        """All rows of a table in the catalog's types, as `StoredTable.arrow`; of a history those that held then."""
-
     def last_epoch(self) -> EpochRow | None: ...
 
     def document(self, name: str) -> str | None: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class LoopReader(AnsweringReader, Protocol):
+    """One that reads on an event loop, too."""
+
+    async def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """As `execute`; no thread waits. Texts come as the bytes of their UTF-8."""
+
+
+class Reader(AnsweringReader, Protocol):
+    """One that may live in any process, and reads whole tables, too."""
+
+    def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
+        """All rows of a table in the catalog's types, as `StoredTable.arrow`; of a history those that held then."""
 
 
 class Store(Protocol):

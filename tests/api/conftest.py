@@ -9,9 +9,9 @@ from typing import Any
 
 import api_example as example
 import pytest
-from api_reader import MemoryReader, Recorded
+from api_reader import MemoryReader, OnLoop, Recorded
 
-from belvedere.store import EpochRow, open_reader, open_store
+from belvedere.store import EpochRow, open_reader, open_served_reader, open_store
 from tests.api import node_clients
 
 
@@ -52,17 +52,20 @@ def postgres_store(postgres_server: str) -> Iterator[str]:
         cursor.execute("DROP DATABASE api_example WITH (FORCE)")
 
 
-@pytest.fixture(params=["memory", "file", "library", pytest.param("postgres", marks=pytest.mark.postgres)])
+ON_POSTGRES = [pytest.param(p, marks=pytest.mark.postgres) for p in ("postgres", "prepared")]
+
+
+@pytest.fixture(params=["memory", "file", "library", *ON_POSTGRES])
 def reader(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A reader of the example's rows that notes its statements."""
+    """A reader of the example's rows that notes its statements; `prepared` is that of the API's processes."""
     if request.param == "memory":
         made: Any = MemoryReader()
         yield made
         made.close()
         return
-    url = request.getfixturevalue("postgres_store" if request.param == "postgres" else "sqlite_file")
+    url = request.getfixturevalue("postgres_store" if request.param in ("postgres", "prepared") else "sqlite_file")
     store = open_store(url) if request.param == "library" else None
-    recorded = Recorded(open_reader(url))
+    recorded = Recorded(OnLoop(open_served_reader(url, None, 2)) if request.param == "prepared" else open_reader(url))
     yield recorded
     recorded.close()
     if store is not None:

@@ -187,6 +187,11 @@ def test_settings_of_rates() -> None:
     assert (made.per_address, made.per_token) == (7, 9)
 
 
+def test_settings_of_connections_to_the_store() -> None:
+    assert server_settings("127.0.0.1", {}).connections == 8
+    assert server_settings("127.0.0.1", {"store_connections": 3}).connections == 3
+
+
 @pytest.mark.parametrize(
     "text", ['[{"a": 1}, {"b": [2, "]"]}]', " [1,2 , 3]\n", "[]", "[ ]", '{"a": []}', '["x"]', "5", "[[1], []]"]
 )

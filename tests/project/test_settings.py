@@ -115,6 +115,7 @@ WRONG_API = {
     "max_push_rows": ["0", "{}"],
     "max_requests_per_address": ["0", '"x"', "0.5"],
     "max_requests_per_token": ["0", "[]"],
+    "store_connections": ["0", '"8"', "1001"],
     "timeout_seconds": ["0", '"5 s"', "-1.0", "nan", "inf", "false"],
     "cors_origins": ["1", '["app.example"]', '["https://app.example/"]', "[true]"],
     "introspection": ["0", '"false"'],

@@ -133,7 +133,7 @@ def test_a_store_of_another_version(store: Store, url: str) -> None:
 
 @pytest.mark.postgres
 def test_postgres_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("belvedere.store.dialects.postgres_connect.CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("belvedere.store.dialects.patience.CONNECT_SECONDS", 0.2)
     for url in ("postgresql://user:secret@127.0.0.1:1/x", "postgresql://user:secret@nowhere.invalid/x"):
         error = refused(url)
         assert code(error) == "B7005"

@@ -21,7 +21,7 @@ from belvedere.errors import BelvedereError
 from belvedere.store.dialects.codec import Form, TypeNames, is_text
 from belvedere.store.dialects.faults import FaultRule, fault
 from belvedere.store.dialects.session import Session
-from belvedere.store.protocol import Reader
+from belvedere.store.protocol import AnsweringReader, Reader
 from belvedere.store.read.query import Operator, Role, Sort
 
 types = pa.types
@@ -217,6 +217,10 @@ class Dialect(ABC):
     @abstractmethod
     def reader(self, url: str, seconds: float | None = None) -> Reader:
         """A reader of a store that is there."""
+
+    def served_reader(self, url: str, seconds: float | None, connections: int) -> AnsweringReader:
+        """A reader for a process of the API, on so many connections at most where its reads are on the loop."""
+        return self.reader(url, seconds)
 
     def file(self, url: str) -> Path | None:
         """The file that a URL names, absolute; None for a server."""

@@ -17,7 +17,7 @@ from belvedere.store.dialects.codec import Form, TypeNames, casting, form, is_te
 from belvedere.store.dialects.dialect import MEAN_DIGITS, Dialect, Patterns, is_binary, null_order
 from belvedere.store.dialects.faults import FaultRule
 from belvedere.store.dialects.postgres_rows import escaped, unescaped
-from belvedere.store.protocol import Reader
+from belvedere.store.protocol import AnsweringReader, Reader
 from belvedere.store.read.query import Operator, Role, Sort
 from belvedere.store.system import LEASE
 
@@ -237,7 +237,18 @@ class Postgres(Dialect):
     def reader(self, url: str, seconds: float | None = None) -> Reader:
         from belvedere.store.dialects.postgres_reader import PostgresReader
 
-        return PostgresReader(self, url, seconds)
+        return PostgresReader(self, url, _reading(seconds))
+
+    def served_reader(self, url: str, seconds: float | None, connections: int) -> AnsweringReader:
+        from belvedere.store.dialects.postgres_served import ServedPostgresReader
+
+        return ServedPostgresReader(self, url, _reading(seconds), seconds, connections)
+
+
+def _reading(seconds: float | None) -> tuple[str, ...]:
+    """The settings of a session that reads."""
+    bounded = () if seconds is None else (f"SET statement_timeout = {int(seconds * 1000)}",)
+    return ("SET default_transaction_read_only = on", "SET TimeZone = 'UTC'", "SET jit = off", *bounded)
 
 
 _WIDE = {pa.int32(): "integer", pa.int64(): "bigint", pa.float64(): "double precision"}

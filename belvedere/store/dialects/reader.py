@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from belvedere.errors import fail
+from belvedere.errors import BelvedereError, fail
 from belvedere.store.definitions import epoch_from_values
+from belvedere.store.dialects.faults import is_transient
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import EpochRow, StoredTable
 from belvedere.store.read.as_of import AsOf
@@ -76,11 +77,13 @@ class Pool:
                 return
 
 
-class PooledReader(ABC):
-    """A `Reader` on a pool of connections."""
+class StatementReader(ABC):
+    """What reads by statements, on a pool of connections."""
 
     errors: tuple[type[Exception], ...]
     """The driver's."""
+    may_die: bool = False
+    """Whether a connection may have died while it idled: a statement is then run once more, on a new one."""
 
     def __init__(self, dialect: Dialect, url: str, connect: Callable[[], Any]):
         self.dialect, self.url = dialect.name, url
@@ -91,22 +94,21 @@ class PooledReader(ABC):
     def run(self, connection: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """The rows of one statement."""
 
-    @abstractmethod
-    def flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
-        """The stored rows of a relation, in the columns of the store."""
-
     def with_connection(self, work: Callable[[Any], Result]) -> Result:
+        try:
+            return self._with_connection(work)
+        except BelvedereError as error:
+            if not (self.may_die and is_transient(error)):
+                raise
+        self._pool.forget()
+        return self._with_connection(work)
+
+    def _with_connection(self, work: Callable[[Any], Result]) -> Result:
         with self._dialect.guarded(self.url, self.errors), self._pool.lend() as connection:
             return work(connection)
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         return self.with_connection(lambda connection: self.run(connection, sql, parameters))
-
-    def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
-        layout = Layout(self._dialect, table)
-        where = "" if as_of is None else f" WHERE {as_of.held(self._dialect)}"
-        flat = self.with_connection(lambda connection: self.flat(connection, layout, where))
-        return pa.Table.from_batches([layout.restore(b) for b in flat], layout.arrow)
 
     def last_epoch(self) -> EpochRow | None:
         rows = self.execute(LAST_EPOCH)
@@ -118,3 +120,17 @@ class PooledReader(ABC):
 
     def close(self) -> None:
         self._pool.close()
+
+
+class PooledReader(StatementReader):
+    """A `Reader`: it reads tables as Arrow besides."""
+
+    @abstractmethod
+    def flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
+        """The stored rows of a relation, in the columns of the store."""
+
+    def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
+        layout = Layout(self._dialect, table)
+        where = "" if as_of is None else f" WHERE {as_of.held(self._dialect)}"
+        flat = self.with_connection(lambda connection: self.flat(connection, layout, where))
+        return pa.Table.from_batches([layout.restore(b) for b in flat], layout.arrow)

@@ -261,10 +261,14 @@ class Sqlite(Dialect):
         return SqliteSession(self, path, durable=url != _TEMPORARY)
 
     def reader(self, url: str, seconds: float | None = None) -> Reader:
-        from belvedere.store.dialects.sqlite_reader import AdbcReader, FileReader
-
         path = self.file(url)
-        return AdbcReader(self, path, url) if is_open(ADBC, path) else FileReader(self, path, url, seconds)
+        if is_open(ADBC, path):
+            from belvedere.store.dialects.sqlite_adbc_reader import AdbcReader
+
+            return AdbcReader(self, path, url)
+        from belvedere.store.dialects.sqlite_reader import FileReader
+
+        return FileReader(self, path, url, seconds)
 
     def file(self, url: str) -> Path:
         if not url.startswith(_FILE) or url == _FILE:

@@ -1,4 +1,4 @@
-"""Readers of a SQLite store: through ADBC in the process that writes it, through Python's interface in all others.
+"""The reader of a SQLite store outside of the process that writes it, through Python's interface; and what it shares with the one inside.
 
 In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows, or Arrow in the catalog's types.
 """
@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import adbc_driver_manager as manager
-import adbc_driver_sqlite.dbapi as adbc
 import pyarrow as pa
 
 from belvedere.errors import fail
 from belvedere.store.dialects.python_sqlite import library as sqlite
 from belvedere.store.dialects.reader import PooledReader
 from belvedere.store.dialects.singles import SINGLE_DIGITS, shortest_single
-from belvedere.store.dialects.sqlite_libraries import ADBC, PYTHON, closed, opened
-from belvedere.store.dialects.sqlite_rows import BATCH_ROWS, select_statement, selected
+from belvedere.store.dialects.sqlite_libraries import PYTHON, closed, opened
+from belvedere.store.dialects.sqlite_rows import BATCH_ROWS
 from belvedere.store.layout import Layout
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ _STEPS = 100_000
 """Steps of SQLite's machine, about a millisecond, between two looks at the clock."""
 
 
-class _SqliteReader(PooledReader):
+class SqliteReader(PooledReader):
     """A reader through one copy of the SQLite library."""
 
     errors = (manager.Error, sqlite.Error, OSError)
@@ -46,35 +45,7 @@ class _SqliteReader(PooledReader):
             closed(self._library, self._path)
 
 
-class AdbcReader(_SqliteReader):
-    """The reader for the process that has the store open."""
-
-    def __init__(self, dialect: Dialect, path: Path, url: str):
-        super().__init__(dialect, path, url, ADBC, lambda: _adbc_connection(path))
-
-    def run(self, connection: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        with connection.cursor() as cursor:
-            # one batch: a column's type is then inferred from all of its values
-            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(2**30)})
-            cursor.execute(sql, tuple(parameters) or None)
-            return list(cursor.fetchall())
-
-    def flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
-        with connection.cursor() as cursor:
-            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
-            cursor.execute(select_statement(layout, f"{layout.name} AS t{where}"))
-            return list(selected(layout, cursor.fetch_record_batch()))
-
-
-def _adbc_connection(path: Path) -> Any:
-    connection = adbc.connect(str(path), autocommit=True)
-    with connection.cursor() as cursor:
-        for pragma in (f"busy_timeout={BUSY_MILLISECONDS}", "query_only=ON"):
-            cursor.execute(f"PRAGMA {pragma}")
-    return connection
-
-
-class FileReader(_SqliteReader):
+class FileReader(SqliteReader):
     """The reader for every other process: Python's interface, read-only."""
 
     def __init__(self, dialect: Dialect, path: Path, url: str, seconds: float | None = None):
