@@ -1,21 +1,23 @@
 """`python -m bench.api [URL]`: what requests to the API cost, as a table. Without a URL: a temporary SQLite file.
 
 A point request reads one row by its key; a nested one a group with its machines and the last 24 of its 48 hours, in one statement. Every
-request has another literal. `wrk`, where it is installed, sends them; else a client of this file does, which itself costs more than the
-server. The processor time of the server's processes per request says what it could do on a machine of its own.
+request has other variables. The client costs processor time, too: that of the server and its database per request says what they could do
+on machines of their own.
+
+`--postgraphile [FOLDER]` starts a Postgres and compares with PostGraphile 5 on it, in turns: Belvedere on the same Postgres, and on SQLite.
+It needs npm, which installs PostGraphile into the folder where it is not there. `--epochs` tells latencies while epochs are written.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
-import re
-import shutil
 import subprocess
+import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,12 +25,13 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from belvedere.api.processes import Serving, start_api
+from belvedere.api.processes import start_api
 from belvedere.catalog import Catalog, View
 from belvedere.optimize.indexes import read_indexes
 from belvedere.plan.nodes import Scan
-from belvedere.schema import TIMESTAMP, Column, Schema
+from belvedere.schema import KEY, TIMESTAMP, WEIGHT, Column, Schema
 from belvedere.store import EpochRow, StoredTable, open_store
+from bench.api_load import Measured, Target, children, in_turns, private_megabytes, send
 
 GROUPS, MACHINES, HOURS = 5_000, 3, 48
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -53,20 +56,12 @@ SCHEMAS = {
     ),
 }
 REQUESTS = {
-    "point": "{ groupByKey(groupid: %d) { groupid name } }",
-    "nested": "{ group(filter: {groupid: {eq: %d}}) { name machines { machineid name } "
+    "point": "query($id: Long!) { groupByKey(groupid: $id) { groupid name } }",
+    "nested": "query($id: Long!) { group(filter: {groupid: {eq: $id}}) { name machines { machineid name } "
     "hours(limit: 24, order: [{time_hour: DESC}]) { time_hour avg_temp max_temp } } }",
 }
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Requests a second, latencies in milliseconds, processor time in microseconds a request."""
-
-    rate: float
-    half: float
-    slowest: float
-    processor: float
+CHANGED = 1_000
+"""Rows that an epoch of `--epochs` changes."""
 
 
 def catalog() -> Catalog:
@@ -79,18 +74,22 @@ def catalog() -> Catalog:
     return Catalog(views=views, public=frozenset(views))
 
 
+def hour(group: int, number: int, warmer: float = 0.0) -> dict[str, object]:
+    """A row of `Group.hours`, with its stored key."""
+    at = START + timedelta(hours=number)
+    row = {"groupid": group, "time_hour": at, "avg_temp": 20 + (group * number) % 97 / 7, "max_temp": 30 + number / 2 + warmer}
+    return row | {KEY: f"{group}/{at}"}
+
+
 def fill(url: str) -> None:
     """Put the rows in."""
+    groups = range(GROUPS)
     rows = {
-        "Group": [{"groupid": g, "name": f"group {g}"} for g in range(GROUPS)],
+        "Group": [{"groupid": g, "name": f"group {g}", KEY: f"{g}"} for g in groups],
         "Group.machines": [
-            {"groupid": g, "machineid": m, "name": f"machine {m}"} for g in range(GROUPS) for m in range(MACHINES)
+            {"groupid": g, "machineid": m, "name": f"machine {m}", KEY: f"{g}/{m}"} for g in groups for m in range(MACHINES)
         ],
-        "Group.hours": [
-            {"groupid": g, "time_hour": START + timedelta(hours=h), "avg_temp": 20 + (g * h) % 97 / 7, "max_temp": 30 + h / 2}
-            for g in range(GROUPS)
-            for h in range(HOURS)
-        ],
+        "Group.hours": [hour(g, h) for g in groups for h in range(HOURS)],
     }
     store, shown = open_store(url), catalog()
     tables = [StoredTable(n, s, indexes=read_indexes(shown, n), meaning="bench") for n, s in SCHEMAS.items()]
@@ -98,111 +97,135 @@ def fill(url: str) -> None:
     store.acquire("bench", 600)
     transaction = store.begin()
     for table in tables:
-        keys = table.schema.key or ()
-        keyed = [r | {"_key": "/".join(str(r[k]) for k in keys)} for r in rows[table.name]]
-        transaction.append(table.name, pa.Table.from_pylist(keyed, schema=table.arrow).to_reader())
+        transaction.append(table.name, pa.Table.from_pylist(rows[table.name], schema=table.arrow).to_reader())
     transaction.commit(EpochRow(0, START))
     store.release("bench")
     store.close()
 
 
-def processor_seconds(serving: Serving) -> float:
-    """What the server's processes have used so far (Linux)."""
-    total = 0.0
-    for supervisor in serving.supervisors:
-        fields = Path(f"/proc/{supervisor.child.pid}/stat").read_text().rpartition(")")[2].split()
-        total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return total
+def write_epochs(url: str) -> None:
+    """Ten epochs a second, until standard input ends: each changes rows all over the groups."""
+    store = open_store(url)
+    store.acquire("bench", 600)
+    table = StoredTable("Group.hours", SCHEMAS["Group.hours"])
+    schema = table.arrow.append(pa.field(WEIGHT, pa.int64()))
+    os.set_blocking(sys.stdin.fileno(), False)
+    last = store.last_epoch()
+    assert last is not None
+    first = number = last.epoch + 1
+    while sys.stdin.buffer.read(1) is None:
+        started = time.monotonic()
+        old, new = float(number - first), float(number - first + 1)
+        hours = [(g, number % HOURS) for g in range(number % 5, GROUPS, GROUPS // CHANGED)]
+        before = 0.0 if number - first < HOURS else max(0.0, old - HOURS + 1)
+        rows = [hour(g, h, before) | {WEIGHT: -1} for g, h in hours] + [hour(g, h, new) | {WEIGHT: 1} for g, h in hours]
+        transaction = store.begin()
+        transaction.apply("Group.hours", pa.Table.from_pylist(rows, schema=schema).to_reader())
+        transaction.commit(EpochRow(number, START + timedelta(seconds=number)))
+        number += 1
+        time.sleep(max(0.0, 0.1 - (time.monotonic() - started)))
+    store.close()
 
 
-def with_wrk(serving: Serving, request: str, connections: int, seconds: int) -> tuple[int, float, float, float]:
-    """Requests, seconds, and the latencies at 50 and 99 percent, in milliseconds."""
-    body = '{"query": "' + request.replace("%d", "'..n..'") + '"}'
-    script = (
-        'wrk.method = "POST"\nwrk.headers["Content-Type"] = "application/json"\nlocal n = 0\n'
-        f"request = function() n = (n + 7919) % {GROUPS}\nreturn wrk.format(nil, '/graphql', nil, '{body}') end\n"
-    )
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
-        file.write(script)
-        file.flush()
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}", "--latency", "-s", file.name, serving.url]
-        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    if "Non-2xx" in text:
-        raise SystemExit(f"requests failed:\n{text}")
-    found = re.search(r"(\d+) requests in ([\d.]+)s", text)
-    assert found is not None
-    return int(found[1]), float(found[2]), _milliseconds(text, "50%"), _milliseconds(text, "99%")
+@contextmanager
+def writing(url: str) -> Iterator[None]:
+    """While a process of its own writes epochs."""
+    command = [sys.executable, "-m", "bench.api", "--write", url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as child:
+        time.sleep(2.0)
+        yield
+        assert child.stdin is not None
+        child.stdin.close()
 
 
-def _milliseconds(text: str, name: str) -> float:
-    found = re.search(rf"{name}\s+([\d.]+)(us|ms|s)", text)
-    assert found is not None
-    return float(found[1]) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[found[2]]
+@contextmanager
+def served(name: str, url: str, processes: int | None, behind: Sequence[int] = ()) -> Iterator[Target]:
+    """Belvedere's API over a store that is filled; `behind` are the processes of its database."""
+    with start_api(catalog(), url, processes=processes, settings={"limit": 100}) as serving:
+        serving.wait_until_listening()
+        own = [s.child.pid for s in serving.supervisors]
+        requests = {kind: (text, lambda n: {"id": n}) for kind, text in REQUESTS.items()}
+        backends = lambda: [c for p in behind for c in children(p)]  # noqa: E731
+        yield Target(name, serving.port, requests, lambda: own, backends)
+        print(f"{name}: {max(map(private_megabytes, own)):.0f} MB a process")
 
 
-def with_client(serving: Serving, request: str, connections: int, seconds: int) -> tuple[int, float, float, float]:
-    """The same without `wrk`."""
-    latencies: list[float] = []
-
-    async def send(first: int) -> None:
-        reader, writer = await asyncio.open_connection(serving.host, serving.port)
-        end, number = time.perf_counter() + seconds, first
-        while time.perf_counter() < end:
-            number = (number + 7919) % GROUPS
-            body = f'{{"query": "{request % number}"}}'.encode()
-            started = time.perf_counter()
-            writer.write(
-                b"POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-                % len(body)
-                + body
-            )
-            head = await reader.readuntil(b"\r\n\r\n")
-            if b" 200 " not in head:
-                raise SystemExit(head.decode())
-            length = re.search(rb"content-length: (\d+)", head.lower())
-            assert length is not None
-            await reader.readexactly(int(length[1]))
-            latencies.append(time.perf_counter() - started)
-        writer.close()
-
-    async def send_all() -> None:
-        await asyncio.gather(*(send(n) for n in range(connections)))
-
-    asyncio.run(send_all())
-    latencies.sort()
-    return len(latencies), seconds, latencies[len(latencies) // 2] * 1e3, latencies[len(latencies) * 99 // 100] * 1e3
+def compare(targets: Sequence[Target], options: argparse.Namespace) -> None:
+    """Print a table of all kinds of requests."""
+    table = Table(title=f"{os.cpu_count()} processors, {options.rounds} rounds of {options.seconds} s in turns")
+    headings = ("server", "request", "connections", "requests/s", "p50 ms", "p99 ms", "server us", "database us")
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if number < 2 else "right")
+    for kind in options.requests:
+        for connections in options.connections:
+            found = in_turns(targets, kind, connections, options.seconds, GROUPS, options.rounds)
+            for name, measured in found.items():
+                row = (name, kind, str(connections), *_figures(measured))
+                print(*row, sep="\t", file=sys.stderr, flush=True)
+                table.add_row(*row)
+    Console(width=120).print(table)
 
 
-def measure(serving: Serving, request: str, connections: int, seconds: int) -> Measured:
-    """One kind of request."""
-    send = with_wrk if shutil.which("wrk") else with_client
-    send(serving, request, connections, 1)
-    before = processor_seconds(serving)
-    count, took, half, slowest = send(serving, request, connections, seconds)
-    return Measured(count / took, half, slowest, (processor_seconds(serving) - before) / count * 1e6)
+def _figures(m: Measured) -> tuple[str, ...]:
+    return f"{m.rate:,.0f}", f"{m.half:.2f}", f"{m.slowest:.2f}", f"{m.server:.0f}", f"{m.database:.0f}"
+
+
+def while_epochs_are_written(target: Target, url: str, options: argparse.Namespace) -> None:
+    """Print the latencies of nested requests, quiet and while epochs are written, in turns."""
+    found: dict[str, list[float]] = {"quiet": [], "with epochs": []}
+    send(target, "nested", 16, 1, GROUPS)
+    for _ in range(options.rounds):
+        found["quiet"] += send(target, "nested", 16, options.seconds, GROUPS)
+        with writing(url):
+            found["with epochs"] += send(target, "nested", 16, options.seconds, GROUPS)
+    for name, latencies in found.items():
+        latencies.sort()
+        half, slowest = (latencies[len(latencies) * part // 100] * 1e3 for part in (50, 99))
+        print(f"{target.name}, nested, 16 connections, {name}: p50 {half:.2f} ms, p99 {slowest:.2f} ms")
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.api", description="measure requests to the API")
     parser.add_argument("url", nargs="?", help="a store that may be filled; without it a temporary SQLite file")
-    parser.add_argument("--seconds", type=int, default=5)
-    parser.add_argument("--processes", type=int, default=None)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=None, help="of each server")
+    parser.add_argument("--requests", nargs="+", choices=REQUESTS, default=list(REQUESTS))
+    parser.add_argument("--connections", nargs="+", type=int, default=[1, 16, 64])
+    parser.add_argument(
+        "--postgraphile", nargs="?", const=Path(tempfile.gettempdir()) / "postgraphile", type=Path, metavar="FOLDER"
+    )
+    parser.add_argument("--epochs", action="store_true", help="latencies while epochs are written, instead")
+    parser.add_argument("--write", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        url = options.url or f"sqlite:///{folder}/bench.db"
-        fill(url)
-        table = Table(title=f"{'wrk' if shutil.which('wrk') else 'own client'}, {os.cpu_count()} processors")
-        for heading in ("request", "connections", "requests/s", "p50 ms", "p99 ms", "server us/request"):
-            table.add_column(heading, justify="left" if heading == "request" else "right")
-        with start_api(catalog(), url, processes=options.processes) as serving:
-            serving.wait_until_listening()
-            for name, request in REQUESTS.items():
-                for connections in (1, 16, 64):
-                    found = measure(serving, request, connections, options.seconds)
-                    figures = (f"{found.rate:,.0f}", f"{found.half:.2f}", f"{found.slowest:.2f}", f"{found.processor:.0f}")
-                    table.add_row(name, str(connections), *figures)
-        Console().print(table)
+    if options.write:
+        write_epochs(options.url)
+        return
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
+        sqlite = f"sqlite:///{folder}/bench.db"
+        urls = {options.url.partition(":")[0] if options.url else "sqlite": options.url or sqlite}
+        postgres: Sequence[int] = ()
+        if options.postgraphile is not None:
+            from bench.api_postgraphile import running_postgres
+
+            database = running.enter_context(running_postgres(folder))
+            urls, postgres = {"postgres": database.url, "sqlite": sqlite}, (database.process,)
+        targets = []
+        for name, url in urls.items():
+            fill(url)
+            behind = postgres if name == "postgres" else ()
+            targets.append(running.enter_context(served(f"belvedere, {name}", url, options.processes, behind)))
+        if options.epochs:
+            for target, url in zip(targets, urls.values(), strict=True):
+                while_epochs_are_written(target, url, options)
+            return
+        if options.postgraphile is not None:
+            from bench.api_postgraphile import served_by_postgraphile
+
+            count = options.processes or min(4, os.cpu_count() or 1)
+            targets.insert(0, running.enter_context(served_by_postgraphile(database, options.postgraphile, count)))
+        compare(targets, options)
 
 
 if __name__ == "__main__":
