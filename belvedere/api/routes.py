@@ -1,4 +1,4 @@
-"""Everything but GraphQL: `/rest`, `/streams`, `/status`, `/healthz`, `/readyz`, `/metrics`, `/schema.graphql` and the console at `/`.
+"""Everything but GraphQL: `/rest`, `/streams`, what describes the API, what watches it, and the console at `/`.
 
 In: an application and its catalog. Out: the routes as a Starlette application. Who may ask is decided before.
 """
@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from belvedere.api.console_routes import console_routes
-from belvedere.api.failures import AGAIN, RequestError
+from belvedere.api.failures import AGAIN, NOT_ALLOWED, RequestError
 from belvedere.api.pushes import CLAIMS, problem_answer, push_routes
 from belvedere.api.sse import events_of, is_passing, no_events_yet, plain_events
 from belvedere.api.status import STATE_FIGURES, state_figures, status_of
@@ -59,6 +59,11 @@ def routes(application: Application, catalog: Catalog) -> Starlette:
             return PlainTextResponse("this API does not describe itself\n", 403)
         return PlainTextResponse(await application.in_planner(lambda: application.schema_text))
 
+    async def openapi(request: Request) -> Response:
+        if not limits.introspection:
+            raise RequestError(NOT_ALLOWED, "this API does not describe itself", status=403)
+        return Response(await application.in_planner(lambda: application.openapi_text), media_type="application/json")
+
     async def events(request: Request) -> Response:
         given, last = dict(request.query_params), request.headers.get("last-event-id")
         model, described = application.api.model, application.api.schema
@@ -79,6 +84,7 @@ def routes(application: Application, catalog: Catalog) -> Starlette:
             Route("/readyz", ready),
             Route("/metrics", metrics),
             Route("/schema.graphql", schema),
+            Route("/openapi.json", openapi),
             Route("/status", status),
             *console_routes(application, catalog),
             Route("/streams/{name}/events", events, methods=["GET"]),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,7 @@ from belvedere.api.mutations import Mutations
 from belvedere.api.operations import Operation, Prepared
 from belvedere.api.pushes import CLAIMS, problem_answer
 from belvedere.api.rest.endpoint import RestEndpoint
+from belvedere.api.rest.openapi import openapi_of
 from belvedere.api.routes import routes
 from belvedere.api.sse import EVENTS, graphql_events, is_passing, no_events_yet, takes_events_alone
 from belvedere.api.websockets import Session
@@ -292,6 +294,11 @@ class Application:
     def schema_text(self) -> str:
         """The schema in GraphQL's own language."""
         return print_schema(self.api.schema) + "\n"
+
+    @cached_property
+    def openapi_text(self) -> bytes:
+        """The description of REST as OpenAPI has it."""
+        return json.dumps(openapi_of(self.api.model, self.api.limits, self._gate.is_closed), ensure_ascii=False).encode()
 
     @cached_property
     def fingerprint(self) -> str:

@@ -1,0 +1,265 @@
+"""The description of REST as OpenAPI 3.1, made from the model.
+
+In: a `Model`, the limits, whether callers need a token. Out: the document as a dict: an address for each view, table and query template and
+for rows by their key, parameters for columns with the operators that each has, rows as schemas with their relationships, and errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.api.entities import Entity, Model, RelationshipField, Template
+from belvedere.api.limits import Limits
+from belvedere.api.rest.answers import CSV, JSON, OBJECT
+from belvedere.api.rest.filters import operators_of
+from belvedere.api.rest.requests import OF_ROOTS, name_of
+from belvedere.api.types import scalar_of
+from belvedere.catalog import Parameter
+from belvedere.schema import Column
+
+Document = dict[str, Any]
+PROBLEM = "application/problem+json"
+
+_SCALARS: Mapping[str, Document] = {
+    "Int": {"type": "integer", "format": "int32"},
+    "Long": {"type": "integer", "format": "int64"},
+    "Float": {"type": "number", "format": "double"},
+    "Boolean": {"type": "boolean"},
+    "Decimal": {"type": "string", "format": "decimal"},
+    "DateTime": {"type": "string", "format": "date-time"},
+    "Date": {"type": "string", "format": "date"},
+    "Duration": {"type": "string", "format": "duration"},
+    "Bytes": {"type": "string", "pattern": "^([0-9a-fA-F]{2})*$"},
+    "String": {"type": "string"},
+}
+_TEXTS = {"Int": "-?[0-9]+", "Long": "-?[0-9]+", "Float": "-?[0-9.]+([eE]-?[0-9]+)?", "Boolean": "(true|false)"}
+"""How values of a scalar look in a query string; others may be any text."""
+
+_PARAMETERS: Mapping[str, tuple[Document, str]] = {
+    "select": (
+        {"type": "string"},
+        "Columns and relationships: `a,total:b,related(c,d)`. `*` are all columns, as where nothing is said. What is selected of a list of"
+        " related rows has parameters of its own under its name: `related.c=gt.5`, `related.order=c.desc`, `related.limit=3`.",
+    ),
+    "order": ({"type": "string"}, "Columns with directions: `a.desc.nullslast,b`."),
+    "offset": ({"type": "integer", "minimum": 0, "maximum": 2**31 - 1}, "So many rows are left out first."),
+    "after": ({"type": "string", "pattern": "^[0-9A-F]+$"}, "A cursor: `Link` of the page before has it."),
+    "and": ({"type": "string", "pattern": r"^\(.+\)$"}, "All of these: `(a.gt.1,or(b.eq.2,c.is.null))`. Also `not.and`."),
+    "or": ({"type": "string", "pattern": r"^\(.+\)$"}, "One of these: `(a.eq.1,b.in.(2,3))`. Also `not.or`."),
+    "as_of": ({"type": "string"}, "A former state: after an epoch (`5`), or at a time (`2024-03-01T09:00:00Z`)."),
+}
+_HEADERS = {
+    "ETag": "The epoch's tag, for `If-None-Match`.",
+    "Belvedere-Epoch": "The epoch that the rows are of.",
+    "Link": 'The address of the next page, `rel="next"`, where there is one.',
+}
+_PROBLEM: Document = {
+    "type": "object",
+    "description": "An error (RFC 9457). `belvedere explain CODE` says more of a code.",
+    "required": ["title", "status", "code", "message"],
+    "properties": {
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "code": {"type": "string"},
+        "message": {"type": "string"},
+        "hint": {"type": "string"},
+    },
+}
+_ERRORS = {
+    "400": "The request is not in the dialect, a value does not fit its type, or a limit is exceeded.",
+    "404": "There is no such address, or no row with this key.",
+    "406": "The rows are not to be had in the media type that is asked for.",
+    "503": "No epoch was committed yet, or the store cannot be reached: ask again.",
+}
+
+
+def openapi_of(model: Model, limits: Limits, closed: bool) -> Document:
+    """The whole document."""
+    listed = [e for e in model.entities.values() if e.field]
+    paths: Document = {}
+    for entity in listed:
+        paths |= _entity_paths(entity, limits)
+    for template in model.templates.values():
+        paths[f"/rest/{template.field}"] = {"get": _template_operation(template, limits)}
+    schemas = {e.type_name: _row(e, model) for e in model.entities.values()}
+    schemas |= {t.type_name: _object(t.columns, t.template.doc) for t in model.templates.values()}
+    problem = "Problem"
+    while problem in schemas:  # a view is called so
+        problem += "_"
+    schemas[problem] = _PROBLEM
+    headers = {n: {"description": d, "schema": {"type": "string"}} for n, d in _HEADERS.items()}
+    components: Document = {
+        "schemas": schemas,
+        "headers": headers,
+        "responses": {f"Error{status}": _error(text, problem) for status, text in _errors().items()},
+    }
+    document: Document = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Belvedere",
+            "version": version("belvedere"),
+            "description": "Views, tables and query templates in PostgREST's dialect. A request is answered from one epoch.",
+        },
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": components,
+    }
+    if closed:
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"token": []}]
+    return document
+
+
+# addresses
+
+
+def _entity_paths(entity: Entity, limits: Limits) -> Document:
+    reserved = set(OF_ROOTS) | {"and", "or"}
+    words = [_word(n) for n in ("select", "order", "offset", "after", "and", "or")]
+    if entity.history:
+        words.append(_word("as_of"))
+    columns = [_filter(n, c, _is_needed(entity, c)) for n, c in entity.columns.items() if n not in reserved]
+    listed = _operation(f"list_{entity.field}", entity.name, entity.doc, [*columns, *words, _limit(limits)])
+    listed["responses"] = _answers(_list(entity.type_name))
+    paths: Document = {f"/rest/{entity.field}": {"get": listed}}
+    if entity.by_key is not None:
+        keys = [
+            {"name": n, "in": "path", "required": True, "schema": _scalar(c.type), **_described(c.doc)}
+            for n, c in entity.key.items()
+        ]
+        words = [_word("select"), *([_word("as_of")] if entity.history else [])]
+        one = _operation(f"get_{entity.field}", entity.name, f"The row of {entity.name} with this key.", [*keys, *words])
+        one["responses"] = _answers(_reference(entity.type_name))
+        paths[f"/rest/{entity.field}/{','.join(f'{{{n}}}' for n in entity.key)}"] = {"get": one}
+    return paths
+
+
+def _template_operation(template: Template, limits: Limits) -> Document:
+    words = [w for w in (_word("select"), _limit(limits), _word("offset")) if w["name"] not in template.parameters]
+    own = [_argument(n, p) for n, p in template.parameters.items() if p.metadata is None]
+    doc = template.template.doc or template.template.sql
+    operation = _operation(f"list_{template.field}", name_of(template), doc, [*own, *words])
+    operation["responses"] = _answers(_list(template.type_name))
+    return operation
+
+
+def _operation(name: str, tag: str, doc: str | None, parameters: Iterable[Document]) -> Document:
+    return {"operationId": name, "tags": [tag], **_described(doc), "parameters": list(parameters)}
+
+
+def _answers(schema: Document) -> Document:
+    one = schema.get("items", schema)
+    content = {JSON: {"schema": schema}, CSV: {"schema": {"type": "string"}}, OBJECT: {"schema": one}}
+    headers = {n: {"$ref": f"#/components/headers/{n}"} for n in _HEADERS}
+    return {
+        "200": {"description": "The rows.", "headers": headers, "content": content},
+        "304": {"description": "The client has this answer: no other epoch was committed."},
+        **{status: {"$ref": f"#/components/responses/Error{status}"} for status in _ERRORS},
+        "default": {"$ref": "#/components/responses/Error"},
+    }
+
+
+# parameters
+
+
+def _word(name: str) -> Document:
+    schema, doc = _PARAMETERS[name]
+    return {"name": name, "in": "query", "description": doc, "schema": schema}
+
+
+def _limit(limits: Limits) -> Document:
+    schema = {"type": "integer", "minimum": 0, "maximum": limits.most_rows, "default": limits.rows}
+    return {"name": "limit", "in": "query", "description": "So many rows at most.", "schema": schema}
+
+
+def _filter(name: str, column: Column, needed: bool) -> Document:
+    """The filter of a column."""
+    own = operators_of(column)
+    value = _TEXTS.get(scalar_of(column.type).name, ".*")
+    compared = "|".join(o for o in own if o not in ("in", "is"))
+    parts = [rf"({compared})\.{value}"] if compared else []
+    parts += [r"in\.\(.*\)"] if "in" in own else []
+    parts.append(rf"is\.(null|not_null{'|true|false|unknown' if pa.types.is_boolean(column.type) else ''})")
+    doc = f"{column.doc} " if column.doc else ""
+    return {
+        "name": name,
+        "in": "query",
+        "required": needed,
+        "description": f"{doc}An operator and a value: {', '.join(own)}; `not.` before it negates it.",
+        "schema": {"type": "string", "pattern": f"^(not\\.)?({'|'.join(parts)})$"},
+    }
+
+
+def _is_needed(entity: Entity, column: Column) -> bool:
+    return any(needed and c.name == column.name for c, needed in entity.arguments.values())
+
+
+def _argument(name: str, parameter: Parameter) -> Document:
+    schema = _scalar(parameter.type)
+    if parameter.default is not None:
+        schema["default"] = parameter.default
+    needed = parameter.default is None and not parameter.nullable
+    return {"name": name, "in": "query", "required": needed, "schema": schema}
+
+
+# schemas
+
+
+def _row(entity: Entity, model: Model) -> Document:
+    row = _object(entity.columns, entity.doc)
+    for name, relation in entity.relations.items():
+        row["properties"][name] = _related(relation, model.entities[relation.target])
+    return row
+
+
+def _related(relation: RelationshipField, target: Entity) -> Document:
+    own = f"Parameters: {', '.join(relation.parameters)}." if relation.parameters else ""
+    said = " ".join(filter(None, (relation.doc, "A relationship: it is there where it is selected.", own)))
+    if relation.to_one:
+        return {"anyOf": [_reference(target.type_name), {"type": "null"}], "description": said}
+    return {**_list(target.type_name), "description": said}
+
+
+def _object(columns: Mapping[str, Column], doc: str | None) -> Document:
+    """Rows with these columns; none has to be there, since `select` says which are."""
+    return {"type": "object", **_described(doc), "properties": {n: _column(c) for n, c in columns.items()}}
+
+
+def _column(column: Column) -> Document:
+    schema = _scalar(column.type)
+    nullable = column.nullable or pa.types.is_floating(column.type)  # NaN and infinities are shown as null
+    if nullable and "type" in schema:
+        schema["type"] = [schema["type"], "null"]
+    return schema | _described(column.doc)
+
+
+def _scalar(type_: pa.DataType) -> Document:
+    """The schema of a value; a nested one may be any JSON."""
+    return dict(_SCALARS.get(scalar_of(type_).name, {}))
+
+
+def _list(type_name: str) -> Document:
+    return {"type": "array", "items": _reference(type_name)}
+
+
+def _reference(type_name: str) -> Document:
+    return {"$ref": f"#/components/schemas/{type_name}"}
+
+
+def _described(doc: str | None) -> Document:
+    return {"description": doc} if doc else {}
+
+
+# errors
+
+
+def _errors() -> Mapping[str, str]:
+    return {**_ERRORS, "": "Another error: no token that counts, or too many requests."}
+
+
+def _error(text: str, schema: str) -> Document:
+    return {"description": text, "content": {PROBLEM: {"schema": _reference(schema)}}}
