@@ -67,6 +67,7 @@ COLLECTIONS: tuple[Function, ...] = (
     function("map_entries", "map_entries:1", entries_of),
     function("map_filter", "map_filter:2"),
     function("map_values", "map_values:1", values_of),
+    function("map_zip_with", "map_zip_with:3"),
     function("MapContainsKey", "map_contains_key:2", BOOLEAN),
     function("MapFromEntries", "map_from_entries:1", map_from_entries),
     function("MapKeys", "map_keys:1", keys_of),

@@ -50,9 +50,7 @@ _GROUPS: Mapping[tuple[int, int], str] = {
         "tuple_union_integer tuple_union_theta_double tuple_union_theta_integer"
     ),
     (2, MANY): ("variant_delete"),
-    (3, 3): (
-        "if make_time map_zip_with time_diff try_variant_array_append try_variant_insert variant_array_append variant_insert"
-    ),
+    (3, 3): ("if make_time time_diff try_variant_array_append try_variant_insert variant_array_append variant_insert"),
     (3, 4): ("aggregate reduce try_variant_set variant_set"),
     (4, 4): ("count_min_sketch"),
 }

@@ -31,6 +31,7 @@ from belvedere.functions.types import quote
 from belvedere.spark.cluster import is_cluster
 from belvedere.spark.failures import explain_failure
 from belvedere.spark.interpreting import FEW, Interpreting
+from belvedere.spark.nullable import collected, with_nullable_fields
 from belvedere.spark.prepared import StandingViews
 from belvedere.spark.together import one_query, parted
 from belvedere.spark.window_by.windows import Spread
@@ -199,7 +200,7 @@ class SparkCompute:
     def defer(self, sql: str, schema: pa.Schema) -> Rows:
         """The rows of a query that is run where they are read."""
         most = max((rows or 0 for name, rows in self._rows.items() if name in sql), default=0)
-        frame = self.spark.sql(sql).select(*[quote(n) for n in schema.names])
+        frame = with_nullable_fields(self.spark.sql(sql).select(*[quote(n) for n in schema.names]))
         return Rows(frame=frame, schema=schema, guess=most, text=sql)
 
     def _views_in(self, sql: str) -> set[str]:
@@ -229,7 +230,7 @@ class SparkCompute:
         interprets = self._interpreting.choose(self._has_at_most(FEW, sql), sql)
         if self._standing is not None and self._standing.holds(views):
             return conform(self._standing.collect(sql, interprets), schema)
-        return conform(self.spark.sql(sql).toArrow(), schema)
+        return conform(collected(self.spark.sql(sql)), schema)
 
     def spreads(self, rows: Rows) -> bool:
         """Whether rows are so many that executors in other processes should store them."""

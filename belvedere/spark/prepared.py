@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from belvedere.engine.rows import fits_parquet
 from belvedere.engine.scratch import uri
 from belvedere.functions.types import quote
+from belvedere.spark.nullable import collected, with_nullable_fields
 
 LENGTH = 4 << 20
 """Bytes that Spark takes each file to have: it reads the row groups whose middle lies before."""
@@ -138,7 +139,7 @@ class StandingViews:
             self._plans.move_to_end(key)
             return frame.toArrow()
         if key in self._plans:
-            return self._spark.sql(sql).toArrow()
+            return collected(self._spark.sql(sql))
         frame = self._planned(sql)
         self._plans[key] = frame if _runs_again(frame) else None
         if len(self._plans) > PLANS:
@@ -151,7 +152,7 @@ class StandingViews:
         own = conf.get(BROADCAST)
         conf.set(BROADCAST, "-1")
         try:
-            frame = self._spark.sql(sql)
+            frame = with_nullable_fields(self._spark.sql(sql))
             frame._jdf.queryExecution().executedPlan()
         finally:
             conf.set(BROADCAST, own or "")

@@ -57,10 +57,10 @@ CASES = [
     ),
     ("V := SELECT () AS x FROM Sensors", "B3001", "()", ""),
     (
-        "V := SELECT s.name FROM Sensors s LEFT ANTI JOIN Readings r ON s.sensorid IN (SELECT machineid FROM Machines)",
+        "V := SELECT s.name FROM Sensors s LEFT ANTI JOIN Readings r ON s.sensorid + r.sensorid IN (SELECT machineid FROM Machines)",
         "B3022",
-        "s.sensorid IN (SELECT machineid FROM Machines)",
-        "NOT EXISTS",
+        "s.sensorid + r.sensorid IN (SELECT machineid FROM Machines)",
+        "EXISTS",
     ),
     (
         "V := SELECT a.name FROM (SELECT name FROM Sensors), (SELECT name FROM Sensors) a WHERE name = 'x'",

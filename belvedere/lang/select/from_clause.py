@@ -17,11 +17,11 @@ from belvedere.lang.select.as_of import join_as_of
 from belvedere.lang.select.asof_join import join_nearest
 from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.from_items import find_relation, lower_item, refuse_options, renamed
-from belvedere.lang.select.from_using import join_using
+from belvedere.lang.select.from_using import equalities, join_using, shared_columns
 from belvedere.lang.select.grouping import contains_aggregate
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
-from belvedere.lang.select.subqueries import attach_all
+from belvedere.lang.select.subqueries import attach_all, attach_to
 from belvedere.lang.select.unnesting import add_lateral, add_lateral_query, is_generator, start_empty
 from belvedere.lang.statements.query_tree import WindowCall, path_of
 from belvedere.lang.types.scope import SubqueryValue
@@ -54,8 +54,8 @@ def add_join(frame: Frame, join: exp.Join) -> list[Expr]:
         join_nearest(frame, join, right, sources)
         return []
     if kind in ("SEMI", "ANTI"):
-        if method or side not in ("", "LEFT") or join.args.get("using"):
-            shown = " ".join(w for w in (method, side, kind, "JOIN", "USING" if join.args.get("using") else "") if w)
+        if method not in ("", "NATURAL") or side not in ("", "LEFT"):
+            shown = " ".join(w for w in (method, side, kind, "JOIN") if w)
             hint = f"write LEFT {kind} JOIN ... ON, which keeps rows of the left side"
             raise frame.fail("B3026", f"{shown} is not supported", join, hint)
         return _semi_join(frame, join, JoinKind(kind.lower()))
@@ -158,16 +158,25 @@ def _combine(frame: Frame, right: Node, sources: Sequence[FromItem], kind: JoinK
         return []
     condition = _condition(frame, on)
     if condition.find(SubqueryValue) is not None:
-        if kind is not JoinKind.INNER:
-            raise frame.fail("B3022", "a subquery in the ON of an outer join is not supported", condition, "join it before")
-        condition = attach_all(frame, condition)
-        frame.plan = Filter(frame.plan, condition)
-        return []
+        if kind is JoinKind.INNER:
+            frame.plan = Filter(frame.plan, attach_all(frame, condition))
+            return []
+        left, right, condition = _sides(frame, left, right, condition, on)
     own, outer = _by_reach(frame, condition)
     if outer and kind is not JoinKind.INNER:
         raise frame.fail("B3011", "an outer join cannot be linked to the query around", on, "move the condition to WHERE")
     frame.plan = Join(left, right, kind, own)
     return outer
+
+
+def _sides(frame: Frame, left: Node, right: Node, condition: Expr, on: exp.Expr) -> tuple[Node, Node, Expr]:
+    """The two sides of a join with the subqueries of its condition joined to them: each to the side whose columns it reads."""
+    left, condition = attach_to(frame, left, condition)
+    right, condition = attach_to(frame, right, condition)
+    if condition.find(SubqueryValue) is not None:
+        hint = "compute it in a subquery of FROM, or write WHERE [NOT] EXISTS (SELECT 1 FROM ... WHERE ...)"
+        raise frame.fail("B3022", "a subquery in ON that reads both sides is not supported", on, hint)
+    return left, right, condition
 
 
 def _condition(frame: Frame, on: exp.Expr) -> Expr:
@@ -204,23 +213,25 @@ def _apply_on(frame: Frame, on: exp.Expr | None, kind: JoinKind) -> list[Expr]:
 
 def _semi_join(frame: Frame, join: exp.Join, kind: JoinKind) -> list[Expr]:
     right, sources = _alone(frame, join.this)
-    left = frame.plan
+    left, equal = frame.plan, None
+    if join.args.get("method") or join.args.get("using"):
+        equal = equalities(shared_columns(frame, join, sources))
     count = len(frame.scope.sources)
     frame.scope.sources += sources
     frame.join(right, JoinKind.INNER, None)
     on = join.args.get("on")
     condition = _condition(frame, on) if on is not None else None
-    if condition is not None and condition.find(SubqueryValue) is not None:
-        hint = f"write WHERE {'NOT ' if kind is JoinKind.ANTI else ''}EXISTS (SELECT 1 FROM ... WHERE ...)"
-        raise frame.fail("B3022", f"a subquery in the ON of {kind.upper()} JOIN is not supported", on or join, hint)
+    if on is not None and condition is not None and condition.find(SubqueryValue) is not None:
+        left, right, condition = _sides(frame, left, right, condition, on)
     del frame.scope.sources[count:]
-    frame.plan = Join(left, right, kind, condition)
+    frame.plan = Join(left, right, kind, condition if equal is None else equal)
     return []
 
 
 def _alone(frame: Frame, item: exp.Expr) -> tuple[Node, list[FromItem]]:
     """An item that is not joined yet; `(a JOIN b)` is one too."""
-    if isinstance(item, (exp.Subquery, exp.Paren)) and isinstance(item.this, (exp.Table, exp.Subquery)) and not item.alias:
+    nested = isinstance(item, (exp.Subquery, exp.Paren)) and isinstance(item.this, (exp.Table, exp.Subquery))
+    if nested and not item.alias and not item.args.get("pivots"):
         return _nested_joins(frame, item)
     return lower_item(frame, item)
 

@@ -13,27 +13,35 @@ from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.scope import FromItem, SourceColumn
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import JoinKind, Node, Project
+from belvedere.plan.nodes import Expr, JoinKind, Node, Project
 
 
 def join_using(frame: Frame, join: exp.Join, right: Node, sources: Sequence[FromItem], kind: JoinKind) -> None:
     """One column for both sides, the left's (FULL: whichever is there)."""
+    shared = shared_columns(frame, join, sources)
+    frame.scope.sources += sources
+    frame.join(right, kind, equalities(shared))
+    for left, other in shared:
+        frame.scope.merged[left.name.casefold()] = _merged(frame, kind, left, other)
+
+
+def equalities(shared: Sequence[tuple[SourceColumn, SourceColumn]]) -> Expr | None:
+    """The condition of the join."""
+    return conjunction([exp.EQ(this=column(a.internal), expression=column(b.internal)) for a, b in shared])
+
+
+def shared_columns(frame: Frame, join: exp.Join, sources: Sequence[FromItem]) -> list[tuple[SourceColumn, SourceColumn]]:
+    """The columns of USING, or all of the same name, of what is there and of what is joined."""
     left_sources = list(frame.scope.sources)
     left_merged = dict(frame.scope.merged)
     written = [i.name for i in join.args.get("using") or ()]
     names = written or [
         n for n in dict.fromkeys(n for s in left_sources for n in s.names) if any(s.find(n) is not None for s in sources)
     ]
-    conditions, merged = [], {}
-    for name in names:
-        left = left_merged.get(name.casefold()) or _single(frame, left_sources, name, join)
-        other = _single(frame, sources, name, join)
-        conditions.append(exp.EQ(this=column(left.internal), expression=column(other.internal)))
-        merged[name.casefold()] = (left, other)
-    frame.scope.sources += sources
-    frame.join(right, kind, conjunction(conditions))
-    for folded, (left, other) in merged.items():
-        frame.scope.merged[folded] = _merged(frame, kind, left, other)
+    return [
+        (left_merged.get(n.casefold()) or _single(frame, left_sources, n, join), _single(frame, sources, n, join))
+        for n in names
+    ]
 
 
 def _merged(frame: Frame, kind: JoinKind, left: SourceColumn, right: SourceColumn) -> SourceColumn:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
+from sqlglot.optimizer.simplify import simplify
 
 from belvedere.errors import Span, fail
 from belvedere.functions import types as t
@@ -173,6 +174,8 @@ def limits(query: exp.Query, context: StatementContext) -> tuple[int | None, int
     for key in ("limit", "offset"):
         clause = query.args.get(key)
         value = _count(clause)
+        if value is not None and value.find(exp.Binary) is not None:
+            value = simplify(value.copy())  # `LIMIT 2 * 3`
         if value is None or (isinstance(value, (exp.Column, exp.Var)) and value.name.upper() == "ALL"):
             found.append(None)
         elif isinstance(value, exp.Literal) and str(value.this).isdigit():

@@ -62,6 +62,7 @@ class SelectLowering:
         """The whole select. `named`: outputs keep their names; else they get names that no other query has."""
         self._from()
         self.frame.settled = True
+        self._partitions()
         self.correlated += apply_where(self.frame, self.select)
         self.frame.plan = push_conditions(self.frame.plan)
         self._link()
@@ -72,6 +73,17 @@ class SelectLowering:
         self._attach()
         self._windows()
         return self._finish(named=named)
+
+    def _partitions(self) -> None:
+        """SORT BY and its like order and spread rows within Spark: what rows there are is the same, unless some of them are left out."""
+        for key in ("sort", "distribute", "cluster"):
+            clause = self.select.args.get(key)
+            if clause is None:
+                continue
+            hint = "write ORDER BY, which is the order of the endpoint"
+            if self.select.args.get("limit") or self.select.args.get("offset"):
+                raise self.context.fail("B3061", f"{key.upper()} BY beside LIMIT takes any rows", clause, hint)
+            self.context.notice("B3061", f"{key.upper()} BY changes nothing: a view has no partitions", clause, hint)
 
     def _from(self) -> None:
         self.correlated += lower_from(self.frame, self.select)
@@ -202,7 +214,10 @@ class SelectLowering:
         def joined(expr: Expr, _: exp.Expr) -> Expr:
             return attach_all(self.frame, expr)
 
+        same = [(order, output) for order in self.orders for output in self.outputs if order.expr == output.expr]
         _rewrite((*self.outputs, *self.havings), joined)
+        for order, output in same:
+            order.expr = output.expr.copy()
         self.unfiltered = self.frame.plan
         for having in self.havings:
             self.frame.filter(having.expr, having.written, "HAVING")
@@ -255,14 +270,17 @@ class SelectLowering:
 
     def _items(self, prefix: str) -> tuple[Item, ...]:
         seen: dict[str, exp.Expr] = {}
-        items = []
+        items: list[Item] = []
         for output in self.outputs:
             folded = output.name.casefold()
+            name = output.name
+            if folded in seen and prefix:  # a subquery's columns are read by their places
+                name = folded = f"{name}.{len(items)}"
             if folded in seen:
                 hint = "give one of them another name with AS"
                 raise self.context.fail("B3043", f"two output columns are called `{output.name}`", output.written, hint)
             seen[folded] = output.written
-            items.append(self.frame.item(prefix + output.name, output.expr, doc=output.doc))
+            items.append(self.frame.item(prefix + name, output.expr, doc=output.doc))
         return tuple(items)
 
     def _totals(self, items: tuple[Item, ...]) -> Totals | None:

@@ -102,6 +102,22 @@ def attach_all(frame: Frame, expr: Expr) -> Expr:
     return found
 
 
+def attach_to(frame: Frame, plan: Node, expr: Expr) -> tuple[Node, Expr]:
+    """Join to a plan the subqueries of an expression that read columns of that plan alone, or none."""
+    own = set(plan.schema.names)
+    result: Expr = exp.paren(expr, copy=True)
+    before, frame.plan = frame.plan, plan
+    try:
+        for value in list(result.find_all(SubqueryValue)):
+            if {c.name for e in value.expressions for c in e.find_all(exp.Column)} <= own:
+                value.replace(_attach(frame, value))
+        plan = frame.plan
+    finally:
+        frame.plan = before
+    found: Expr = result.this.pop()
+    return plan, found
+
+
 def attach_same(frame: Frame, expr: Expr, others: Iterable[Expr]) -> tuple[Expr, list[Expr]]:
     """The same for a grouping key; and others in which it stands, by the same text, over what is joined then."""
     attached, wanted = attach_all(frame, expr), _as_text(expr)

@@ -28,6 +28,7 @@ _OWN_WORDS = {
 _NO_CALL_AFTER = {TokenType.DOT, TokenType.LIKE, TokenType.ILIKE}  # a method; ANY (...) and SOME (...)
 _WITH_UNIT = frozenset(("date_add", "dateadd", "date_diff", "datediff", "timestampadd", "timestampdiff"))
 _UNITS = frozenset("YEAR QUARTER MONTH WEEK DAY DAYOFYEAR HOUR MINUTE SECOND MILLISECOND MICROSECOND".split())
+_WITH_PARTS = {TokenType.ARRAY, TokenType.MAP, TokenType.STRUCT}
 _PAIRED = frozenset(("map", "named_struct"))
 _AFTER_ARGUMENTS = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.HAVING}
 
@@ -62,16 +63,20 @@ def _wrong_unit(unit: Token) -> Problem | None:
 
 def _given(tokens: Sequence[Token], first: int) -> tuple[int | None, int]:
     """How many arguments begin at `first`, and where their bracket closes; None where words tell them apart."""
-    depth, given, counting = 0, 1, True
+    depth, given, counting, angles = 0, 1, True, -1
     for n in range(first, len(tokens)):
         kind = tokens[n].token_type
         if kind in CLOSING and depth == 0:
             return (given if n > first else 0), tokens[n].end + 1
+        if kind == TokenType.LT and tokens[n - 1].token_type in _WITH_PARTS:
+            angles = 0  # within a type
+        angles += (kind == TokenType.LT) - (kind == TokenType.GT) if angles >= 0 else 0
+        angles = angles if angles > 0 else -1
         depth += (kind in OPENING) - (kind in CLOSING)
         if depth == 0 and kind in _OWN_WORDS:
             return None, 0
         counting = counting and not (depth == 0 and kind in _AFTER_ARGUMENTS)
-        given += counting and depth == 0 and kind == TokenType.COMMA
+        given += counting and depth == 0 and angles < 0 and kind == TokenType.COMMA
     return None, 0
 
 

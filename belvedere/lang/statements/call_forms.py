@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.functions.table import function_of, is_aggregate, is_window_function, shown_name, unwrap_aggregate
+from belvedere.functions.table import WRAPPERS, function_of, is_aggregate, is_window_function, shown_name, unwrap_aggregate
 from belvedere.lang.statements.problems import Problem
 from belvedere.lang.statements.query_tree import is_stream, place_of
 
@@ -19,11 +19,27 @@ from belvedere.lang.statements.query_tree import is_stream, place_of
 def misplaced(node: exp.Expr) -> Problem | None:
     """What the form of one node says that its function does not take."""
     check = _CHECKS.get(type(node))
-    return check(node) if check is not None else None
+    found = check(node) if check is not None else None
+    return found or _without_over(node)
+
+
+def _without_over(node: exp.Expr) -> Problem | None:
+    """`row_number()` and its like say nothing without the rows around."""
+    if not isinstance(node, exp.Func) or not is_window_function(node):
+        return None
+    around = node.parent
+    while isinstance(around, WRAPPERS):
+        around = around.parent
+    if isinstance(around, exp.Window):
+        return None
+    hint = "write OVER (PARTITION BY ... ORDER BY ...)"
+    return Problem("B3036", f"`{shown_name(node)}` needs OVER", *place_of(node), hint)
 
 
 def _distinct(node: exp.Expr) -> Problem | None:
     call = node.parent
+    if isinstance(call, exp.Mode):
+        return _problem(node, "`mode` takes no DISTINCT: each value would be there once", "leave it out")
     if not isinstance(call, exp.Func) or is_aggregate(call):
         return None
     return _problem(node, f"DISTINCT is for aggregates, and `{shown_name(call)}` is none", "leave out DISTINCT")

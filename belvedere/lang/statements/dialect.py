@@ -7,6 +7,7 @@ here; statements that are not queries are read in `belvedere.lang.statements.par
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any, ClassVar
 
@@ -100,6 +101,11 @@ class SqrlParser(PipeParser):
         TokenType.CURRENT_DATE: lambda: of_now("current_date", "date"),
     }
 
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        **SparkParser.NO_PAREN_FUNCTION_PARSERS,
+        "ANY": lambda self: self._any(),
+    }
+
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k not in ("AND", "OR")
     }
@@ -125,6 +131,9 @@ class SqrlParser(PipeParser):
             return None
         if after and (after.text.upper() == "TO" or (skip and after.token_type in (TokenType.NUMBER, TokenType.STRING))):
             return None
+        if not re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)\s*", count.text):
+            hint = "write INTERVAL '1' DAY, or INTERVAL '1 02:03:04' DAY TO SECOND"
+            self.refuse("B1024", f"'{count.text}' is no number of units", count, hint=hint)
         first = self._curr
         self._advance(skip + 2)
         interval = make_interval(count.text, unit.text)
@@ -163,7 +172,10 @@ class SqrlParser(PipeParser):
             self._refuse_quoted_unit()
         before, self._bare_numbers = self._bare_numbers, True
         try:
-            return self._covered(super()._parse_interval(require_interval, parse_function_unit), first)
+            node: exp.Expr | None = super()._parse_interval(require_interval, parse_function_unit)
+            if isinstance(node, exp.Add):  # `INTERVAL 1 DAY 2 HOURS` is one value
+                node = exp.Paren(this=self._covered(node, first))
+            return self._covered(node, first)
         finally:
             self._bare_numbers = before
 
@@ -179,6 +191,16 @@ class SqrlParser(PipeParser):
         if expr_type is exp.Floor and unit is not None and unit.name.upper() in ROUNDING:
             return exp.TimestampTrunc(this=node.this, unit=exp.var(unit.name.upper()))
         return node
+
+    def _any(self) -> exp.Expr:
+        """`x = ANY (...)` and `x LIKE ANY (...)`; else `any(x)` is the aggregate `bool_or(x)`."""
+        word, before = self._prev, self._token(-2)
+        compared = before is not None and before.token_type in (*self.EQUALITY, *self.COMPARISON, *self.RANGE_PARSERS)
+        if compared or not self._match(TokenType.L_PAREN):
+            return exp.Any(this=self._parse_bitwise())
+        argument = self._parse_lambda()
+        self._match_r_paren()
+        return self._covered(exp.LogicalOr(this=argument), word)  # type: ignore[no-any-return]
 
     # -- select items -------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,13 @@ LISTS = (exp.ArrayAgg, exp.GroupConcat)
 ORDERED = (*FIRST, *LAST, *LISTS)
 
 
+GREATEST_MODE = (
+    "array_max(transform(array_distinct(collect_list(x_)), "
+    "e -> named_struct('n', size(filter(collect_list(x_), f -> f = e)), 'v', e))).v"
+)
+"""Of the values that are there most often the greatest: `mode` has the least."""
+
+
 def refuse_order(node: exp.Order) -> exp.Expr:
     """ORDER BY in a function that has no order: it would be dropped."""
     call: Any = node.parent
@@ -112,8 +119,10 @@ def _within(node: exp.WithinGroup, where: exp.Expr | None) -> exp.Expr:
         )
     key, down = keys[0].this, bool(keys[0].args.get("desc"))
     if isinstance(call, exp.Mode):
-        if down or call.this is not None:
-            raise _problem(node, "mode() WITHIN GROUP takes one ascending key", "write mode() WITHIN GROUP (ORDER BY x)")
+        if call.this is not None:
+            raise _problem(node, "mode(x) WITHIN GROUP has two values", "write mode() WITHIN GROUP (ORDER BY x)")
+        if down:
+            return _with_filter(filled(GREATEST_MODE, x_=key), where)
         return _with_filter(exp.Mode(this=key.copy(), deterministic=exp.true()), where)
     place = call.this
     if isinstance(call, exp.PercentileCont):

@@ -96,6 +96,35 @@ def series(table: exp.Table) -> exp.Expr:
     return exp.Subquery(this=query, alias=alias)
 
 
+def generated_rows(lateral: exp.Lateral) -> exp.Expr:
+    """Generators that are rows of expressions."""
+    return stacked(json_fields(lateral))
+
+
+def stacked(lateral: Any) -> exp.Expr:
+    """`LATERAL VIEW stack(n, a, b, ...)`: n rows of these values, the last ones NULL."""
+    call: Any = lateral.this
+    if not isinstance(call, exp.Stack):
+        return lateral  # type: ignore[no-any-return]
+    number, values = call.this, list(call.expressions)
+    if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdigit() or number.name == "0":
+        raise Problem("B3071", "`stack` takes a number of rows first", *place_of(number), "write stack(2, a, b, c, d)")
+    rows = int(number.name)
+    width = -(-len(values) // rows)
+    values += [exp.Null() for _ in range(rows * width - len(values))]
+    structs = [
+        exp.Struct(
+            expressions=[
+                exp.PropertyEQ(this=exp.to_identifier(f"col{n}"), expression=v.copy())
+                for n, v in enumerate(values[row * width : (row + 1) * width])
+            ]
+        )
+        for row in range(rows)
+    ]
+    lateral.set("this", exp.Inline(this=exp.Array(expressions=structs)))
+    return lateral  # type: ignore[no-any-return]
+
+
 def json_fields(lateral: exp.Lateral) -> exp.Expr:
     """`LATERAL VIEW json_tuple(text, 'a', 'b')`: one row of `get_json_object`s."""
     call: Any = lateral.this

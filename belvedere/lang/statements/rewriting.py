@@ -19,7 +19,7 @@ from belvedere.lang.statements.builders import UNITS, make_interval
 from belvedere.lang.statements.json_paths import extracted_json, lambda_or_json
 from belvedere.lang.statements.ordered_aggregates import ORDERED, filtered, ordered_call, refuse_order, within_group
 from belvedere.lang.statements.problems import Problem
-from belvedere.lang.statements.query_forms import filled, json_fields, rewritten_select, series
+from belvedere.lang.statements.query_forms import filled, generated_rows, rewritten_select, series
 from belvedere.lang.statements.query_tree import place_of
 from belvedere.plan.monotone import interval_length
 
@@ -214,6 +214,6 @@ REWRITES: dict[type[exp.Expr], Rewrite] = {
     exp.Lambda: lambda_or_json,
     exp.Select: rewritten_select,
     exp.Table: series,
-    exp.Lateral: json_fields,
+    exp.Lateral: generated_rows,
     exp.WithinGroup: within_group,
 }

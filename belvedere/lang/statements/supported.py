@@ -25,7 +25,8 @@ Class = type[exp.Expr]
 
 _SET_OPERATION = "with_ this expression distinct by_name order limit offset emit"
 _NAMES: dict[str, str] = {
-    "Select": "with_ expressions distinct from_ laterals joins where group having qualify windows order limit offset emit stream spl",
+    "Select": "with_ expressions distinct from_ laterals joins where group having qualify windows order limit offset emit stream spl "
+    "sort distribute cluster",
     "Union Except Intersect": _SET_OPERATION,
     "Subquery": "this alias with_ joins order limit offset emit sample pivots spl",
     "With": "expressions recursive",
@@ -46,7 +47,7 @@ _NAMES: dict[str, str] = {
     "PivotAlias": "this alias",
     "Column": "this table db catalog",
     "Group": "expressions grouping_sets cube rollup all",
-    "GroupingSets Rollup Cube Tuple": "expressions",
+    "GroupingSets Rollup Cube Tuple Cluster Distribute Sort": "expressions",
     "Order": "this expressions within",
     "Ordered": "this desc nulls_first",
     "Limit": "expression limit_options",
@@ -117,9 +118,6 @@ _SHOWN: dict[tuple[Class, str], tuple[str, str | None]] = {
     (exp.Select, "locks"): ("FOR UPDATE", "leave it out: a view locks nothing"),
     (exp.Select, "match"): ("MATCH_RECOGNIZE", "WINDOW BY finds windows of rows by conditions"),
     (exp.Select, "connect"): ("CONNECT BY", "write ORDER BY ... LIMIT"),
-    (exp.Select, "cluster"): ("CLUSTER BY", "write ORDER BY ... LIMIT"),
-    (exp.Select, "sort"): ("SORT BY", "write ORDER BY ... LIMIT"),
-    (exp.Select, "distribute"): ("DISTRIBUTE BY", "write ORDER BY ... LIMIT"),
     (exp.SetOperation, "kind"): ("CORRESPONDING", "write UNION BY NAME, with the same columns on both sides"),
     (exp.Star, "ilike"): ("ILIKE after *", "name the columns"),
     (exp.Group, "totals"): ("WITH TOTALS", "write GROUP BY ROLLUP (...), which has a row for all"),

@@ -181,6 +181,32 @@ def date_part(scope: TypeScope, field: exp.Expr, value: exp.Expr) -> Typed:
     return Typed(pa.decimal128(8, 6) if name in _SECONDS else t.INT32, found.nullable)
 
 
+def _sorted_by(scope: TypeScope, expr: Any) -> Typed:
+    """`array_sort(array, (a, b) -> ...)`: what compares two elements is a whole number."""
+    compare = expr.args.get("expression")
+    if not isinstance(compare, exp.Lambda):
+        return function(scope, expr)
+    owner = scope.typed(expr.this)
+    element = _lambda_arguments(scope, owner.type, expr)[0]
+    found = _lambda(scope, compare, [element, element])
+    if found.type not in (t.INT32, t.NULL):
+        hint = "write CASE WHEN a < b THEN -1 WHEN a > b THEN 1 ELSE 0 END"
+        raise scope.fail("B3002", f"an INT is needed here, not {t.a_type(found.type)}", compare, hint)
+    return owner
+
+
+def _map_zip_with(scope: TypeScope, expr: Any) -> Typed:
+    left, right = (scope.type(e) for e in expr.expressions[:2])
+    for written, type_ in zip(expr.expressions, (left, right), strict=False):
+        if not pa.types.is_map(type_):
+            raise scope.fail("B3002", f"a map is needed here, not {t.a_type(type_)}", written)
+    key = t.common_type(left.key_type, right.key_type)
+    if key is None:
+        raise scope.fail("B3002", f"{t.a_type(left)} and {t.a_type(right)} have no common keys", expr)
+    found = _lambda(scope, expr.expressions[2], [Typed(key, False), Typed(left.item_type), Typed(right.item_type)])
+    return Typed(pa.map_(key, found.type), True)
+
+
 def _zip_with(scope: TypeScope, expr: Any) -> Typed:
     left, right = scope.typed(expr.expressions[0]), scope.typed(expr.expressions[1])
     elements = [_lambda_arguments(scope, x.type, expr)[0] for x in (left, right)]
@@ -197,6 +223,7 @@ _BY_NAME: dict[str, Callable[[TypeScope, Any], Typed]] = {
     **dict.fromkeys(("FromJson", "from_json", "from_csv", "from_xml"), from_text),
     **dict.fromkeys(("to_number", "try_to_number"), to_number),
     **dict.fromkeys(("variant_get", "try_variant_get"), variant_get),
+    "map_zip_with": _map_zip_with,
     "date_part": lambda scope, e: date_part(scope, *e.expressions),
     "datepart": lambda scope, e: date_part(scope, *e.expressions),
     "SafeAdd": partial(tried, operator=exp.Add),
@@ -229,4 +256,5 @@ RULES: dict[type[exp.Expr], TypeRule] = {
     **dict.fromkeys(_UNITS, _truncated),
     **dict.fromkeys((exp.Transform, exp.Exists, exp.ArrayFilter), _lambda_function),
     exp.Reduce: _reduce,
+    exp.ArraySort: _sorted_by,
 }

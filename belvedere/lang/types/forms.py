@@ -121,7 +121,7 @@ def _struct(scope: TypeScope, expr: Any) -> Typed:
         name = (part.this.name if isinstance(part, exp.PropertyEQ) else part.alias) if named else f"col{n + 1}"
         if not named and isinstance(part, (exp.Column, exp.Dot)):
             name = part.name
-        fields.append(pa.field(name, inner.type, inner.nullable))
+        fields.append(pa.field(name, inner.type))  # a struct that is NULL has no field that is not
     return Typed(pa.struct(fields), False)
 
 

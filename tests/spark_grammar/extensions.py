@@ -1,0 +1,20 @@
+"""What is accepted that Spark's analyzer refuses, and why."""
+
+from __future__ import annotations
+
+EXTENSIONS = {
+    "PARSE_SYNTAX_ERROR": "GROUP BY () is one group of all rows, as in standard SQL",
+    "UNSUPPORTED_FEATURE.SET_OPERATION_ON_MAP_TYPE": "DISTINCT and UNION tell maps apart, as groups do",
+    "INVALID_EXTRACT_FIELD": "a day-time interval has all its fields",
+    "INVALID_EXTRACT_BASE_FIELD_TYPE": "columns of both sides of a FULL JOIN with USING can be named",
+    "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES": "tuples are compared by their places",
+    "UNRESOLVED_ROUTINE": "ALL (x) in an aggregate is ALL",
+    "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY": "a subquery that is linked stands in every expression",
+}
+"""By the condition of Spark's error, or how it begins."""
+
+
+def is_extension(told: str) -> bool:
+    """Whether what is told of a query is on the list."""
+    said = told.rpartition("\n  ")[2]
+    return any(said.startswith(condition) for condition in EXTENSIONS)

@@ -1,0 +1,54 @@
+"""Random queries of Spark's grammar: what Spark refuses is refused, none crashes, and what both take has Spark's rows by changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests import depth
+from tests.depth import at_night
+from tests.spark_grammar.chosen import CHOSEN
+from tests.spark_grammar.extensions import is_extension
+from tests.spark_grammar.queries import random_query
+from tests.spark_grammar.rows import differences
+from tests.spark_grammar.samples import SPARK_TYPES
+from tests.spark_grammar.verdicts import CRASH, Judged, judge
+
+ALL = 2_000
+VIEWS, FEW = 40, 16
+"""Views of one script: an epoch costs by the number of its queries, a script some seconds."""
+
+
+@pytest.fixture(scope="module")
+def over_tables(spark: Any) -> Any:
+    """The session, with the tables empty."""
+    for name, types in SPARK_TYPES.items():
+        spark.createDataFrame([], types).createOrReplaceTempView(name)
+    return spark
+
+
+def found(judged: list[Judged]) -> list[str]:
+    """What may not be: a crash, and what is accepted and Spark refuses."""
+    crashed = [f"{j.query.text}\n  {j.ours.text}" for j in judged if j.ours.refused == CRASH]
+    accepted = [f"{j.query.text}\n  {j.spark.refused} {j.spark.text}" for j in judged if j.spark.refused and not j.ours.refused]
+    return crashed + [a for a in accepted if not is_extension(a)]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("first", [0, *at_night(range(100, ALL, 100))])
+def test_what_spark_refuses_is_refused_and_rows_are_those_of_spark(over_tables: Any, first: int) -> None:
+    judged = [judge(over_tables, random_query(seed)) for seed in range(first, first + 100)]
+    assert found(judged) == []
+    both = {f"V{n}": j.query.text for n, j in enumerate(judged, first) if j.is_comparable}
+    size = FEW if depth.quick else VIEWS
+    for block in range(0, size if depth.quick else len(both), size):
+        wrong, _ = differences(over_tables, dict(list(both.items())[block : block + size]), seed=first + block)
+        assert wrong == {}, "\n".join(wrong.values())
+
+
+@pytest.mark.spark
+def test_chosen_queries_have_the_rows_of_spark(over_tables: Any) -> None:
+    wrong, compared = differences(over_tables, {f"C{n}": text for n, text in enumerate(CHOSEN)}, seed=1)
+    assert wrong == {}, "\n".join(wrong.values())
+    assert len(compared) == len(CHOSEN)
