@@ -18,7 +18,17 @@ from belvedere.catalog import Parameter
 from belvedere.schema import Column
 from belvedere.store.read.cursors import order_mark
 from belvedere.store.read.query import BoundValue, Role, StoreQuery
-from belvedere.store.read.statements import ordered
+from belvedere.store.read.sources import ordered
+
+
+@dataclass(frozen=True)
+class AskedCursor:
+    """A cursor to decode: where it comes from, its number of values, its order's mark, and its argument."""
+
+    source: ValueSource
+    width: int
+    mark: str
+    name: str
 
 
 @dataclass
@@ -28,7 +38,7 @@ class BoundValues:
     limits: Limits
     sources: list[ValueSource] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    cursors: list[tuple[ValueSource, int, str]] = field(default_factory=list)
+    cursors: list[AskedCursor] = field(default_factory=list)
     bounded: list[int] = field(default_factory=list)
 
     def register(self, source: ValueSource, name: str) -> int:
@@ -61,15 +71,15 @@ class BoundValues:
             return BoundValue(self.register(given.source, "offset"), pa.int64(), Role.OFFSET)
         return None
 
-    def after(self, query: StoreQuery, given: Given | None) -> tuple[BoundValue, ...] | None:
+    def cursor(self, query: StoreQuery, given: Given | None, name: str) -> tuple[BoundValue, ...] | None:
         """The values of a cursor, decoded when the plan is bound."""
         if not isinstance(given, Scalar):
             return None
         sorts = ordered(query)
-        self.cursors.append((given.source, len(sorts), order_mark(query, sorts)))
+        self.cursors.append(AskedCursor(given.source, len(sorts), order_mark(query, sorts), name))
         which = len(self.cursors) - 1
         columns = [query.schema.find(s.column) for s in sorts]
-        numbers = [self.register(("cursor", which, n), "after") for n in range(len(sorts))]
+        numbers = [self.register(("cursor", which, n), name) for n in range(len(sorts))]
         types = [pa.string() if c is None else c.type for c in columns]
         return tuple(BoundValue(n, t, Role.CURSOR, nullable=True) for n, t in zip(numbers, types, strict=True))
 

@@ -1,17 +1,18 @@
 """A client's filter as a condition on stored rows.
 
-In: what a request said in its `filter`, the entity it is about, and how a value becomes a parameter. Out: a `Condition`. Names are
-looked up among the entity's columns; values become parameters, so nothing a client wrote reaches SQL.
+In: what a request said in its `filter`, the entity it is about, how a value becomes a parameter and how related rows are asked for. Out: a
+`Condition`. Names are looked up among the entity's columns and relationships; values become parameters, so nothing a client wrote
+reaches SQL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from belvedere.api.entities import Entity
+from belvedere.api.entities import Entity, RelationshipField
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
 from belvedere.api.values import Fixed, Given
 from belvedere.schema import Column
@@ -21,12 +22,14 @@ from belvedere.store.read.query import (
     Comparison,
     Condition,
     Every,
+    Exists,
     Membership,
     Negation,
     NullTest,
     Operator,
     Role,
     Some,
+    StoreQuery,
 )
 
 
@@ -69,31 +72,53 @@ def operators_for(*kinds: Compared) -> tuple[str, ...]:
 
 MakeParameter = Callable[[Given, Column, Role, str], BoundValue]
 """A value as a parameter of a column's type, in a role; the text names it in messages."""
+AskRelated = Callable[[RelationshipField, Mapping[str, Given], Given, int], StoreQuery]
+"""The rows of a relationship with such arguments that meet a filter, so many levels deep."""
 
 
-def where(entity: Entity, given: Given | None, parameter: MakeParameter) -> Condition | None:
-    """A filter as a condition; None for none."""
-    if not isinstance(given, dict) or not given:
-        return None
-    parts = _conditions(entity, given, parameter)
-    return parts[0] if len(parts) == 1 else Every(tuple(parts))
+@dataclass(frozen=True)
+class FilterReader:
+    """Reads the filters of one request."""
+
+    parameter: MakeParameter
+    related: AskRelated
+
+    def read(self, entity: Entity, given: Given | None, depth: int) -> Condition | None:
+        """A filter as a condition; None for none."""
+        if not isinstance(given, dict) or not given:
+            return None
+        parts = self._conditions(entity, given, depth)
+        return parts[0] if len(parts) == 1 else Every(tuple(parts))
+
+    def _conditions(self, entity: Entity, given: dict[str, Given], depth: int) -> list[Condition]:
+        parts: list[Condition] = []
+        for name, value in given.items():
+            if name in entity.columns:
+                parts += _column_conditions(entity.columns[name], name, value, self.parameter)
+            elif name in entity.relations:
+                parts += self._related(entity.relations[name], value, depth)
+            elif not (isinstance(value, Fixed) and value.value is None):
+                parts.append(self._combined(entity, name, value, depth))
+        return parts
+
+    def _combined(self, entity: Entity, name: str, value: Given, depth: int) -> Condition:
+        parts = tuple(Every(tuple(self._conditions(entity, p, depth))) for p in as_list(value) if isinstance(p, dict))
+        if name == "not":
+            return Negation(parts[0])
+        return Every(parts) if name == "and" else Some(parts)
+
+    def _related(self, relation: RelationshipField, given: Given, depth: int) -> list[Condition]:
+        """`{some: {...}}`, `{none: {...}}`, or both, beside the relationship's own arguments."""
+        if not isinstance(given, dict):
+            return []
+        arguments = {n: v for n, v in given.items() if n in relation.parameters}
+        asked = {n: v for n, v in given.items() if n in (SOME, NONE) and isinstance(v, dict)}
+        found = [(n, Exists(self.related(relation, arguments, v, depth + 1))) for n, v in asked.items()]
+        return [Negation(there) if n == NONE else there for n, there in found]
 
 
-def _conditions(entity: Entity, given: dict[str, Given], parameter: MakeParameter) -> list[Condition]:
-    parts: list[Condition] = []
-    for name, value in given.items():
-        if name in entity.columns:
-            parts += _column_conditions(entity.columns[name], name, value, parameter)
-        elif not (isinstance(value, Fixed) and value.value is None):
-            parts.append(_combined(entity, name, value, parameter))
-    return parts
-
-
-def _combined(entity: Entity, name: str, value: Given, parameter: MakeParameter) -> Condition:
-    parts = tuple(Every(tuple(_conditions(entity, p, parameter))) for p in as_list(value) if isinstance(p, dict))
-    if name == "not":
-        return Negation(parts[0])
-    return Every(parts) if name == "and" else Some(parts)
+SOME, NONE = "some", "none"
+"""What a filter asks of related rows."""
 
 
 def _column_conditions(column: Column, name: str, given: Given, parameter: MakeParameter) -> list[Condition]:

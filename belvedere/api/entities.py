@@ -17,8 +17,9 @@ from belvedere.api.push_fields import PushField, push_fields
 from belvedere.catalog import Catalog, Parameter, QueryTemplate, Relationship, fixes_key
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.schema import Column, Schema
+from belvedere.store.read.chosen import chosen_rows
 from belvedere.store.read.plans import check_template
-from belvedere.store.read.query import Link, Sort, link_of
+from belvedere.store.read.query import BoundValue, Link, Role, Sort, link_of
 from belvedere.store.read.statements import check_link
 
 SCALARS = (
@@ -36,6 +37,19 @@ SCALARS = (
     "Cursor",
     "Bytes",
 )
+TYPES = (
+    "Related",
+    "Aggregate",
+    "Group",
+    "Counts",
+    "DistinctCounts",
+    "Sums",
+    "Averages",
+    "Extremes",
+    "AggregateOrder",
+    "NumbersOrder",
+)
+"""The ends of the names of types that an entity has for filters over relationships, and for aggregates."""
 RESERVED_TYPES = (
     "Query",
     "Mutation",
@@ -46,6 +60,11 @@ RESERVED_TYPES = (
     *SCALARS,
     *(f"{s}Filter" for s in SCALARS),
 )
+
+
+LIST_ARGUMENTS = ("filter", "order", "limit", "offset")
+PAGE_ARGUMENTS = ("first", "after", "last", "before")
+"""The arguments that fields have anyway: others get a name beside them."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +78,8 @@ class RelationshipField:
     doc: str | None = None
     parameters: Mapping[str, Parameter] = dataclasses.field(default_factory=dict)
     """What requests give it, by argument."""
+    filter_type: str = ""
+    """The type of its filter where it has parameters; else it is that of its target (`Entity.types`)."""
 
 
 @dataclass(frozen=True)
@@ -75,20 +96,27 @@ class Entity:
     """Its root field; empty for what is served through others alone."""
     by_key: str | None
     page: str | None
+    aggregate: str | None
+    types: Mapping[str, str]
+    """The names of its types beside those above, by their ends (`TYPES`)."""
     schema: Schema
     columns: Mapping[str, Column]
     key: Mapping[str, Column]
     relations: Mapping[str, RelationshipField] = dataclasses.field(default_factory=dict)
+    pages: Mapping[str, RelationshipField] = dataclasses.field(default_factory=dict)
+    """Its relationships to many rows, by the fields that give pages of them."""
+    aggregates: Mapping[str, RelationshipField] = dataclasses.field(default_factory=dict)
+    """The same, by the fields that aggregate them."""
     doc: str | None = None
     nested: bool = False
     history: bool = False
+    """Whether it can be read as of former epochs."""
     arguments: Mapping[str, tuple[Column, bool]] = dataclasses.field(default_factory=dict)
     """Arguments of its root fields that a column equals, and whether they must be given."""
     events: bool = False
     """Whether its rows are events of a subscription."""
     order: tuple[Sort, ...] = ()
     """The order of its rows where a request says none."""
-    """Whether it can be read as of former epochs."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +128,8 @@ class Template:
     template: QueryTemplate
     columns: Mapping[str, Column]
     parameters: Mapping[str, Parameter]
+    rows: RelationshipField | None = None
+    """The rows of one entity, which it chooses as a relationship does; None: rows of its own type."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +152,8 @@ def model_of(catalog: Catalog) -> Model:
     templates = {n: fields.claim(first_lower(graphql_name(n))) for n in catalog.templates if not n.startswith("_")}
     entities = {i: _entity(catalog, i, names[i], roots[i], fields, types) for i in ids}
     omitted: list[Diagnostic] = []
-    entities = {i: _with_relations(catalog, e, entities, omitted) for i, e in entities.items()}
-    shown = _templates(catalog, templates, types, omitted)
+    entities = {i: _with_relations(catalog, e, entities, types, omitted) for i, e in entities.items()}
+    shown = _templates(catalog, entities, templates, types, omitted)
     return Model(entities, shown, tuple(omitted), push_fields(catalog, types))
 
 
@@ -160,8 +190,8 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
         bool(schema.key) and len(key) == len(schema.key or ()) and not any(pa.types.is_nested(c.type) for c in key.values())
     )
     by_key = f"{root}ByKey" if root and has_key and f"{root}ByKey" not in fields else None
-    page = f"{root}Page" if root and f"{root}Page" not in fields else None
-    for name in filter(None, (by_key, page)):
+    page, aggregate = (f"{root}{end}" if root and f"{root}{end}" not in fields else None for end in ("Page", "Aggregate"))
+    for name in filter(None, (by_key, page, aggregate)):
         fields.claim(name)
     view = catalog.views.get(relation)
     return Entity(
@@ -174,6 +204,8 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
         field=root,
         by_key=by_key,
         page=page,
+        aggregate=aggregate,
+        types={end: types.claim(f"{type_name}{end}") for end in TYPES},
         schema=schema,
         columns=columns,
         key=key if has_key else {},
@@ -188,7 +220,7 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
 
 def _arguments(catalog: Catalog, relation: str, shown: Mapping[str, str]) -> dict[str, tuple[Column, bool]]:
     """The arguments that hints give, under their columns' names."""
-    names = Namespace(("filter", "order", "limit", "offset", "first", "after", "asOf"))
+    names = Namespace((*LIST_ARGUMENTS, *PAGE_ARGUMENTS, "asOf"))
     found = [(a, catalog.schema_of(relation)[a.column]) for a in catalog.query_by.get(relation, ()) if a.column in shown]
     return {names.claim(shown[c.name]): (c, a.required) for a, c in found}
 
@@ -201,7 +233,9 @@ def shown_columns(columns: Iterable[Column], events: bool = False) -> dict[str, 
     return {exact.get(c.name) or names.claim(graphql_name(c.name)): c for c in shown}
 
 
-def _with_relations(catalog: Catalog, entity: Entity, entities: Mapping[str, Entity], omitted: list[Diagnostic]) -> Entity:
+def _with_relations(
+    catalog: Catalog, entity: Entity, entities: Mapping[str, Entity], types: Namespace, omitted: list[Diagnostic]
+) -> Entity:
     relations: dict[str, RelationshipField] = {}
     own: dict[str, RelationshipField] = {}
     for relationship in catalog.relationships:
@@ -223,14 +257,18 @@ def _with_relations(catalog: Catalog, entity: Entity, entities: Mapping[str, Ent
     columns = {n: c for n, c in entity.columns.items() if not (pa.types.is_nested(c.type) and c.name.casefold() in own)}
     names = Namespace(columns)
     for relation in own.values():
-        relations[names.claim(graphql_name(relation.name))] = relation
-    return replace(entity, columns=columns, relations=relations)
+        name = names.claim(graphql_name(relation.name))
+        given = types.claim(f"{entity.type_name}{name[:1].upper()}{name[1:]}Related") if relation.parameters else ""
+        relations[name] = replace(relation, filter_type=given)
+    many = {n: r for n, r in relations.items() if not r.to_one}
+    pages, aggregates = ({names.claim(f"{n}{end}"): r for n, r in many.items()} for end in ("Page", "Aggregate"))
+    return replace(entity, columns=columns, relations=relations, pages=pages, aggregates=aggregates)
 
 
 def _from_relationship(catalog: Catalog, relationship: Relationship) -> RelationshipField:
     link = link_of(relationship)
     to_one = _leads_to_one(catalog, relationship)
-    parameters = _parameters(relationship.parameters, ("filter", "order", "limit", "offset"))
+    parameters = _parameters(relationship.parameters, (*LIST_ARGUMENTS, *PAGE_ARGUMENTS, "some", "none"))
     return RelationshipField(relationship.name, relationship.target, link, to_one, relationship.doc, parameters)
 
 
@@ -265,7 +303,13 @@ def _nesting(catalog: Catalog, entity: Entity, entities: Mapping[str, Entity]) -
             yield RelationshipField(other.name.rpartition(".")[2], other.id, Link(pairs), to_one, other.doc)
 
 
-def _templates(catalog: Catalog, names: Mapping[str, str], types: Namespace, omitted: list[Diagnostic]) -> dict[str, Template]:
+def _templates(
+    catalog: Catalog,
+    entities: Mapping[str, Entity],
+    names: Mapping[str, str],
+    types: Namespace,
+    omitted: list[Diagnostic],
+) -> dict[str, Template]:
     shown: dict[str, Template] = {}
     for name, root in names.items():
         template = catalog.templates[name]
@@ -274,8 +318,28 @@ def _templates(catalog: Catalog, names: Mapping[str, str], types: Namespace, omi
         except BelvedereError as error:
             omitted += error.diagnostics
             continue
-        parameters = _parameters(template.parameters, ("limit", "offset"))
-        type_name = types.claim(graphql_name(name[:1].upper() + name[1:]))
-        columns = shown_columns(template.schema.visible, events=template.events)
-        shown[root] = Template(root, type_name, template, columns, parameters)
+        rows = _rows_of(template, entities)
+        parameters = _parameters(template.parameters, ("limit", "offset") if rows is None else LIST_ARGUMENTS)
+        rows = None if rows is None else replace(rows, parameters=parameters)
+        type_name = types.claim(graphql_name(name[:1].upper() + name[1:])) if rows is None else entities[rows.target].type_name
+        own = shown_columns(template.schema.visible, events=template.events)
+        columns = own if rows is None else entities[rows.target].columns
+        shown[root] = Template(root, type_name, template, columns, parameters, rows)
     return shown
+
+
+def _rows_of(template: QueryTemplate, entities: Mapping[str, Entity]) -> RelationshipField | None:
+    """The rows of one entity that a template chooses, where it shows all of its columns."""
+    found = None if template.events else chosen_rows(template.plan)
+    if found is None or found.relation not in entities:
+        return None
+    entity = entities[found.relation]
+    if {c.name for c in entity.schema.visible} != set(found.columns):
+        return None
+    values = tuple((p.name, BoundValue(n, p.type, Role.ARGUMENT)) for n, p in enumerate(template.parameters))
+    link = Link((), found.condition, found.order, found.limit, values, found.most)
+    try:
+        check_link(link, Schema(()), entity.schema)
+    except BelvedereError:
+        return None
+    return RelationshipField(template.name, entity.id, link, to_one=False, doc=template.doc or template.sql)

@@ -58,10 +58,10 @@ class RequestError(Exception):
         return [{"message": self.message, **located, "extensions": extensions}]
 
 
-def no_cursor() -> RequestError:
-    """The error of a cursor that was made up, or that belongs to another order."""
-    hint = "pass on what `endCursor` gave, with the same order"
-    return RequestError(BAD_VALUE, "`after` is no cursor of this list", hint)
+def no_cursor(name: str) -> RequestError:
+    """The error of a cursor that was made up, or that belongs to another order. `name` is its argument."""
+    end = "startCursor" if name == "before" else "endCursor"
+    return RequestError(BAD_VALUE, f"`{name}` is no cursor of this list", f"pass on what `{end}` gave, with the same order")
 
 
 class InvalidDocument(RequestError):

@@ -181,13 +181,16 @@ def _failure(prepared: Prepared, error: BelvedereError) -> RequestError:
     """What a client may know of a failed read."""
     found = error.diagnostics[0]
     if prepared.plan.draft.cursors and found.code == "B7088":
-        return no_cursor()
+        return no_cursor(prepared.plan.draft.cursors[0].name)
     if found.code == "B7086":
         return RequestError(TIME_OUT, "the read took too long", "ask for less", status=503)
     if found.code == "B7087":
         return RequestError(LIMIT_EXCEEDED, "the request is nested too deeply for this store", "nest less")
     if found.code == "B7014":
         return RequestError(NOT_READY, "a view is not stored yet", "ask again when `/readyz` answers 200", status=503)
+    if found.code == "B7088":
+        hint = "ask for fewer rows in one sum, or sum a DECIMAL in a view"
+        return RequestError(BAD_VALUE, "a number is beyond the range of its type", hint)
     return RequestError(INTERNAL, "the store could not answer", found.hint, status=500)
 
 

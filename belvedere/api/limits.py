@@ -20,8 +20,9 @@ NESTED_MOST = 100
 class Limits:
     """`size`: bytes of a request; `tokens` of its text; `depth`: levels of lists and objects; `fields` in all, fragments
     spread; `aliases` in all; `values` of all arguments, variables put in; `cost`: rows times fields that it may read, where a
-    list without `limit` counts as `assumed_rows`; `answer`: bytes; `seconds` of database time; `push`: bytes of a request of
-    `/streams`, `push_rows`: its rows; `rows` of a list without `limit`, `most_rows` of any list.
+    list without `limit` counts as `assumed_rows`, an aggregate or a `totalCount` as `aggregated_rows`; `answer`: bytes;
+    `seconds` of database time; `push`: bytes of a request of `/streams`, `push_rows`: its rows; `rows` of a list without
+    `limit`, `most_rows` of any list.
     """
 
     rows: int = LIMIT_DEFAULT
@@ -36,6 +37,7 @@ class Limits:
     values: int = 5_000
     cost: int = 5_000_000
     assumed_rows: int = 10
+    aggregated_rows: int = 100
     answer: int = 32_000_000
     seconds: float = 5.0
     push: int = 16_000_000

@@ -33,12 +33,14 @@ from graphql import (
 )
 from graphql.execution.values import get_variable_values
 
+from belvedere.api.bound_values import AskedCursor
+from belvedere.api.costs import Cost
 from belvedere.api.documents import check_document, fragments_of
 from belvedere.api.entities import Model
 from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, LIMIT_EXCEEDED, SYNTAX, InvalidDocument, RequestError, no_cursor
 from belvedere.api.limits import NESTED_MOST, Limits
 from belvedere.api.literals import Literals, take_out
-from belvedere.api.planning import Cost, PlannedRead, ReadPlanner
+from belvedere.api.planning import PlannedRead, ReadPlanner
 from belvedere.api.selections import Selection, SelectionReader
 from belvedere.api.values import ArgumentValues, look_up, shape
 from belvedere.catalog import Parameter
@@ -164,7 +166,7 @@ class Operations:
     def bind(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY) -> list[Any]:
         """The values of a request in the store's form, in the order of the statement's parameters."""
         draft = plan.draft
-        cursors = [_decoded(look_up(source, literals, variables), width, mark) for source, width, mark in draft.cursors]
+        cursors = [_decoded(look_up(c.source, literals, variables), c) for c in draft.cursors]
         said = {"cursor": lambda s: cursors[s[1]][s[2]], "claim": lambda s: _claimed(s[1], s[2], claims)}
         values = [said[s[0]](s) if s[0] in said else look_up(s, literals, variables) for s in draft.sources]
         try:
@@ -172,7 +174,7 @@ class Operations:
         except ValueError as error:
             message, number = error.args
             if draft.sources[number][0] == "cursor":
-                raise no_cursor() from None
+                raise no_cursor(draft.names[number]) from None
             raise RequestError(BAD_VALUE, f"`{draft.names[number]}`: {message}") from None
         for number in draft.bounded:
             if values[number] > self.limits.most_rows:
@@ -212,9 +214,15 @@ class Operations:
         for definition in node.variable_definitions or ():
             type_ = type_from_ast(self.schema, definition.type)
             named = get_named_type(type_).name if type_ is not None else ""
-            if named == "SortOrder" or named in {e.order_type for e in self.model.entities.values()}:
+            if named == "SortOrder" or named in self._orders:
                 result.add(definition.variable.name.value)
         return frozenset(result)
+
+    @cached_property
+    def _orders(self) -> frozenset[str]:
+        """The types of orders."""
+        entities = self.model.entities.values()
+        return frozenset(n for e in entities for n in (e.order_type, e.types["AggregateOrder"], e.types["NumbersOrder"]))
 
     def _plan(self, operation: Operation, literals: list[Any], variables: Mapping[str, Any]) -> Plan:
         self.check_variables(operation, variables)
@@ -307,14 +315,14 @@ def _varies(cost: Cost) -> bool:
     return not isinstance(cost.limit, int) or any(map(_varies, cost.nested))
 
 
-def _decoded(cursor: Any, width: int, mark: str) -> list[Any]:
-    """A cursor's values: see `_Printer.cursor` in `belvedere.store.read.statements`."""
+def _decoded(cursor: Any, wanted: AskedCursor) -> list[Any]:
+    """A cursor's values: see `cursor_text` in `belvedere.store.read.pages`."""
     try:
         found = json.loads(base64.b16decode(cursor))
     except (TypeError, ValueError, RecursionError):
         found = None
-    if not isinstance(found, list) or len(found) != width + 1 or found[0] != mark:
-        raise no_cursor()
+    if not isinstance(found, list) or len(found) != wanted.width + 1 or found[0] != wanted.mark:
+        raise no_cursor(wanted.name)
     return found[1:]
 
 

@@ -13,13 +13,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.api.bound_values import BoundValues
-from belvedere.api.conditions import as_list, is_keyed, where
+from belvedere.api.aggregate_planning import groups_of
+from belvedere.api.bound_values import AskedCursor, BoundValues
+from belvedere.api.conditions import FilterReader, as_list, is_keyed
+from belvedere.api.costs import Cost, asked_costs
 from belvedere.api.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
 from belvedere.api.limits import Limits
+from belvedere.api.page_planning import page_of
+from belvedere.api.scalars import SORT_ORDERS
 from belvedere.api.selections import Selection
-from belvedere.api.types import SORT_ORDERS
 from belvedere.api.values import Fixed, Given, Scalar, ValueSource
 from belvedere.schema import TIMESTAMP
 from belvedere.store.read.plans import plan_order
@@ -34,7 +37,6 @@ from belvedere.store.read.query import (
     Instant,
     Nested,
     Operator,
-    PageNames,
     Read,
     Role,
     Shape,
@@ -44,23 +46,14 @@ from belvedere.store.read.query import (
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What one query may read: so many fields for each of so many rows. `limit` None: as many as its default assumes."""
-
-    fields: int
-    limit: ValueSource | int
-    nested: tuple[Cost, ...] = ()
-
-
-@dataclass(frozen=True)
 class PlannedRead:
-    """A read, the sources of its values by number, cursors to decode (`after`, number of values, the order's mark), and its cost."""
+    """A read, the sources of its values by number, cursors to decode, and its cost."""
 
     read: Read
     sources: tuple[ValueSource, ...]
     names: tuple[str, ...]
     """For messages: what each value is called."""
-    cursors: tuple[tuple[ValueSource, int, str], ...]
+    cursors: tuple[AskedCursor, ...]
     costs: tuple[Cost, ...]
     bounded: tuple[int, ...] = ()
     """The values that are numbers of rows."""
@@ -119,16 +112,16 @@ class ReadPlanner:
             if entity.by_key is not None:
                 found[entity.by_key] = partial(self.by_key, entity)
             if entity.page is not None:
-                found[entity.page] = partial(self.page, entity)
+                found[entity.page] = partial(page_of, self, entity, depth=1)
+            if entity.aggregate is not None:
+                found[entity.aggregate] = partial(groups_of, self, entity, depth=1)
         for name, template in self.model.templates.items():
             found[name] = partial(self.template, template)
         return found
 
     def fields_of(self, entity: Entity, asked: Selection, depth: int) -> tuple[tuple[Field, ...], list[Cost]]:
         """The selected fields of an entity's rows."""
-        if depth > self.limits.depth:
-            hint = f"at most {self.limits.depth} levels may be nested in each other"
-            raise RequestError(LIMIT_EXCEEDED, f"the request is nested {depth} levels deep", hint, node=asked.node)
+        self.check_depth(depth, asked.node)
         fields: list[Field] = []
         costs: list[Cost] = []
         for found in asked.fields:
@@ -137,13 +130,30 @@ class ReadPlanner:
                 fields.append(ConstantField(alias, entity.type_name))
             elif name in entity.columns:
                 fields.append(ColumnField(alias, entity.columns[name].name))
-            elif name in entity.relations:
-                query, cost = self.relation(entity.relations[name], found, depth + 1)
+            elif (related := self._related_field(entity, name)) is not None:
+                query, cost = related(found, depth + 1)
                 fields.append(Nested(alias, query))
                 costs.append(cost)
             else:
                 raise RequestError(BAD_VALUE, f"`{entity.type_name}` has no column to show", "add a column", node=found.node)
         return tuple(fields), costs
+
+    def check_depth(self, depth: int, node: Any) -> None:
+        """Raise where a request is nested too deeply."""
+        if depth > self.limits.depth:
+            hint = f"at most {self.limits.depth} levels may be nested in each other"
+            raise RequestError(LIMIT_EXCEEDED, f"the request is nested {depth} levels deep", hint, node=node)
+
+    def _related_field(self, entity: Entity, name: str) -> Callable[[Selection, int], tuple[StoreQuery, Cost]] | None:
+        """What a field that shows related rows asks for."""
+        if name in entity.relations:
+            return partial(self.relation, entity.relations[name])
+        if name in entity.pages:
+            return partial(self._of_many, page_of, entity.pages[name])
+        return partial(self._of_many, groups_of, entity.aggregates[name]) if name in entity.aggregates else None
+
+    def _of_many(self, make: MakeQuery, relation: RelationshipField, asked: Selection, depth: int) -> tuple[StoreQuery, Cost]:
+        return make(self, self.model.entities[relation.target], asked, depth, self.given(relation, asked.arguments))
 
     # queries
 
@@ -151,11 +161,10 @@ class ReadPlanner:
         self, entity: Entity, asked: Selection, depth: int, relation: RelationshipField | None = None
     ) -> tuple[StoreQuery, Cost]:
         """Rows of an entity with the arguments of a field."""
-        own = () if relation is None else relation.parameters
-        arguments = {n: a for n, a in asked.arguments.items() if n not in own}
+        arguments = _others(asked, relation)
         as_of = self.then(entity, asked.node, arguments, relation)
         fields, costs = self.fields_of(entity, asked, depth)
-        condition = self.condition(entity, arguments)
+        condition = self.condition(entity, arguments, depth)
         limit, source = self.values.limit(arguments.get("limit"), "limit")
         default = () if relation is not None and relation.link.order else entity.order
         query = StoreQuery(
@@ -169,14 +178,20 @@ class ReadPlanner:
             link=None if relation is None else relation.link,
             as_of=as_of,
         )
-        return query, Cost(len(fields), 1 if is_keyed(entity, condition) else source, tuple(costs))
+        rows = 1 if is_keyed(entity, condition) else source
+        return query, Cost(len(fields), rows, (*costs, *asked_costs(condition, self.limits)))
+
+    def given(self, relation: RelationshipField, arguments: Mapping[str, Given]) -> RelationshipField:
+        """The relationship with the values of its parameters."""
+        if not relation.parameters:
+            return relation
+        bound = self.values.arguments(relation.name, relation.parameters, arguments)
+        return replace(relation, link=replace(relation.link, arguments=bound))
 
     def relation(self, relation: RelationshipField, asked: Selection, depth: int) -> tuple[StoreQuery, Cost]:
         """Related rows, or the one related row."""
         entity = self.model.entities[relation.target]
-        if relation.parameters:
-            bound = self.values.arguments(relation.name, relation.parameters, asked.arguments)
-            relation = replace(relation, link=replace(relation.link, arguments=bound))
+        relation = self.given(relation, asked.arguments)
         if not relation.to_one:
             return self.list_of(entity, asked, depth, relation)
         as_of = self.then(entity, asked.node, {}, relation)
@@ -197,43 +212,12 @@ class ReadPlanner:
         as_of = self.then(entity, asked.node, {k: v for k, v in arguments.items() if k not in entity.key})
         return self._one(entity, asked, 1, where=Every(conditions), as_of=as_of)
 
-    def page(self, entity: Entity, asked: Selection) -> tuple[StoreQuery, Cost]:
-        """One page of an entity's rows in a total order."""
-        arguments = asked.arguments
-        as_of = self.then(entity, asked.node, arguments)
-        names, costs = self.page_names(entity, asked)
-        limit, source = self.values.limit(arguments.get("first"), "first")
-        query = StoreQuery(
-            entity.id,
-            entity.schema,
-            (),
-            Shape.PAGE,
-            where=self.condition(entity, arguments),
-            order=self.order(entity, arguments.get("order")) or entity.order,
-            limit=limit,
-            page=names,
-            as_of=as_of,
-        )
-        query = replace(query, after=self.values.after(query, arguments.get("after")))
-        return query, Cost(3 + sum(len(f) for _, f in names.nodes), source, tuple(costs))
-
-    def page_names(self, entity: Entity, asked: Selection) -> tuple[PageNames, list[Cost]]:
-        lists: list[tuple[str, tuple[Field, ...]]] = []
-        costs: list[Cost] = []
-        by_name: dict[str, list[str]] = {}
-        for found in asked.fields:
-            alias, name = found.alias, found.name
-            by_name.setdefault(name, []).append(alias)
-            if name == "nodes":
-                fields, nested = self.fields_of(entity, found, 1)
-                lists.append((alias, fields))
-                costs += nested
-        constants = tuple(ConstantField(a, entity.page_type) for a in by_name.get("__typename", ()))
-        cursors, more = tuple(by_name.get("endCursor", ())), tuple(by_name.get("hasNextPage", ()))
-        return PageNames(tuple(lists), cursors, more, constants, tuple(f.alias for f in asked.fields)), costs
-
     def template(self, template: Template, asked: Selection) -> tuple[StoreQuery, Cost]:
         """The rows of a query template."""
+        if template.rows is not None:
+            self.as_of = None
+            query, cost = self.relation(template.rows, asked, 1)
+            return replace(query, template=template.template.name), cost
         arguments = asked.arguments
         fields = tuple(
             ConstantField(f.alias, template.type_name)
@@ -281,26 +265,54 @@ class ReadPlanner:
 
     # arguments
 
-    def condition(self, entity: Entity, arguments: Mapping[str, Given]) -> Condition | None:
-        """What a root field's arguments ask of its rows: those that hints gave it, and `filter`."""
+    def condition(self, entity: Entity, arguments: Mapping[str, Given], depth: int) -> Condition | None:
+        """What a field's arguments ask of its rows: those that hints gave it, and `filter`."""
         given = {n: arguments[n] for n in entity.arguments if n in arguments and arguments[n] != Fixed(None)}
         equal = [
             Comparison(column.name, Operator.EQ, self.values.parameter(given[n], column, Role.EXACT, n))
             for n, (column, _) in entity.arguments.items()
             if n in given
         ]
-        asked = where(entity, arguments.get("filter"), self.values.parameter)
+        asked = self._filters.read(entity, arguments.get("filter"), depth)
         if not equal:
             return asked
         return Every((*equal, *(asked.parts if isinstance(asked, Every) else [asked] if asked is not None else [])))
 
+    @property
+    def _filters(self) -> FilterReader:
+        return FilterReader(self.values.parameter, self._asked_rows)
+
+    def _asked_rows(self, relation: RelationshipField, arguments: Mapping[str, Given], given: Given, depth: int) -> StoreQuery:
+        """The related rows that a filter asks about."""
+        self.check_depth(depth, None)
+        entity = self.model.entities[relation.target]
+        link = self.given(relation, arguments).link
+        as_of = self.then(entity, None, {}, relation)
+        where = self._filters.read(entity, given, depth)
+        most = 1 if relation.to_one else self.limits.rows
+        return StoreQuery(entity.id, entity.schema, (), Shape.ANY, where=where, limit=most, link=link, as_of=as_of)
+
     def order(self, entity: Entity, given: Given | None) -> tuple[Sort, ...]:
         """`[{a: DESC}, {b: ASC}]`; the first mention of a column counts."""
         result: dict[str, Sort] = {}
-        for name, direction in (pair for part in as_list(given) if isinstance(part, dict) for pair in part.items()):
-            # an enum that came in a variable is a string there, and part of the plan's shape
-            value = self.scalar(direction) if isinstance(direction, Scalar) else getattr(direction, "value", None)
-            if value is not None:
+        for name, given_direction in (pair for part in as_list(given) if isinstance(part, dict) for pair in part.items()):
+            found = self.direction(given_direction)
+            if found is not None:
                 column = entity.columns[name].name
-                result.setdefault(column, Sort(column, *SORT_ORDERS[str(value)]))
+                result.setdefault(column, Sort(column, *found))
         return tuple(result.values())
+
+    def direction(self, given: Given) -> tuple[bool, bool] | None:
+        """A direction of an order: whether it is descending, and whether NULLs come first; None for null."""
+        # an enum that came in a variable is a string there, and part of the plan's shape
+        value = self.scalar(given) if isinstance(given, Scalar) else getattr(given, "value", None)
+        return None if value is None else SORT_ORDERS[str(value)]
+
+
+MakeQuery = Callable[[ReadPlanner, Entity, Selection, int, RelationshipField | None], tuple[StoreQuery, Cost]]
+
+
+def _others(asked: Selection, relation: RelationshipField | None) -> dict[str, Given]:
+    """A field's arguments but for those that a relationship's parameters take."""
+    own = () if relation is None else relation.parameters
+    return {n: a for n, a in asked.arguments.items() if n not in own}

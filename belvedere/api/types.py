@@ -6,7 +6,7 @@ In: a `Model`. Out: a `GraphQLSchema` of graphql-core without resolvers: answers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,7 @@ import pyarrow as pa
 from graphql import (
     GraphQLArgument,
     GraphQLBoolean,
-    GraphQLEnumType,
-    GraphQLEnumValue,
     GraphQLField,
-    GraphQLFloat,
     GraphQLInputField,
     GraphQLInputObjectType,
     GraphQLInt,
@@ -28,113 +25,18 @@ from graphql import (
     GraphQLSchema,
     GraphQLString,
     Undefined,
-    ValueNode,
 )
-from graphql.utilities import value_from_ast_untyped
 
-from belvedere.api.conditions import Compared, operators_for
+from belvedere.api.aggregate_types import aggregate_order, aggregate_type
+from belvedere.api.conditions import NONE, SOME, Compared, operators_for
 from belvedere.api.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.event_fields import subscription_fields
 from belvedere.api.limits import Limits
+from belvedere.api.page_planning import link_sorts
 from belvedere.api.push_fields import mutation_type
+from belvedere.api.scalars import AS_OF, CURSOR, DATE_TIME, JSON, LONG, SORT_ORDER, output_field, scalar_of
 from belvedere.catalog import Parameter
-from belvedere.schema import Column
 from belvedere.store.read.query import is_ordered
-from belvedere.store.read.values import LONG_MOST, decimal, interval, microseconds
-
-types = pa.types
-
-
-def _long(value: Any) -> int:
-    if isinstance(value, str) and value.removeprefix("-").isascii() and value.removeprefix("-").isdigit():
-        value = int(value) if len(value) < 25 else LONG_MOST + 1
-    if isinstance(value, bool) or not isinstance(value, int) or not -LONG_MOST - 1 <= value <= LONG_MOST:
-        raise ValueError(f"Long cannot represent {value!r}: it is not a whole number of 64 bits")
-    return value
-
-
-def _checked(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def parse(value: Any) -> Any:
-        check(value)
-        return value
-
-    return parse
-
-
-def _text(name: str) -> Callable[[Any], Any]:
-    def parse(value: Any) -> str:
-        if not isinstance(value, str):
-            raise ValueError(f"{name} cannot represent {value!r}: it is not a string")
-        return value
-
-    return parse
-
-
-def _scalar(name: str, description: str, parse: Callable[[Any], Any], rfc: str | None = None) -> GraphQLScalarType:
-    """A scalar; `rfc` is the standard of its form, and the section: `rfc3339#section-5.6`."""
-
-    def literal(node: ValueNode, variables: dict[str, Any] | None = None) -> Any:
-        return parse(value_from_ast_untyped(node, variables))
-
-    url = None if rfc is None else f"https://www.rfc-editor.org/rfc/{rfc}"
-    return GraphQLScalarType(name, description=description, parse_value=parse, parse_literal=literal, specified_by_url=url)
-
-
-LONG = _scalar("Long", "A whole number of 64 bits.", _long)
-DECIMAL = _scalar("Decimal", 'An exact decimal number, as a string: "12.30".', _checked(decimal))
-DATE_TIME = _scalar(
-    "DateTime", "An instant, RFC 3339 with an offset: 2020-01-01T08:07:00Z.", _checked(microseconds), "rfc3339#section-5.6"
-)
-DATE = _scalar("Date", "A day: 2020-01-31.", _text("Date"), "rfc3339#section-5.6")
-DURATION = _scalar("Duration", "A length of time, as ISO 8601 writes it: P1DT2H30M0S. A day has 24 hours.", _checked(interval))
-JSON = _scalar("JSON", "A nested value.", lambda value: value, "rfc8259")
-CURSOR = _scalar("Cursor", "A place in a list, as `endCursor` gave it.", _text("Cursor"))
-BYTES = _scalar("Bytes", "Bytes in hexadecimal.", _text("Bytes"))
-
-AS_OF = GraphQLInputObjectType(
-    "AsOf",
-    {"epoch": GraphQLInputField(LONG), "time": GraphQLInputField(DATE_TIME)},
-    description="A former state: after an epoch, or after the last epoch whose clock is not after a time. Give one of them.",
-)
-
-SORT_ORDERS = {
-    "ASC": (False, True),
-    "DESC": (True, False),
-    "ASC_NULLS_FIRST": (False, True),
-    "ASC_NULLS_LAST": (False, False),
-    "DESC_NULLS_FIRST": (True, True),
-    "DESC_NULLS_LAST": (True, False),
-}
-"""(descending, NULLs first); ASC and DESC place NULLs as Spark does."""
-
-SORT_ORDER = GraphQLEnumType(
-    "SortOrder",
-    {n: GraphQLEnumValue(n) for n in SORT_ORDERS},
-    description="A direction. ASC puts NULLs first, DESC last, unless the name says otherwise.",
-)
-
-
-def scalar_of(type_: pa.DataType) -> GraphQLScalarType:
-    """The GraphQL scalar for values of an Arrow type."""
-    if types.is_boolean(type_):
-        return GraphQLBoolean
-    if types.is_integer(type_):
-        return LONG if type_.bit_width == 64 or type_ == pa.uint32() else GraphQLInt
-    if types.is_floating(type_):
-        return GraphQLFloat
-    if types.is_decimal(type_):
-        return DECIMAL
-    if types.is_timestamp(type_):
-        return DATE_TIME
-    if types.is_date(type_):
-        return DATE
-    if types.is_binary(type_) or types.is_large_binary(type_):
-        return BYTES
-    if types.is_duration(type_):
-        return DURATION
-    if types.is_time(type_):
-        return LONG
-    return JSON if types.is_nested(type_) or types.is_interval(type_) else GraphQLString
 
 
 @dataclass
@@ -144,7 +46,11 @@ class _Builder:
     filters: dict[str, GraphQLInputObjectType] = field(default_factory=dict)
     objects: dict[str, GraphQLObjectType] = field(default_factory=dict)
     where: dict[str, GraphQLInputObjectType] = field(default_factory=dict)
+    related: dict[str, GraphQLInputObjectType] = field(default_factory=dict)
     orders: dict[str, GraphQLInputObjectType | None] = field(default_factory=dict)
+    pages: dict[str, GraphQLObjectType] = field(default_factory=dict)
+    aggregates: dict[str, GraphQLObjectType] = field(default_factory=dict)
+    aggregate_orders: dict[str, GraphQLInputObjectType] = field(default_factory=dict)
 
 
 def schema_of(model: Model, limits: Limits, lenient: bool = False) -> GraphQLSchema:
@@ -157,6 +63,9 @@ def schema_of(model: Model, limits: Limits, lenient: bool = False) -> GraphQLSch
         build.orders[entity.id] = _order(entity)
     for entity in model.entities.values():
         build.objects[entity.id] = _object(build, entity)
+        build.pages[entity.id] = _page(build, entity)
+        build.aggregates[entity.id] = aggregate_type(entity)
+        build.aggregate_orders[entity.id] = aggregate_order(entity, build.orders[entity.id])
     roots: dict[str, GraphQLField] = {}
     for entity in model.entities.values():
         roots |= _roots(build, entity)
@@ -169,21 +78,13 @@ def schema_of(model: Model, limits: Limits, lenient: bool = False) -> GraphQLSch
     return GraphQLSchema(query=GraphQLObjectType("Query", roots), mutation=mutation, subscription=subscription)
 
 
-def _output(column: Column) -> GraphQLField:
-    scalar = scalar_of(column.type)
-    not_a_number = types.is_floating(column.type)  # NaN is shown as null
-    return GraphQLField(
-        scalar if column.nullable or not_a_number else GraphQLNonNull(scalar),
-        description=column.doc,
-    )
-
-
 def _object(build: _Builder, entity: Entity) -> GraphQLObjectType:
     def fields() -> dict[str, GraphQLField]:
-        result = {name: _output(column) for name, column in entity.columns.items()}
-        return result | {name: _relation(build, r) for name, r in entity.relations.items()} or {
-            "_empty": GraphQLField(GraphQLBoolean)
-        }
+        result = {name: output_field(column) for name, column in entity.columns.items()}
+        result |= {name: _relation(build, r) for name, r in entity.relations.items()}
+        result |= {name: _related_page(build, r) for name, r in entity.pages.items()}
+        result |= {name: _related_aggregate(build, r) for name, r in entity.aggregates.items()}
+        return result or {"_empty": GraphQLField(GraphQLBoolean)}
 
     return GraphQLObjectType(entity.type_name, fields, description=entity.doc)
 
@@ -210,24 +111,78 @@ def _roots(build: _Builder, entity: Entity) -> dict[str, GraphQLField]:
         keys = {n: GraphQLArgument(GraphQLNonNull(scalar_of(c.type))) for n, c in entity.key.items()}
         keys |= {n: a for n, a in _as_of(entity).items() if n not in keys}
         result[entity.by_key] = GraphQLField(object_, args=keys, description=f"The row of {entity.name} with that key.")
+    hinted = _equal(entity) | _as_of(entity)
     if entity.page is not None:
-        page = GraphQLObjectType(
-            entity.page_type,
-            {
-                "nodes": GraphQLField(_list(object_)),
-                "endCursor": GraphQLField(CURSOR, description="The place of the last row: `after` for the next page."),
-                "hasNextPage": GraphQLField(GraphQLNonNull(GraphQLBoolean)),
-            },
-        )
-        arguments = _arguments(build, entity.id)
-        bounded = _equal(entity) | {k: v for k, v in arguments.items() if k in ("filter", "order")}
-        bounded["first"] = _limit(build)
-        bounded["after"] = GraphQLArgument(CURSOR)
-        bounded |= _as_of(entity)
         result[entity.page] = GraphQLField(
-            GraphQLNonNull(page), args=bounded, description=f"{entity.name}, page by page in a stable order."
+            GraphQLNonNull(build.pages[entity.id]),
+            args=hinted | _page_arguments(build, entity.id),
+            description=f"{entity.name}, page by page in a stable order.",
+        )
+    if entity.aggregate is not None:
+        result[entity.aggregate] = GraphQLField(
+            _list(build.aggregates[entity.id]),
+            args=hinted | _aggregate_arguments(build, entity.id),
+            description=f"Values computed of the rows of {entity.name}: of all, or of groups of them.",
         )
     return result
+
+
+def _related_page(build: _Builder, relation: RelationshipField) -> GraphQLField:
+    arguments = _given(relation.parameters) | _page_arguments(build, relation.target)
+    keyed = (
+        ""
+        if link_sorts(relation.link, build.model.entities[relation.target]) is not None
+        else " Without `order`: by their key."
+    )
+    described = f"`{relation.name}`, page by page in a stable order.{keyed}"
+    return GraphQLField(GraphQLNonNull(build.pages[relation.target]), args=arguments, description=described)
+
+
+def _related_aggregate(build: _Builder, relation: RelationshipField) -> GraphQLField:
+    arguments = _given(relation.parameters) | _aggregate_arguments(build, relation.target)
+    described = f"Values computed of the rows of `{relation.name}`: of all, or of groups of them."
+    return GraphQLField(_list(build.aggregates[relation.target]), args=arguments, description=described)
+
+
+def _page(build: _Builder, entity: Entity) -> GraphQLObjectType:
+    def flag(description: str) -> GraphQLField:
+        return GraphQLField(GraphQLNonNull(GraphQLBoolean), description=description)
+
+    fields = {
+        "nodes": GraphQLField(_list(build.objects[entity.id]), description="The rows of the page, in the order of the list."),
+        "startCursor": GraphQLField(CURSOR, description="The place of the first row: `before` for the page in front."),
+        "endCursor": GraphQLField(CURSOR, description="The place of the last row: `after` for the next page."),
+        "hasNextPage": flag("Whether there are rows behind the page."),
+        "hasPreviousPage": flag("Whether there are rows in front of the page."),
+        "totalCount": GraphQLField(
+            GraphQLNonNull(LONG), description="The number of rows of all pages: it is counted where asked."
+        ),
+    }
+    return GraphQLObjectType(entity.page_type, fields, description=f"A page of {entity.name}.")
+
+
+def _page_arguments(build: _Builder, target: str) -> dict[str, GraphQLArgument]:
+    arguments = {n: a for n, a in _arguments(build, target).items() if n in ("filter", "order")}
+    most = f"At most {build.limits.most_rows}."
+    return arguments | {
+        "first": GraphQLArgument(
+            GraphQLInt, description=f"So many rows from the front; {build.limits.rows} without it. {most}"
+        ),
+        "after": GraphQLArgument(CURSOR, description="Rows behind this place."),
+        "last": GraphQLArgument(GraphQLInt, description=f"So many rows from the end, instead of `first`. {most}"),
+        "before": GraphQLArgument(
+            CURSOR, description="Rows in front of this place: without `first` or `after` the last of them."
+        ),
+    }
+
+
+def _aggregate_arguments(build: _Builder, target: str) -> dict[str, GraphQLArgument]:
+    arguments = {n: a for n, a in _arguments(build, target).items() if n != "order"}
+    order = GraphQLArgument(
+        GraphQLList(GraphQLNonNull(build.aggregate_orders[target])),
+        description="The order of the groups; without it, and among equals, that of their columns.",
+    )
+    return arguments | {"order": order}
 
 
 def _as_of(entity: Entity) -> dict[str, GraphQLArgument]:
@@ -264,12 +219,29 @@ def _where(build: _Builder, entity: Entity) -> GraphQLInputObjectType:
     def fields() -> dict[str, GraphQLInputField]:
         own = build.where[entity.id]
         result = {name: GraphQLInputField(_filter(build, column.type)) for name, column in entity.columns.items()}
+        result |= {name: GraphQLInputField(_related(build, relation)) for name, relation in entity.relations.items()}
         parts = GraphQLInputField(GraphQLList(GraphQLNonNull(own)))
         for name, input_field in (("and", parts), ("or", parts), ("not", GraphQLInputField(own))):
             result.setdefault(name, input_field)
         return result
 
-    return GraphQLInputObjectType(entity.filter_type, fields, description="Several columns: all of them.")
+    return GraphQLInputObjectType(entity.filter_type, fields, description="Several columns or relationships: all of them.")
+
+
+def _related(build: _Builder, relation: RelationshipField) -> GraphQLInputObjectType:
+    """What a filter asks of related rows. Relationships without parameters share the type of their target."""
+    name = relation.filter_type or build.model.entities[relation.target].types["Related"]
+    found = build.related.get(name)
+    if found is None:
+        where = build.where[relation.target]
+        fields = {
+            SOME: GraphQLInputField(where, description="There is a related row like this; `{}`: there is one."),
+            NONE: GraphQLInputField(where, description="There is no related row like this; `{}`: there is none."),
+        }
+        own = {n: GraphQLInputField(a.type, a.default_value, a.description) for n, a in _given(relation.parameters).items()}
+        described = "What is asked of related rows. Both: both hold."
+        found = build.related[name] = GraphQLInputObjectType(name, own | fields, description=described)
+    return found
 
 
 def _filter(build: _Builder, type_: pa.DataType) -> GraphQLInputObjectType:
@@ -297,12 +269,15 @@ def _order(entity: Entity) -> GraphQLInputObjectType | None:
 
 
 def _template(build: _Builder, template: Template) -> GraphQLField:
-    row = GraphQLObjectType(template.type_name, {n: _output(c) for n, c in template.columns.items()})
+    described = _with_claims(template.template.doc or template.template.sql, template.parameters)
+    if template.rows is not None:
+        own = _given(template.parameters) | _arguments(build, template.rows.target)
+        return GraphQLField(_list(build.objects[template.rows.target]), args=own, description=described)
+    row = GraphQLObjectType(template.type_name, {n: output_field(c) for n, c in template.columns.items()})
     limits = {
         "limit": _limit(build),
         "offset": GraphQLArgument(GraphQLInt),
     }
-    described = _with_claims(template.template.doc or template.template.sql, template.parameters)
     return GraphQLField(_list(row), args={**_given(template.parameters), **limits}, description=described)
 
 

@@ -6,6 +6,8 @@ import functools
 import json
 import math
 from collections.abc import Callable
+from datetime import date, datetime
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 import api_example as example
@@ -39,6 +41,8 @@ def filters(draw: st.DrawFn, depth: int = 2) -> dict[str, Any]:
         for name in draw(st.lists(st.sampled_from(["and", "or", "not"]), max_size=2, unique=True)):
             inner = filters(depth - 1)
             result[name] = draw(inner if name == "not" else st.lists(inner, max_size=3))
+        for asked in draw(st.lists(st.sampled_from(["some", "none"]), max_size=2, unique=True)):
+            result.setdefault("same", {})[asked] = draw(filters(depth - 1))
     return result
 
 
@@ -62,6 +66,9 @@ def holds(condition: dict[str, Any], row: dict[str, Any]) -> bool | None:
             parts.append(None if inner is None else not inner)
         elif name in ("and", "or"):
             parts.append((every if name == "and" else some)([holds(v, row) for v in value]))
+        elif name == "same":
+            related = [r for r in ROWS if row["name"] is not None and r["name"] == row["name"]]
+            parts += [any(holds(v, r) for r in related) is (asked == "some") for asked, v in value.items()]
         else:
             parts += [compare(o, row[name], v) for o, v in value.items()]
     return every(parts)
@@ -126,6 +133,8 @@ def naive(condition: dict[str, Any], order: list[tuple[str, str]]) -> list[int]:
 
 TEXT = "query($f: ThingsFilter, $o: [ThingsOrder!], $n: Int, $k: Int) { things(filter: $f, order: $o, limit: $n, offset: $k) { id } }"
 PAGE = "query($f: ThingsFilter, $o: [ThingsOrder!], $after: Cursor) { thingsPage(filter: $f, order: $o, first: 2, after: $after) { nodes { id } endCursor hasNextPage } }"  # noqa: E501
+BACKWARD = """query($f: ThingsFilter, $o: [ThingsOrder!], $n: Int!, $before: Cursor) {
+  thingsPage(filter: $f, order: $o, last: $n, before: $before) { nodes { id } startCursor hasNextPage hasPreviousPage totalCount } }"""
 
 
 def ask(reader: Any, text: str, variables: dict[str, Any]) -> Any:
@@ -176,14 +185,94 @@ def test_random_pages(memory: MemoryReader, condition: dict[str, Any], order: li
     assert seen == naive(condition, order)
 
 
+@pytest.mark.deep
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(filters(depth=1), orders, st.integers(1, 3))
+def test_random_pages_from_the_end(
+    memory: MemoryReader, condition: dict[str, Any], order: list[tuple[str, str]], size: int
+) -> None:
+    expected = naive(condition, order)
+    seen: list[int] = []
+    before = None
+    for _ in range(len(ROWS)):
+        page = ask(memory, BACKWARD, {"f": condition, "o": [{n: d} for n, d in order], "n": size, "before": before})[
+            "thingsPage"
+        ]
+        assert (page["hasNextPage"], page["totalCount"]) == (bool(seen), len(expected))
+        seen = [n["id"] for n in page["nodes"]] + seen
+        assert page["hasPreviousPage"] is (len(seen) < len(expected))
+        before = page["startCursor"]
+        if not page["hasPreviousPage"]:
+            break
+    assert seen == expected
+
+
+GROUPED = ("small", "name", "flag", "ratio", "day")
+VALUES = "count countOf { ratio small name } countDistinct { small name } sum { small price wide } avg { price wide } min { id name } max { name at }"  # noqa: E501
+groupings = st.lists(st.sampled_from(GROUPED), max_size=3, unique=True)
+
+
+@pytest.mark.deep
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(filters(depth=1), groupings)
+def test_random_aggregates(memory: MemoryReader, condition: dict[str, Any], by: list[str]) -> None:
+    data = ask(memory, grouped_text(by), {"f": condition})["thingsAggregate"]
+    groups: dict[str, list[dict[str, Any]]] = {} if by else {"[]": []}
+    for row in (r for r in ROWS if holds(condition, r)):
+        # NaN and infinities are groups of their own, which answers cannot tell apart: they show null for each
+        groups.setdefault(repr([row[n] for n in by]), []).append(row)
+    expected = [
+        {"by": {n: shown(rows[0][n]) for n in by}} | computed(rows) if by else computed(rows) for rows in groups.values()
+    ]
+    assert sorted(map(json.dumps, data)) == sorted(map(json.dumps, expected))
+
+
+def grouped_text(by: list[str]) -> str:
+    keys = f"by {{ {' '.join(by)} }}" if by else ""
+    return f"query($f: ThingsFilter) {{ thingsAggregate(filter: $f) {{ {keys} {VALUES} }} }}"
+
+
+def computed(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    def known(name: str) -> list[Any]:
+        return [r[name] for r in rows if r[name] is not None]
+
+    def exact(values: list[Decimal], digits: int, parts: int = 1) -> str | None:
+        with localcontext(prec=100):
+            return format((sum(values) / parts).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP), "f") if values else None
+
+    scales = {"price": 2, "wide": 3}
+    return {
+        "count": len(rows),
+        "countOf": {n: len(known(n)) for n in ("ratio", "small", "name")},
+        "countDistinct": {n: len(set(known(n))) for n in ("small", "name")},
+        "sum": {"small": sum(known("small")) if known("small") else None} | {n: exact(known(n), s) for n, s in scales.items()},
+        "avg": {n: exact(known(n), s + 4, len(known(n)) or 1) for n, s in scales.items()},
+        "min": {n: min(known(n), default=None) for n in ("id", "name")},
+        "max": {"name": max(known("name"), default=None), "at": shown(max(known("at"), default=None))},
+    }
+
+
+def shown(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None).isoformat() + "Z"
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value.isoformat() if isinstance(value, date) else value
+
+
 @pytest.mark.postgres
 @pytest.mark.deep
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(filters(), orders)
+@given(filters(), orders, groupings)
 def test_postgres_agrees_with_sqlite(
-    memory: MemoryReader, postgres_store: str, condition: dict[str, Any], order: list[tuple[str, str]]
+    memory: MemoryReader, postgres_store: str, condition: dict[str, Any], order: list[tuple[str, str]], by: list[str]
 ) -> None:
     reader = _postgres(postgres_store)
+    groups = grouped_text(by)
+    assert ask(reader, groups, {"f": condition}) == ask(memory, groups, {"f": condition})
+    last = {"f": condition, "o": [{n: d} for n, d in order], "n": 2, "before": None}
+    without = {"startCursor": None}  # a cursor holds stored forms, which differ
+    assert ask(reader, BACKWARD, last)["thingsPage"] | without == ask(memory, BACKWARD, last)["thingsPage"] | without
     variables = {"f": condition, "o": [{n: d} for n, d in order], "after": None}
     assert ask(reader, TEXT, variables) == ask(memory, TEXT, variables)
     one, other = ask(reader, PAGE, variables)["thingsPage"], ask(memory, PAGE, variables)["thingsPage"]

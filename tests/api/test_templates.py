@@ -197,7 +197,7 @@ def test_an_overflow_is_an_error_not_a_wrong_number(reader: Any) -> None:
             execute_graphql(catalog, None, reader, "{ asked { id } }")
         return
     answer = execute_graphql(catalog, None, reader, "{ asked { id } }")
-    assert answer["errors"][0]["extensions"]["code"] == "B8009"
+    assert answer["errors"][0]["extensions"]["code"] == "B8003"
 
 
 def test_a_parameter_with_a_default_may_be_left_out(reader: Any) -> None:

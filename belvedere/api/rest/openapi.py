@@ -17,7 +17,7 @@ from belvedere.api.limits import Limits
 from belvedere.api.rest.answers import CSV, JSON, OBJECT
 from belvedere.api.rest.filters import operators_of
 from belvedere.api.rest.requests import OF_ROOTS, name_of
-from belvedere.api.types import scalar_of
+from belvedere.api.scalars import scalar_of
 from belvedere.catalog import Parameter
 from belvedere.schema import Column
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from belvedere.api.conditions import is_keyed
+from belvedere.api.costs import Cost
 from belvedere.api.entities import Entity, Template
 from belvedere.api.operations import Operations, Plan, Prepared, remember
-from belvedere.api.planning import Cost, ReadPlanner
+from belvedere.api.planning import ReadPlanner
 from belvedere.api.rest.requests import ROWS, RestRequest
 from belvedere.api.selections import Selection
 from belvedere.api.values import Fixed, Given, Scalar
@@ -69,9 +70,9 @@ def _page(planner: ReadPlanner, request: RestRequest, query: StoreQuery) -> Stor
     """A list as a page. What stands beside the rows comes before them, so that it is found without reading them."""
     by_cursor = request.offset is None
     parts = (*([CURSOR] if by_cursor else []), MORE, ROWS)
-    names = PageNames(((ROWS, query.fields),), (CURSOR,) if by_cursor else (), (MORE,), parts=parts)
+    names = PageNames(((ROWS, query.fields),), end_cursor=(CURSOR,) if by_cursor else (), has_next_page=(MORE,), parts=parts)
     page = replace(query, fields=(), shape=Shape.PAGE, page=names)
-    return replace(page, after=planner.values.after(page, request.after))
+    return replace(page, after=planner.values.cursor(page, request.after, "after"))
 
 
 def _key(request: RestRequest) -> Any:

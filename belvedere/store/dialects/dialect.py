@@ -9,7 +9,7 @@ subtype through subqueries, and was measured a third faster than SQLite's JSON f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,10 @@ from belvedere.store.protocol import AnsweringReader, Reader
 from belvedere.store.read.query import Operator, Role, Sort
 
 types = pa.types
+
+
+Made = tuple[tuple[str, ...], Callable[[tuple[str, ...]], str]]
+"""Aggregates of the database, and a stored value as SQL over SQL that reads them."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +212,18 @@ class Dialect(ABC):
     def total(self, function: str, sql: str, type_: pa.DataType) -> str:
         """`sum` or `avg` of integers or doubles; `sum` of decimals of up to 18 digits, as a decimal of ten digits more."""
 
+    def extreme(self, function: str, sql: str, type_: pa.DataType) -> str:
+        """`min` or `max` by Spark's order."""
+        return f"{function}({self.column(sql, type_)})"
+
+    @abstractmethod
+    def decimal_sum(self, sql: str, type_: pa.DataType) -> Made:
+        """The sum of decimals of any number of digits, as a decimal of ten digits more, 38 at most."""
+
+    @abstractmethod
+    def decimal_mean(self, sql: str, type_: pa.DataType) -> Made:
+        """The average of decimals of any number of digits, as `mean` has it, with 38 digits at most."""
+
     # connections
 
     @abstractmethod
@@ -249,6 +265,8 @@ class Dialect(ABC):
 
 _PARTS = ((86_400_000_000, 0), (3_600_000_000, 24), (60_000_000, 60), (1_000_000, 60))
 """The microseconds of days, hours, minutes and seconds, and how many of each the next larger one has."""
+DIGITS_MOST = 38
+"""So many digits a decimal has at most."""
 MEAN_DIGITS = 4
 """How many more digits the average of decimals has than they have (Spark's `Average`)."""
 

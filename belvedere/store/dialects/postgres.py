@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, TypeNames, casting, form, is_text
-from belvedere.store.dialects.dialect import MEAN_DIGITS, Dialect, Patterns, is_binary, null_order
+from belvedere.store.dialects.dialect import DIGITS_MOST, MEAN_DIGITS, Dialect, Made, Patterns, is_binary, null_order
 from belvedere.store.dialects.faults import FaultRule
 from belvedere.store.dialects.postgres_rows import escaped, unescaped
 from belvedere.store.protocol import AnsweringReader, Reader
@@ -219,13 +219,32 @@ class Postgres(Dialect):
             return f"CAST({function}({sql}) AS {'bigint' if function == 'sum' else 'double precision'})"
         if types.is_decimal(type_):
             return f"{function}({sql})"
-        return f"{function}(CAST({sql} AS double precision))"
+        total = f"sum(CAST({sql} AS double precision))"  # `avg` fails where squares of the numbers are beyond a double
+        return total if function == "sum" else f"{total}/count({sql})"
 
     def mean(self, sql: str, type_: pa.DataType) -> str:
+        pieces, value = self.decimal_mean(sql, type_)
+        return value(pieces)
+
+    def decimal_sum(self, sql: str, type_: pa.DataType) -> Made:
+        digits = min(DIGITS_MOST, type_.precision + 10)
+        return (f"sum({sql})",), lambda pieces: f"CAST({pieces[0]} AS numeric({digits},{type_.scale}))"
+
+    def decimal_mean(self, sql: str, type_: pa.DataType) -> Made:
         """Whole numbers until the end: a division of numeric rounds where it likes."""
-        scale, n = type_.scale + MEAN_DIGITS, f"count({sql})"
-        units = f"sign(sum({sql}))*div(abs(sum({sql}))*{2 * 10**scale}+{n},2*{n})"
-        return f"CAST({units}*CAST('1e-{scale}' AS numeric) AS numeric({type_.precision + MEAN_DIGITS},{scale}))"
+        digits, scale = (min(DIGITS_MOST, size + MEAN_DIGITS) for size in (type_.precision, type_.scale))
+
+        def value(pieces: tuple[str, ...]) -> str:
+            total, n = pieces
+            units = f"sign({total})*div(abs({total})*{2 * 10**scale}+{n},2*{n})"
+            return f"CAST({units}*CAST('1e-{scale}' AS numeric) AS numeric({digits},{scale}))"
+
+        return (f"sum({sql})", f"count({sql})"), value
+
+    def extreme(self, function: str, sql: str, type_: pa.DataType) -> str:
+        if types.is_boolean(type_):
+            return f"{'bool_and' if function == 'min' else 'bool_or'}({sql})"
+        return super().extreme(function, sql, type_)
 
     # connections
 

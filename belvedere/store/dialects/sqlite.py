@@ -20,8 +20,9 @@ from belvedere.errors import fail
 from belvedere.instants import microseconds
 from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, TypeNames, casting, is_text
-from belvedere.store.dialects.dialect import MEAN_DIGITS, Dialect, Patterns, is_binary, literal, null_order
+from belvedere.store.dialects.dialect import MEAN_DIGITS, Dialect, Made, Patterns, is_binary, literal, null_order
 from belvedere.store.dialects.faults import FaultRule
+from belvedere.store.dialects.sqlite_decimal_sums import mean_of_decimals, sum_of_decimals
 from belvedere.store.dialects.sqlite_decimals import (
     DIGITS,
     DIGITS_OF_INTEGERS,
@@ -68,6 +69,7 @@ _FAULTS = (
     FaultRule(r"^interrupted", "B7086", "the read took too long", "ask for less"),
     FaultRule(r"parser stack overflow|Expression tree is too large|at most 64 tables", "B7087",
               "the read is nested too deeply for this SQLite", "nest less; SQLite 3.46 and Postgres have no such bound"),
+    FaultRule(r"integer overflow", "B7088", "a value is beyond what SQLite computes with"),
     FaultRule(r"no such table", "B7014", "a table is missing in the store",
               "run the script again to build it, or give another --store"),
 )  # fmt: skip
@@ -246,6 +248,12 @@ class Sqlite(Dialect):
         total, n, more = f"sum({sql})", f"count({sql})", 10**MEAN_DIGITS
         rest = f"(abs({total}%{n})*{2 * more}+{n})/(2*{n})"
         return f"({total}/{n}*{more}+CASE WHEN {total}<0 THEN -{rest} ELSE {rest} END)"
+
+    def decimal_sum(self, sql: str, type_: pa.DataType) -> Made:
+        return sum_of_decimals(sql, type_)
+
+    def decimal_mean(self, sql: str, type_: pa.DataType) -> Made:
+        return mean_of_decimals(sql, type_)
 
     # connections
 

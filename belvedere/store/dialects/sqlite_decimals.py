@@ -105,7 +105,7 @@ def decimal_to_text_sql(sql: str, type_: pa.DataType) -> str:
             return f"CAST({sql} AS TEXT)"
         power = 10**scale
         return f"(CASE WHEN {sql}<0 THEN '-' ELSE '' END||(abs({sql})/{power})||printf('.%0{scale}d',abs({sql})%{power}))"
-    positive, negative = _digits_sql(f"substr({sql},2)", type_), _digits_sql(_complement_sql(f"substr({sql},2)"), type_)
+    positive, negative = _digits_sql(f"substr({sql},2)", type_), _digits_sql(complement_sql(f"substr({sql},2)"), type_)
     return f"CASE substr({sql},1,1) WHEN '1' THEN {positive} WHEN '0' THEN '-'||{negative} END"
 
 
@@ -122,7 +122,7 @@ def comparable_sql(sql: str, type_: pa.DataType, digits: int, scale: int) -> str
         width = digits - behind
         positive = f"'1'||printf('%0{width}d',{sql})||'{'0' * behind}'"
         behind_sign = f"substr(printf('%0{width + 1}d',{sql}),2)"
-        negative = f"'0'||{_complement_sql(behind_sign)}||'{'9' * behind}'"
+        negative = f"'0'||{complement_sql(behind_sign)}||'{'9' * behind}'"
         return f"CASE WHEN {sql}>=0 THEN {positive} WHEN {sql}<0 THEN {negative} END"
     before = digits - behind - type_.precision
     if not before and not behind:
@@ -133,7 +133,8 @@ def comparable_sql(sql: str, type_: pa.DataType, digits: int, scale: int) -> str
     return f"CASE substr({sql},1,1) {' '.join(parts)} END"
 
 
-def _complement_sql(digits: str) -> str:
+def complement_sql(digits: str) -> str:
+    """The nines' complement of digits."""
     for low in range(5):
         for old, new in ((low, "x"), (9 - low, low), ("x", 9 - low)):
             digits = f"replace({digits},'{old}','{new}')"

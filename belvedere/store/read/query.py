@@ -110,7 +110,14 @@ class Negation:
     part: Condition
 
 
-Condition = Comparison | Membership | NullTest | Every | Some | Negation
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """At least one row of a linked query is there. It is never unknown."""
+
+    query: StoreQuery
+
+
+Condition = Comparison | Membership | NullTest | Every | Some | Negation | Exists
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +153,58 @@ class Nested:
     query: StoreQuery
 
 
-Field = ColumnField | ConstantField | Nested
+class Aggregation(StrEnum):
+    """What is computed of the values of a group; NULLs count in `ROWS` alone."""
+
+    ROWS = "count"
+    VALUES = "countOf"
+    DISTINCT = "countDistinct"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    """One value of a group of rows; `ROWS` has no column."""
+
+    function: Aggregation
+    column: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateField:
+    """A value of a group in the answer, under `alias`."""
+
+    alias: str
+    value: Aggregated
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectField:
+    """An object in the answer, under `alias`, whose fields are of the same row or group."""
+
+    alias: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSort:
+    """One key of an order of groups: one of their columns, or a value."""
+
+    by: str | Aggregated
+    descending: bool
+    nulls_first: bool
+
+
+Field = ColumnField | ConstantField | Nested | AggregateField | ObjectField
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How a nested query's rows belong to a row of the outer one (a relationship, see `belvedere.catalog.Relationship`).
+    """How a nested query's rows belong to a row of the outer one (a relationship, see `belvedere.catalog.Relationship`), or without `pairs`
+    which rows a query template chooses.
 
     `pairs` are (column of the outer row, own column). `residual` and `order` name columns as `_.name` (outer row) and
     `target.name` or bare (own). `limit` bounds the related rows per outer row, in `order`, before anything else applies.
@@ -187,6 +240,9 @@ class Shape(StrEnum):
     LIST = "list"
     ONE = "one"
     PAGE = "page"
+    GROUPS = "groups"
+    ANY = "any"
+    """Whether there is a row, in `Exists`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +250,11 @@ class PageNames:
     """The answer's names of a page's parts; several where a client asks for a part under several aliases."""
 
     nodes: tuple[tuple[str, tuple[Field, ...]], ...] = ()
+    start_cursor: tuple[str, ...] = ()
     end_cursor: tuple[str, ...] = ()
     has_next_page: tuple[str, ...] = ()
+    has_previous_page: tuple[str, ...] = ()
+    total_count: tuple[str, ...] = ()
     constants: tuple[ConstantField, ...] = ()
     parts: tuple[str, ...] = ()
     """All aliases in the order in which they were asked for."""
@@ -205,7 +264,9 @@ class PageNames:
 class StoreQuery:
     """Rows of one relation of the store (or of a template's plan), as JSON.
 
-    `after`, for a page, are the cursor's values: one per key of the total order (`total_order`).
+    `after` and `before`, for a page, are a cursor's values: one per key of the total order (`total_order`). With `backward` its rows are
+    the last `limit` rows between them. With the shape GROUPS the answer is a list of groups of the rows that are equal in the columns
+    `by`, in `group_order`; `fields` are those columns and aggregated values.
     """
 
     relation: str
@@ -219,11 +280,17 @@ class StoreQuery:
     link: Link | None = None
     page: PageNames | None = None
     after: tuple[BoundValue, ...] | None = None
+    before: tuple[BoundValue, ...] | None = None
+    backward: bool = False
+    by: tuple[str, ...] = ()
+    group_order: tuple[GroupSort, ...] = ()
     plan: Node | None = None
     """A query template's plan; its placeholders are in `arguments`."""
     arguments: tuple[tuple[str, BoundValue], ...] = ()
     as_of: Instant | None = None
     """Rows of the relation's history that held then; None: the rows now."""
+    template: str = ""
+    """The query template whose rows these are, where it chooses them of the relation by `link`."""
 
 
 @dataclass(frozen=True)
@@ -253,10 +320,35 @@ def is_ordered(type_: pa.DataType) -> bool:
     return not (pa.types.is_nested(type_) or pa.types.is_interval(type_))
 
 
+def queries_in(fields: Iterable[Field]) -> Iterator[StoreQuery]:
+    """All queries in fields, however deep: those whose rows are shown, and those that conditions ask about."""
+    for item in fields:
+        if isinstance(item, Nested):
+            yield from queries_of(item.query)
+        elif isinstance(item, ObjectField):
+            yield from queries_in(item.fields)
+
+
+def queries_of(query: StoreQuery) -> Iterator[StoreQuery]:
+    """A query and all in it."""
+    yield query
+    yield from queries_in(query.fields)
+    for _, nodes in query.page.nodes if query.page is not None else ():
+        yield from queries_in(nodes)
+    if query.where is not None:
+        yield from _queries_asked(query.where)
+
+
+def _queries_asked(condition: Condition) -> Iterator[StoreQuery]:
+    if isinstance(condition, Exists):
+        yield from queries_of(condition.query)
+    elif isinstance(condition, Negation):
+        yield from _queries_asked(condition.part)
+    elif isinstance(condition, Every | Some):
+        for part in condition.parts:
+            yield from _queries_asked(part)
+
+
 def endpoints_read(fields: Iterable[Field]) -> Iterator[str]:
     """The relations and query templates of queries, however deep."""
-    for query in (f.query for f in fields if isinstance(f, Nested)):
-        yield query.relation
-        yield from endpoints_read(query.fields)
-        for _, nodes in query.page.nodes if query.page is not None else ():
-            yield from endpoints_read(nodes)
+    return (query.template or query.relation for query in queries_in(fields))

@@ -1,0 +1,64 @@
+"""The values of a statement: markers in its text while it is printed, then what is bound in the driver's form.
+
+In: `BoundValue`s. Out: a `ParameterizedSql`. It does not know what the text says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from belvedere.store.dialects.dialect import Dialect
+from belvedere.store.read.query import BoundValue, Role
+from belvedere.store.read.values import Convert, converter
+
+_MARKER = re.compile("\0(\\d+)\0")
+
+
+@dataclass(frozen=True)
+class ParameterizedSql:
+    """SQL and what to bind: one parameter per placeholder, in order."""
+
+    sql: str
+    parameters: tuple[BoundValue, ...]
+    converters: tuple[tuple[int, Convert], ...]
+
+    def bind(self, values: Sequence[Any]) -> list[Any]:
+        """The stored forms of a request's values. `ValueError` has the number of the value as its second argument."""
+        bound = []
+        for number, convert in self.converters:
+            try:
+                bound.append(convert(values[number]))
+            except ValueError as error:
+                raise ValueError(str(error), number) from None
+        return bound
+
+
+@dataclass
+class Parameters:
+    """The values that a text has so far."""
+
+    dialect: Dialect
+    parameters: dict[BoundValue, int] = field(default_factory=dict)
+
+    def finish(self, text: str) -> ParameterizedSql:
+        """Placeholders in the driver's form for the markers."""
+        parameters, order = list(self.parameters), list[BoundValue]()
+
+        def place(found: re.Match[str]) -> str:
+            order.append(parameters[int(found[1])])
+            return self.dialect.marker(len(order))
+
+        sql = _MARKER.sub(place, text)
+        converters = tuple((p.number, converter(p, self.dialect)) for p in order)
+        return ParameterizedSql(sql, tuple(order), converters)
+
+    def marker(self, parameter: BoundValue) -> str:
+        return f"\0{self.parameters.setdefault(parameter, len(self.parameters))}\0"
+
+    def value(self, parameter: BoundValue) -> str:
+        """A parameter in the form in which it compares with a column of its type."""
+        form = self.dialect.again if parameter.role is Role.CURSOR else self.dialect.bound
+        return form(self.marker(parameter), parameter.type)

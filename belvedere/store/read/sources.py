@@ -1,0 +1,222 @@
+"""Where the rows of a query come from: FROM, WHERE and ORDER BY.
+
+In: a `StoreQuery`, the rows that it is nested in. Out: SQL. What is shown of the rows is said elsewhere
+(`belvedere.store.read.statements`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.plan.nodes import Expr
+from belvedere.schema import HISTORY, KEY
+from belvedere.store.dialects.dialect import joined
+from belvedere.store.identifiers import identifier, quoted
+from belvedere.store.read.as_of import versions_held
+from belvedere.store.read.expressions import print_expression
+from belvedere.store.read.parameters import Parameters
+from belvedere.store.read.plans import print_plan
+from belvedere.store.read.query import (
+    BoundValue,
+    Comparison,
+    Condition,
+    Every,
+    Exists,
+    Instant,
+    Link,
+    Membership,
+    Negation,
+    NullTest,
+    Role,
+    Shape,
+    Some,
+    Sort,
+    StoreQuery,
+    total_order,
+)
+from belvedere.store.read.typed import NameBindings, TypedSql
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that fields are read from: their alias in the SQL and the query they belong to."""
+
+    alias: str
+    query: StoreQuery
+
+    def name(self, name: str) -> str:
+        return quoted(name) if name == KEY else identifier(name)
+
+    def column(self, name: str) -> str:
+        return f"{self.alias}.{self.name(name)}"
+
+    def nullable(self, name: str) -> bool:
+        return name != KEY and self.query.schema[name].nullable
+
+    def type(self, name: str) -> pa.DataType:
+        return pa.string() if name == KEY else self.query.schema[name].type
+
+
+@dataclass
+class Sources(Parameters):
+    """Prints the rows of queries."""
+
+    aliases: count[int] = field(default_factory=count)
+
+    def source(self, query: StoreQuery, rows: Rows, outer: Rows | None) -> str:
+        """FROM, WHERE and ORDER BY."""
+        return self.rows_of(query, rows, outer) + self.order_by(query, rows, outer)
+
+    def rows_of(self, query: StoreQuery, rows: Rows, outer: Rows | None, more: Sequence[str] = ()) -> str:
+        """FROM and WHERE; the rows also meet the conditions `more`."""
+        link = query.link
+        bounded = link is not None and bool(self.most(link)) and is_restricted(query)
+        conditions = self.link_conditions(link, rows, outer) if link is not None and not bounded else []
+        if query.where is not None:
+            conditions.append(self.condition(query.where, rows))
+        relation = self.nearest(query, outer) if bounded else self.relation(query)
+        return f"FROM {relation} AS {rows.alias}{where_text([*conditions, *more])}"
+
+    def nearest(self, query: StoreQuery, outer: Rows | None) -> str:
+        """The rows that a relationship with a limit has, before a client's arguments choose among them."""
+        inner = replace(query, shape=Shape.LIST, page=None, where=None, order=(), offset=None)
+        rows = Rows(self.alias(), inner)
+        assert query.link is not None
+        return f"(SELECT {rows.alias}.* {self.source(inner, rows, outer)} LIMIT {self.most(query.link)})"
+
+    def alias(self) -> str:
+        """A name for rows that no other rows have."""
+        return f"t{next(self.aliases)}"
+
+    def relation(self, query: StoreQuery) -> str:
+        if query.plan is None:
+            return identifier(query.relation) if query.as_of is None else self.versions(query.relation, query.as_of)
+        return f"({print_plan(query.plan, self.dialect, self.arguments(query.arguments), self.value)})"
+
+    def arguments(self, given: Sequence[tuple[str, BoundValue]]) -> dict[str, TypedSql]:
+        return {name: TypedSql(self.value(value), value.type, value) for name, value in given}
+
+    def versions(self, relation: str, as_of: Instant) -> str:
+        """The rows that a relation had then."""
+        return f"(SELECT * FROM {identifier(relation + HISTORY)} WHERE {versions_held(self.value(as_of.value), as_of.by_time)})"
+
+    def link_conditions(self, link: Link, rows: Rows, outer: Rows | None) -> list[str]:
+        result = []
+        for theirs, own in link.pairs:
+            assert outer is not None
+            result.append(self.equal(outer, theirs, rows, own))
+        if link.residual is not None:
+            result.append(f"({self.expression(link.residual, rows, outer)})")
+        return result
+
+    def equal(self, outer: Rows, theirs: str, rows: Rows, own: str) -> str:
+        left, right = outer.type(theirs), rows.type(own)
+        if left == right or (pa.types.is_integer(left) and pa.types.is_integer(right)):
+            return f"{rows.column(own)}={outer.column(theirs)}"
+        tree = exp.EQ(this=exp.column(theirs, table="_", quoted=True), expression=exp.column(own, quoted=True))
+        return self.expression(tree, rows, outer)
+
+    def expression(self, tree: Expr, rows: Rows, outer: Rows | None) -> str:
+        """A scalar expression of a relationship over its own row and the outer one."""
+
+        def resolve(column: exp.Column) -> tuple[str, pa.DataType]:
+            side = outer if column.table == "_" and outer is not None else rows
+            name = side.query.schema[column.name].name
+            return side.column(name), side.type(name)
+
+        arguments = self.arguments(() if rows.query.link is None else rows.query.link.arguments)
+        return print_expression(tree, NameBindings(self.dialect, resolve, arguments, bind=self.value)).sql
+
+    # order
+
+    def order_by(self, query: StoreQuery, rows: Rows, outer: Rows | None) -> str:
+        if query.shape is Shape.ONE and _fixes_key(query):
+            return ""
+        keys = []
+        link = query.link
+        if not query.order and link is not None:
+            for order in link.order:
+                sort = Sort("", order.descending, order.nulls_come_first)
+                keys.append(self.dialect.order(self.expression(order.expr, rows, outer), sort))
+        return order_text([*keys, *self.sort_keys(ordered(query), rows)])
+
+    def sort_keys(self, sorts: Sequence[Sort], rows: Rows) -> list[str]:
+        """The keys of ORDER BY."""
+        return [self.dialect.order(self.compared(rows, s.column), s, rows.nullable(s.column)) for s in sorts]
+
+    def compared(self, rows: Rows, name: str) -> str:
+        return self.dialect.column(rows.column(name), rows.type(name))
+
+    # conditions
+
+    def condition(self, condition: Condition, rows: Rows) -> str:
+        match condition:
+            case Comparison():
+                return self.comparison(condition, rows)
+            case Membership():
+                if not condition.values:
+                    return "1=0"
+                values = ",".join(self.value(v) for v in condition.values)
+                return f"{self.compared(rows, condition.column)} IN ({values})"
+            case NullTest():
+                return f"{rows.column(condition.column)} IS {'' if condition.null else 'NOT '}NULL"
+            case Every():
+                return joined(" AND ", [self.condition(p, rows) for p in condition.parts], "1=1")
+            case Some():
+                return joined(" OR ", [self.condition(p, rows) for p in condition.parts], "1=0")
+            case Negation():
+                return f"NOT ({self.condition(condition.part, rows)})"
+            case Exists():
+                return f"EXISTS (SELECT 1 {self.rows_of(condition.query, Rows(self.alias(), condition.query), rows)})"
+
+    def comparison(self, condition: Comparison, rows: Rows) -> str:
+        column = self.compared(rows, condition.column)
+        return self.dialect.compare(condition.operator, column, self.value(condition.value))
+
+    def most(self, link: Link) -> str:
+        """How many rows a relationship has for a row; nothing for all."""
+        if link.most:
+            return self.value(replace(dict(link.arguments)[link.most], role=Role.LIMIT))
+        return "" if link.limit is None else str(link.limit)
+
+
+def ordered(query: StoreQuery) -> tuple[Sort, ...]:
+    """The total order that is printed: the stored key stands in where the key's columns cannot tell rows apart."""
+    sorts = total_order(query)
+    key = query.schema.key
+    found = {s.column for s in sorts}
+    if key is not None and all(k in found for k in key):
+        return sorts
+    if query.plan is None:
+        return (*sorts, Sort(KEY, descending=False, nulls_first=True))
+    others = (c for c in query.schema if c.name not in found and not pa.types.is_nested(c.type))
+    return (*sorts, *(Sort(c.name, descending=False, nulls_first=True) for c in others))
+
+
+def _fixes_key(query: StoreQuery) -> bool:
+    """Whether at most one row can be meant, so that no order is needed to choose it."""
+    if query.link is None:
+        return True
+    own = {query.schema[own].name for _, own in query.link.pairs}
+    return query.schema.key is not None and all(k in own for k in query.schema.key)
+
+
+def is_restricted(query: StoreQuery) -> bool:
+    """Whether more is asked of a relationship's rows than to list them: its own bound then comes first."""
+    listed = query.shape in (Shape.LIST, Shape.ONE)
+    return not listed or query.where is not None or bool(query.order) or query.offset is not None
+
+
+def where_text(conditions: Sequence[str]) -> str:
+    """WHERE; nothing without conditions."""
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def order_text(keys: Sequence[str]) -> str:
+    """ORDER BY; nothing without keys."""
+    return f" ORDER BY {','.join(keys)}" if keys else ""
