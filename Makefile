@@ -28,8 +28,8 @@ check: setup  ## format, lint, types, and who may import whom
 test: setup  ## every test but the nightly ones
 	$(BIN)/pytest -m "not nightly" -n $(WORKERS) --dist worksteal --durations=10 $(TESTS)
 
-fast: setup  ## the tests that need neither a JVM nor Postgres
-	$(BIN)/pytest -m "not nightly and not spark and not postgres"
+fast: setup  ## the tests that need neither a JVM nor Postgres nor a browser
+	$(BIN)/pytest -m "not nightly and not spark and not postgres and not browser"
 
 nightly: setup  ## the long-running tests, with Spark set as it runs in production
 	PYSPARK_SUBMIT_ARGS=pyspark-shell $(BIN)/pytest -m "nightly or deep" --timeout=3600 -n $(WORKERS) --dist worksteal --durations=10 $(TESTS)

@@ -6,6 +6,7 @@ are told so (Content-Security-Policy). Rows come from GraphQL, as for every othe
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ def console_routes(application: Application, catalog: Catalog) -> list[BaseRoute
     """The routes of the console."""
     folder = belvedere.console.__path__[0]
     explained: dict[str | None, Mapping[str, dict[str, Any]]] = {}
+    explaining = asyncio.Lock()
 
     async def page(request: Request) -> Response:
         return await _Files(directory=folder).get_response("index.html", request.scope)
@@ -55,16 +57,17 @@ def console_routes(application: Application, catalog: Catalog) -> list[BaseRoute
         if found is None:
             raise RequestError("B2001", f'the script defines no "{id_}"', "`/lineage` lists what it defines", status=404)
         choice = await application.choice()
-        if choice not in explained:
-            explained.clear()
-            explained[choice] = await application.in_planner(lambda: explanations_of(catalog, choice))
+        async with explaining:  # who asks meanwhile waits for the same
+            if choice not in explained:
+                explained.clear()
+                explained[choice] = await application.in_planner(lambda: explanations_of(catalog, choice))
         return JSONResponse(found | {"kept": explained[choice].get(id_)})
 
     async def status(row: EpochRow | None) -> Mapping[str, Any]:
         return await application.in_planner(lambda: status_of(catalog, row, application.desk.is_open))
 
     async def events(request: Request) -> Response:
-        return status_events(application.streams, status, request.scope.get(CLAIMS) or {})
+        return status_events(application.streams, application.last_epoch, status, request.scope.get(CLAIMS) or {})
 
     return [
         Route("/", page),

@@ -7,6 +7,7 @@ epoch, and every few seconds, so that a reader who hears nothing knows that the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from starlette.responses import StreamingResponse
 
 from belvedere.api.event_streams import UNCHANGED, EventStreams, Told
+from belvedere.api.failures import RequestError
 from belvedere.api.sse import EVENTS
 from belvedere.intake.claims import Claims
 from belvedere.store.protocol import EpochRow
@@ -23,19 +25,24 @@ LEAST_SECONDS, MOST_SECONDS = 0.25, 3.0
 Status = Callable[[EpochRow | None], Awaitable[Mapping[str, Any]]]
 
 
-def status_events(streams: EventStreams, status: Status, claims: Claims) -> StreamingResponse:
+LastEpoch = Callable[[], Awaitable[EpochRow | None]]
+
+
+def status_events(streams: EventStreams, last_epoch: LastEpoch, status: Status, claims: Claims) -> StreamingResponse:
     """The answer to a caller with these claims."""
 
     async def texts() -> AsyncIterator[bytes]:
-        async for each in streams.guarded(_statuses(streams, status), claims):
+        async for each in streams.guarded(_statuses(streams, last_epoch, status), claims):
             yield b"data: %b\n\n" % each.body if each.body else b":\n\n"
 
     return StreamingResponse(texts(), media_type=EVENTS, headers={"cache-control": "no-store", "x-accel-buffering": "no"})
 
 
-async def _statuses(streams: EventStreams, status: Status) -> AsyncIterator[Told]:
+async def _statuses(streams: EventStreams, last_epoch: LastEpoch, status: Status) -> AsyncIterator[Told]:
     clock = asyncio.get_running_loop().time
-    last = await streams.woken(-1)
+    last: EpochRow | None = None
+    with contextlib.suppress(RequestError):  # the store is away: it comes back
+        last = await last_epoch()
     while True:
         yield Told(json.dumps(await status(last), ensure_ascii=False).encode())
         until = clock() + MOST_SECONDS

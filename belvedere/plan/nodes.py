@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.plan.cached import cached_property
 from belvedere.plan.expressions import equated
 from belvedere.schema import TIMESTAMP, Column, Schema
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 
 import pyarrow as pa
 
+from belvedere.plan.cached import cached_property
 from belvedere.plan.nodes import Item, Node, Order
 from belvedere.plan.spl_windows import Interval, Sliding, SplWindow
 from belvedere.plan.time_nodes import SEQUENCE

@@ -7,10 +7,10 @@ are found.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import pyarrow as pa
 
+from belvedere.plan.cached import cached_property
 from belvedere.plan.nodes import Expr, JoinKind, Node
 from belvedere.plan.spl_windows import Policy, Sliding, SplWindow
 from belvedere.plan.time_nodes import SEQUENCE

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 
 import pyarrow as pa
 
 from belvedere.functions.calendar import floor
+from belvedere.plan.cached import cached_property
 from belvedere.plan.nodes import Node
 from belvedere.schema import TIMESTAMP, Column, Schema
 

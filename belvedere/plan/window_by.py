@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from belvedere.plan import window_specs as specs
+from belvedere.plan.cached import cached_property
 from belvedere.plan.expressions import columns_of
 from belvedere.plan.nodes import Node, Order
 from belvedere.schema import Column, Schema

@@ -218,7 +218,7 @@ def test_the_status_is_told_again_after_an_epoch_and_while_nothing_happens(
         async def status(row: EpochRow | None) -> Any:
             return status_of(CATALOG, row, False)
 
-        told = aiter(status_events(application.streams, status, {}).body_iterator)
+        told = aiter(status_events(application.streams, application.last_epoch, status, {}).body_iterator)
 
         async def next_epoch() -> Any:
             while not (text := bytes(await anext(told))).startswith(b"data: "):  # type: ignore[arg-type]

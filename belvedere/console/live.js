@@ -1,0 +1,49 @@
+// The status of the server as it changes. Out: to each listener `{state, status, received, since}`; `state` is "connecting", "live", "gone"
+// or "refused" (a token is missing). A stream that breaks off, or is silent for too long, is opened again.
+
+import { readEvents } from "./api.js";
+import { parseJson } from "./numbers.js";
+
+const SILENCE = 9000; // the server tells something every three seconds
+const PAUSE = 1000;
+
+const listeners = new Set();
+let now = { state: "connecting", status: null, received: 0, since: Date.now() };
+
+export const current = () => now;
+
+export function listen(told) {
+  listeners.add(told);
+  told(now);
+  return () => listeners.delete(told);
+}
+
+function become(state, more = {}) {
+  const since = state === now.state ? now.since : Date.now();
+  now = { ...now, ...more, state, since };
+  for (const told of listeners) told(now);
+}
+
+let wake = () => {};
+/** Tries at once: there is another token. */
+export const tryAgain = () => wake();
+
+export async function watch() {
+  for (;;) {
+    const broken = new AbortController();
+    let timer = setTimeout(() => broken.abort(), SILENCE);
+    try {
+      await readEvents("status/events", { signal: broken.signal }, (event) => {
+        clearTimeout(timer);
+        timer = setTimeout(() => broken.abort(), SILENCE);
+        const status = event && parseJson(event.data);
+        if (status && !status.errors) become("live", { status, received: Date.now() });
+      });
+      become("gone");
+    } catch (error) {
+      become(error.status === 401 ? "refused" : "gone");
+    }
+    clearTimeout(timer);
+    await new Promise((resolve) => { wake = resolve; setTimeout(resolve, PAUSE); });
+  }
+}

@@ -1,0 +1,78 @@
+"""The status page tells what happens as it happens, also that the server is gone and that it is back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.console.conftest import Visit
+from tests.console.served import Service, bid, serving
+
+pytestmark = pytest.mark.browser
+
+
+def test_it_tells_epochs_views_and_who_holds_a_stream_back(window: Visit, service: Service) -> None:
+    page = window.go("status")
+    page.wait_for_selector("tbody td")
+    tiles = window.text(".tiles")
+    assert "Late\n2" in tiles
+    assert "Rejected\n1" in tiles
+    row = window.text('tr:has(th:text-is("Bid"))')
+    assert "bidtime: 2024-03-01 09:00:00 UTC" in row
+    assert "slow" in row
+    assert "fast" not in row
+    hourly = page.locator("tr", has=page.locator("th", has_text="Hourly"))
+    assert "h: 2024-03-01 09:00:00 UTC" in hourly.inner_text()
+    before = service.epoch
+    service.commit({"Bid": [bid(1000)]})
+    window.wait(f"document.querySelector('.tile dd').textContent.startsWith('{before}')")
+    page.get_by_role("link", name="Hourly").click()
+    page.wait_for_selector("h1:text-is('Hourly')")
+
+
+def test_it_says_when_the_server_is_gone_and_when_it_is_back(visit: Callable[..., Visit], tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        window = visit(service.api.url)
+        page = window.go("status")
+        page.wait_for_selector("#connection[data-state=live]")
+        port = service.api.port
+        service.api.close()
+        page.wait_for_selector("#connection[data-state=gone]")
+        assert "does not answer since" in window.text("#banner")
+        page.wait_for_selector(".page.stale")
+        service.start(port)
+        page.wait_for_selector("#connection[data-state=live]")
+        assert window.text("#banner") == "The server is back."
+        assert page.locator(".page.stale").count() == 0
+
+
+def test_a_page_that_failed_comes_when_the_server_is_back(visit: Callable[..., Visit], tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        window = visit(service.api.url)
+        page = window.go("status")
+        page.wait_for_selector("#connection[data-state=live]")
+        port = service.api.port
+        service.api.close()
+        page.wait_for_selector("#connection[data-state=gone]")
+        page.evaluate("location.hash = '#/views/bid'")
+        page.wait_for_selector("main .problem")
+        service.start(port)
+        page.wait_for_selector("tbody td")
+
+
+def test_it_asks_for_the_token(visit: Callable[..., Visit], tmp_path: Path) -> None:
+    with serving(tmp_path, {"token": "a secret that nobody guesses"}) as service:
+        window = visit(service.api.url)
+        page = window.go("views/bid")
+        page.wait_for_selector("#token-form:not([hidden])")
+        page.fill("#token", "wrong")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#token-form:not([hidden])")
+        page.fill("#token", "a secret that nobody guesses")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("tbody td")
+        page.wait_for_selector("#connection[data-state=live]")
+        assert not page.locator("#token-form").is_visible()
+        assert "secret" not in page.url
