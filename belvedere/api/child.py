@@ -8,7 +8,6 @@ never imports Spark.
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import pickle
 import resource
@@ -23,6 +22,7 @@ from typing import BinaryIO
 import uvicorn
 
 from belvedere.api.connections import IDLE_SECONDS, Connection
+from belvedere.api.garbage import collect_when_idle, shorten_collections
 from belvedere.api.metrics import Metrics
 from belvedere.api.server import Application, ServerSettings
 from belvedere.catalog import Catalog
@@ -56,7 +56,7 @@ def serve(assignment: Assignment, pipe: BinaryIO) -> None:
     desk = DeskClient(None if assignment.desk is None else socket.socket(fileno=assignment.desk))
     application = Application(assignment.catalog, reader, made, metrics, desk)
     _allow_descriptors()
-    gc.freeze()  # what is there now stays: a full collection, which holds everything up, need not look at it
+    shorten_collections()
     config = uvicorn.Config(
         application,
         http=Connection,
@@ -79,10 +79,12 @@ def serve(assignment: Assignment, pipe: BinaryIO) -> None:
         threading.Thread(target=_end_with, args=(pipe, loop, ended), daemon=True).start()
         serving = loop.create_task(server.serve([socket.socket(fileno=assignment.listener)]))
         ending = loop.create_task(ended.wait())
+        collecting = loop.create_task(collect_when_idle(lambda: application.is_idle))
         await asyncio.wait([serving, ending], return_when=asyncio.FIRST_COMPLETED)
         await application.end(END_SECONDS)
         server.should_exit = True
         await serving
+        collecting.cancel()
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(run())

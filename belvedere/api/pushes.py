@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -18,24 +17,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from belvedere.api.failures import AGAIN, BAD_REQUEST, LIMIT_EXCEEDED, RequestError
+from belvedere.api.push_bodies import JSON_TYPES, LINES_TYPES, rows_of
 from belvedere.catalog import Catalog, Input
 from belvedere.errors import BelvedereError
-from belvedere.intake.claims import MISSING, Claims
+from belvedere.intake.claims import MISSING
 from belvedere.intake.desk import Reply, problem
 from belvedere.intake.desk import Request as Push
-from belvedere.intake.read import Pushed, find_input, read_act, read_rows
+from belvedere.intake.read import find_input, read_act
 from belvedere.intake.wire import DeskClient
 from belvedere.time.entries import Act, ProducerAct
 
-JSON_TYPES = ("application/json",)
-LINES_TYPES = (
-    "application/x-ndjson",
-    "application/ndjson",
-    "application/jsonl",
-    "application/jsonlines",
-    "application/json-lines",
-)
-_NO_SPACE = re.compile(r"[^ \t\n\r]")
 CLAIMS = "belvedere.claims"
 """Where the claims of the caller's token are in the scope of a request."""
 LONGEST_NAME = 200
@@ -43,8 +34,6 @@ ACT_BYTES = 10_000
 """So many bytes has what a producer says at most: it is read where other requests wait."""
 BODY_SECONDS = 60.0
 """So long a body may take to come."""
-ENTIRE = 100_000
-"""Characters: a longer array is read row by row, since the JSON reader lets no other thread run meanwhile."""
 
 
 def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: int) -> list[Route]:
@@ -55,7 +44,7 @@ def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: 
         body = await _body(request, most_bytes, (*JSON_TYPES, *LINES_TYPES))
         claims = request.scope.get(CLAIMS) or {}
         producer, key = sender_name(request.query_params.get("producer"), "producer"), _key(request)
-        pushed = await asyncio.to_thread(_read, table, body, _media(request), most_rows, claims)
+        pushed = await asyncio.to_thread(rows_of, table, body, _media(request), most_rows, claims)
         digest = await asyncio.to_thread(_digest, request, body)
         return _answer(await desk.ask(Push(table.id, pushed, producer, key, digest)))
 
@@ -129,62 +118,6 @@ async def read_body(request: Request, most: int) -> bytes:
 
 def _media(request: Request) -> str:
     return request.headers.get("content-type", "").split(";")[0].strip().lower()
-
-
-def _read(table: Input, body: bytes, media: str, most_rows: int, claims: Claims) -> Pushed:
-    """The rows of a body: a JSON array, one object, or a JSON value a line."""
-    try:
-        text = body.decode("utf-8")
-    except UnicodeDecodeError:
-        raise RequestError(BAD_REQUEST, "the body is not UTF-8") from None
-    if media in JSON_TYPES:
-        try:
-            found = json.loads(text) if len(text) <= ENTIRE else _elements(text, most_rows)
-        except (ValueError, RecursionError):
-            if "\n" not in text.strip():
-                raise RequestError(BAD_REQUEST, "the body is not JSON", f"send rows of {table.name}: [{{...}}, ...]") from None
-        else:
-            return read_rows(table, _not_too_many(found if isinstance(found, list) else [found], most_rows), claims)
-    lines = _not_too_many([line for line in text.split("\n") if line.strip()], most_rows)
-    return read_rows(table, [_line(line) for line in lines], claims)
-
-
-def _elements(text: str, most: int) -> Any:
-    """What `json.loads` gives, with an array's elements read one by one, and no more than one too many."""
-    decoder, found, separator = json.JSONDecoder(), [], "["
-    place = _past_space(text, 0)
-    if text[place : place + 1] != "[" or text.startswith("]", _past_space(text, place + 1)):
-        return json.loads(text)
-    while text[place : place + 1] == separator:
-        element, place = decoder.raw_decode(text, _past_space(text, place + 1))
-        found.append(element)
-        if len(found) > most:
-            return found
-        place, separator = _past_space(text, place), ","
-    if text[place : place + 1] != "]" or _past_space(text, place + 1) != len(text):
-        raise ValueError("the array does not end")
-    return found
-
-
-def _past_space(text: str, place: int) -> int:
-    """The place of the next character that is no space of JSON."""
-    found = _NO_SPACE.search(text, place)
-    return len(text) if found is None else found.start()
-
-
-def _not_too_many(rows: list[Any], most: int) -> list[Any]:
-    if len(rows) > most:
-        raise RequestError(
-            LIMIT_EXCEEDED, f"the body has more than {most} rows", "send the rows in several requests", status=413
-        )
-    return rows
-
-
-def _line(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return line  # no object: it is refused with its place
 
 
 def _act(kind: Act, table: Input, body: bytes, producer: str | None) -> ProducerAct:

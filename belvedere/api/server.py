@@ -104,6 +104,11 @@ class Application:
         finally:
             self._under_way -= 1
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way."""
+        return self._under_way == 0
+
     async def end(self, seconds: float) -> None:
         """Answer what is under way, at most so long; what comes now is refused with 503, and streams end."""
         self._ending = True

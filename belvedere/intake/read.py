@@ -25,6 +25,9 @@ from belvedere.time.entries import Act, Malformed, ProducerAct
 DELETE = "_delete"
 IMPORTED = "~imported"
 LONGEST_TEXT = 1_000
+PIECE_ROWS = 10_000
+REFUSED_MOST = 10_000
+"""Rows of one request that may not fit: each is told, and kept with its reason."""
 ACT_MEMBERS = {Act.BOUND: {"at", "column", "producer", "strict"}, Act.OPEN: {"at", "producer"}, Act.CLOSE: {"producer"}}
 ARROW_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
@@ -110,13 +113,13 @@ def read_rows(table: Input, rows: Sequence[Any], claims: Claims = NOBODY) -> Pus
             else:
                 fitting.append((place, 1, converted_row(table.name, place, _without_mark(row, names), columns, names)))
         except BelvedereError as error:
-            refused.append(_refused(place, row, error))
+            _refuse(table, refused, _refused(place, row, error))
     taken = list({c.name: c for c in (*columns, *key)}.values())  # a deletion may name an identity that was made here
     try:
-        found = arrow_of([r for _, _, r in fitting], taken)
+        found = _arrow([r for _, _, r in fitting], taken)
     except ARROW_ERRORS:
-        fitting = [k for k in fitting if _fits(k, rows, taken, refused)]
-        found = arrow_of([r for _, _, r in fitting], taken)
+        fitting = [k for k in fitting if _fits(table, k, rows, taken, refused)]
+        found = _arrow([r for _, _, r in fitting], taken)
     for name, value in claimed.items():
         type_ = table.schema[name].type
         found = found.append_column(name, pa.array([value] * found.num_rows, type_))
@@ -126,7 +129,21 @@ def read_rows(table: Input, rows: Sequence[Any], claims: Claims = NOBODY) -> Pus
     return Pushed(found.append_column(WEIGHT, weights), places, tuple(m for m, _ in refused), tuple(c for _, c in refused))
 
 
+def _arrow(rows: list[dict[str, Any]], columns: Sequence[Column]) -> pa.Table:
+    """The rows as Arrow, made piece by piece: meanwhile no other thread of the process runs."""
+    starts = range(0, max(1, len(rows)), PIECE_ROWS)
+    return pa.concat_tables([arrow_of(rows[start : start + PIECE_ROWS], columns) for start in starts])
+
+
+def _refuse(table: Input, refused: list[tuple[Malformed, str]], row: tuple[Malformed, str]) -> None:
+    refused.append(row)
+    if len(refused) > REFUSED_MOST:
+        message = f'more than {REFUSED_MOST} rows do not fit "{table.name}": none was taken'
+        raise fail("B6001", message, hint=f"the first: {refused[0][0].reason}")
+
+
 def _fits(
+    table: Input,
     row: tuple[int, int, dict[str, Any]],
     rows: Sequence[Any],
     columns: Sequence[Column],
@@ -137,7 +154,7 @@ def _fits(
     try:
         arrow_of([converted], columns)
     except ARROW_ERRORS as error:
-        refused.append((Malformed(place, _text(rows[place]), str(error).split("\n")[0]), "B6001"))
+        _refuse(table, refused, (Malformed(place, _text(rows[place]), str(error).split("\n")[0]), "B6001"))
         return False
     return True
 

@@ -21,15 +21,17 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 from starlette.testclient import TestClient
 
-from belvedere.api import connections, pushes, websockets
+from belvedere.api import connections, push_bodies, pushes, websockets
 from belvedere.api.connections import Connection
+from belvedere.api.failures import RequestError
 from belvedere.api.limits import Limits
 from belvedere.api.processes import server_settings, start_api
-from belvedere.api.pushes import _elements
+from belvedere.api.push_bodies import LONGEST_ROW, elements
 from belvedere.api.rates import Rates
 from belvedere.api.server import Application, ServerSettings
 from belvedere.api.tokens import LEEWAY, TokenRules
 from belvedere.compiler import compile_script
+from belvedere.intake.read import REFUSED_MOST
 from belvedere.settings import load_project
 
 CATALOG = example.catalog()
@@ -196,14 +198,45 @@ def test_settings_of_connections_to_the_store() -> None:
     "text", ['[{"a": 1}, {"b": [2, "]"]}]', " [1,2 , 3]\n", "[]", "[ ]", '{"a": []}', '["x"]', "5", "[[1], []]"]
 )
 def test_an_array_is_read_row_by_row(text: str) -> None:
-    assert _elements(text, 100) == json.loads(text)
-    assert len(_elements("[1,2,3]", 1)) == 2
+    assert elements(text, 100) == json.loads(text)
+    assert len(elements("[1,2,3]", 1)) == 2
 
 
 @pytest.mark.parametrize("text", ["[1,]", "[1", "[1 2]", "[1]]", "[,1]", "[1],", "", "[", "[1,,2]", "x", "[{]"])
 def test_a_broken_array_is_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - its text is not told
-        _elements(text, 100)
+        elements(text, 100)
+
+
+@pytest.mark.parametrize("window", [80, 100, 200])
+def test_an_array_is_read_by_windows(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the window cuts; what is no JSON is refused as ever."""
+    monkeypatch.setattr(push_bodies, "LONGEST_ROW", window)
+    values = [1, -2.5, 1e-7, "ü,]\\", "", None, True, 2**60, {"a": [1, "b"]}, [[], {}], "🎈"]
+    for number in range(400):
+        rows = [values[(number * 7 + i * i) % len(values)] for i in range(number % 30)]
+        text = json.dumps(rows, indent=(None, 1)[number % 2], ensure_ascii=number % 3 == 0)
+        assert elements(text, 100) == rows
+        for broken in (text[:-1], text[:-1] + ",]", text + "x", text[:-1] + "}"):
+            with contextlib.suppress(RequestError), pytest.raises(ValueError):  # noqa: PT011 - its text is not told
+                assert elements(broken, 100) == json.loads(broken)
+
+
+def test_rows_that_are_too_long_or_do_not_fit_are_refused() -> None:
+    streams = compile_script("CREATE STREAM Bid (item STRING) KEEP 30 DAYS;").catalog
+    row = {"item": "ü" * LONGEST_ROW}
+    with TestClient(Application(streams, MemoryReader)) as client:
+
+        def status(body: str, media: str = "application/json") -> tuple[int, str]:
+            answer = client.post("/streams/Bid", content=body.encode(), headers={"content-type": media})
+            return answer.status_code, answer.json()["title"]
+
+        too_long = (413, f"a row has more than {LONGEST_ROW} characters")
+        assert status(json.dumps(row, ensure_ascii=False)) == too_long
+        assert status(json.dumps([{"item": "a"}] * 10 + [row], ensure_ascii=False)) == too_long
+        assert status('{"item": "a"}\n\n' + json.dumps(row, ensure_ascii=False), "application/x-ndjson") == too_long
+        message = f'more than {REFUSED_MOST} rows do not fit "Bid": none was taken'
+        assert status("[" + "0," * REFUSED_MOST + "0]") == (422, message)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from belvedere.api.failures import RequestError
-from belvedere.api.pushes import _read
+from belvedere.api.push_bodies import rows_of
 from belvedere.catalog import pushed_inputs
 from belvedere.compiler import compile_script
 from belvedere.intake.desk import Desk, Request, open_desk
@@ -63,7 +63,7 @@ class Loop:
         """Push as an API process does."""
         table = find_input(desk.catalog, name)
         try:
-            pushed = _read(table, body, "application/json", 100_000, {})
+            pushed = rows_of(table, body, "application/json", 100_000, {})
         except RequestError:
             return
         desk.take([Request(table.id, pushed)])

@@ -1,0 +1,149 @@
+"""Rows out of the body of a push: a JSON array, one object, or a JSON value a line.
+
+In: bytes and their media type. Out: the rows as the intake reads them; raises `RequestError`. It runs in a thread beside the event loop, in
+small steps: the JSON reader lets no other thread run meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED, RequestError
+from belvedere.catalog import Input
+from belvedere.intake.claims import Claims
+from belvedere.intake.read import Pushed, read_rows
+
+JSON_TYPES = ("application/json",)
+LINES_TYPES = (
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/jsonlines",
+    "application/json-lines",
+)
+LONGEST_ROW = 250_000
+"""Characters of a row: to read more at once would hold up what other threads do."""
+_SPACES = 100_000
+"""Characters in which a space ends at once, as most do; a longer one is passed over in steps."""
+_CUT = 10
+"""Characters: what a word or a number leaves at most where a window cuts it."""
+_NO_SPACE = re.compile(r"[^ \t\n\r]")
+
+
+def rows_of(table: Input, body: bytes, media: str, most_rows: int, claims: Claims) -> Pushed:
+    """The rows of a body that has so many at most."""
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise RequestError(BAD_REQUEST, "the body is not UTF-8") from None
+    if media in JSON_TYPES:
+        try:
+            found = elements(text, most_rows)
+        except (ValueError, RecursionError):
+            if "\n" not in text.strip():
+                raise RequestError(BAD_REQUEST, "the body is not JSON", f"send rows of {table.name}: [{{...}}, ...]") from None
+        else:
+            return read_rows(table, _not_too_many(found if isinstance(found, list) else [found], most_rows), claims)
+    return read_rows(table, _not_too_many(_lines(text, most_rows), most_rows), claims)
+
+
+def elements(text: str, most: int) -> Any:
+    """What `json.loads` gives, with an array's elements read one by one, and no more than one too many."""
+    place = _past_space(text, 0)
+    if not text.startswith("[", place):
+        return json.loads(_not_too_long(text))
+    first = _past_space(text, place + 1)
+    if text.startswith("]", first):
+        _end(text, first)
+        return []
+    found: list[Any] = []
+    place = first
+    for element, after in _read_elements(text, place):
+        found.append(element)
+        if len(found) > most:
+            return found
+        place = after
+    _end(text, place)
+    return found
+
+
+def _read_elements(text: str, start: int) -> Iterator[tuple[Any, int]]:
+    """The elements of an array, and the place behind each, by windows of the text: an element is looked at no further than that."""
+    decoder = json.JSONDecoder()
+    while True:
+        window = text[start : start + LONGEST_ROW]
+        is_last, place = start + len(window) == len(text), 0
+        while place < len(window):
+            try:
+                element, end = decoder.raw_decode(window, place)
+                after = _past_space(window, end)
+                is_cut = window[after : after + 1] not in (",", "]") and after >= len(window) - _CUT
+            except json.JSONDecodeError as error:
+                is_cut = error.pos >= len(window) - _CUT or error.msg.startswith("Unterminated")
+                if is_last or not is_cut:
+                    raise
+            if is_cut and not is_last:
+                break
+            yield element, start + after
+            if not window.startswith(",", after):
+                return
+            place = _past_space(window, after + 1)
+        else:
+            if is_last:
+                raise ValueError("the array does not end")
+        if place == 0:
+            raise _too_long()
+        start = _past_space(text, start + place)
+
+
+def _end(text: str, place: int) -> None:
+    """Raise where an array does not end there, and the text with it."""
+    if not text.startswith("]", place) or _past_space(text, place + 1) != len(text):
+        raise ValueError("the array does not end")
+
+
+def _lines(text: str, most: int) -> list[Any]:
+    """The JSON values of the lines, and no more than one too many; one that is none stays a text, and is refused with its place."""
+    found: list[Any] = []
+    place = _past_space(text, 0)
+    while place < len(text) and len(found) <= most:
+        end = text.find("\n", place)
+        line = text[place : end if end >= 0 else len(text)]
+        try:
+            found.append(json.loads(_not_too_long(line)))
+        except (ValueError, RecursionError):
+            found.append(line)
+        place = _past_space(text, place + len(line))
+    return found
+
+
+def _past_space(text: str, place: int) -> int:
+    """The place of the next character that is no space of JSON."""
+    while place < len(text):
+        found = _NO_SPACE.search(text, place, place + _SPACES)
+        if found is not None:
+            return found.start()
+        place += _SPACES
+    return len(text)
+
+
+def _not_too_long(row: str) -> str:
+    if len(row) > LONGEST_ROW:
+        raise _too_long()
+    return row
+
+
+def _too_long() -> RequestError:
+    message = f"a row has more than {LONGEST_ROW} characters"
+    return RequestError(LIMIT_EXCEEDED, message, "keep what is so long elsewhere, and send where it is", status=413)
+
+
+def _not_too_many(rows: list[Any], most: int) -> list[Any]:
+    if len(rows) > most:
+        raise RequestError(
+            LIMIT_EXCEEDED, f"the body has more than {most} rows", "send the rows in several requests", status=413
+        )
+    return rows
