@@ -6,6 +6,7 @@ import functools
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
@@ -17,9 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from belvedere.api.graphql import execute_graphql
+from belvedere.catalog import Relationship
 from tests.depth import examples
 
-CATALOG = example.catalog()
+PEERS = Relationship("Things", "peers", "Things", (("small", "small"),))
+CATALOG = replace(example.catalog(), relationships=(*example.catalog().relationships, PEERS))
 ROWS = example.things()
 INTEGERS = st.one_of(st.integers(-8, 9), st.just(2**62))
 TEXTS = st.sampled_from(["Ärger", "ärger", "ab", "a_b%c", "", "a", "zz", "'", '"'])
@@ -42,7 +45,7 @@ def filters(draw: st.DrawFn, depth: int = 2) -> dict[str, Any]:
             inner = filters(depth - 1)
             result[name] = draw(inner if name == "not" else st.lists(inner, max_size=3))
         for asked in draw(st.lists(st.sampled_from(["some", "none"]), max_size=2, unique=True)):
-            result.setdefault("same", {})[asked] = draw(filters(depth - 1))
+            result.setdefault("peers", {})[asked] = draw(filters(depth - 1))
     return result
 
 
@@ -66,8 +69,8 @@ def holds(condition: dict[str, Any], row: dict[str, Any]) -> bool | None:
             parts.append(None if inner is None else not inner)
         elif name in ("and", "or"):
             parts.append((every if name == "and" else some)([holds(v, row) for v in value]))
-        elif name == "same":
-            related = [r for r in ROWS if row["name"] is not None and r["name"] == row["name"]]
+        elif name == "peers":
+            related = [r for r in ROWS if row["small"] is not None and r["small"] == row["small"]]
             parts += [any(holds(v, r) for r in related) is (asked == "some") for asked, v in value.items()]
         else:
             parts += [compare(o, row[name], v) for o, v in value.items()]
@@ -205,6 +208,27 @@ def test_random_pages_from_the_end(
         if not page["hasPreviousPage"]:
             break
     assert seen == expected
+
+
+RELATED = """query($f: ThingsFilter, $o: [ThingsOrder!], $n: Int!) { things { id
+  peers(filter: $f, order: $o, limit: $n) { id }
+  peersPage(filter: $f, order: $o, last: $n) { nodes { id } totalCount hasPreviousPage }
+  peersAggregate(filter: $f) { count max { id } } } }"""
+
+
+@pytest.mark.deep
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(filters(depth=1), orders, st.integers(0, 2))
+def test_random_related_rows(memory: MemoryReader, condition: dict[str, Any], order: list[tuple[str, str]], size: int) -> None:
+    found = ask(memory, RELATED, {"f": condition, "o": [{n: d} for n, d in order], "n": size})["things"]
+    for row, answer in zip(ROWS, found, strict=True):
+        related = [r for r in ROWS if row["small"] is not None and r["small"] == row["small"] and holds(condition, r)]
+        ids = [r["id"] for r in sorted_rows(related, order)]
+        assert [r["id"] for r in answer["peers"]] == ids[:size]
+        page = answer["peersPage"]
+        assert [r["id"] for r in page["nodes"]] == (ids[-size:] if size else [])
+        assert (page["totalCount"], page["hasPreviousPage"]) == (len(ids), len(ids) > size)
+        assert answer["peersAggregate"] == [{"count": len(ids), "max": {"id": max(ids, default=None)}}]
 
 
 GROUPED = ("small", "name", "flag", "ratio", "day")

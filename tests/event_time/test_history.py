@@ -80,7 +80,9 @@ def test_a_view_as_of_any_epoch_is_what_batch_answered_then(spark: Any, store: s
 
 def check_api(wb: Workbench, epochs: int) -> None:
     query = """query ($then: AsOf) { items(asOf: $then, order: [{item: ASC}]) { item name totals { n } latest { amount } }
-               totalsPage(asOf: $then, first: 2) { nodes { item } hasNextPage } }"""
+               totalsPage(asOf: $then, first: 2) { nodes { item } hasNextPage totalCount }
+               idle: items(asOf: $then, filter: {totals: {none: {}}}, order: [{item: ASC}]) { item }
+               totalsAggregate(asOf: $then) { count sum { n } } }"""
     for epoch in range(1, epochs + 1):
         answer = wb.graphql(query, {"then": {"epoch": epoch}})
         assert answer["extensions"]["epoch"] == epochs
@@ -97,9 +99,16 @@ def check_api(wb: Workbench, epochs: int) -> None:
             for r in sorted(items, key=lambda r: r["item"])
         ]
         assert answer["data"]["totalsPage"]["hasNextPage"] == (len(totals) > 2)
+        assert answer["data"]["totalsPage"]["totalCount"] == len(totals)
+        assert answer["data"]["idle"] == [{"item": i} for i in sorted(r["item"] for r in items) if i not in totals]
+        assert answer["data"]["totalsAggregate"] == [
+            {"count": len(totals), "sum": {"n": sum(totals.values()) if totals else None}}
+        ]
     by_time = wb.graphql('{ totals(asOf: {time: "2020-01-01T08:05:00Z"}) { item n amount } }')
     assert bag(by_time["data"]["totals"]) == bag(wb.rows("Totals", as_of=1))
     item = wb.rows("Items", as_of=1)[0]
+    (error,) = wb.graphql("{ items(asOf: {epoch: 1}, filter: {plain: {some: {}}}) { item } }")["errors"]
+    assert error["message"] == "`Plain` has no history"
     found = wb.graphql("query ($i: Int!) { itemsByKey(item: $i, asOf: {epoch: 1}) { name } }", {"i": item["item"]})
     assert found["data"]["itemsByKey"] == {"name": item["name"]}
 

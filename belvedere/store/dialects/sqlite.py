@@ -22,7 +22,7 @@ from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, TypeNames, casting, is_text
 from belvedere.store.dialects.dialect import MEAN_DIGITS, Dialect, Made, Patterns, is_binary, literal, null_order
 from belvedere.store.dialects.faults import FaultRule
-from belvedere.store.dialects.sqlite_decimal_sums import mean_of_decimals, sum_of_decimals
+from belvedere.store.dialects.sqlite_decimal_sums import mean_of_decimals, mean_of_integers, sum_of_decimals
 from belvedere.store.dialects.sqlite_decimals import (
     DIGITS,
     DIGITS_OF_INTEGERS,
@@ -245,9 +245,7 @@ class Sqlite(Dialect):
         return f"CASE WHEN {nan} THEN 'NaN' ELSE {function}({sql}) END"
 
     def mean(self, sql: str, type_: pa.DataType) -> str:
-        total, n, more = f"sum({sql})", f"count({sql})", 10**MEAN_DIGITS
-        rest = f"(abs({total}%{n})*{2 * more}+{n})/(2*{n})"
-        return f"({total}/{n}*{more}+CASE WHEN {total}<0 THEN -{rest} ELSE {rest} END)"
+        return mean_of_integers(f"sum({sql})", f"count({sql})", MEAN_DIGITS)
 
     def decimal_sum(self, sql: str, type_: pa.DataType) -> Made:
         return sum_of_decimals(sql, type_)

@@ -76,11 +76,12 @@ def mean_of_decimals(sql: str, type_: pa.DataType) -> Made:
     more = scale - type_.scale
     summed = min(DIGITS_MOST, type_.precision + 10)
     if summed <= DIGITS_OF_INTEGERS:
-        return (*pieces, f"count({sql})"), lambda given: _mean_of_integer(given[0], given[1], more)
+        return (*pieces, f"count({sql})"), lambda given: mean_of_integers(given[0], given[1], more)
     return pieces, lambda given: _mean_of_text(total(given), given[0], summed, more, digits)
 
 
-def _mean_of_integer(total: str, n: str, more: int) -> str:
+def mean_of_integers(total: str, n: str, more: int) -> str:
+    """A sum divided by a number of values, with so many more digits, halves away from zero; all of it fits into 64 bits."""
     rest = f"(abs({total}%{n})*{2 * 10**more}+{n})/(2*{n})"
     return f"({total}/{n}*{10**more}+CASE WHEN {total}<0 THEN -{rest} ELSE {rest} END)"
 
