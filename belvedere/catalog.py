@@ -209,6 +209,13 @@ class Relationship:
         exprs = [*([] if self.residual is None else [self.residual]), *(o.expr for o in self.order)]
         return {c.name for e in exprs for c in e.find_all(exp.Column) if c.table == side}
 
+    def reads_any(self, columns: Mapping[str, frozenset[str]]) -> bool:
+        """Whether its condition or its order reads one of these columns, by the ids of relations."""
+        own = {o for o, _ in self.pairs} | self.columns_of(OWNER)
+        exprs = [*([] if self.residual is None else [self.residual]), *(o.expr for o in self.order)]
+        theirs = {t for _, t in self.pairs} | {c.name for e in exprs for c in e.find_all(exp.Column) if c.table != OWNER}
+        return not (own.isdisjoint(columns.get(self.owner, ())) and theirs.isdisjoint(columns.get(self.target, ())))
+
     def over(self, change: Callable[[exp.Column], Expr]) -> Relationship:
         """The same with other columns in its condition beside `pairs` and its order."""
         residual = None if self.residual is None else map_columns(self.residual, change)
@@ -297,6 +304,45 @@ class Promise:
     latency: float | None = None
 
 
+class Right(StrEnum):
+    """What a caller may do."""
+
+    READ = "read"
+    PUSH = "push"
+    STATUS = "status"
+
+
+ALL_RIGHTS = frozenset(Right)
+
+
+@dataclass(frozen=True)
+class RowCondition:
+    """Which rows of a relation a role may see. `condition` is over its columns, which `schema` has; `parameters` are the claims of the
+    caller's token in it.
+    """
+
+    condition: Expr
+    schema: Schema
+    parameters: tuple[Parameter, ...] = ()
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What callers of a role may do and see (`[roles.NAME]` of the project file); what is not in it they may not."""
+
+    role: str
+    rights: frozenset[Right] = frozenset((Right.READ,))
+    relations: frozenset[str] = frozenset()
+    """The ids of inputs, views and subscriptions that they may read."""
+    templates: frozenset[str] = frozenset()
+    pushes: frozenset[str] = frozenset()
+    """The ids of inputs that they may push to."""
+    hidden: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The columns of these relations that are not there for them, by id."""
+    rows: Mapping[str, RowCondition] = field(default_factory=dict)
+    """Of which relations they see only some rows."""
+
+
 @dataclass(frozen=True)
 class Catalog:
     """Everything a script defines. Mappings have the order of definition; their keys are ids (templates: names)."""
@@ -329,6 +375,10 @@ class Catalog:
     """Query templates that have no index of their own: the choice lets them scan."""
     functions: tuple[OwnFunction, ...] = ()
     """The functions of the project, which queries may call."""
+    grants: Mapping[str, Grant] = field(default_factory=dict)
+    """What callers of a role may see, by the role's name."""
+    seen_by: Grant | None = None
+    """The role for which this is all that there is (`belvedere.api.seen`); None: for everybody."""
 
     @property
     def endpoints(self) -> tuple[str, ...]:
@@ -357,4 +407,5 @@ class Catalog:
 
 def pushed_inputs(catalog: Catalog) -> dict[str, Input]:
     """The inputs that clients push to, by id: those that no source feeds."""
-    return {i: t for i, t in catalog.inputs.items() if t.source is None and t.late_of is None}
+    pushes = catalog.inputs.keys() if catalog.seen_by is None else catalog.seen_by.pushes
+    return {i: t for i, t in catalog.inputs.items() if t.source is None and t.late_of is None and i in pushes}

@@ -53,6 +53,8 @@ def compile_script(text: str, *, path: Path | str | None = None, project: Projec
         catalog, refused = with_views_at_read(catalog)
         found += (*kept, *refused)
         found += (*refused_streams(catalog), *unanswered_templates(catalog))
+        catalog, refused = with_grants(catalog, project)
+        found += refused
         found += refused_callers(catalog) if project is not None and "jwt" not in project.api else ()
     diagnostics = sorted(dict.fromkeys((*script.diagnostics, *found)), key=lambda d: d.span.start if d.span is not None else -1)
     return Compiled(catalog, tuple(diagnostics))
@@ -129,6 +131,27 @@ def with_views_at_read(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...
         except BelvedereError as error:
             found += error.diagnostics
     return catalog, tuple(found)
+
+
+def with_grants(catalog: Catalog, project: ProjectSettings | None) -> tuple[Catalog, tuple[Diagnostic, ...]]:
+    """The catalog with what each role of the project file may see, and what is wrong with it; B8020 for what the store cannot say."""
+    if project is None or not project.roles:
+        return catalog, ()
+    from belvedere.lang.grants import grants_of  # loaded by the few projects that have roles
+    from belvedere.store.read.query import guard_of
+    from belvedere.store.read.statements import check_guard
+
+    grants, found = grants_of(catalog, project.roles)
+    refused = list(found)
+    for name, grant in grants.items():
+        for id_, condition in grant.rows.items():
+            try:
+                check_guard(guard_of(condition))
+            except BelvedereError as error:
+                message = f"role `{name}`, rows of `{catalog.name_of(id_)}`: {error.diagnostics[0].message}"
+                place = project.roles[name].place("rows", catalog.name_of(id_))
+                refused.append(replace(error.diagnostics[0], message=message, span=place))
+    return replace(catalog, grants=grants), tuple(refused)
 
 
 def _told(relationship: Relationship, why: Diagnostic, catalog: Catalog) -> Diagnostic:

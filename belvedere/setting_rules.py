@@ -1,4 +1,4 @@
-"""What values of the project file must be: a rule for each key of `[run]`, `[api]` and `[api.jwt]`.
+"""What values of the project file must be: a rule for each key of `[run]`, `[optimize]`, `[api]` and what is below it.
 
 In: a value. Out: whether it fits, and in words what is wanted. The file is read by `belvedere.settings`.
 """
@@ -52,6 +52,10 @@ def _is_rate(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= LARGEST
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _are_seconds(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0.001 <= value <= 86_400
 
@@ -88,12 +92,38 @@ API_RULES: Mapping[str, Requirement] = {
     "introspection": Requirement("true or false", lambda v: isinstance(v, bool)),
     "token": _text("a text of printable ASCII characters without spaces", r"[!-~]+"),
     "jwt": Requirement("a table: write `[api.jwt]` and its keys below", lambda v: isinstance(v, dict)),
+    "tokens": Requirement("tables: write `[api.tokens.NAME]` and its keys below", lambda v: isinstance(v, dict)),
+    "anonymous_role": _text("the name of a role", r".+"),
 }
-_ALGORITHMS = r"(HS|RS|PS|ES)(256|384|512)|EdDSA|Ed25519"
+_ALGORITHM = r"(HS|RS|PS|ES)(256|384|512)|EdDSA"
+
+
+def _are_algorithms(value: Any) -> bool:
+    """At least one; a secret and a public key are never both tried with what a token brings."""
+    named = isinstance(value, list) and value and all(isinstance(v, str) and re.fullmatch(_ALGORITHM, v) for v in value)
+    return bool(named) and len({v.startswith("HS") for v in value}) == 1
+
+
 JWT_RULES: Mapping[str, Requirement] = {
-    "key": _text("a secret, or a public key as PEM or JWK", r"(?s).+"),
-    "algorithm": _text('the name of a signature\'s algorithm, such as "HS256" or "RS256"', _ALGORITHMS),
+    "key": _text("a secret, or a public key as PEM, JWK or JWK set", r"(?s).+"),
+    "jwks": _text(
+        'the path of a file with a JWK set, or its address: "https://login.example/keys.json"',
+        r"https://\S+|http://(localhost|127\.0\.0\.1|\[::1\])[:/]\S*|(?!\w+://).+",
+    ),
+    "jwks_seconds": Requirement("a number of seconds from 0.001 to 86,400", _are_seconds),
+    "algorithm": _text('the name of a signature\'s algorithm, such as "HS256" or "RS256"', _ALGORITHM),
+    "algorithms": Requirement(
+        'a list of algorithms of one kind, all with a secret (HS256) or none: ["RS256", "ES256"]', _are_algorithms
+    ),
     "issuer": _text("a text", r".+"),
     "audience": _text("a text", r".+"),
+    "leeway_seconds": Requirement("a number of seconds from 0 to 600", lambda v: _is_number(v) and 0 <= v <= 600),
+    "role_claim": _text('the name of a claim, such as "role" or "realm_access.role"', r"[^.\s]+(\.[^.\s]+)*"),
+    "default_role": _text("the name of a role", r".+"),
 }
 """`[api.jwt]`: whose tokens count."""
+TOKEN_RULES: Mapping[str, Requirement] = {
+    "token": API_RULES["token"],
+    "role": _text("the name of a role", r".+"),
+}
+"""`[api.tokens.NAME]`: a further token of fixed text."""

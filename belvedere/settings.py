@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from importlib.metadata import entry_points
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from belvedere.errors import Diagnostic, Severity, Span
-from belvedere.setting_rules import API_RULES, JWT_RULES, LARGEST, OPTIMIZE_RULES, RUN_RULES, Requirement
+from belvedere.role_settings import RIGHTS_RULE, ROLE_RULES, RoleSettings
+from belvedere.setting_rules import API_RULES, JWT_RULES, LARGEST, OPTIMIZE_RULES, RUN_RULES, TOKEN_RULES, Requirement
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +27,22 @@ if TYPE_CHECKING:
 
 FILE_NAME = "belvedere.toml"
 VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-TOP_KEYS = ("store", "on_error", "script_path", "variables", "sources", "sinks", "spark", "run", "api", "optimize", "functions")
+TOP_KEYS = (
+    *(
+        "store",
+        "on_error",
+        "script_path",
+        "variables",
+        "sources",
+        "sinks",
+        "spark",
+        "run",
+        "api",
+        "roles",
+        "optimize",
+        "functions",
+    ),
+)
 DRIVER_MEMORY_MB = 1024
 SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "start", "fahrenheit", "move_every")
 FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files")
@@ -109,6 +125,7 @@ class ProjectSettings:
     scratch: Path | None = None
     """The folder of files between the driver and executors (None: beside the store)."""
     api: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    roles: Mapping[str, RoleSettings] = field(default_factory=dict)
     optimize: Mapping[str, Any] = field(default_factory=dict)
     """What is expected of requests: `latency`, `rate`."""
     module: Path | None = None
@@ -190,6 +207,7 @@ class _Reader:
             retain=run.get("retain", "1 minute"),
             state_copies=run.get("state_cache_mb", 10 << 10) << 20,
             api=self.api(values),
+            roles={n: self.role(n, t) for n, t in self.tables(values, "roles").items()},
             optimize=self.ruled(values, "optimize", OPTIMIZE_RULES),
             module=module,
             module_place=self.at("functions", "module") if module is not None else None,
@@ -271,20 +289,70 @@ class _Reader:
         return valid
 
     def api(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        valid = self.ruled(values, "api", API_RULES)
+        valid, roles = self.ruled(values, "api", API_RULES), self.table(values, "roles")
         if "jwt" in valid:
-            valid["jwt"] = self.jwt(valid)
+            valid["jwt"] = self.jwt(valid, roles)
+        valid["tokens"] = self.fixed_tokens(valid, roles)
+        self.known_role(valid, "anonymous_role", "api", roles)
         if valid.get("limit", 0) > valid.get("max_limit", LARGEST):
             self.report("B9104", "`limit` is more than `max_limit`", self.at("api", "limit"), "give a smaller `limit`")
         return valid
 
-    def jwt(self, api: Mapping[str, Any]) -> Mapping[str, Any]:
+    def jwt(self, api: Mapping[str, Any], roles: Collection[str]) -> Mapping[str, Any]:
         rules = {f"api.{k}": v for k, v in api.items()}
         valid = self.ruled(rules, "api.jwt", JWT_RULES)
-        if "key" not in rules["api.jwt"]:
-            hint = 'write `key = "${env:BELVEDERE_JWT_KEY}"`'
+        given = rules["api.jwt"].keys()
+        for one, other in (("key", "jwks"), ("algorithm", "algorithms")):
+            if {one, other} <= given:
+                self.report("B9104", f"[api.jwt] has `{one}` and `{other}`", self.at("api.jwt", other), "leave one of them out")
+        if not given & {"key", "jwks"}:
+            hint = 'write `key = "${env:BELVEDERE_JWT_KEY}"`, or `jwks` with the address of public keys'
             self.report("B9104", "[api.jwt] has no `key`", self.at("api.jwt", None), hint)
+        if "jwks" in valid and "://" not in valid["jwks"]:
+            valid["jwks"] = str(self.directory / valid["jwks"])
+        self.known_role(valid, "default_role", "api.jwt", roles)
         return valid
+
+    def fixed_tokens(self, api: Mapping[str, Any], roles: Collection[str]) -> Mapping[str, Any]:
+        """`[api.tokens.NAME]`: each has a token, and a role or rights."""
+        found = {}
+        for name, table in self.tables(api, "tokens").items():
+            section = f"api.tokens.{name}"
+            rules = {**TOKEN_RULES, "rights": RIGHTS_RULE}
+            found[name] = self.ruled({section: table}, section, rules)
+            self.known_role(found[name], "role", section, roles)
+            if "token" not in table:
+                hint = 'write `token = "${env:...}"`'
+                self.report("B9104", f"[{section}] has no `token`", self.at(section, None), hint)
+            if not table.keys() & {"role", "rights"}:
+                hint = 'write `role = "..."`, or `rights = ["read"]`'
+                self.report("B9104", f"[{section}] has no `role`", self.at(section, None), hint)
+        return found
+
+    def known_role(self, table: Mapping[str, Any], key: str, section: str, roles: Collection[str]) -> None:
+        """Report a role that the file does not have."""
+        named = table.get(key)
+        if named is not None and named not in roles:
+            hint = _suggest(named, tuple(roles)) if roles else f"write `[roles.{named}]`"
+            self.report("B9107", f"there is no role `{named}`", self.at(section, key), hint)
+
+    def role(self, name: str, table: Mapping[str, Any]) -> RoleSettings:
+        """`[roles.NAME]`."""
+        section = f"roles.{name}"
+        valid = self.ruled({section: table}, section, ROLE_RULES)
+        hidden = {n: tuple(columns) for n, columns in valid.get("hidden", {}).items()}
+        rows, views, pushes = valid.get("rows", {}), tuple(valid.get("views", ())), tuple(valid.get("pushes", ()))
+        places: dict[tuple[str, ...], Span | None] = {(): self.at(section, None)}
+        for key, names in (("views", views), ("pushes", pushes)):
+            places |= {(key, n): self.within(section, key, f'"{n}"') for n in names}
+        for n, columns in hidden.items():
+            places[("hidden", n)] = self.inside(section, "hidden", n, None)
+            places |= {("hidden", n, c): self.inside(section, "hidden", n, f'"{c}"') for c in columns}
+        places |= {("rows", n): self.inside(section, "rows", n, None) for n in rows}
+        places |= {("rows", n, "text"): self.inside(section, "rows", n, text) for n, text in rows.items()}
+        known = {k: v for k, v in places.items() if v is not None}
+        rights = tuple(valid["rights"]) if "rights" in valid else None
+        return RoleSettings(name, rights, views, pushes, hidden, rows, known)
 
     # -- values -------------------------------------------------------------------------------------------------------
 
@@ -367,15 +435,29 @@ class _Reader:
         """Where a key, or its section's heading, stands."""
         start = 0
         if section:
-            heading = re.search(rf"^\s*\[\s*{re.escape(section)}\s*\]", self.text, re.MULTILINE)
+            heading = re.search(rf"^[ \t]*\[\s*{re.escape(section)}\s*\]", self.text, re.MULTILINE)
             if heading:
                 start = heading.start()
                 if key is None:
                     return Span(str(self.file), start, heading.end())
         if key is None:
             return None
-        found = re.compile(rf"^\s*\[?({re.escape(key)})\b", re.MULTILINE).search(self.text, start)
+        found = re.compile(rf"""^\s*\[?["']?({re.escape(key)})(?!\w)""", re.MULTILINE).search(self.text, start)
         return Span(str(self.file), found.start(1), found.end(1)) if found else None
+
+    def within(self, section: str, key: str, text: str) -> Span | None:
+        """Where a text stands in the value of a key, as it is; else where the key does."""
+        place = self.at(section, key)
+        start = -1 if place is None else self.text.find(text, place.end)
+        return place if start < 0 else Span(str(self.file), start, start + len(text))
+
+    def inside(self, section: str, table: str, key: str, text: str | None) -> Span | None:
+        """Where a key of a table inside a section stands, or a text in its value."""
+        headed = self.at(f"{section}.{table}", None) is not None
+        if headed:
+            named = f"{section}.{table}"
+            return self.at(named, key) if text is None else self.within(named, key, text)
+        return self.within(section, table, key if text is None else text)
 
     def at_message(self, message: str) -> Span | None:
         """The place that tomllib names as `(at line 3, column 5)`."""

@@ -267,14 +267,19 @@ class Workbench:
         return {view: _dicts(self._shown(id_, sorted_rows(answers[id_], self._order(id_)))) for view, id_ in ids.items()}
 
     def graphql(
-        self, query: str, variables: Mapping[str, Any] | None = None, claims: Mapping[str, Any] | None = None
+        self,
+        query: str,
+        variables: Mapping[str, Any] | None = None,
+        claims: Mapping[str, Any] | None = None,
+        role: str | None = None,
     ) -> dict[str, Any]:
-        """The API's answer to a caller whose token has these claims, as a dict."""
+        """The API's answer to a caller of a role (None: who may see everything) whose token has these claims, as a dict."""
         from belvedere.api import execute_graphql
 
         reader = self.store.reader()
         try:
-            answer: dict[str, Any] = execute_graphql(self.catalog, self.engine.tables, reader, query, variables, claims=claims)
+            tables = self.engine.tables
+            answer: dict[str, Any] = execute_graphql(self.catalog, tables, reader, query, variables, claims=claims, role=role)
             return answer
         finally:
             reader.close()

@@ -20,9 +20,9 @@ import belvedere.console
 from belvedere.api.failures import RequestError
 from belvedere.api.lineage import definition_of, explanations_of, lineage_of
 from belvedere.api.pushes import CLAIMS
-from belvedere.api.status import status_of
 from belvedere.api.status_events import status_events
 from belvedere.catalog import Catalog
+from belvedere.intake.claims import Claims
 
 if TYPE_CHECKING:
     from belvedere.api.server import Application
@@ -49,13 +49,17 @@ def console_routes(application: Application, catalog: Catalog) -> list[BaseRoute
         return await _Files(directory=folder).get_response("index.html", request.scope)
 
     async def lineage(request: Request) -> Response:
-        return JSONResponse(await application.in_planner(lambda: lineage_of(catalog, application.api.model)))
+        seen = await application.seen(request.scope.get(CLAIMS) or {})
+        return JSONResponse(await application.in_planner(lambda: lineage_of(seen.catalog, seen.api.model)))
 
     async def definition(request: Request) -> Response:
         id_ = request.path_params["id"]
-        found = await application.in_planner(lambda: definition_of(catalog, id_))
+        seen = await application.seen(request.scope.get(CLAIMS) or {})
+        found = await application.in_planner(lambda: definition_of(seen.catalog, id_))
         if found is None:
             raise RequestError("B2001", f'the script defines no "{id_}"', "`/lineage` lists what it defines", status=404)
+        if seen.catalog.seen_by is not None:  # how views are made and kept tells of what they read
+            return JSONResponse(found | {"kept": None})
         choice = await application.choice()
         async with explaining:  # who asks meanwhile waits for the same
             if choice not in explained:
@@ -63,11 +67,14 @@ def console_routes(application: Application, catalog: Catalog) -> list[BaseRoute
                 explained[choice] = await application.in_planner(lambda: explanations_of(catalog, choice))
         return JSONResponse(found | {"kept": explained[choice].get(id_)})
 
-    async def status(row: EpochRow | None) -> Mapping[str, Any]:
-        return await application.in_planner(lambda: status_of(catalog, row, application.desk.is_open))
-
     async def events(request: Request) -> Response:
-        return status_events(application.streams, application.last_epoch, status, request.scope.get(CLAIMS) or {})
+        claims: Claims = request.scope.get(CLAIMS) or {}
+        seen = await application.seen(claims)
+
+        async def status(row: EpochRow | None) -> Mapping[str, Any]:
+            return await application.in_planner(lambda: application.status(row, seen.catalog))
+
+        return status_events(application.streams, application.last_epoch, status, claims)
 
     return [
         Route("/", page),

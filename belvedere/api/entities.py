@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from belvedere.api.names import Namespace, first_lower, graphql_name
 from belvedere.api.push_fields import PushField, push_fields
-from belvedere.catalog import Catalog, Parameter, QueryTemplate, Relationship, fixes_key
+from belvedere.catalog import Catalog, Grant, Parameter, QueryTemplate, Relationship, fixes_key
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.schema import Column, Schema
 from belvedere.store.read.chosen import chosen_rows
@@ -141,6 +141,8 @@ class Model:
     omitted: tuple[Diagnostic, ...] = ()
     pushes: Mapping[str, PushField] = dataclasses.field(default_factory=dict)
     """The mutations: inputs that take rows."""
+    grant: Grant | None = None
+    """The role whose callers it is for: reads are of the rows that they may see."""
 
 
 def model_of(catalog: Catalog) -> Model:
@@ -154,7 +156,7 @@ def model_of(catalog: Catalog) -> Model:
     omitted: list[Diagnostic] = []
     entities = {i: _with_relations(catalog, e, entities, types, omitted) for i, e in entities.items()}
     shown = _templates(catalog, entities, templates, types, omitted)
-    return Model(entities, shown, tuple(omitted), push_fields(catalog, types))
+    return Model(entities, shown, tuple(omitted), push_fields(catalog, types), catalog.seen_by)
 
 
 def _is_shown(catalog: Catalog, relation: str) -> bool:
@@ -191,6 +193,7 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
     )
     by_key = f"{root}ByKey" if root and has_key and f"{root}ByKey" not in fields else None
     page, aggregate = (f"{root}{end}" if root and f"{root}{end}" not in fields else None for end in ("Page", "Aggregate"))
+    page = None if hides_key(catalog, relation) else page  # a cursor tells the key
     for name in filter(None, (by_key, page, aggregate)):
         fields.claim(name)
     view = catalog.views.get(relation)
@@ -216,6 +219,12 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
         arguments=_arguments(catalog, relation, shown),
         order=tuple(Sort(o.expr.name, o.descending, o.nulls_come_first) for o in view.order) if view is not None else (),
     )
+
+
+def hides_key(catalog: Catalog, relation: str) -> bool:
+    """Whether a role may not see a part of the key."""
+    hidden = frozenset[str]() if catalog.seen_by is None else catalog.seen_by.hidden.get(relation, frozenset())
+    return not hidden.isdisjoint(catalog.schema_of(relation).key or ())
 
 
 def _arguments(catalog: Catalog, relation: str, shown: Mapping[str, str]) -> dict[str, tuple[Column, bool]]:
@@ -262,6 +271,7 @@ def _with_relations(
         relations[name] = replace(relation, filter_type=given)
     many = {n: r for n, r in relations.items() if not r.to_one}
     pages, aggregates = ({names.claim(f"{n}{end}"): r for n, r in many.items()} for end in ("Page", "Aggregate"))
+    pages = {n: r for n, r in pages.items() if not hides_key(catalog, r.target)}
     return replace(entity, columns=columns, relations=relations, pages=pages, aggregates=aggregates)
 
 

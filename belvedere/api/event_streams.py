@@ -21,7 +21,7 @@ from belvedere.api.epochs import Epochs
 from belvedere.api.event_fields import AFTER, SEQUENCE, event_fields
 from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, NOT_ALLOWED, NOT_READY, STORE_AWAY, RequestError
 from belvedere.api.graphql import Api
-from belvedere.api.operations import Operation, Plan, Prepared
+from belvedere.api.operations import Operation, Operations, Plan, Prepared
 from belvedere.api.planning import ReadPlanner
 from belvedere.api.selections import Selection
 from belvedere.api.values import Scalar, look_up
@@ -60,14 +60,12 @@ class EventStreams:
 
     def __init__(
         self,
-        api: Api,
         last_epoch: Callable[[], Awaitable[EpochRow | None]],
         run: Run,
         in_planner: Callable[[Callable[[], Any]], Awaitable[Any]],
     ):
-        self._api, self._last_epoch, self._in_planner = api, last_epoch, in_planner
+        self._last_epoch, self._in_planner = last_epoch, in_planner
         self._epochs, self._reads = Epochs(last_epoch), SharedReads(run)
-        self._fields = event_fields(api.model)
         self._open = 0
         self._ending = False
 
@@ -76,18 +74,18 @@ class EventStreams:
         self._ending = True
 
     async def stream(
-        self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY
+        self, api: Api, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY
     ) -> AsyncIterator[Told]:
-        """A stream to a caller with these claims; raises `RequestError` before it begins where the request is wrong."""
+        """A stream of what `api` has to a caller with these claims; raises `RequestError` before it begins where the request is wrong."""
         if self._open >= MOST:
             raise RequestError(BAD_REQUEST, f"this server has {MOST} streams already", "close one, or ask later", status=503)
-        operations = self._api.operations
+        operations = api.operations
         await self._in_planner(lambda: operations.check_variables(operation, variables))
         fields = await self._in_planner(lambda: operations.selections(operation, variables))
         if len(fields) != 1:
             raise RequestError(BAD_REQUEST, "a subscription asks for one field", "write a subscription for each")
         (field,) = fields
-        source = self._fields.get(field.name)
+        source = event_fields(api.model).get(field.name)
         if source is None and field.name.startswith("__"):
             raise RequestError(
                 BAD_REQUEST, "a subscription asks for rows or events", "ask for the rest with a query", node=field.node
@@ -96,7 +94,7 @@ class EventStreams:
             asked = await self._in_planner(lambda: operations.prepare(operation, literals, variables, claims))
             return self.guarded(self._answers(asked), claims)
         planner = operations.planner(operation, variables)
-        plan = await self._in_planner(lambda: self._plan(source, planner, field))
+        plan = await self._in_planner(lambda: self._plan(operations, source, planner, field))
         after = await self._start(source, field, literals, variables)
 
         def bound(number: int) -> Prepared:
@@ -105,11 +103,11 @@ class EventStreams:
         bound(after)  # what is wrong with a value or a claim is said before the stream begins
         return self.guarded(self._events(bound, field.alias, after), claims)
 
-    def _plan(self, source: Entity | Template, planner: ReadPlanner, field: Selection) -> Plan:
+    def _plan(self, operations: Operations, source: Entity | Template, planner: ReadPlanner, field: Selection) -> Plan:
         """The events after a number, which is bound anew for each read."""
         query, cost = planner.list_of(source, field, 1) if isinstance(source, Entity) else planner.template(source, field)
         after = BoundValue(planner.values.register(("variable", MARK), AFTER), pa.int64(), Role.ARGUMENT)
-        return self._api.operations.plan_of(planner, Nested(field.alias, _later(query, after)), replace(cost, limit=AT_ONCE))
+        return operations.plan_of(planner, Nested(field.alias, _later(query, after)), replace(cost, limit=AT_ONCE))
 
     async def _start(
         self, source: Entity | Template, field: Selection, literals: list[Any], variables: Mapping[str, Any]

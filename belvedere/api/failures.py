@@ -23,6 +23,7 @@ STORE_AWAY = "B8013"
 ENDING = "B8015"
 UNREADABLE = "B8016"
 NOT_FOUND = "B8017"
+KEYS_AWAY = "B8018"
 
 AGAIN = {"retry-after": "1"}
 """The header of answers with 503: after how many seconds to ask again."""

@@ -30,8 +30,9 @@ from belvedere.api.failures import (
 )
 from belvedere.api.limits import Limits, check_variables
 from belvedere.api.operations import Operation, Operations, Prepared, only_fields
+from belvedere.api.seen_catalog import seen_catalog
 from belvedere.api.types import schema_of
-from belvedere.catalog import Catalog
+from belvedere.catalog import Catalog, Grant
 from belvedere.errors import BelvedereError
 from belvedere.instants import instant
 from belvedere.intake.claims import Claims
@@ -194,7 +195,7 @@ def _failure(prepared: Prepared, error: BelvedereError) -> RequestError:
     return RequestError(INTERNAL, "the store could not answer", found.hint, status=500)
 
 
-_APIS: list[tuple[Catalog, frozenset[str], Api]] = []
+_APIS: list[tuple[Catalog, frozenset[str], str | None, Api]] = []
 """The last few APIs, for programs that ask one catalog many times."""
 
 
@@ -206,12 +207,14 @@ def execute_graphql(
     variables: Mapping[str, Any] | None = None,
     name: str | None = None,
     claims: Claims | None = None,
+    role: str | None = None,
 ) -> dict[str, Any]:
     """Answer one request in process: `{"data": ..., "extensions": ...}` or `{"errors": [...]}`.
 
-    `tables`, where given, says which relations the store holds; public ones that it does not hold are not shown.
+    `tables`, where given, says which relations the store holds; public ones that it does not hold are not shown. `role` is the caller's,
+    None for one who may see everything.
     """
-    api = api_over(catalog, tables, reader)
+    api = api_over(catalog, tables, reader, role)
     try:
         answer: dict[str, Any] = json.loads(api.answer(text, variables, name, claims or NOTHING))
     except RequestError as error:
@@ -219,18 +222,19 @@ def execute_graphql(
     return answer
 
 
-def api_over(catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader) -> Api:
-    """The API of a catalog over a reader; it is made once for a catalog."""
-    api = copy(_api(catalog, tables, reader))
+def api_over(catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader, role: str | None = None) -> Api:
+    """The API of a catalog over a reader, for callers of a role (None: for those who may see everything); it is made once for a catalog."""
+    api = copy(_api(catalog, tables, reader, role))
     api.reader = reader
     return api
 
 
-def _api(catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader) -> Api:
+def _api(catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader, role: str | None) -> Api:
     stored = catalog.public if tables is None else catalog.public & tables.keys()
-    for known, shown, api in _APIS:
-        if known is catalog and shown == stored and api.reader.dialect == reader.dialect:
+    for known, shown, whose, api in _APIS:
+        if known is catalog and shown == stored and whose == role and api.reader.dialect == reader.dialect:
             return api
-    api = Api(replace(catalog, public=stored), reader)
-    _APIS[:] = [*_APIS[-7:], (catalog, stored, api)]
+    held = replace(catalog, public=stored)
+    api = Api(held if role is None else seen_catalog(held, catalog.grants.get(role, Grant(role, frozenset()))), reader)
+    _APIS[:] = [*_APIS[-7:], (catalog, stored, role, api)]
     return api

@@ -19,7 +19,10 @@ def lineage_of(catalog: Catalog, model: Model) -> dict[str, Any]:
     pushes = {push.table.id: name for name, push in model.pushes.items()}
     takes, behind = pushed_inputs(catalog), {s.view for s in catalog.subscriptions.values() if s.view.startswith(f"{s.id}~")}
     nodes = [
-        *(_input(t, model.entities.get(i), i in takes, pushes.get(i)) for i, t in catalog.inputs.items()),
+        *(
+            _input(t, model.entities.get(i), i in takes, pushes.get(i), catalog.seen_by is None)
+            for i, t in catalog.inputs.items()
+        ),
         *(_view(v, model.entities.get(i), catalog) for i, v in catalog.views.items() if _is_told(v, model) and i not in behind),
         *(_subscription(s, model.entities.get(i)) for i, s in catalog.subscriptions.items()),
         *_templates(model),
@@ -40,9 +43,9 @@ def _node(id_: str, name: str, kind: str, doc: str | None, entity: Entity | None
     return {"id": id_, "name": name, "kind": kind, "doc": doc, "endpoint": endpoint, "key": key, "reads": list(reads)}
 
 
-def _input(table: Input, entity: Entity | None, takes_pushes: bool, mutation: str | None) -> dict[str, Any]:
+def _input(table: Input, entity: Entity | None, takes_pushes: bool, mutation: str | None, shows_source: bool) -> dict[str, Any]:
     late = [table.late_of] if table.late_of is not None else []
-    source = None if table.source is None else f"{table.source.source}.{table.source.table}"
+    source = None if table.source is None or not shows_source else f"{table.source.source}.{table.source.table}"
     found = _node(table.id, table.name, "input", table.doc, entity, late)
     return found | {"source": source, "mutation": mutation if takes_pushes else None}
 
@@ -100,6 +103,9 @@ def _told_behind(reads: Iterable[str], known: set[str], catalog: Catalog) -> Ite
 
 def definition_of(catalog: Catalog, id_: str) -> dict[str, Any] | None:
     """What a node of the graph is, as it was written and in standard SQL; None where there is no such node."""
+    if catalog.seen_by is not None:  # texts name what a role may not see
+        known = id_[:-2] in catalog.templates if id_.endswith("()") else id_ in catalog.public
+        return {"id": id_, "sql": None, "standard_sql": None} if known else None
     from belvedere.errors import BelvedereError
     from belvedere.lang.select.expand import expand
 

@@ -99,8 +99,16 @@ class Metrics:
             self._own[place] += 1
             self._own[place + 1] += int(seconds * 1e6)
 
-    def text(self, epoch: int | None, freshness: float | None, gauges: Iterable[tuple[str, str, float]] = ()) -> str:
-        """The Prometheus text, with the store's epoch, the seconds since it was committed, and further `gauges`: name, text, value."""
+    def text(
+        self,
+        epoch: int | None,
+        freshness: float | None,
+        gauges: Iterable[tuple[str, str, float]] = (),
+        endpoints: Iterable[str] | None = None,
+    ) -> str:
+        """The Prometheus text, with the store's epoch, the seconds since it was committed, and further `gauges`: name, text, value;
+        of `endpoints` alone, where they are given.
+        """
         sums = self._all.sums()
         lines = list(_header("belvedere_requests_total", "counter", "GraphQL requests by how they ended."))
         lines += [f'belvedere_requests_total{{outcome="{o}"}} {sums[i]}' for i, o in enumerate(OUTCOMES)]
@@ -116,7 +124,8 @@ class Metrics:
         lines.append(f"belvedere_operations_parsed_total {sums[_MISSES]}")
         lines += _header("belvedere_api_restarts_total", "counter", "Processes of the API that died and were started again.")
         lines.append(f"belvedere_api_restarts_total {self._all.restarts}")
-        asked = [(_label(n), *v) for n, v in self._all.requests().items() if v[0]]
+        told = None if endpoints is None else set(endpoints)
+        asked = [(_label(n), *v) for n, v in self._all.requests().items() if v[0] and (told is None or n in told)]
         if asked:
             lines += _header("belvedere_endpoint_requests_total", "counter", "Reads of a view or query template.")
             lines += [f'belvedere_endpoint_requests_total{{endpoint="{n}"}} {count}' for n, count, _ in asked]

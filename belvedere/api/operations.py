@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -42,12 +42,12 @@ from belvedere.api.limits import NESTED_MOST, Limits
 from belvedere.api.literals import Literals, take_out
 from belvedere.api.planning import PlannedRead, ReadPlanner
 from belvedere.api.selections import Selection, SelectionReader
-from belvedere.api.values import ArgumentValues, look_up, shape
+from belvedere.api.values import ArgumentValues, ValueSource, look_up, shape
 from belvedere.catalog import Parameter
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import NOBODY, Claims, claim_value
 from belvedere.store.protocol import AnsweringReader
-from belvedere.store.read.query import Field, Read, endpoints_read
+from belvedere.store.read.query import Field, endpoints_read
 from belvedere.store.read.statements import ParameterizedSql, print_read
 from belvedere.store.read.values import microseconds
 
@@ -55,6 +55,8 @@ REMEMBERED = 2_000
 """Operations, and plans of each, that are remembered."""
 SHORT = 10_000
 """Characters: longer texts are not remembered, nor looked at where other requests wait."""
+CLAIM_SOURCES = ("claim", "claimed")
+"""Where values come from that the caller's token says."""
 _REMEMBERING = Lock()
 
 
@@ -167,7 +169,11 @@ class Operations:
         """The values of a request in the store's form, in the order of the statement's parameters."""
         draft = plan.draft
         cursors = [_decoded(look_up(c.source, literals, variables), c) for c in draft.cursors]
-        said = {"cursor": lambda s: cursors[s[1]][s[2]], "claim": lambda s: _claimed(s[1], s[2], claims)}
+        said: dict[str, Callable[[ValueSource], Any]] = {
+            "cursor": lambda s: cursors[s[1]][s[2]],
+            "claim": lambda s: _claimed(s[1], s[2], claims),
+            "claimed": lambda s: _claimed_or_none(s[1], claims),
+        }
         values = [said[s[0]](s) if s[0] in said else look_up(s, literals, variables) for s in draft.sources]
         try:
             parameters = plan.statement.bind(values)
@@ -244,7 +250,7 @@ class Operations:
     def plan_of(self, planner: ReadPlanner, read: Field, cost: Cost) -> Plan:
         """The plan of one query of a planner."""
         self._check_cost((cost,), [], {})
-        draft = PlannedRead(Read((read,)), tuple(planner.values.sources), tuple(planner.values.names), (), (cost,))
+        draft = planner.planned((read,), (cost,))
         return Plan(draft, print_read(draft.read, self.reader.dialect), fixed_cost=True)
 
     def planner(self, operation: Operation, variables: Mapping[str, Any]) -> ReadPlanner:
@@ -330,10 +336,22 @@ def _claimed(template: str, parameter: Parameter, claims: Claims) -> Any:
     """A claim of the caller's token in the form in which a client would give it."""
     assert parameter.metadata is not None
     try:
-        found = claim_value(parameter.metadata, parameter.type, claims, f"`{template}`")
+        return _as_given(claim_value(parameter.metadata, parameter.type, claims, f"`{template}`"))
     except BelvedereError as error:
         told = error.diagnostics[0]
         raise RequestError(told.code, told.message, told.hint, status=403) from None
+
+
+def _claimed_or_none(parameter: Parameter, claims: Claims) -> Any:
+    """A claim that a role's condition on rows takes: where the token lacks it, or has another type there, no row is seen."""
+    assert parameter.metadata is not None
+    try:
+        return _as_given(claim_value(parameter.metadata, parameter.type, claims, ""))
+    except BelvedereError:
+        return None
+
+
+def _as_given(found: Any) -> Any:
     if isinstance(found, datetime):
         return found.isoformat().replace("+00:00", "Z")
     return str(found) if isinstance(found, date | Decimal) else found

@@ -94,9 +94,10 @@ class ReadPlanner:
         return self.planned(fields, costs)
 
     def planned(self, fields: Iterable[Field], costs: Iterable[Cost]) -> PlannedRead:
-        """The read of these fields."""
+        """Queries as a read of the rows that the model's callers may see."""
+        read = Read(tuple(fields), self.values.guards(self.model.grant))
         return PlannedRead(
-            Read(tuple(fields)),
+            read,
             tuple(self.values.sources),
             tuple(self.values.names),
             tuple(self.values.cursors),

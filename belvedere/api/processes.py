@@ -22,13 +22,13 @@ from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
 
 from belvedere.api.child import Assignment
-from belvedere.api.gate import CONNECTIONS
+from belvedere.api.gate import CONNECTIONS, FixedToken
 from belvedere.api.limits import limits_of
 from belvedere.api.metrics import AllCounts, shared_file
 from belvedere.api.server import LOCAL_HOSTS, ServerSettings
 from belvedere.api.supervisor import Supervisor
-from belvedere.api.tokens import TokenRules, TokenVerifier
-from belvedere.catalog import Catalog
+from belvedere.api.tokens import TokenVerifier, token_rules
+from belvedere.catalog import ALL_RIGHTS, Catalog, Right
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.wire import DeskServer
 
@@ -122,11 +122,13 @@ def start_api(
 def server_settings(host: str, settings: Mapping[str, Any]) -> ServerSettings:
     """The settings of a project file's `[api]` for an address; B8010 for a public one that anybody could read, B8014 for a wrong key."""
     token = settings.get("token") or None
-    rules = TokenRules(**settings["jwt"]) if "jwt" in settings else None
+    rules = token_rules(settings["jwt"]) if "jwt" in settings else None
+    fixed = tuple(_fixed_token(t) for t in settings.get("tokens", {}).values())
+    anonymous = settings.get("anonymous_role")
     if rules is not None:
         TokenVerifier(rules)
     local = is_loopback(host)
-    if not local and token is None and rules is None:
+    if not local and token is None and rules is None and not fixed and anonymous is None:
         raise fail(
             "B8010",
             f"the address {host} is public, and the API has no authentication",
@@ -143,7 +145,14 @@ def server_settings(host: str, settings: Mapping[str, Any]) -> ServerSettings:
         per_address=settings.get("max_requests_per_address", None if local else PUBLIC_RATE),
         per_token=settings.get("max_requests_per_token"),
         connections=settings.get("store_connections", CONNECTIONS),
+        fixed=fixed,
+        anonymous=anonymous,
     )
+
+
+def _fixed_token(settings: Mapping[str, Any]) -> FixedToken:
+    rights = frozenset(map(Right, settings["rights"])) if "rights" in settings else ALL_RIGHTS
+    return FixedToken(settings["token"], settings.get("role"), rights)
 
 
 def is_loopback(host: str) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -20,7 +20,7 @@ from belvedere.api.failures import AGAIN, BAD_REQUEST, LIMIT_EXCEEDED, RequestEr
 from belvedere.api.push_bodies import JSON_TYPES, LINES_TYPES, rows_of
 from belvedere.catalog import Catalog, Input
 from belvedere.errors import BelvedereError
-from belvedere.intake.claims import MISSING
+from belvedere.intake.claims import MISSING, Claims
 from belvedere.intake.desk import Reply, problem
 from belvedere.intake.desk import Request as Push
 from belvedere.intake.read import find_input, read_act
@@ -36,13 +36,23 @@ BODY_SECONDS = 60.0
 """So long a body may take to come."""
 
 
-def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: int) -> list[Route]:
-    """The routes below `/streams`. A body has `most_bytes` and `most_rows` at most."""
+class Sees(Protocol):
+    """What a caller sees."""
+
+    @property
+    def catalog(self) -> Catalog: ...
+
+
+See = Callable[[Claims], Awaitable[Sees]]
+
+
+def push_routes(seen: See, desk: DeskClient, most_bytes: int, most_rows: int) -> list[Route]:
+    """The routes below `/streams`. A body has `most_bytes` and `most_rows` at most; `seen` is what a caller sees."""
 
     async def rows(request: Request) -> Response:
-        table = _input(catalog, request)
-        body = await _body(request, most_bytes, (*JSON_TYPES, *LINES_TYPES))
         claims = request.scope.get(CLAIMS) or {}
+        table = _input((await seen(claims)).catalog, request)
+        body = await _body(request, most_bytes, (*JSON_TYPES, *LINES_TYPES))
         producer, key = sender_name(request.query_params.get("producer"), "producer"), _key(request)
         pushed = await asyncio.to_thread(rows_of, table, body, _media(request), most_rows, claims)
         digest = await asyncio.to_thread(_digest, request, body)
@@ -50,7 +60,7 @@ def push_routes(catalog: Catalog, desk: DeskClient, most_bytes: int, most_rows: 
 
     def act(kind: Act) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
-            table = _input(catalog, request)
+            table = _input((await seen(request.scope.get(CLAIMS) or {})).catalog, request)
             body = await _body(request, min(most_bytes, ACT_BYTES), JSON_TYPES, needed=kind is Act.BOUND)
             content = _act(kind, table, body, request.query_params.get("producer"))
             return _answer(await desk.ask(Push(table.id, content, content.producer, _key(request), _digest(request, body))))

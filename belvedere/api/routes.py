@@ -17,9 +17,10 @@ from belvedere.api.console_routes import console_routes
 from belvedere.api.failures import AGAIN, NOT_ALLOWED, RequestError
 from belvedere.api.pushes import CLAIMS, problem_answer, push_routes
 from belvedere.api.sse import events_of, is_passing, no_events_yet, plain_events
-from belvedere.api.status import STATE_FIGURES, state_figures, status_of
+from belvedere.api.status import STATE_FIGURES, state_figures
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
+from belvedere.intake.claims import Claims
 
 if TYPE_CHECKING:
     from belvedere.api.server import Application
@@ -44,11 +45,12 @@ def routes(application: Application, catalog: Catalog) -> Starlette:
             row = await application.last_epoch()
         except RequestError:  # the counts are known all the same
             row = None
-        return Response(_metrics_text(application, row), media_type="text/plain; version=0.0.4; charset=utf-8")
+        seen = await application.seen(request.scope.get(CLAIMS) or {})
+        return Response(_metrics_text(application, row, seen.catalog), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def status(request: Request) -> Response:
-        row = await application.last_epoch()
-        return JSONResponse(await application.in_planner(lambda: status_of(catalog, row, application.desk.is_open)))
+        row, seen = await application.last_epoch(), await application.seen(request.scope.get(CLAIMS) or {})
+        return JSONResponse(await application.in_planner(lambda: application.status(row, seen.catalog)))
 
     async def failed(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestError | BelvedereError)
@@ -57,21 +59,25 @@ def routes(application: Application, catalog: Catalog) -> Starlette:
     async def schema(request: Request) -> Response:
         if not limits.introspection:
             return PlainTextResponse("this API does not describe itself\n", 403)
-        return PlainTextResponse(await application.in_planner(lambda: application.schema_text))
+        seen = await application.seen(request.scope.get(CLAIMS) or {})
+        return PlainTextResponse(await application.in_planner(lambda: seen.schema_text))
 
     async def openapi(request: Request) -> Response:
         if not limits.introspection:
             raise RequestError(NOT_ALLOWED, "this API does not describe itself", status=403)
-        return Response(await application.in_planner(lambda: application.openapi_text), media_type="application/json")
+        seen = await application.seen(request.scope.get(CLAIMS) or {})
+        return Response(await application.in_planner(lambda: seen.openapi_text), media_type="application/json")
 
     async def events(request: Request) -> Response:
         given, last = dict(request.query_params), request.headers.get("last-event-id")
-        model, described = application.api.model, application.api.schema
+        claims: Claims = request.scope.get(CLAIMS) or {}
+        seen = await application.seen(claims)
+        model, described = seen.api.model, seen.api.schema
         if described.subscription_type is None:
             raise RequestError("B6012", "the script has no subscription", status=404)
         asked, field = events_of(model, described, request.path_params["name"], given, last)
         try:
-            told = await application.told(asked, request.scope.get(CLAIMS) or {}, lambda: None)
+            told = await application.told(asked, claims, lambda: None)
         except RequestError as error:
             if is_passing(error, request.headers.get("accept", "").encode()):
                 return no_events_yet()
@@ -88,17 +94,18 @@ def routes(application: Application, catalog: Catalog) -> Starlette:
             Route("/status", status),
             *console_routes(application, catalog),
             Route("/streams/{name}/events", events, methods=["GET"]),
-            *push_routes(catalog, application.desk, limits.push, limits.push_rows),
+            *push_routes(application.seen, application.desk, limits.push, limits.push_rows),
             Mount("/rest", application.rest),
         ],
         exception_handlers={RequestError: failed, BelvedereError: failed},
     )
 
 
-def _metrics_text(application: Application, row: EpochRow | None) -> str:
-    """What this server counts, how old its last epoch is, and what that epoch says of the state."""
+def _metrics_text(application: Application, row: EpochRow | None, seen: Catalog) -> str:
+    """What this server counts, how old its last epoch is, and what that epoch says of the state; to a role what it may see of that."""
     committed = None if row is None or row.committed_at is None else row.committed_at.timestamp()
     freshness = None if committed is None else max(0.0, time.time() - committed)
-    figures = {} if row is None else state_figures(row)
+    figures = {} if row is None or seen.seen_by is not None else state_figures(row)
     gauges = [(f"belvedere_state_{n}", STATE_FIGURES[n], value) for n, value in figures.items()]
-    return application.metrics.text(None if row is None else row.epoch, freshness, gauges)
+    endpoints = None if seen.seen_by is None else seen.endpoints
+    return application.metrics.text(None if row is None else row.epoch, freshness, gauges, endpoints)

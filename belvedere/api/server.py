@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import Any, TypeVar
 
-from graphql import print_schema
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from belvedere.api import etags
 from belvedere.api.asked import JSON, Asked, asked_of, errors_of, media_of, status_of_error
+from belvedere.api.callers import check_right, grant_of
 from belvedere.api.compression import Compressed
 from belvedere.api.event_streams import EventStreams, Told
 from belvedere.api.failures import BAD_REQUEST, ENDING, INTERNAL, NOT_READY, RequestError
@@ -34,11 +31,13 @@ from belvedere.api.mutations import Mutations
 from belvedere.api.operations import Operation, Prepared
 from belvedere.api.pushes import CLAIMS, problem_answer
 from belvedere.api.rest.endpoint import RestEndpoint
-from belvedere.api.rest.openapi import openapi_of
 from belvedere.api.routes import routes
+from belvedere.api.seen import Seen
+from belvedere.api.seen_catalog import seen_catalog
 from belvedere.api.sse import EVENTS, graphql_events, is_passing, no_events_yet, takes_events_alone
+from belvedere.api.status import seen_status, status_of
 from belvedere.api.websockets import Session
-from belvedere.catalog import Catalog
+from belvedere.catalog import Catalog, Grant, Right
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import Claims
 from belvedere.intake.wire import DeskClient
@@ -78,12 +77,13 @@ class Application:
         self.settings = settings or ServerSettings()
         self.metrics = metrics or Metrics(endpoints=catalog.endpoints)
         self._lazy = LazyReader(open_reader)
-        self.api = Api(catalog, self._lazy, self.settings.limits)
-        self._mutations = Mutations(self.api.lenient, self.api.model.pushes, self.desk.ask, self.last_epoch)
-        self.streams = EventStreams(self.api, self.last_epoch, self._body, self.in_planner)
+        self._catalog, self._gate = catalog, Gate(self.settings, catalog.grants)
+        self._seen: dict[str | None, Seen] = {}
+        self.api = self._see(None).api
+        """All that there is; it reads for all."""
+        self.streams = EventStreams(self.last_epoch, self._body, self.in_planner)
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="read")
         self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="plan")
-        self._gate = Gate(self.settings)
         self.rest = RestEndpoint(self, self._run, self._opened)
         self._others = routes(self, catalog)
         self._reading, self._pushing = self._outer(self.settings.origins), self._outer(self.settings.pushing)
@@ -125,6 +125,7 @@ class Application:
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
+        await self._gate.look_for_key(headers)
         refused = _ends() if self._ending else self._gate.enter(scope, headers)
         if refused is not None or scope["path"] != "/graphql":
             await send({"type": "websocket.close", "code": 1008})  # before it was accepted: answered with 403
@@ -143,18 +144,21 @@ class Application:
 
     async def told(self, asked: Asked, claims: Claims, may_push: Callable[[], None]) -> AsyncIterator[Told]:
         """What any operation answers, one by one: a query and a mutation once."""
-        operation, literals = await self._found(asked)
+        seen = await self.seen(claims)
+        operation, literals = await self._found(asked, seen)
+        check_right(claims, Right.PUSH if operation.mutates else Right.READ)
         if operation.subscribes:
             await self._opened()
-            return await self.streams.stream(operation, literals, asked.variables, claims)
+            return await self.streams.stream(seen.api, operation, literals, asked.variables, claims)
         if operation.mutates:
             may_push()
-            return _once(await self._mutations.answer(operation.document, asked.name, asked.variables, claims))
-        answer = await self._read(operation, literals, asked, claims, JSON, None, {"method": "POST"})
+            return _once(await seen.mutations.answer(operation.document, asked.name, asked.variables, claims))
+        answer = await self._read(seen, operation, literals, asked, claims, JSON, None, {"method": "POST"})
         return _once(bytes(answer.body))
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
+        await self._gate.look_for_key(headers)
         refused = _ends() if self._ending else self._gate.enter(scope, headers)
         if refused is not None:
             await _refused(scope["path"], headers, refused)(scope, receive, send)
@@ -183,18 +187,21 @@ class Application:
                 self.metrics.count(0, time.perf_counter() - started)
                 await graphql_events(told)(scope, receive, send)
                 return
-            operation, literals = await self._found(asked)
+            seen = await self.seen(claims)
+            operation, literals = await self._found(asked, seen)
+            check_right(claims, Right.PUSH if operation.mutates else Right.READ)
             if operation.subscribes:
-                events = await self._stream(operation, literals, asked, claims, headers)
+                events = await self._stream(seen, operation, literals, asked, claims, headers)
                 self.metrics.count(0, time.perf_counter() - started)
                 await events(scope, receive, send)
                 return
             if operation.mutates:
                 self._check_push(scope, headers)
-                body = await self._mutations.answer(operation.document, asked.name, asked.variables, claims)
+                body = await seen.mutations.answer(operation.document, asked.name, asked.variables, claims)
                 answer = Response(body, media_type=media)
             else:
-                answer = await self._read(operation, literals, asked, claims, media, headers.get(b"if-none-match"), scope)
+                known = headers.get(b"if-none-match")
+                answer = await self._read(seen, operation, literals, asked, claims, media, known, scope)
         except RequestError as error:
             if events_alone and error.status in (400, 403):
                 answer = graphql_events(_once(errors_of(error)))  # GraphQL over SSE: as an event, which a client can read
@@ -207,11 +214,23 @@ class Application:
         await answer(scope, receive, send)
         self.metrics.count(outcome, time.perf_counter() - started)
 
-    async def _found(self, asked: Asked) -> tuple[Operation, list[Any]]:
-        known = self.api.known(asked.text, asked.name, asked.variables)
+    async def seen(self, claims: Claims) -> Seen:
+        """What a caller sees."""
+        grant = grant_of(self._catalog, claims)
+        found = self._seen.get(None if grant is None else grant.role)
+        return await self.in_planner(lambda: self._see(grant)) if found is None else found
+
+    def _see(self, grant: Grant | None) -> Seen:
+        catalog = self._catalog if grant is None else seen_catalog(self._catalog, grant)
+        api = Api(catalog, self._lazy, self.settings.limits)
+        mutations = Mutations(api.lenient, api.model.pushes, self.desk.ask, self.last_epoch)
+        return self._seen.setdefault(None if grant is None else grant.role, Seen(catalog, api, mutations, self._gate.is_closed))
+
+    async def _found(self, asked: Asked, seen: Seen) -> tuple[Operation, list[Any]]:
+        known = seen.api.known(asked.text, asked.name, asked.variables)
         if known is not None:
             return known
-        return await self.in_planner(lambda: self.api.find(asked.text, asked.name, asked.variables))
+        return await self.in_planner(lambda: seen.api.find(asked.text, asked.name, asked.variables))
 
     def _check_push(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         """Raise where a request may not push, as under `/streams`."""
@@ -221,16 +240,23 @@ class Application:
         self._gate.refuse_foreign(scope["method"], headers, self.settings.pushing)
 
     async def _stream(
-        self, operation: Operation, literals: list[Any], asked: Asked, claims: Claims, headers: Mapping[bytes, bytes]
+        self,
+        seen: Seen,
+        operation: Operation,
+        literals: list[Any],
+        asked: Asked,
+        claims: Claims,
+        headers: Mapping[bytes, bytes],
     ) -> Response:
         if EVENTS.encode() not in headers.get(b"accept", b""):
             hint = f"send `Accept: {EVENTS}`, or ask with a query"
             raise RequestError(BAD_REQUEST, "a subscription is answered as a stream of events", hint, status=406)
         await self._opened()
-        return graphql_events(await self.streams.stream(operation, literals, asked.variables, claims))
+        return graphql_events(await self.streams.stream(seen.api, operation, literals, asked.variables, claims))
 
     async def _read(
         self,
+        seen: Seen,
         operation: Operation,
         literals: list[Any],
         asked: Asked,
@@ -240,20 +266,20 @@ class Application:
         scope: Scope,
     ) -> Response:
         """The answer of a query. That of a GET has a tag; where the client has it already, it is not read again."""
-        api = self.api
+        api = seen.api
         if operation.introspects:
             api.check_introspection()
             body = await self.in_planner(lambda: api.introspect(operation, literals, asked.variables, claims))
             return Response(body, media_type=media)
         await self._opened()
-        prepared = await self._prepared(operation, literals, asked.variables, claims)
+        prepared = await self._prepared(api, operation, literals, asked.variables, claims)
         if scope["method"] == "GET":
-            return await self.tagged(prepared, known or b"", media)
+            return await self.tagged(prepared, known or b"", media, seen)
         return Response((await self._run(prepared)).body, media_type=media)
 
-    async def tagged(self, prepared: Prepared, known: bytes, media: str) -> Response:
-        """The answer of a read with its entity tag, or that a client has it."""
-        api = self.fingerprint
+    async def tagged(self, prepared: Prepared, known: bytes, media: str, seen: Seen) -> Response:
+        """The answer of a read with its entity tag, or that a client has it. What another caller would be told has another tag."""
+        api = seen.mark(prepared)
         if known and etags.matches(known, tag := etags.tag_of(await self.last_epoch(), api)):
             return Response(status_code=304, headers=etags.HEADERS | {"etag": tag or ""})
         answer = await self._run(prepared)
@@ -261,9 +287,9 @@ class Application:
         return Response(answer.body, headers=headers, media_type=media)
 
     async def _prepared(
-        self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims
+        self, api: Api, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims
     ) -> Prepared:
-        operations = self.api.operations
+        operations = api.operations
         if operations.is_planned(operation, variables):
             return operations.prepare(operation, literals, variables, claims)
         prepared = await self.in_planner(lambda: operations.prepare(operation, literals, variables, claims))
@@ -274,7 +300,7 @@ class Application:
         plan, started = prepared.plan, time.perf_counter()
         if self._lazy.is_on_loop:
             answer = await self.api.fetch(prepared, self._lazy.fetch)
-        elif plan.calls and plan.last < QUICK and DIALECTS[self.api.reader.dialect].near:
+        elif plan.calls and plan.last < QUICK and DIALECTS[self._lazy.dialect].near:
             answer = self.api.read(prepared)
         else:
             answer = await self._in_thread(lambda: self.api.read(prepared))
@@ -288,27 +314,16 @@ class Application:
         if not self._lazy.is_open:
             await self._in_thread(lambda: self._lazy.dialect)
 
+    def status(self, row: EpochRow | None, seen: Catalog) -> dict[str, Any]:
+        """The status after an epoch, as far as a caller with that catalog may see it."""
+        return seen_status(status_of(self._catalog, row, self.desk.is_open), seen)
+
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def in_planner(self, work: Callable[[], T]) -> T:
         """Do what takes this process's time alone where it holds nobody up."""
         return await asyncio.get_running_loop().run_in_executor(self._planners, work)
-
-    @cached_property
-    def schema_text(self) -> str:
-        """The schema in GraphQL's own language."""
-        return print_schema(self.api.schema) + "\n"
-
-    @cached_property
-    def openapi_text(self) -> bytes:
-        """The description of REST as OpenAPI has it."""
-        return json.dumps(openapi_of(self.api.model, self.api.limits, self._gate.is_closed), ensure_ascii=False).encode()
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Tells this API from others over the same epoch."""
-        return hashlib.sha256(self.schema_text.encode()).hexdigest()[:8]
 
     async def last_epoch(self) -> EpochRow | None:
         """The last committed epoch, or None while there is none; raises `RequestError` where the store is away."""

@@ -50,6 +50,25 @@ def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool, now: d
     return found
 
 
+def seen_status(status: dict[str, Any], seen: Catalog) -> dict[str, Any]:
+    """What callers of a role may see of a status: what is counted of rows, and who sends them, only where they may see all rows."""
+    grant = seen.seen_by
+    if grant is None:
+        return status
+    inputs, whole = {t.name for t in seen.inputs.values()}, grant.relations - grant.rows.keys()
+    counted = {t.name for i, t in seen.inputs.items() if i in whole}
+    found = {n: status[n] for n in SHOWN if n in status}
+    found["inputs"] = [
+        t if t["name"] in counted else {n: t[n] for n in ("name", "kind")} for t in status["inputs"] if t["name"] in inputs
+    ]
+    if "views" in status:
+        found["views"] = [v for v in status["views"] if v["id"] in whole & seen.public]
+    return found
+
+
+SHOWN = ("epoch", "takes_pushes", "as_of", "committed_at", "freshness_ms")
+
+
 def state_figures(row: EpochRow) -> dict[str, int | float]:
     """Rows, bytes and runs of the operators' state after an epoch, and what writing, merging and look-ups have done since the start."""
     known = row.extra.get("state") or {}

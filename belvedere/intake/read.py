@@ -45,7 +45,8 @@ class Pushed:
 
 def find_input(catalog: Catalog, name: str) -> Input:
     """The input of that name, whatever its case; one of an imported script under the name that it has there. Raises B6012."""
-    inputs = [i for i in catalog.inputs.values() if i.late_of is None]
+    pushes = catalog.inputs.keys() if catalog.seen_by is None else catalog.seen_by.pushes
+    inputs = [i for i in catalog.inputs.values() if i.late_of is None and i.id in pushes]
     for wanted in (name.casefold(), f"_{name}{IMPORTED}".casefold()):
         found = next((i for i in reversed(inputs) if i.name.casefold() == wanted), None)
         if found is not None:

@@ -75,7 +75,7 @@ def _type(placeholder: exp.Placeholder, context: StatementContext) -> object:
             return found
     if isinstance(parent, (exp.Limit, exp.Fetch)):
         return pa.int32()
-    for other in _others(parent):
+    for other in compared_with(parent):
         found = _type_in(other, context)
         if found is not None:
             return found
@@ -85,7 +85,8 @@ def _type(placeholder: exp.Placeholder, context: StatementContext) -> object:
     )
 
 
-def _others(parent: exp.Expr | None) -> list[exp.Expr]:
+def compared_with(parent: exp.Expr | None) -> list[exp.Expr]:
+    """What a parent compares, parameters aside."""
     if not isinstance(parent, COMPARED):
         return []
     parts = [parent.args.get(k) for k in ("this", "expression", "low", "high")] + list(parent.expressions)

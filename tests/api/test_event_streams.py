@@ -58,7 +58,9 @@ class Subscriber:
         """The next answer; None where none comes within a moment."""
         if self.events is None:
             operation, literals = self.application.api.find(self.text, None, self.variables)
-            self.events = await self.application.streams.stream(operation, literals, self.variables, self.claims)
+            self.events = await self.application.streams.stream(
+                self.application.api, operation, literals, self.variables, self.claims
+            )
             assert await anext(self.events) == QUIET
             self.waiting = asyncio.ensure_future(anext(self.events))
         done, _ = await asyncio.wait([self.waiting], timeout=1)

@@ -58,7 +58,9 @@ class Reader:
         """The next answer; None where none comes within a moment."""
         if self.waiting is None:
             operation, literals = self.application.api.find(self.text, None, self.variables)
-            self.told = await self.application.streams.stream(operation, literals, self.variables, self.claims)
+            self.told = await self.application.streams.stream(
+                self.application.api, operation, literals, self.variables, self.claims
+            )
             assert await anext(self.told) == QUIET
             self.waiting = asyncio.ensure_future(anext(self.told))
         done, _ = await asyncio.wait([self.waiting], timeout=seconds)
@@ -114,7 +116,7 @@ def test_a_slow_subscriber_meets_the_newest_epoch(url: str, commit: Commit) -> N
         slow = Reader(application, "subscription { above(least: 0) { a } }")
         assert await slow.data() == {"above": [{"a": 1}]}
         slow.waiting.cancel()
-        told = await application.streams.stream(*application.api.find(slow.text), {}, {})
+        told = await application.streams.stream(application.api, *application.api.find(slow.text), {}, {})
         assert await anext(told) == QUIET
         for n in range(2, 6):
             commit(n)

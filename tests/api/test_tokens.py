@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import json
+import threading
 import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx
+import jwt
 import pytest
-from joserfc import jwt
-from joserfc.jwk import KeySet, OctKey, RSAKey
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
+from belvedere.api import token_keys
+from belvedere.api.gate import Gate, ServerSettings
 from belvedere.api.processes import server_settings, start_api
-from belvedere.api.tokens import TokenRules, TokenVerifier
+from belvedere.api.tokens import TokenRules, TokenVerifier, token_rules
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.intake.desk import Desk
@@ -38,8 +46,8 @@ Branch(number BIGINT METADATA FROM 'auth.app.branch') := SELECT item FROM Orders
 """
 
 
-def signed(claims: dict[str, Any], key: Any = None, algorithm: str = "HS256") -> str:
-    return jwt.encode({"alg": algorithm}, claims, key or OctKey.import_key(SECRET))
+def signed(claims: dict[str, Any], key: Any = SECRET, algorithm: str = "HS256", **headers: Any) -> str:
+    return jwt.encode(claims, key, algorithm, headers)
 
 
 def forged(secret: str) -> str:
@@ -57,24 +65,156 @@ def test_which_tokens_count() -> None:
     for wrong in ({"exp": now - 60}, {"nbf": now + 60}, {"iss": "them"}, {"aud": "else"}):
         assert rules.claims(signed(good | wrong)) is None
     assert rules.claims(signed({"sub": "ann", "exp": now + 60})) is None
-    assert rules.claims(signed(good, OctKey.import_key(SECRET[::-1]))) is None
+    assert rules.claims(signed(good, SECRET[::-1])) is None
+    assert rules.claims(signed(good, algorithm="HS384")) is None  # no algorithm of the rules
+    assert rules.claims(signed(good | {"exp": now - 10})) is not None  # clocks differ
+    assert rules.claims(signed(good | {"exp": now - 40})) is None
     for text in ("", "x", "a.b.c", signed(good)[:-3], signed(good) + "\xff"):
         assert rules.claims(text) is None
     header = "eyJhbGciOiJub25lIn0"  # {"alg":"none"}
     assert rules.claims(f"{header}.{signed(good).split('.')[1]}.") is None
 
 
+def test_a_token_that_counted_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules, now = TokenVerifier(TokenRules(SECRET, leeway=0)), time.time()
+    token = signed({"sub": "ann", "exp": int(now) + 60})
+    assert rules.claims(token) is not None
+    monkeypatch.setattr("belvedere.api.tokens.time.time", lambda: now + 61)
+    assert rules.claims(token) is None
+
+
+RSA, OTHER, EC = (
+    rsa.generate_private_key(65537, 2048),
+    rsa.generate_private_key(65537, 2048),
+    ec.generate_private_key(ec.SECP256R1()),
+)
+
+
+def jwk(key: Any, kid: str | None = None, **more: Any) -> dict[str, Any]:
+    """A public key as a JWK."""
+    kind: Any = RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else ECAlgorithm
+    return kind.to_jwk(key.public_key(), as_dict=True) | ({} if kid is None else {"kid": kid}) | more
+
+
 def test_public_keys_and_key_sets() -> None:
-    key = RSAKey.generate_key(2048, {"kid": "one"})
-    pem = key.as_pem(private=False).decode()
-    for text in (pem, json.dumps(key.as_dict(private=False)), json.dumps(KeySet([key]).as_dict(private=False))):
-        verifier = TokenVerifier(TokenRules(text, "RS256"))
-        assert verifier.claims(jwt.encode({"alg": "RS256", "kid": "one"}, {"sub": "ann"}, key)) == {"sub": "ann"}
+    pem = RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    for text in (pem, json.dumps(jwk(RSA, "one")), json.dumps({"keys": [jwk(RSA, "one")]})):
+        verifier = TokenVerifier(TokenRules(text, ("RS256", "ES256")))
+        assert verifier.claims(signed({"sub": "ann"}, RSA, "RS256", kid="one")) == {"sub": "ann"}
+        assert verifier.claims(signed({"sub": "ann"}, OTHER, "RS256", kid="one")) is None
+        assert verifier.claims(signed({"sub": "ann"}, EC, "ES256", kid="one")) is None
         assert verifier.claims(signed({"sub": "ann"})) is None
         assert verifier.claims(forged(pem)) is None  # a public key is no secret
+        assert verifier.claims(forged(text)) is None
 
 
-@pytest.mark.parametrize("settings", [{"key": "short"}, {"key": "{}"}, {"key": SECRET, "algorithm": "RS256"}])
+def test_a_set_has_keys_for_some_algorithms_each() -> None:
+    keys = [
+        jwk(RSA, "rsa", alg="RS256"),
+        jwk(EC, "ec", use="sig"),
+        jwk(OTHER, "secret", use="enc"),
+        {"kty": "oct", "k": base64.urlsafe_b64encode(SECRET.encode()).decode(), "kid": "oct"},
+        {"kty": "new"},
+        7,
+    ]
+    verifier = TokenVerifier(TokenRules(json.dumps({"keys": keys}), ("RS256", "PS256", "ES256")))
+    ann = {"sub": "ann"}
+    assert verifier.claims(signed(ann, RSA, "RS256", kid="rsa")) == ann
+    assert verifier.claims(signed(ann, RSA, "RS256")) == ann  # one that names no key may be of any
+    assert verifier.claims(signed(ann, EC, "ES256", kid="ec")) == ann
+    assert verifier.claims(signed(ann, RSA, "PS256", kid="rsa")) is None  # the key is for RS256
+    assert verifier.claims(signed(ann, RSA, "RS256", kid="ec")) is None
+    assert verifier.claims(signed(ann, RSA, "RS256", kid="gone")) is None
+    assert verifier.claims(signed(ann, OTHER, "RS256", kid="secret")) is None
+    assert verifier.claims(signed(ann, kid="oct")) is None
+
+
+class _Keys(BaseHTTPRequestHandler):
+    answer: bytes = b""
+    asked = 0
+
+    def do_GET(self) -> None:
+        type(self).asked += 1
+        self.send_response(200 if self.answer else 500)
+        self.end_headers()
+        self.wfile.write(self.answer)
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture
+def keys_address() -> Iterator[str]:
+    _Keys.answer, _Keys.asked = json.dumps({"keys": [jwk(RSA, "one")]}).encode(), 0
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Keys)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/keys.json"
+    server.shutdown()
+    server.server_close()
+
+
+def test_keys_at_an_address_change(keys_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    verifier = TokenVerifier(TokenRules(jwks=keys_address, algorithms=("RS256",)))
+    verifier.refresh()
+    ann, old = {"sub": "ann"}, signed({"sub": "ann"}, RSA, "RS256", kid="one")
+    new = signed(ann, OTHER, "RS256", kid="two")
+    assert verifier.claims(old) == ann
+    assert verifier.claims(new) is None
+    assert not verifier.lacks_key(new)  # it was asked a moment ago
+    monkeypatch.setattr(token_keys, "PAUSE", 0.0)
+    assert verifier.lacks_key(new)
+    assert not verifier.lacks_key(old)
+    assert not verifier.lacks_key(signed(ann, kid="three"))  # of no algorithm of the rules
+    _Keys.answer = json.dumps({"keys": [jwk(OTHER, "two")]}).encode()
+    verifier.refresh()
+    assert verifier.claims(new) == ann
+    assert verifier.claims(old) is None  # its key has gone, though it counted before
+    for answer in (b"", b"no JSON", b'{"keys": 7}', b"[" * 2000):
+        _Keys.answer = answer
+        verifier.refresh()
+        assert verifier.claims(new) == ann  # those that were read last
+
+
+def test_keys_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    with pytest.raises(BelvedereError, match="has no keys"):
+        TokenVerifier(TokenRules(jwks=str(file), algorithms=("RS256",)))
+    file.write_text(json.dumps({"keys": [jwk(RSA, "one")]}))
+    verifier = TokenVerifier(TokenRules(jwks=str(file), algorithms=("RS256",)))
+    assert verifier.claims(signed({"sub": "ann"}, RSA, "RS256", kid="one")) == {"sub": "ann"}
+
+
+def test_an_unknown_key_is_looked_for_and_absent_keys_are_told(keys_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_keys, "PAUSE", 0.0)
+    token, two = (signed({"sub": "ann"}, k, "RS256", kid=n) for k, n in ((RSA, "one"), (OTHER, "two")))
+    gate = Gate(ServerSettings(tokens=TokenRules(jwks=keys_address, algorithms=("RS256",))))
+
+    def enter(token: str) -> int:
+        headers = {b"authorization": f"Bearer {token}".encode()}
+        asyncio.run(gate.look_for_key(headers))
+        refused = gate.enter({"type": "http", "method": "GET", "path": "/rest", "headers": []}, headers)
+        return 200 if refused is None else refused.status
+
+    time.sleep(0.3)
+    assert enter(token) == 200
+    assert enter(two) == 401
+    _Keys.answer = json.dumps({"keys": [jwk(OTHER, "two")]}).encode()
+    assert enter(two) == 200
+    assert enter(token) == 401
+    gate = Gate(ServerSettings(tokens=TokenRules(jwks=keys_address.replace("127.0.0.1", "127.0.0.2"), algorithms=("RS256",))))
+    assert enter(token) == 503  # B8018
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"key": "short"},
+        {"key": "{}"},
+        {"key": SECRET, "algorithm": "RS256"},
+        {"key": RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()},
+        {"key": json.dumps(jwk(RSA)), "algorithm": "ES256"},
+        {"jwks": "/nowhere/keys.json"},
+    ],
+)
 def test_keys_that_are_none(settings: dict[str, str]) -> None:
     with pytest.raises(BelvedereError) as error:
         server_settings("127.0.0.1", {"jwt": settings})
@@ -92,6 +232,21 @@ def test_the_project_file_says_which_tokens_count(tmp_path: Path) -> None:
     file.write_text(f'[api.jwt]\nkey = "{SECRET}"\n')
     assert not compile_script(SCRIPT, path=script).diagnostics
     assert server_settings("0.0.0.0", load_project(tmp_path).api).tokens == TokenRules(SECRET)
+    for text in (
+        'algorithms = ["HS256", "RS256"]',
+        'algorithms = ["none"]',
+        'algorithm = "none"',
+        "algorithms = []",
+        "leeway_seconds = -1",
+    ):
+        file.write_text(f'[api.jwt]\nkey = "{SECRET}"\n{text}\n')
+        assert [d.code for d in load_project(tmp_path).diagnostics] == ["B9104"], text
+    for text in (f'key = "{SECRET}"\njwks = "keys.json"', 'jwks = "http://login.example/keys.json"', 'jwks = "ftp://x/keys"'):
+        file.write_text(f"[api.jwt]\n{text}\n")
+        assert [d.code for d in load_project(tmp_path).diagnostics] == ["B9104"], text
+    file.write_text('[api.jwt]\njwks = "keys.json"\nrole_claim = "realm.role"\n')
+    rules = token_rules(load_project(tmp_path).api["jwt"])
+    assert rules == TokenRules(algorithms=("RS256", "ES256"), jwks=str(tmp_path / "keys.json"), role_claim=("realm", "role"))
 
 
 def test_pushes_take_the_claim_and_nothing_else_does(tmp_path: Path) -> None:

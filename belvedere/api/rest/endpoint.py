@@ -22,8 +22,7 @@ from belvedere.api.operations import Prepared
 from belvedere.api.pushes import CLAIMS, problem_answer
 from belvedere.api.rest.answers import CSV, JSON, body_of, headers_of, media_of, rows_of
 from belvedere.api.rest.parameters import pairs_of
-from belvedere.api.rest.reads import RestReads
-from belvedere.api.rest.requests import Requests, RestRequest
+from belvedere.api.rest.requests import RestRequest
 from belvedere.intake.claims import Claims
 
 if TYPE_CHECKING:
@@ -47,8 +46,6 @@ class RestEndpoint:
         opened: Callable[[], Awaitable[None]],
     ):
         self._application, self._run, self._opened = application, run, opened
-        api = application.api
-        self._requests, self._reads = Requests(api.model, api.limits), RestReads(api.operations)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started, outcome = time.perf_counter(), 0
@@ -73,30 +70,26 @@ class RestEndpoint:
         if not name:
             raise RequestError(NOT_FOUND, "the address names no view", "`/openapi.json` lists what there is", status=404)
         media = media_of(request.headers.get("accept", ""))
-        application = self._application
-        query: bytes = request.scope["query_string"]
+        claims: Claims = request.scope.get(CLAIMS) or {}
+        seen, query = await self._application.seen(claims), request.scope["query_string"]
 
         def read() -> RestRequest:
-            return self._requests.read(name, key or None, pairs_of(query, application.api.limits))
+            return seen.requests.read(name, key or None, pairs_of(query, seen.api.limits))
 
         asked = await self._quickly(len(query) <= SHORT, read)
         await self._opened()
-        claims: Claims = request.scope.get(CLAIMS) or {}
-        prepared = await self._prepared(asked, claims)
-        return await self._tagged(request, asked, prepared, media)
-
-    async def _prepared(self, asked: RestRequest, claims: Claims) -> Prepared:
-        known = self._reads.is_planned(asked)
-        return await self._quickly(known, lambda: self._reads.prepare(asked, claims))
+        reads = seen.reads
+        prepared = await self._quickly(reads.is_planned(asked), lambda: reads.prepare(asked, claims))
+        return await self._tagged(request, asked, prepared, media, seen.mark(prepared))
 
     async def _quickly(self, is_quick: bool, work: Callable[[], T]) -> T:
         return work() if is_quick else await self._application.in_planner(work)
 
-    async def _tagged(self, request: Request, asked: RestRequest, prepared: Prepared, media: str) -> Response:
-        """The answer with its entity tag, or that the client has it."""
+    async def _tagged(self, request: Request, asked: RestRequest, prepared: Prepared, media: str, mark: str) -> Response:
+        """The answer with its entity tag, or that the client has it; `mark` tells it from answers to others."""
         application = self._application
         known = request.headers.get("if-none-match", "").encode()
-        print_ = f"{application.fingerprint}-{_suffix(media)}"
+        print_ = f"{mark}-{_suffix(media)}"
         if known and etags.matches(known, tag := etags.tag_of(await application.last_epoch(), print_)):
             return Response(status_code=304, headers=etags.HEADERS | {"etag": tag or ""})
         found = await self._run(prepared)

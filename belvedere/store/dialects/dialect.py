@@ -64,6 +64,8 @@ class Dialect(ABC):
     """What a transaction that makes the store's own tables begins with: two first starts at once would collide."""
     for_lease: ClassVar[str | None] = None
     """What keeps others from taking the lease meanwhile, where the row may not be there to be locked."""
+    fence: ClassVar[str]
+    """What a subquery ends with whose conditions are tested before those around it."""
     for_update: ClassVar[str] = ""
     """What a SELECT ends with that locks its rows; nothing where a transaction locks all."""
 

@@ -74,6 +74,7 @@ class Postgres(Dialect):
     clock = "(TIMESTAMPTZ 'epoch' + {} * INTERVAL '1 microsecond')"
     first_start = ("SELECT pg_advisory_xact_lock(7240511)::text",)
     for_lease = f"LOCK TABLE {LEASE} IN EXCLUSIVE MODE"
+    fence = " OFFSET 0"
     for_update = " FOR UPDATE"
 
     # stored forms

@@ -93,6 +93,7 @@ class Sqlite(Dialect):
     faults = _FAULTS
     clock = "{}"
     near = True
+    fence = " LIMIT -1"
 
     # stored forms
 

@@ -46,6 +46,8 @@ from belvedere.store.read.typed import CLOCK, NameBindings, TypedSql
 ROW = quoted(f"{SYSTEM}row")
 """The number of a row in its partition: no stored column has this name."""
 Bind = Callable[[BoundValue], str]
+Rows = Callable[[str], str]
+"""How a relation stands in FROM."""
 
 _JOINS = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
 
@@ -72,10 +74,15 @@ def check_template(template: QueryTemplate, stored: Collection[str]) -> None:
 
 
 def print_plan(
-    node: Node, dialect: Dialect, arguments: Mapping[str, TypedSql], bind: Bind | None = None, clock: str = CLOCK
+    node: Node,
+    dialect: Dialect,
+    arguments: Mapping[str, TypedSql],
+    bind: Bind | None = None,
+    clock: str = CLOCK,
+    rows: Rows = identifier,
 ) -> str:
     """The plan as one SELECT. `bind` gives the SQL of arguments that are no plain values: patterns, and numbers of rows."""
-    return _Plans(dialect, arguments, bind, clock).select(node)
+    return _Plans(dialect, arguments, bind, clock, rows).select(node)
 
 
 def plan_order(node: Node) -> tuple[Sort, ...]:
@@ -106,6 +113,7 @@ class _Plans:
     arguments: Mapping[str, TypedSql]
     bind: Bind | None = None
     clock: str = CLOCK
+    rows: Rows = identifier
 
     def select(self, node: Node) -> str:
         printer = _NODES.get(type(node))
@@ -121,7 +129,7 @@ class _Plans:
     def source(self, node: Node, alias: str = "i") -> str:
         """A node to stand in FROM."""
         if isinstance(node, Scan):
-            return f"{identifier(node.relation)} AS {alias}"
+            return f"{self.rows(node.relation)} AS {alias}"
         return f"({self.select(node)}) AS {alias}"
 
     def scope(self, schema: Schema, aggregates: bool = False) -> NameBindings:
@@ -142,7 +150,7 @@ class _Plans:
 
     def scan(self, node: Scan) -> str:
         columns = ",".join(identifier(n) for n in node.schema.names)
-        return f"SELECT {columns} FROM {identifier(node.relation)}"
+        return f"SELECT {columns} FROM {self.rows(node.relation)} AS i"
 
     def values(self, node: Values) -> str:
         rows = []

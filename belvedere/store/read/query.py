@@ -7,13 +7,13 @@ runs, so one printed statement serves every request of the same shape. This modu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 import pyarrow as pa
 
-from belvedere.catalog import Relationship
+from belvedere.catalog import Relationship, RowCondition
 from belvedere.plan.nodes import Expr, Node, Order
 from belvedere.schema import Schema
 
@@ -294,10 +294,32 @@ class StoreQuery:
 
 
 @dataclass(frozen=True)
+class Guard:
+    """Which rows of a relation a read may see: those for which `condition`, over its columns (`schema`), is true.
+
+    `arguments` are the values of the condition's placeholders; where one of them is NULL, no row may be seen.
+    """
+
+    condition: Expr
+    schema: Schema
+    arguments: tuple[tuple[str, BoundValue], ...] = ()
+
+
+def guard_of(rows: RowCondition) -> Guard:
+    """A role's condition as a guard. Its arguments stand for any values: a request puts its own in their place."""
+    arguments = tuple((p.name, BoundValue(n, p.type, Role.ARGUMENT, nullable=True)) for n, p in enumerate(rows.parameters))
+    return Guard(rows.condition, rows.schema, arguments)
+
+
+@dataclass(frozen=True)
 class Read:
-    """One request: queries and constants under their aliases, answered together by one statement from one epoch."""
+    """One request: queries and constants under their aliases, answered together by one statement from one epoch.
+
+    `guards`, where given, are all relations that may be read, those of which all rows may be seen with None.
+    """
 
     fields: tuple[Field, ...]
+    guards: Mapping[str, Guard | None] | None = None
 
     @property
     def historic(self) -> bool:

@@ -6,7 +6,7 @@ In: a `StoreQuery`, the rows that it is nested in. Out: SQL. What is shown of th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -27,6 +27,7 @@ from belvedere.store.read.query import (
     Condition,
     Every,
     Exists,
+    Guard,
     Instant,
     Link,
     Membership,
@@ -67,6 +68,9 @@ class Sources(Parameters):
     """Prints the rows of queries."""
 
     aliases: count[int] = field(default_factory=count)
+    guards: Mapping[str, Guard | None] | None = None
+    fenced: bool = False
+    """Whether guards are asked before anything else, since what else is asked may fail, and so tell of a row."""
 
     def source(self, query: StoreQuery, rows: Rows, outer: Rows | None) -> str:
         """FROM, WHERE and ORDER BY."""
@@ -95,15 +99,36 @@ class Sources(Parameters):
 
     def relation(self, query: StoreQuery) -> str:
         if query.plan is None:
-            return identifier(query.relation) if query.as_of is None else self.versions(query.relation, query.as_of)
-        return f"({print_plan(query.plan, self.dialect, self.arguments(query.arguments), self.value)})"
+            return self.seen(query.relation, query.as_of)
+        return f"({print_plan(query.plan, self.dialect, self.arguments(query.arguments), self.value, rows=self.seen)})"
+
+    def seen(self, relation: str, as_of: Instant | None = None) -> str:
+        """The rows of a relation, now or then, that the read may see: the one place where a relation is named."""
+        if self.guards is not None and relation not in self.guards:
+            raise PermissionError(f'"{relation}" may not be read')
+        guard = None if self.guards is None else self.guards[relation]
+        if as_of is None and guard is None:
+            return identifier(relation)
+        conditions = [] if as_of is None else [versions_held(self.value(as_of.value), as_of.by_time)]
+        if guard is not None:
+            conditions.append(self.guarded(guard))
+        table = identifier(relation if as_of is None else relation + HISTORY)
+        fence = self.dialect.fence if self.fenced and guard is not None else ""
+        return f"(SELECT * FROM {table} AS g{where_text(conditions)}{fence})"
+
+    def guarded(self, guard: Guard) -> str:
+        """A guard's condition over a table `g`; it needs all of its values."""
+
+        def resolve(column: exp.Column) -> tuple[str, pa.DataType]:
+            known = guard.schema[column.name]
+            return f"g.{identifier(known.name)}", known.type
+
+        bindings = NameBindings(self.dialect, resolve, self.arguments(guard.arguments), bind=self.value)
+        given = [f"{self.value(value)} IS NOT NULL" for _, value in guard.arguments]
+        return " AND ".join([*given, f"({print_expression(guard.condition, bindings).sql})"])
 
     def arguments(self, given: Sequence[tuple[str, BoundValue]]) -> dict[str, TypedSql]:
         return {name: TypedSql(self.value(value), value.type, value) for name, value in given}
-
-    def versions(self, relation: str, as_of: Instant) -> str:
-        """The rows that a relation had then."""
-        return f"(SELECT * FROM {identifier(relation + HISTORY)} WHERE {versions_held(self.value(as_of.value), as_of.by_time)})"
 
     def link_conditions(self, link: Link, rows: Rows, outer: Rows | None) -> list[str]:
         result = []

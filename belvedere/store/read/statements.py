@@ -16,6 +16,7 @@ from sqlglot import exp
 from belvedere.schema import Schema
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.dialects.dialect import concatenation, literal
+from belvedere.store.read.failing import expressions_in, may_fail
 from belvedere.store.read.groups import groups_source
 from belvedere.store.read.pages import page_text
 from belvedere.store.read.parameters import ParameterizedSql
@@ -24,6 +25,7 @@ from belvedere.store.read.query import (
     ColumnField,
     ConstantField,
     Field,
+    Guard,
     Link,
     Nested,
     ObjectField,
@@ -40,7 +42,7 @@ PrintField = Callable[[ColumnField | AggregateField | Nested], str]
 
 def print_read(read: Read, dialect: str) -> ParameterizedSql:
     """The one statement that answers a read, in the dialect of that name."""
-    printer = _Answers(DIALECTS[dialect])
+    printer = _Answers(DIALECTS[dialect], guards=read.guards, fenced=may_fail(expressions_in(read.fields)))
     answer = printer.object(read.fields, None)
     columns = '"epoch","clock","committed_at"' + (',"content"' if read.historic else "")
     content = ",e.content" if read.historic else ""
@@ -55,6 +57,12 @@ def check_link(link: Link, outer: Schema, own: Schema) -> None:
         rows, theirs = Rows("a", StoreQuery("", own, (), link=link)), Rows("b", StoreQuery("", outer, ()))
         printer.link_conditions(link, rows, theirs)
         printer.order_by(rows.query, rows, theirs)
+
+
+def check_guard(guard: Guard) -> None:
+    """Raise B8020 where a condition on rows cannot be said exactly by every store."""
+    for dialect in DIALECTS.values():
+        _Answers(dialect).guarded(guard)
 
 
 @dataclass

@@ -1,0 +1,55 @@
+"""Callers: what their tokens say, the role that they have, and their rights.
+
+In: claims, a role's name, rights. Out: a `Caller`, which is the mapping of the claims. Who is who is decided by `belvedere.api.gate`; what
+a role sees is in the catalog's grants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from belvedere.api.failures import NOT_ALLOWED, RequestError
+from belvedere.catalog import ALL_RIGHTS, Catalog, Grant, Right
+from belvedere.intake.claims import Claims
+
+NO_GRANT = Grant("", frozenset())
+"""What a caller may do of whom no role is known where others have one."""
+
+
+class Caller(Mapping[str, Any]):
+    """The claims of a caller. `role` None: all that there is."""
+
+    __slots__ = ("claims", "rights", "role")
+
+    def __init__(self, claims: Claims, role: str | None = None, rights: frozenset[Right] = ALL_RIGHTS):
+        self.claims, self.role, self.rights = claims, role, rights
+
+    def __getitem__(self, name: str) -> Any:
+        return self.claims[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.claims)
+
+    def __len__(self) -> int:
+        return len(self.claims)
+
+    def __bool__(self) -> bool:
+        return True  # a caller without claims is one all the same
+
+
+def check_right(claims: Claims, right: Right) -> None:
+    """Raise where a caller may not do that."""
+    if isinstance(claims, Caller) and right not in claims.rights:
+        raise RequestError(NOT_ALLOWED, f"this caller has no right to {_DEED[right]}", _HINT, status=403)
+
+
+_DEED = {Right.READ: "read", Right.PUSH: "push rows", Right.STATUS: "see the status"}
+_HINT = "ask with another token; belvedere.toml says what each role may do"
+
+
+def grant_of(catalog: Catalog, claims: Claims) -> Grant | None:
+    """What a caller may see; None: everything. Who is not known to be let in sees nothing where there are roles."""
+    if isinstance(claims, Caller):
+        return None if claims.role is None else catalog.grants.get(claims.role, NO_GRANT)
+    return NO_GRANT if catalog.grants else None
