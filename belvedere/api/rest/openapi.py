@@ -86,7 +86,8 @@ def openapi_of(model: Model, limits: Limits, closed: bool) -> Document:
     for template in model.templates.values():
         paths[f"/rest/{template.field}"] = {"get": _template_operation(template, limits)}
     schemas = {e.type_name: _row(e, model) for e in model.entities.values()}
-    schemas |= {t.type_name: _object(t.columns, t.template.doc) for t in model.templates.values()}
+    own = (t for t in model.templates.values() if t.rows is None)
+    schemas |= {t.type_name: _object(t.columns, t.template.doc) for t in own}
     problem = "Problem"
     while problem in schemas:  # a view is called so
         problem += "_"
