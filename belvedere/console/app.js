@@ -73,11 +73,12 @@ function showConnection({ state, status, received, since }) {
     live: status && status.epoch !== null ? `epoch ${status.epoch}, ${age === null ? "" : `${duration(age)} ago`}` : "waiting for the first epoch",
     gone: "server is gone",
     refused: "needs a token",
+    unseen: "connected",
   };
   by("connection-text").textContent = texts[state];
   if (state === before) return;
   if (state === "gone") banner("problem", `The server does not answer since ${new Date(since).toLocaleTimeString()}. What you see is from before; it is asked again every second.`);
-  if (state === "live") {
+  if (state === "live" || state === "unseen") {
     banner("good", before === "gone" ? "The server is back." : "");
     if (before === "gone" && shown.failed) anew();
   }

@@ -1,11 +1,13 @@
-// The status of the server as it changes. Out: to each listener `{state, status, received, since}`; `state` is "connecting", "live", "gone"
-// or "refused" (a token is missing). A stream that breaks off, or is silent for too long, is opened again.
+// The status of the server as it changes. Out: to each listener `{state, status, received, since}`; `state` is "connecting", "live", "gone",
+// "refused" (a token is missing) or "unseen" (the token has no right to the status: the server is there). A stream that breaks off, or is
+// silent for too long, is opened again.
 
 import { readEvents } from "./api.js";
 import { parseJson } from "./numbers.js";
 
 const SILENCE = 9000; // the server tells something every three seconds
 const PAUSE = 1000;
+const CALM = 5000; // between two questions that are answered with a refusal
 
 const listeners = new Set();
 let now = { state: "connecting", status: null, received: 0, since: Date.now() };
@@ -41,9 +43,9 @@ export async function watch() {
       });
       become("gone");
     } catch (error) {
-      become(error.status === 401 ? "refused" : "gone");
+      become({ 401: "refused", 403: "unseen" }[error.status] ?? "gone");
     }
     clearTimeout(timer);
-    await new Promise((resolve) => { wake = resolve; setTimeout(resolve, PAUSE); });
+    await new Promise((resolve) => { wake = resolve; setTimeout(resolve, now.state === "unseen" ? CALM : PAUSE); });
   }
 }

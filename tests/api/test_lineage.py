@@ -22,7 +22,7 @@ from belvedere.compiler import compile_script
 from belvedere.engine.last_changes import last_change, with_changes
 from belvedere.errors import fail
 from belvedere.rules.placed import DOCUMENT, PlacedView, PlacedViews, meaning_of
-from belvedere.store.protocol import EpochRow
+from belvedere.store import EpochRow, StoredTable, open_reader, open_store
 from belvedere.time.event_time import Clocks, send_bound
 from belvedere.workbench import Workbench
 
@@ -236,3 +236,18 @@ def test_the_status_is_told_again_after_an_epoch_and_while_nothing_happens(
         assert not any(t.startswith(b"data") for t in rest), "a server that ends tells no more"
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_it_reads_what_each_store_has_chosen(store: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    url = request.getfixturevalue("postgres_url") if store == "postgres" else f"sqlite:///{tmp_path}/store.db"
+    catalog = compile_script("CREATE STREAM T (a INT); V := SELECT a, count(*) AS n FROM T GROUP BY a;").catalog
+    made = open_store(url)
+    made.create([StoredTable("T", catalog.schema_of("T"), meaning="test")])
+    made.set_document(DOCUMENT, PlacedViews({"V": PlacedView(meaning_of(catalog, "V"))}).as_text())
+    made.acquire("test", 600)
+    made.begin().commit(EpochRow(0, datetime(2024, 1, 1, tzinfo=UTC), extra={"changed": {"T": [0, NOON]}}))
+    made.close()
+    with TestClient(Application(catalog, lambda: open_reader(url))) as client:
+        assert client.get("/lineage/V").json()["kept"]["reads"].startswith("computed by the database")
+        assert [v["name"] for v in client.get("/status").json()["views"]] == ["V"]

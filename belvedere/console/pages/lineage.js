@@ -11,7 +11,7 @@ export async function show(outlet, address) {
   const box = make("div", { class: "scrolling graph", tabindex: "0", role: "region", "aria-label": "Lineage" });
   const details = make("div", { class: "details", "aria-live": "polite" });
   outlet.append(make("h1", { text: "Lineage" }), make("p", { class: "quiet", text: "From inputs on the left to what is made of them. A dashed line is a relationship. Choose a part to read how it is kept." }), legend(), box, details);
-  if (!graph.nodes.size) box.append(make("p", { class: "empty", text: "The script defines nothing." }));
+  if (!graph.nodes.size) box.append(make("p", { class: "empty", text: "There is nothing that you may see." }));
 
   async function update({ query }) {
     const chosen = graph.nodes.get(query.get("node"));

@@ -24,7 +24,7 @@ export async function show(outlet) {
 
   const stop = listen(({ state, status, received }) => {
     outlet.classList.toggle("stale", state === "gone");
-    if (!status) return tiles.replaceChildren(tile("Server", state === "connecting" ? "asking" : state));
+    if (!status) return tiles.replaceChildren(tile("Server", WORDS[state]));
     measured.note(status, received);
     fillTiles(tiles, status, received, measured);
     speed.replaceChildren(...sparkline(measured.history, "Rows taken in per second since this page is open"));
@@ -38,6 +38,7 @@ export async function show(outlet) {
 }
 
 const table = (label, heads, body) => scrolling(label, make("table", {}, make("thead", {}, make("tr", {}, heads.map((h) => make("th", { scope: "col", class: NUMBERS.has(h) ? "number" : undefined, text: h })))), body));
+const WORDS = { connecting: "asking", gone: "gone", refused: "needs a token", unseen: "your token may not see the status" };
 const NUMBERS = new Set(["Rows in", "Rows / s", "Late", "Rejected", "Behind", "In epoch", "Changes / epoch", "Time / epoch", "Requests / s"]);
 const nothing = (columns, text) => make("tr", {}, make("td", { colspan: columns, class: "empty", text }));
 const tile = (name, value, more, kind) => make("div", { class: kind ? `tile ${kind}` : "tile" }, make("dt", { text: name }), make("dd", {}, value, more && make("span", { class: "quiet", text: more })));
