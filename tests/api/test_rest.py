@@ -346,7 +346,7 @@ def test_requests_of_one_shape_share_a_plan() -> None:
             assert rows(client, f"things?select=id&id=eq.{number}&name=not.in.(x{number})&limit=1") in ([{"id": number}], [])
             assert rows(client, f"things/{number}?select=id") == {"id": number}
     assert len(set(reader.statements)) == 2
-    assert len(application.rest._reads.plans) == 2
+    assert len(application._see(None).reads.plans) == 2
 
 
 def test_values_never_reach_the_statement(reader: Any, client: TestClient) -> None:
