@@ -21,6 +21,7 @@ from belvedere.api import etags
 from belvedere.api.asked import JSON, Asked, asked_of, errors_of, media_of, status_of_error
 from belvedere.api.callers import check_right, grant_of
 from belvedere.api.compression import Compressed
+from belvedere.api.departures import Departure
 from belvedere.api.event_streams import EventStreams, Told
 from belvedere.api.failures import BAD_REQUEST, ENDING, INTERNAL, NOT_READY, RequestError
 from belvedere.api.gate import Gate, ServerSettings, is_push
@@ -201,7 +202,10 @@ class Application:
                 answer = Response(body, media_type=media)
             else:
                 known = headers.get(b"if-none-match")
-                answer = await self._read(seen, operation, literals, asked, claims, media, known, scope)
+                with Departure(receive) as client:
+                    answer = await self._read(seen, operation, literals, asked, claims, media, known, scope)
+                if client.is_gone:
+                    return
         except RequestError as error:
             if events_alone and error.status in (400, 403):
                 answer = graphql_events(_once(errors_of(error)))  # GraphQL over SSE: as an event, which a client can read

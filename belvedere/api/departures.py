@@ -1,0 +1,48 @@
+"""Clients that go away before they have their answer: what is done for them is given up, a statement in Postgres too.
+
+In: how a request's messages are received, once its body is there. Out: nothing; the task that answers is cancelled. Most answers come
+sooner than anybody looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+from starlette.types import Receive
+
+WATCH_SECONDS = 0.1
+"""So long an answer may take before its client is watched."""
+
+
+class Departure:
+    """A context in which the client is watched. It swallows the cancellation that it makes: `is_gone` tells of it."""
+
+    def __init__(self, receive: Receive):
+        self._receive = receive
+        self._watching: asyncio.Task[None] | None = None
+        self.is_gone = False
+
+    def __enter__(self) -> Departure:
+        loop = asyncio.get_running_loop()
+        self._answering = asyncio.current_task()
+        self._timer = loop.call_later(WATCH_SECONDS, self._watch, loop)
+        return self
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._watching = loop.create_task(self._until_gone())
+
+    async def _until_gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        if self._answering is not None:
+            self.is_gone = True
+            self._answering.cancel()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        self._timer.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
+        if self.is_gone and kind is asyncio.CancelledError and self._answering is not None:
+            return self._answering.uncancel() == 0
+        return False
