@@ -13,7 +13,7 @@ _GROUPS: Mapping[tuple[int, int], str] = {
     (0, 0): ("now"),
     (0, MANY): ("grouping_id map named_struct struct"),
     (1, 1): (
-        "bigint binary bitmap_and_agg bitmap_construct_agg bitmap_or_agg boolean collation collect_union date decimal "
+        "bigint binary bitmap_and_agg bitmap_construct_agg bitmap_or_agg boolean collect_union date decimal "
         "double explode explode_outer float grouping hll_sketch_estimate inline inline_outer int "
         "kll_sketch_get_n_bigint kll_sketch_get_n_double kll_sketch_get_n_float kll_sketch_to_string_bigint "
         "kll_sketch_to_string_double kll_sketch_to_string_float percentile_cont percentile_disc posexplode "

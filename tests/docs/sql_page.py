@@ -15,6 +15,8 @@ from belvedere.functions.function import MANY, Function, Kind
 from belvedere.functions.table import FUNCTIONS
 from belvedere.lang.statements.problems import OTHER_STATEMENTS
 from belvedere.lang.statements.supported import refused_forms
+from tests.spark_grammar.counts import counts_section
+from tests.spark_grammar.extensions import EXTENSIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 COMMAND = "pytest tests/docs --update"
@@ -89,6 +91,10 @@ def _lines() -> Iterator[str]:
         "Functions that give another answer each time", "A view must follow from its input: they are refused (B3006).", again
     )
     yield from _table("Functions of other systems", ("function", "instead"), sorted(OTHER_FUNCTIONS.items()))
+    yield from _table(
+        "What Spark refuses and scripts may say", ("condition of Spark's error", "here"), sorted(EXTENSIONS.items())
+    )
+    yield from counts_section()
 
 
 def _statements() -> Iterator[tuple[str, str]]:

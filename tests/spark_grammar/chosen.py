@@ -18,6 +18,12 @@ CHOSEN = (
     "(SELECT id, i FROM U) |> UNPIVOT (v FOR name IN (id, i))",
     "FROM U |> ORDER BY id |> LIMIT 3 OFFSET 1",
     "SELECT id FROM U ORDER BY id LIMIT 1 + 1",
+    "SELECT s, id FROM U ORDER BY ALL DESC LIMIT 3",
+    "SELECT s FROM U UNION SELECT s FROM E ORDER BY ALL LIMIT 2",
+    "SELECT id, mode() WITHIN GROUP (ORDER BY i DESC) FILTER (WHERE id > 1) OVER (PARTITION BY s) AS c FROM U",
+    "SELECT id, listagg(s, ',') WITHIN GROUP (ORDER BY s) OVER (PARTITION BY i) AS c FROM U",
+    "SELECT id, percentile_disc(0.5) WITHIN GROUP (ORDER BY i) OVER w AS c, "
+    "percentile_cont(0.25) WITHIN GROUP (ORDER BY i DESC) OVER w AS d FROM U WINDOW w AS (PARTITION BY s)",
     "SELECT id, s FROM U WHERE (i, i) IN (SELECT i, i FROM E)",
     "SELECT a.id, i FROM U a LEFT SEMI JOIN E b USING (i, s)",
     "SELECT a.id, s FROM U a ANTI JOIN E b USING (s)",

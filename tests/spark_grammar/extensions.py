@@ -8,13 +8,14 @@ EXTENSIONS = {
     "INVALID_EXTRACT_FIELD": "a day-time interval has all its fields",
     "INVALID_EXTRACT_BASE_FIELD_TYPE": "columns of both sides of a FULL JOIN with USING can be named",
     "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES": "tuples are compared by their places",
+    "AMBIGUOUS_REFERENCE": "a table's alias comes before a column of that name",
+    "MISSING_ATTRIBUTES": "rows of LATERAL explode(...) stand in every expression",
     "UNRESOLVED_ROUTINE": "ALL (x) in an aggregate is ALL",
     "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY": "a subquery that is linked stands in every expression",
 }
 """By the condition of Spark's error, or how it begins."""
 
 
-def is_extension(told: str) -> bool:
-    """Whether what is told of a query is on the list."""
-    said = told.rpartition("\n  ")[2]
-    return any(said.startswith(condition) for condition in EXTENSIONS)
+def is_extension(condition: str) -> bool:
+    """Whether the condition of Spark's error is on the list."""
+    return any(condition.startswith(known) for known in EXTENSIONS)

@@ -10,6 +10,8 @@ from typing import Any
 
 from belvedere.compiler import compile_script
 from belvedere.functions.types import type_text
+from belvedere.rules import maintain
+from belvedere.spark.analysis import analyze
 from tests.spark_grammar.queries import Query
 from tests.spark_grammar.samples import SCRIPT
 
@@ -51,6 +53,12 @@ def spark_verdict(spark: Any, text: str) -> tuple[Verdict, Any]:
     except Py4JError as error:
         return Verdict(CRASH, str(error).split("\n")[0]), None
     return Verdict("", types=types), frame
+
+
+def is_told_by_run(spark: Any, text: str) -> bool:
+    """Whether `check --spark`, and so `run`, refuses what `check` accepts."""
+    compiled = compile_script(f"{SCRIPT}V := {text};")
+    return bool(analyze(spark, compiled.catalog, maintain(compiled.catalog), {"V"}))
 
 
 def is_deterministic(frame: Any) -> bool:

@@ -70,8 +70,7 @@ class SelectItems:
                 resolved = Resolver(self.frame, self.earlier_alias).resolve(bare)
                 name = output_name(written)
                 self.outputs.append(Output(resolved, written, name if bare is not written else as_defined(name, resolved)))
-        order = self.select.args.get("order")
-        for ordered in order.expressions if order is not None else ():
+        for ordered in sort_keys(self.select, len(self.outputs)):
             self.orders.append(Clause(self._order(ordered), ordered))
 
     def earlier_alias(self, node: exp.Column) -> Expr | None:
@@ -150,6 +149,20 @@ class SelectItems:
                 "B3042", f"there is no output column {position}", written, f"it has {counted(len(self.outputs), 'column')}"
             )
         return self.outputs[position - 1]
+
+
+def sort_keys(query: exp.Query, outputs: int) -> list[exp.Expr]:
+    """What a query is ordered by; `ORDER BY ALL` is by the numbers of all its outputs."""
+    order = query.args.get("order")
+    written: list[exp.Expr] = order.expressions if order is not None else []
+    if len(written) != 1 or not isinstance(written[0].this, exp.Var) or written[0].this.name.upper() != "ALL":
+        return written
+    keys = []
+    for number in range(1, outputs + 1):
+        key = written[0].copy()
+        key.set("this", exp.Literal.number(number))
+        keys.append(key)
+    return keys
 
 
 def ordinal(written: exp.Expr) -> int | None:

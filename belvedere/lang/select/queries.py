@@ -19,7 +19,7 @@ from belvedere.lang.definitions import Definitions
 from belvedere.lang.lower_stream import emitted, lower_stream
 from belvedere.lang.names import counted, did_you_mean, misfit
 from belvedere.lang.select.frame import Frame, StatementContext, scan
-from belvedere.lang.select.items import limit_parameter, limits, make_order, ordinal
+from belvedere.lang.select.items import limit_parameter, limits, make_order, ordinal, sort_keys
 from belvedere.lang.select.scope import FromItem, Scope
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.subqueries import Inner
@@ -300,9 +300,8 @@ def _limited(node: Node, query: exp.Query, context: StatementContext) -> Node:
     """ORDER BY and LIMIT around a set operation: over its output columns."""
     limit, offset = limits(query, context)
     most = limit_parameter(query, context)
-    clause = query.args.get("order")
     orders = []
-    for written in clause.expressions if clause is not None else ():
+    for written in sort_keys(query, len(node.schema.visible)):
         orders.append(_output_order(node, written, context))
         Frame(context).check_order(orders[-1].expr, written, node)
     if not orders and limit is None and not offset and not most:

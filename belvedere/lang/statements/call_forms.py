@@ -74,6 +74,9 @@ def _window(node: Any) -> Problem | None:
     call = unwrap_aggregate(node.this)
     if isinstance(call, exp.Identifier):  # a name of the WINDOW clause
         return _frame(node)
+    inner = node.this.this if isinstance(node.this, exp.Filter) else node.this
+    if isinstance(inner, exp.WithinGroup):
+        return _frame(node)
     if not is_aggregate(call) and not is_window_function(call):
         hint = "OVER is for aggregates and for row_number, rank, lag and their like"
         return _problem(node, f"`{shown_name(call)}` is no window function", hint)

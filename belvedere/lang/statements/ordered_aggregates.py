@@ -18,6 +18,8 @@ from belvedere.lang.statements.query_tree import place_of
 FIRST = (exp.FirstValue, exp.First)
 LAST = (exp.LastValue, exp.Last)
 LISTS = (exp.ArrayAgg, exp.GroupConcat)
+AGGREGATES = (exp.ArrayAgg, exp.ArrayUniqueAgg, exp.Count, exp.ArgMin, exp.ArgMax, exp.Mode, exp.Quantile)
+"""What these aggregates become."""
 ORDERED = (*FIRST, *LAST, *LISTS)
 
 
@@ -40,29 +42,50 @@ def refuse_order(node: exp.Order) -> exp.Expr:
 
 def ordered_call(node: Any) -> exp.Expr:
     """A call with ORDER BY in it; with FILTER around it, that does the same."""
-    if not isinstance(node.this, exp.Order) or isinstance(node.parent, exp.Filter):
+    if not isinstance(node.this, exp.Order) or isinstance(node.parent, (exp.Filter, exp.Window)):
         return node  # type: ignore[no-any-return]
     return _ordered(node, None)
 
 
 def filtered(node: exp.Filter) -> exp.Expr:
     """FILTER around an ordered aggregate: it filters each aggregate that the call becomes."""
+    if isinstance(node.parent, exp.Window):
+        return node
+    return _unordered(node.this, node.expression) or node
+
+
+def windowed(node: exp.Window) -> exp.Expr:
+    """An ordered aggregate with OVER: each aggregate that it becomes is over the same window."""
     inner: Any = node.this
-    if isinstance(inner, exp.WithinGroup):
-        return _within(inner, node.expression)
-    if isinstance(inner, ORDERED) and isinstance(inner.this, exp.Order):
-        return _ordered(inner, node.expression)
-    return node
+    where = inner.expression if isinstance(inner, exp.Filter) else None
+    found = _unordered(inner.this if isinstance(inner, exp.Filter) else inner, where)
+    if found is None:
+        return node
+    clauses = {k: v for k, v in node.args.items() if k != "this"}
+
+    def over(part: exp.Expr) -> exp.Expr:
+        is_call = isinstance(part, exp.Filter) or (isinstance(part, AGGREGATES) and not isinstance(part.parent, exp.Filter))
+        return exp.Window(**{**exp.Window(**clauses).copy().args, "this": part.copy()}) if is_call else part
+
+    found = found.transform(over)
+    if isinstance(found, exp.Window):
+        return found
+    return exp.paren(found, copy=False)
+
+
+def _unordered(call: Any, where: exp.Expr | None) -> exp.Expr | None:
+    """The same value by aggregates without an order; None for a call that has none."""
+    if isinstance(call, exp.WithinGroup):
+        return _within(call, where)
+    return _ordered(call, where) if isinstance(call, ORDERED) and isinstance(call.this, exp.Order) else None
 
 
 def within_group(node: exp.WithinGroup) -> exp.Expr:
     """`mode()`, `percentile_cont(p)` and `percentile_disc(p)` WITHIN GROUP; the parser puts the order of a list into its call."""
-    return node if isinstance(node.parent, exp.Filter) else _within(node, None)
+    return node if isinstance(node.parent, (exp.Filter, exp.Window)) else _within(node, None)
 
 
 def _ordered(node: Any, where: exp.Expr | None) -> exp.Expr:
-    if isinstance(node.parent, exp.Window) or isinstance(node.parent and node.parent.parent, exp.Window):
-        raise _problem(node, "an ordered aggregate with OVER is not supported", "order in OVER (... ORDER BY ...)")
     order = node.this
     if isinstance(node, LISTS):
         return _list(node, order.this, order.expressions, where)
@@ -140,11 +163,10 @@ def _within(node: exp.WithinGroup, where: exp.Expr | None) -> exp.Expr:
 def _with_filter(tree: exp.Expr, where: exp.Expr | None) -> exp.Expr:
     if where is None:
         return tree
-    aggregates = (exp.ArrayAgg, exp.ArrayUniqueAgg, exp.Count, exp.ArgMin, exp.ArgMax, exp.Mode, exp.Quantile)
     return tree.transform(
         lambda n: (
             exp.Filter(this=n.copy(), expression=where.copy())
-            if isinstance(n, aggregates) and not isinstance(n.parent, exp.Filter)
+            if isinstance(n, AGGREGATES) and not isinstance(n.parent, exp.Filter)
             else n
         )
     )

@@ -17,7 +17,7 @@ from sqlglot import exp
 from belvedere.lang.names import text_name
 from belvedere.lang.statements.builders import UNITS, make_interval
 from belvedere.lang.statements.json_paths import extracted_json, lambda_or_json
-from belvedere.lang.statements.ordered_aggregates import ORDERED, filtered, ordered_call, refuse_order, within_group
+from belvedere.lang.statements.ordered_aggregates import ORDERED, filtered, ordered_call, refuse_order, windowed, within_group
 from belvedere.lang.statements.problems import Problem
 from belvedere.lang.statements.query_forms import filled, generated_rows, rewritten_select, series
 from belvedere.lang.statements.query_tree import place_of
@@ -216,4 +216,5 @@ REWRITES: dict[type[exp.Expr], Rewrite] = {
     exp.Table: series,
     exp.Lateral: generated_rows,
     exp.WithinGroup: within_group,
+    exp.Window: windowed,
 }
