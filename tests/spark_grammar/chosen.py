@@ -24,6 +24,10 @@ CHOSEN = (
     "SELECT id, listagg(s, ',') WITHIN GROUP (ORDER BY s) OVER (PARTITION BY i) AS c FROM U",
     "SELECT id, percentile_disc(0.5) WITHIN GROUP (ORDER BY i) OVER w AS c, "
     "percentile_cont(0.25) WITHIN GROUP (ORDER BY i DESC) OVER w AS d FROM U WINDOW w AS (PARTITION BY s)",
+    "SELECT id FROM U WHERE (id, i) NOT IN (SELECT i, id FROM T)",
+    "SELECT id FROM U WHERE NOT (s, i) IN (SELECT s, i FROM E WHERE E.t < U.t)",
+    "SELECT id FROM U WHERE (s, i) IN (SELECT s, i FROM E) OR id > 3",
+    "SELECT id, if((id, i) IN (SELECT i, i FROM E WHERE E.t < U.t), 1, 2) AS c FROM U",
     "SELECT id, s FROM U WHERE (i, i) IN (SELECT i, i FROM E)",
     "SELECT a.id, i FROM U a LEFT SEMI JOIN E b USING (i, s)",
     "SELECT a.id, s FROM U a ANTI JOIN E b USING (s)",

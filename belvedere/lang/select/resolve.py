@@ -20,7 +20,7 @@ from belvedere.lang.select.scope import name_parts
 from belvedere.lang.select.subqueries import Inner, Pending, more_than_one_row
 from belvedere.lang.statements.query_tree import span_of
 from belvedere.lang.types.names import parameter_name
-from belvedere.plan.expressions import column, map_operands
+from belvedere.plan.expressions import column, conjunction, map_operands
 from belvedere.plan.nodes import Expr
 
 Fallback = Callable[[exp.Column], Expr | None]
@@ -151,8 +151,10 @@ class Resolver:
             raise self.frame.fail("B3014", "an aggregate with HAVING cannot be linked to the outer row here", written, hint)
 
     def _in(self, node: exp.In) -> Expr:
+        written, query = node.this.unnest(), node.args["query"]
+        if isinstance(written, exp.Tuple) and not isinstance(node.parent, exp.Not):
+            return self._subquery("exists", _of_equal_rows(query, written.expressions), node)
         operand = self._walk(node.this)
-        query = node.args["query"]
         inner = self.frame.subquery(query)
         if len(inner.outputs) != 1 or isinstance(operand, exp.Tuple):
             raise self.frame.fail("B3014", "IN compares one value with a subquery of one column", node, "write EXISTS")
@@ -160,6 +162,18 @@ class Resolver:
         if inner.total is not None:
             return exp.EQ(this=operand, expression=Pending("scalar", query, inner, node).value())
         return Pending("in", query, inner, node).value(operand)
+
+
+def _of_equal_rows(query: exp.Expr, values: Sequence[exp.Expr]) -> exp.Select:
+    """The rows of a query whose columns equal these values."""
+    names = [exp.to_identifier(f"in_{n}", quoted=True) for n in range(len(values))]
+    alias = exp.TableAlias(this=exp.to_identifier("in_query", quoted=True), columns=names)
+    inner = query.this if isinstance(query, exp.Subquery) else query
+    source = exp.Subquery(this=inner.copy(), alias=alias)
+    source.meta.update(query.meta)
+    same = [exp.EQ(this=exp.column(n.copy()), expression=v.copy()) for n, v in zip(names, values, strict=True)]
+    where = exp.Where(this=conjunction(same))
+    return exp.Select(expressions=[exp.Literal.number(1)], from_=exp.From(this=source), where=where)
 
 
 def _has_fields(type_: pa.DataType) -> bool:

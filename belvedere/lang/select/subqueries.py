@@ -274,6 +274,14 @@ def _links_only(inner: Inner) -> Node:
     return Distinct(Project(inner.plan, (Item("one", exp.Literal.number(1), pa.int32(), False),)))
 
 
+def keep_where_all_differ(frame: Frame, inner: Inner, operands: Sequence[Expr]) -> None:
+    """`(x, y) NOT IN (...)`: in each row of the subquery one of the columns is another one, and known to be."""
+    pairs = zip(operands, inner.outputs, strict=True)
+    same = [exp.EQ(this=operand.copy(), expression=column(output.name)) for operand, output in pairs]
+    maybe = [exp.Coalesce(this=exp.paren(s, copy=False), expressions=[exp.true()]) for s in same]
+    frame.join(inner.plan, JoinKind.ANTI, _full_condition(inner, *maybe))
+
+
 def keep_where_in(frame: Frame, inner: Inner, operands: Sequence[Expr], *, negated: bool) -> None:
     """`x IN (...)`, `(x, y) IN (...)` as a condition of its own; NOT IN of one operand alone.
 

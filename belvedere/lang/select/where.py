@@ -14,7 +14,7 @@ from belvedere.functions import types as t
 from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.grouping import contains_aggregate
 from belvedere.lang.select.resolve import Resolver
-from belvedere.lang.select.subqueries import Inner, attach_all, keep_where_exists, keep_where_in
+from belvedere.lang.select.subqueries import Inner, attach_all, keep_where_all_differ, keep_where_exists, keep_where_in
 from belvedere.plan.expressions import columns_of, conjuncts
 from belvedere.plan.nodes import Expr, Filter
 
@@ -85,13 +85,16 @@ def _in(frame: Frame, part: exp.In, *, negated: bool) -> bool:
 def _tuple_in(frame: Frame, part: exp.In, *, negated: bool) -> bool:
     operands = [Resolver(frame).resolve(e) for e in part.this.expressions]
     inner = frame.subquery(part.args["query"])
-    if negated or len(operands) != len(inner.outputs) or not _stands_alone(frame, inner):
+    if len(operands) != len(inner.outputs) or not _stands_alone(frame, inner):
         raise frame.fail("B3014", "this comparison with a subquery is not supported", part, "write EXISTS or NOT EXISTS")
     for operand, output in zip(operands, inner.outputs, strict=True):
         frame.inference().typed(exp.EQ(this=operand, expression=operand.copy()))
         if not t.same_kind(frame.inference().type(operand), output.type):
             raise frame.fail("B3002", "the types of this comparison do not fit", part, "CAST one side")
-    keep_where_in(frame, inner, operands, negated=False)
+    if negated:
+        keep_where_all_differ(frame, inner, operands)
+    else:
+        keep_where_in(frame, inner, operands, negated=False)
     return True
 
 
