@@ -292,3 +292,10 @@ def _common_nested(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 def same_kind(left: pa.DataType, right: pa.DataType) -> bool:
     """Whether two types may be compared: Spark compares no maps."""
     return common_type(left, right) is not None and not has_map(left) and not has_map(right)
+
+
+def same_kind_by_place(left: pa.DataType, right: pa.DataType) -> bool:
+    """Whether two structs may be compared field by field, whatever the fields are called: IN does so."""
+    if not pa.types.is_struct(left) or not pa.types.is_struct(right) or left.num_fields != right.num_fields:
+        return False
+    return all(same_kind(a.type, b.type) for a, b in zip(left, right, strict=True))

@@ -16,7 +16,7 @@ from belvedere.functions.table import FUNCTIONS
 from belvedere.lang.statements.problems import OTHER_STATEMENTS
 from belvedere.lang.statements.supported import refused_forms
 from tests.spark_grammar.counts import counts_section
-from tests.spark_grammar.extensions import EXTENSIONS
+from tests.spark_grammar.extensions import EXTENSIONS, OTHERWISE
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 COMMAND = "pytest tests/docs --update"
@@ -94,6 +94,7 @@ def _lines() -> Iterator[str]:
     yield from _table(
         "What Spark refuses and scripts may say", ("condition of Spark's error", "here"), sorted(EXTENSIONS.items())
     )
+    yield from _table("What is not answered as by Spark", ("form", "here"), sorted(OTHERWISE.items()))
     yield from counts_section()
 
 

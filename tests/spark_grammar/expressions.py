@@ -154,7 +154,11 @@ class Expressions:
             return self.pick(f"({v('ym')} + {v('ym')})", f"{v('ym')} * 2")
         if kind == "str":
             return self.pick(f"{v('str')} || {v('str')}", f"({v('str')} || {v('int')})", self.special(scope, depth))
-        return f"({v('bin')} || {v('bin')})" if kind == "bin" else f"({self.condition(scope, depth)})"
+        if kind == "bin":
+            return f"({v('bin')} || {v('bin')})"
+        condition = self.condition(scope, depth)
+        self.exact = self.exact and " IN (SELECT" not in condition  # as a value it may be NULL, and Spark says FALSE
+        return f"({condition})"
 
     def special(self, scope: Scope, depth: int) -> str:
         """Calls with a grammar of their own."""

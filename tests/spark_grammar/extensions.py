@@ -16,6 +16,14 @@ EXTENSIONS = {
 """By the condition of Spark's error, or how it begins."""
 
 
+OTHERWISE = {
+    "`x IN (SELECT ...)` as a value": "NULL where no element is equal and x or an element is NULL, as in standard SQL; Spark says FALSE",
+    "`second(t)`, `minute`, `hour`, `day`, `week`, `month`, `quarter`, `year`": "the time rounded down; "
+    "Spark gives a number: `extract(HOUR FROM t)`",
+}
+"""What is answered in another way than by Spark, on purpose."""
+
+
 def is_extension(condition: str) -> bool:
     """Whether the condition of Spark's error is on the list."""
     return any(condition.startswith(known) for known in EXTENSIONS)

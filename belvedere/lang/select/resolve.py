@@ -7,6 +7,7 @@ every subquery a `SubqueryValue` that waits to be joined. Types are checked by `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -19,6 +20,7 @@ from belvedere.lang.select.navigation import navigate, navigation
 from belvedere.lang.select.scope import name_parts
 from belvedere.lang.select.subqueries import Inner, Pending, more_than_one_row
 from belvedere.lang.statements.query_tree import span_of
+from belvedere.lang.statements.rewriting import named_columns
 from belvedere.lang.types.names import parameter_name
 from belvedere.plan.expressions import column, conjunction, map_operands
 from belvedere.plan.nodes import Expr
@@ -167,9 +169,9 @@ class Resolver:
 def _of_equal_rows(query: exp.Expr, values: Sequence[exp.Expr]) -> exp.Select:
     """The rows of a query whose columns equal these values."""
     names = [exp.to_identifier(f"in_{n}", quoted=True) for n in range(len(values))]
-    alias = exp.TableAlias(this=exp.to_identifier("in_query", quoted=True), columns=names)
-    inner = query.this if isinstance(query, exp.Subquery) else query
-    source = exp.Subquery(this=inner.copy(), alias=alias)
+    inner: Any = query.this if isinstance(query, exp.Subquery) else query
+    named = named_columns(inner.copy(), [n.name for n in names])
+    source = exp.Subquery(this=named, alias=exp.TableAlias(this=exp.to_identifier("in_query", quoted=True)))
     source.meta.update(query.meta)
     same = [exp.EQ(this=exp.column(n.copy()), expression=v.copy()) for n, v in zip(names, values, strict=True)]
     where = exp.Where(this=conjunction(same))

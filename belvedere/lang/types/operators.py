@@ -48,7 +48,8 @@ def compared(scope: TypeScope, expr: exp.Expr, parts: Sequence[exp.Expr]) -> Typ
     """Whether the first part equals one of the others, or the like. Raises B3002 where one of them cannot be compared with it."""
     first, *others = [(p, scope.typed(p)) for p in parts]
     for written, other in others:
-        if not t.same_kind(first[1].type, other.type):
+        by_place = isinstance(expr, exp.In) and t.same_kind_by_place(first[1].type, other.type)
+        if not by_place and not t.same_kind(first[1].type, other.type):
             message = f"{t.a_type(first[1].type)} cannot be compared with {t.a_type(other.type)}"
             maps = has_map(first[1].type)
             hint = "compare map_entries(...) or one of its values" if maps else "CAST one side to the type of the other"
