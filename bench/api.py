@@ -157,6 +157,8 @@ def compare(targets: Sequence[Target], options: argparse.Namespace) -> None:
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="left" if number < 2 else "right")
     for kind in options.requests:
+        for target in targets:  # so long that all that is compiled while it runs is so
+            send(target, kind, 16, options.warm, GROUPS)
         for connections in options.connections:
             found = in_turns(targets, kind, connections, options.seconds, GROUPS, options.rounds)
             for name, measured in found.items():
@@ -189,6 +191,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.api", description="measure requests to the API")
     parser.add_argument("url", nargs="?", help="a store that may be filled; without it a temporary SQLite file")
     parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--warm", type=float, default=10, help="seconds for each kind of request, before it is measured")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--processes", type=int, default=None, help="of each server")
     parser.add_argument("--requests", nargs="+", choices=REQUESTS, default=list(REQUESTS))

@@ -154,8 +154,6 @@ def in_turns(
 ) -> dict[str, Measured]:
     """Each target's medians over so many rounds, in which the targets take turns."""
     found: dict[str, list[Measured]] = {t.name: [] for t in targets}
-    for target in targets:
-        send(target, kind, connections, seconds / 2, most)
     for number in range(rounds):
         for target in targets if number % 2 == 0 else reversed(targets):
             found[target.name].append(measure(target, kind, connections, seconds, most))
