@@ -1,4 +1,4 @@
-"""Everything but GraphQL: `/rest`, `/streams`, what describes the API, what watches it, and the console at `/`.
+"""Everything but GraphQL and REST: `/streams`, what describes the API, what watches it, and the console at `/`.
 
 In: an application and its catalog. Out: the routes as a Starlette application. Who may ask is decided before.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 
 from belvedere.api.console_routes import console_routes
 from belvedere.api.failures import AGAIN, NOT_ALLOWED, RequestError
@@ -95,7 +95,6 @@ def routes(application: Application, catalog: Catalog) -> Starlette:
             *console_routes(application, catalog),
             Route("/streams/{name}/events", events, methods=["GET"]),
             *push_routes(application.seen, application.desk, limits.push, limits.push_rows),
-            Mount("/rest", application.rest),
         ],
         exception_handlers={RequestError: failed, BelvedereError: failed},
     )

@@ -1,4 +1,4 @@
-"""The HTTP side: an ASGI application for a catalog. GraphQL requests take a short way of their own, everything else goes through Starlette.
+"""The HTTP side: an ASGI application for a catalog. GraphQL and REST take a short way, everything else goes through Starlette.
 
 In: a catalog and how to open its store. Out: an ASGI application. What is parsed, validated or planned for the first time is so in a
 thread: no request holds up the others. It starts no process and binds no port.
@@ -165,6 +165,8 @@ class Application:
             await _refused(scope["path"], headers, refused)(scope, receive, send)
         elif scope["path"] == "/graphql":
             await self._graphql(scope, headers, receive, send)
+        elif f"{scope['path']}/".startswith("/rest/"):
+            await self.rest(scope, receive, send)
         else:
             await self._others(scope, receive, send)
 

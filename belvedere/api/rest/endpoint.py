@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -21,18 +21,13 @@ from belvedere.api.graphql import Answer
 from belvedere.api.operations import Prepared
 from belvedere.api.pushes import CLAIMS, problem_answer
 from belvedere.api.rest.answers import CSV, JSON, body_of, headers_of, media_of, rows_of
-from belvedere.api.rest.parameters import pairs_of
-from belvedere.api.rest.requests import RestRequest
+from belvedere.api.rest.requests import SHORT, RestRequest
 from belvedere.intake.claims import Claims
 
 if TYPE_CHECKING:
     from belvedere.api.server import Application
 
-T = TypeVar("T")
-
 METHODS = "GET, HEAD, OPTIONS"
-SHORT = 2_000
-"""Bytes: a longer query string is read in a thread."""
 EPOCH = "belvedere-epoch"
 
 
@@ -72,18 +67,15 @@ class RestEndpoint:
         media = media_of(request.headers.get("accept", ""))
         claims: Claims = request.scope.get(CLAIMS) or {}
         seen, query = await self._application.seen(claims), request.scope["query_string"]
-
-        def read() -> RestRequest:
-            return seen.requests.read(name, key or None, pairs_of(query, seen.api.limits))
-
-        asked = await self._quickly(len(query) <= SHORT, read)
+        if len(query) + len(key) > SHORT:
+            asked = await self._application.in_planner(lambda: seen.requests.asked(name, key or None, query))
+        else:
+            asked = seen.requests.asked(name, key or None, query)
         await self._opened()
-        reads = seen.reads
-        prepared = await self._quickly(reads.is_planned(asked), lambda: reads.prepare(asked, claims))
+        prepared = seen.reads.known(asked, claims)
+        if prepared is None:
+            prepared = await self._application.in_planner(lambda: seen.reads.prepare(asked, claims))
         return await self._tagged(request, asked, prepared, media, seen.mark(prepared))
-
-    async def _quickly(self, is_quick: bool, work: Callable[[], T]) -> T:
-        return work() if is_quick else await self._application.in_planner(work)
 
     async def _tagged(self, request: Request, asked: RestRequest, prepared: Prepared, media: str, mark: str) -> Response:
         """The answer with its entity tag, or that the client has it; `mark` tells it from answers to others."""
@@ -94,7 +86,8 @@ class RestEndpoint:
             return Response(status_code=304, headers=etags.HEADERS | {"etag": tag or ""})
         found = await self._run(prepared)
         rows = rows_of(found.data)
-        body = await self._quickly(media == JSON, lambda: body_of(asked, rows, media))
+        json = media == JSON
+        body = body_of(asked, rows, media) if json else await application.in_planner(lambda: body_of(asked, rows, media))
         headers = etags.HEADERS | headers_of(quote(request.scope["path"]), asked, rows)
         headers |= {"etag": etags.entity_tag(found.epoch, found.committed, print_), EPOCH: str(found.epoch)}
         return Response(body, 200, headers, f"{media}; charset=utf-8" if media == CSV else media)

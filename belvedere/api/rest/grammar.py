@@ -6,7 +6,9 @@ no model: whether there is such a column is asked elsewhere.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import cache, lru_cache
 
 from belvedere.api.failures import LIMIT_EXCEEDED, UNREADABLE, RequestError
 from belvedere.api.limits import NESTED_MOST
@@ -14,6 +16,8 @@ from belvedere.api.limits import NESTED_MOST
 RESERVED = ',.:()"!'
 """Characters that end a name; a name that has one of them is written in double quotes."""
 WORDS = ("and", "or")
+_remembered = lru_cache(1_000)
+"""What requests of one shape have in common is read once."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,11 @@ class Ordered:
     nulls_first: bool | None = None
 
 
+@cache
+def _others(ends: str) -> re.Pattern[str]:
+    return re.compile(f"[^{re.escape(ends)}]*")
+
+
 class _Text:
     """A text that is read from left to right. `what` names it in messages."""
 
@@ -78,10 +87,10 @@ class _Text:
 
     def until(self, ends: str) -> str:
         """The text up to one of these characters."""
-        start = self.place
-        while not self.ended and self.text[self.place] not in ends:
-            self.place += 1
-        return self.text[start : self.place]
+        found = _others(ends).match(self.text, self.place)
+        assert found is not None
+        self.place = found.end()
+        return found.group()
 
     def quoted(self) -> str:
         """A text in double quotes, in which a backslash stands before quotes and backslashes."""
@@ -115,6 +124,7 @@ def unreadable(what: str, why: str, hint: str | None = None) -> RequestError:
     return RequestError(UNREADABLE, f"`{what}`: {why}", hint)
 
 
+@_remembered
 def read_path(key: str) -> tuple[tuple[str, ...], bool]:
     """A parameter's name: `hours.temp` are a relationship and its column. And whether its last name is quoted, so that it is a column."""
     text = _Text(key, key)
@@ -210,6 +220,7 @@ def read_key(what: str, said: str, width: int) -> tuple[str, ...]:
     return tuple(values)
 
 
+@_remembered
 def read_select(what: str, said: str) -> tuple[Chosen, ...]:
     """`a,total:b,hours(temp)`; of nothing: all columns."""
     if not said.strip():
@@ -246,6 +257,7 @@ def _chosen(text: _Text, depth: int) -> Chosen:
     return Chosen(name, alias, parts)
 
 
+@_remembered
 def read_order(what: str, said: str) -> tuple[Ordered, ...]:
     """`a.desc.nullslast,b`."""
     text = _Text(what, said)

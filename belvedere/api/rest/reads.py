@@ -15,8 +15,6 @@ from belvedere.api.entities import Entity, Template
 from belvedere.api.operations import Operations, Plan, Prepared, remember
 from belvedere.api.planning import ReadPlanner
 from belvedere.api.rest.requests import ROWS, RestRequest
-from belvedere.api.selections import Selection
-from belvedere.api.values import Fixed, Given, Scalar
 from belvedere.intake.claims import NOBODY, Claims
 from belvedere.store.read.query import Nested, PageNames, Shape, StoreQuery
 
@@ -31,17 +29,15 @@ class RestReads:
     operations: Operations
     plans: dict[Any, Plan] = field(default_factory=dict)
 
-    def is_planned(self, request: RestRequest) -> bool:
-        """Whether `prepare` finds a plan."""
-        return _key(request) in self.plans
+    def known(self, request: RestRequest, claims: Claims = NOBODY) -> Prepared | None:
+        """As `prepare`, where there is a plan; None where there is none."""
+        plan = self.plans.get(request.shape)
+        return None if plan is None else self.operations.bound(plan, request.literals, {}, claims)
 
     def prepare(self, request: RestRequest, claims: Claims = NOBODY) -> Prepared:
         """The plan and the values of a request."""
-        key = _key(request)
-        plan = self.plans.get(key)
-        if plan is None:
-            plan = self._plan(request)
-            remember(self.plans, key, plan)
+        plan = self._plan(request)
+        remember(self.plans, request.shape, plan)
         return self.operations.bound(plan, request.literals, {}, claims)
 
     def _plan(self, request: RestRequest) -> Plan:
@@ -73,25 +69,3 @@ def _page(planner: ReadPlanner, request: RestRequest, query: StoreQuery) -> Stor
     names = PageNames(((ROWS, query.fields),), end_cursor=(CURSOR,) if by_cursor else (), has_next_page=(MORE,), parts=parts)
     page = replace(query, fields=(), shape=Shape.PAGE, page=names)
     return replace(page, after=planner.values.cursor(page, request.after, "after"))
-
-
-def _key(request: RestRequest) -> Any:
-    how = (request.one, request.offset is None, request.after is None)
-    return (type(request.source), *how, _shape(request.selection))
-
-
-def _shape(selection: Selection) -> Any:
-    arguments = tuple((name, _shape_of(given)) for name, given in selection.arguments.items())
-    return (selection.alias, selection.name, arguments, tuple(map(_shape, selection.fields)))
-
-
-def _shape_of(given: Given) -> Any:
-    """A value's structure, with the numbers of scalars in place of them."""
-    match given:
-        case Scalar():
-            return given.source
-        case Fixed():
-            return (type(given.value), given.value)
-        case dict():
-            return ("object", *((name, _shape_of(value)) for name, value in given.items()))
-    return ("list", *map(_shape_of, given))

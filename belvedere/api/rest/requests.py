@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from belvedere.api.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, NOT_FOUND, RequestError
 from belvedere.api.limits import Limits
+from belvedere.api.operations import remember
 from belvedere.api.rest.filters import Literals, filter_of, find_column
 from belvedere.api.rest.grammar import Chosen, Group, Test, read_group, read_key, read_order, read_select, read_test, unreadable
-from belvedere.api.rest.parameters import Pairs, Said, sorted_parameters, words_of
+from belvedere.api.rest.parameters import Pairs, Said, pairs_of, sorted_parameters, words_of
 from belvedere.api.selections import Selection
 from belvedere.api.values import Fixed, Given, Scalar
 from belvedere.catalog import Parameter
@@ -24,6 +26,8 @@ from belvedere.store.read.query import is_ordered
 
 ROWS = "rows"
 """The name of a request's rows in what the store answers."""
+SHORT = 2_000
+"""Characters: longer addresses are not remembered, nor read where other requests wait."""
 OF_LISTS = ("order", "limit", "offset")
 OF_ROWS = ("select", "as_of")
 OF_ROOTS = (*OF_ROWS, *OF_LISTS, "after")
@@ -45,6 +49,12 @@ class RestRequest:
     after: Scalar | None = None
     pairs: Pairs = ()
 
+    @cached_property
+    def shape(self) -> Any:
+        """What of the request decides its plan: all but its values."""
+        how = (self.one, self.offset is None, self.after is None)
+        return (type(self.source), *how, _shape(self.selection))
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of a row's fields."""
@@ -56,6 +66,7 @@ class Requests:
 
     def __init__(self, model: Model, limits: Limits):
         self._model, self._limits = model, limits
+        self._seen: dict[tuple[str, str | None, bytes], RestRequest] = {}
         entities: dict[str, Source] = {e.field: e for e in model.entities.values() if e.field}
         self.sources: Mapping[str, Source] = entities | dict(model.templates)
         self._others = {name_of(s).casefold(): s for s in self.sources.values()}
@@ -67,6 +78,16 @@ class Requests:
         if found is None:
             hint = did_you_mean(name, sorted(self.sources)) or "`/openapi.json` lists what there is"
             raise RequestError(NOT_FOUND, f'there is no view, table or query template "{name}"', hint, status=404)
+        return found
+
+    def asked(self, name: str, key: str | None, query: bytes) -> RestRequest:
+        """As `read`, of a query string. Short addresses are remembered as they are."""
+        address = (name, key, query)
+        found = self._seen.get(address)
+        if found is None:
+            found = self.read(name, key, pairs_of(query, self._limits))
+            if len(query) + len(key or "") <= SHORT:
+                remember(self._seen, address, found)
         return found
 
     def read(self, name: str, key: str | None, pairs: Pairs) -> RestRequest:
@@ -273,3 +294,20 @@ def _check_required(entity: Entity, terms: list[Test | Group]) -> None:
         name = shown[column.name]
         if needed and name not in equal:
             raise RequestError(BAD_VALUE, f"{entity.name} is read by `{name}`", f"add `{name}=eq.VALUE` to the address")
+
+
+def _shape(selection: Selection) -> Any:
+    arguments = tuple((name, _shape_of(given)) for name, given in selection.arguments.items())
+    return (selection.alias, selection.name, arguments, tuple(map(_shape, selection.fields)))
+
+
+def _shape_of(given: Given) -> Any:
+    """A value's structure, with the numbers of scalars in place of them."""
+    match given:
+        case Scalar():
+            return given.source
+        case Fixed():
+            return (type(given.value), given.value)
+        case dict():
+            return ("object", *((name, _shape_of(value)) for name, value in given.items()))
+    return ("list", *map(_shape_of, given))
