@@ -187,6 +187,28 @@ def test_pages_lead_on(client: TestClient, offset: str) -> None:
     assert [len(p) for p in pages(client, "/rest/thingsNamed?least=-9&name=ab&limit=1")] == [1]
 
 
+def test_how_many_rows_there_are(client: TestClient) -> None:
+    def asked(query: str, method: str = "GET") -> tuple[int, str]:
+        answer = client.request(method, f"/rest/{query}", headers={"prefer": "return=minimal, count=exact"})
+        assert answer.headers["preference-applied"] == "count=exact"
+        return answer.status_code, answer.headers["content-range"]
+
+    assert asked("things?select=id") == (200, "0-4/5")
+    assert asked("things?limit=2") == (206, "0-1/5")
+    assert asked("things?limit=2&offset=3") == (206, "3-4/5")
+    assert asked("things?offset=9") == (206, "*/5")
+    assert asked("things?limit=0") == (206, "*/5")
+    assert asked("things?id=eq.3", "HEAD") == (200, "0-0/1")
+    assert asked("things?id=eq.9") == (200, "*/0")
+    assert asked("things?name=like.a*&limit=1") == (206, "0-0/2")
+    assert asked("monitoringGroup?select=hourReading(max_temp)&hourReading.limit=1") == (200, "0-3/4")
+    assert asked("thingsNamed?least=-10&name=ab") == (200, "0-0/1")
+    following = client.get("/rest/things?limit=2").headers["link"][1:].partition(">")[0]
+    assert asked(following.removeprefix("/rest/")) == (206, "*/5")
+    assert "content-range" not in client.get("/rest/things", headers={"prefer": "count=none"}).headers
+    assert "content-range" not in client.get("/rest/things/1", headers={"prefer": "count=exact"}).headers
+
+
 def test_a_cursor_belongs_to_its_order(client: TestClient) -> None:
     link = client.get("/rest/things?limit=2&order=name").headers["link"][1:].partition(">")[0]
     assert problem(client, link.removeprefix("/rest/").replace("order=name", "order=id"), 400, "B8003")["hint"]

@@ -1,7 +1,7 @@
 """What a store answered, as the body and the headers of REST.
 
 In: the JSON of a read, its request and what the client accepts. Out: a body (JSON as the database made it, one object, or CSV) and
-headers: the next page (`Link`).
+headers: the next page (`Link`), and the number of rows (`Content-Range`).
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from typing import Any
 from urllib.parse import urlencode
 
 from belvedere.api.failures import BAD_REQUEST, NOT_FOUND, RequestError
-from belvedere.api.rest.reads import CURSOR, MORE
+from belvedere.api.rest.reads import CURSOR, MORE, TOTAL
 from belvedere.api.rest.requests import ROWS, RestRequest, name_of
 
 JSON, CSV, OBJECT = "application/json", "text/csv", "application/vnd.pgrst.object+json"
 MEDIA = (JSON, CSV, OBJECT)
 _ONE, _LIST = b'{"%b":' % ROWS.encode(), b"["
-_PAGE = re.compile(rf'\{{"{ROWS}":\{{(?:"{CURSOR}":(?:"([0-9A-F]*)"|null),)?"{MORE}":(true|false),"{ROWS}":'.encode())
+_BESIDE = rf'(?:"{CURSOR}":(?:"([0-9A-F]*)"|null),)?"{MORE}":(true|false),(?:"{TOTAL}":([0-9]+),)?'
+_PAGE = re.compile(rf'\{{"{ROWS}":\{{{_BESIDE}"{ROWS}":'.encode())
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of an answer as JSON; the cursor of the last one, and whether there are more."""
+    """The rows of an answer as JSON; the cursor of the last one, whether there are more, and how many in all where that was asked."""
 
     body: bytes
     cursor: str | None = None
     more: bool = False
+    total: int | None = None
 
 
 def rows_of(data: bytes) -> Rows:
@@ -38,9 +40,9 @@ def rows_of(data: bytes) -> Rows:
     found = _PAGE.match(data)
     if found is None:
         return Rows(data[len(_ONE) : -1])
-    cursor, more = found.groups()
+    cursor, more, total = found.groups()
     text = None if cursor is None else cursor.decode()
-    return Rows(data[found.end() : -2], text, more == b"true")
+    return Rows(data[found.end() : -2], text, more == b"true", None if total is None else int(total))
 
 
 def media_of(accept: str) -> str:
@@ -114,13 +116,21 @@ def _plain(value: Any) -> Any:
 
 
 def headers_of(path: str, request: RestRequest, rows: Rows) -> dict[str, str]:
-    """Where the next page is."""
+    """Where the next page is, and which rows these are of how many."""
     headers: dict[str, str] = {}
     following = _next(request, rows)
     if following is not None:
         query = [(name, value) for name, value in request.pairs if name not in ("after", "offset")]
         headers["link"] = f'<{path}?{urlencode([*query, following])}>; rel="next"'
+    if rows.total is not None:
+        headers |= {"content-range": f"{_range(request, rows, rows.total)}/{rows.total}", "preference-applied": "count=exact"}
     return headers
+
+
+def status_of(request: RestRequest, rows: Rows) -> int:
+    """206 where the rows are known to be a part."""
+    partial = rows.total is not None and (rows.more or bool(request.offset) or request.after is not None)
+    return 206 if partial else 200
 
 
 def _next(request: RestRequest, rows: Rows) -> tuple[str, str] | None:
@@ -129,3 +139,12 @@ def _next(request: RestRequest, rows: Rows) -> tuple[str, str] | None:
     if request.offset is not None:
         return ("offset", str(request.offset + request.limit))
     return None if rows.cursor is None else ("after", rows.cursor)
+
+
+def _range(request: RestRequest, rows: Rows, total: int) -> str:
+    """The places of the first and the last row; `*` where a cursor hides them, or there is no row."""
+    start = 0 if request.offset is None and request.after is None else request.offset
+    if start is None:
+        return "*"
+    end = start + request.limit if rows.more else total
+    return f"{start}-{end - 1}" if end > start else "*"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -20,7 +21,7 @@ from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_FOUND, NOT_READY, 
 from belvedere.api.graphql import Answer
 from belvedere.api.operations import Prepared
 from belvedere.api.pushes import CLAIMS, problem_answer
-from belvedere.api.rest.answers import CSV, JSON, body_of, headers_of, media_of, rows_of
+from belvedere.api.rest.answers import CSV, JSON, body_of, headers_of, media_of, rows_of, status_of
 from belvedere.api.rest.requests import SHORT, RestRequest
 from belvedere.intake.claims import Claims
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 METHODS = "GET, HEAD, OPTIONS"
 EPOCH = "belvedere-epoch"
+HEADERS = etags.HEADERS | {"vary": f"{etags.HEADERS['vary']}, Prefer"}
+_COUNTS = ("count=exact", "count=planned", "count=estimated")
 
 
 class RestEndpoint:
@@ -71,6 +74,8 @@ class RestEndpoint:
             asked = await self._application.in_planner(lambda: seen.requests.asked(name, key or None, query))
         else:
             asked = seen.requests.asked(name, key or None, query)
+        if _counts(request):
+            asked = replace(asked, counted=not asked.one)
         await self._opened()
         prepared = seen.reads.known(asked, claims)
         if prepared is None:
@@ -83,15 +88,21 @@ class RestEndpoint:
         known = request.headers.get("if-none-match", "").encode()
         print_ = f"{mark}-{_suffix(media)}"
         if known and etags.matches(known, tag := etags.tag_of(await application.last_epoch(), print_)):
-            return Response(status_code=304, headers=etags.HEADERS | {"etag": tag or ""})
+            return Response(status_code=304, headers=HEADERS | {"etag": tag or ""})
         found = await self._run(prepared)
         rows = rows_of(found.data)
         json = media == JSON
         body = body_of(asked, rows, media) if json else await application.in_planner(lambda: body_of(asked, rows, media))
-        headers = etags.HEADERS | headers_of(quote(request.scope["path"]), asked, rows)
+        headers = HEADERS | headers_of(quote(request.scope["path"]), asked, rows)
         headers |= {"etag": etags.entity_tag(found.epoch, found.committed, print_), EPOCH: str(found.epoch)}
-        return Response(body, 200, headers, f"{media}; charset=utf-8" if media == CSV else media)
+        return Response(body, status_of(asked, rows), headers, f"{media}; charset=utf-8" if media == CSV else media)
 
 
 def _suffix(media: str) -> str:
     return media.rpartition("/")[2][:3]
+
+
+def _counts(request: Request) -> bool:
+    """Whether `Prefer` asks for the number of all rows (RFC 7240). It is always exact."""
+    asked = (p.strip().lower() for value in request.headers.getlist("prefer") for p in value.replace(";", ",").split(","))
+    return any(p in _COUNTS for p in asked)

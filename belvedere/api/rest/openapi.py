@@ -55,6 +55,7 @@ _PARAMETERS: Mapping[str, tuple[Document, str]] = {
 _HEADERS = {
     "ETag": "The epoch's tag, for `If-None-Match`.",
     "Belvedere-Epoch": "The epoch that the rows are of.",
+    "Content-Range": "Which rows these are of how many, where `Prefer: count=exact` asks for it.",
     "Link": 'The address of the next page, `rel="next"`, where there is one.',
 }
 _PROBLEM: Document = {
@@ -155,9 +156,10 @@ def _operation(name: str, tag: str, doc: str | None, parameters: Iterable[Docume
 def _answers(schema: Document) -> Document:
     one = schema.get("items", schema)
     content = {JSON: {"schema": schema}, CSV: {"schema": {"type": "string"}}, OBJECT: {"schema": one}}
-    headers = {n: {"$ref": f"#/components/headers/{n}"} for n in _HEADERS}
+    answer = {"headers": {n: {"$ref": f"#/components/headers/{n}"} for n in _HEADERS}, "content": content}
     return {
-        "200": {"description": "The rows.", "headers": headers, "content": content},
+        "200": {"description": "The rows.", **answer},
+        "206": {"description": "A part of the rows, where `Prefer: count=exact` asks how many there are.", **answer},
         "304": {"description": "The client has this answer: no other epoch was committed."},
         **{status: {"$ref": f"#/components/responses/Error{status}"} for status in _ERRORS},
         "default": {"$ref": "#/components/responses/Error"},

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from belvedere.api.conditions import is_keyed
-from belvedere.api.costs import Cost
+from belvedere.api.costs import Cost, asked_costs
 from belvedere.api.entities import Entity, Template
 from belvedere.api.operations import Operations, Plan, Prepared, remember
 from belvedere.api.planning import ReadPlanner
@@ -18,7 +18,7 @@ from belvedere.api.rest.requests import ROWS, RestRequest
 from belvedere.intake.claims import NOBODY, Claims
 from belvedere.store.read.query import Nested, PageNames, Shape, StoreQuery
 
-CURSOR, MORE = "cursor", "more"
+CURSOR, MORE, TOTAL = "cursor", "more", "total"
 """The parts of a page beside its rows, in the order in which the answer has them."""
 
 
@@ -43,8 +43,11 @@ class RestReads:
     def _plan(self, request: RestRequest) -> Plan:
         planner = ReadPlanner(self.operations.model, self.operations.limits, lambda scalar: request.literals[scalar.source[1]])
         query, cost = _rows(planner, request)
-        if not request.one and not _is_one(request, query):
+        if not request.one and (request.counted or not _is_one(request, query)):
             query = _page(planner, request, query)
+        if request.counted:
+            limits = planner.limits
+            cost = Cost(0, 1, (cost, Cost(1, limits.aggregated_rows, asked_costs(query.where, limits))))
         draft = planner.planned((Nested(ROWS, query),), (cost,))
         return self.operations.printed(draft, request.literals, {})
 
@@ -65,7 +68,8 @@ def _is_one(request: RestRequest, query: StoreQuery) -> bool:
 def _page(planner: ReadPlanner, request: RestRequest, query: StoreQuery) -> StoreQuery:
     """A list as a page. What stands beside the rows comes before them, so that it is found without reading them."""
     by_cursor = request.offset is None
-    parts = (*([CURSOR] if by_cursor else []), MORE, ROWS)
-    names = PageNames(((ROWS, query.fields),), end_cursor=(CURSOR,) if by_cursor else (), has_next_page=(MORE,), parts=parts)
+    cursor, total = (CURSOR,) * by_cursor, (TOTAL,) * request.counted
+    parts = (*cursor, MORE, *total, ROWS)
+    names = PageNames(((ROWS, query.fields),), end_cursor=cursor, has_next_page=(MORE,), total_count=total, parts=parts)
     page = replace(query, fields=(), shape=Shape.PAGE, page=names)
     return replace(page, after=planner.values.cursor(page, request.after, "after"))

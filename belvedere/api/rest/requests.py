@@ -48,11 +48,13 @@ class RestRequest:
     """Where the page begins; None where pages go on by cursors."""
     after: Scalar | None = None
     pairs: Pairs = ()
+    counted: bool = False
+    """Whether the answer has the number of all rows."""
 
     @cached_property
     def shape(self) -> Any:
         """What of the request decides its plan: all but its values."""
-        how = (self.one, self.offset is None, self.after is None)
+        how = (self.one, self.offset is None, self.after is None, self.counted)
         return (type(self.source), *how, _shape(self.selection))
 
     @property
