@@ -109,6 +109,20 @@ def test_of_a_script() -> None:
     assert not parameters["id"]["required"]
     assert "as_of" in parameters
     assert found["paths"]["/rest/named"]["get"]["parameters"][1]["schema"]["default"] == 3
+    named = found["paths"]["/rest/named"]["get"]
+    assert [p["name"] for p in named["parameters"]] == [
+        "name",
+        "least",
+        "select",
+        "limit",
+        "offset",
+        "order",
+        "and",
+        "or",
+        "id",
+        "part",
+    ]
+    assert named["responses"]["200"]["content"]["application/json"]["schema"]["items"]["$ref"].endswith("/Buyers")
     schemas = found["components"]["schemas"]
     assert "select" in schemas["Problem"]["properties"]
     assert schemas["Problem_"]["required"] == ["title", "status", "code", "message"]

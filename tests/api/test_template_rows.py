@@ -12,6 +12,7 @@ from api_reader import MemoryReader
 from graphql import print_type
 from sqlglot import exp, parse_one
 
+from belvedere.api import execute_rest
 from belvedere.api.entities import model_of
 from belvedere.api.graphql import Api, execute_graphql
 from belvedere.api.limits import Limits
@@ -175,3 +176,32 @@ def test_every_new_part_of_the_schema_is_described() -> None:
         assert query[field].description
     for argument in ("first", "after", "last", "before"):
         assert query["machineHourPage"].args[argument].description
+
+
+def read_rest(reader: Any, plan: Node, query: str, *parameters: Parameter) -> Any:
+    return execute_rest(catalog(plan, *parameters), None, reader, f"asked?{query}")
+
+
+def test_rest_filters_orders_and_follows_them_too(reader: Any) -> None:
+    found = read_rest(
+        reader, chosen("`t.id` >= :least"), "least=2&name=like.a*&select=id,same(id)&order=id.desc&same.id=eq.5", LEAST
+    )
+    assert found == [{"id": 5, "same": [{"id": 5}]}, {"id": 3, "same": []}]
+    top = chosen("`t.name` IS NOT NULL", BY_NAME, limit=3)
+    assert ids(read_rest(reader, top, "")) == [4, 1, 5]
+    assert ids(read_rest(reader, top, "limit=2&offset=1")) == [1, 5]
+    assert ids(read_rest(reader, top, "id=lt.4")) == [1]
+    most = chosen("`t.name` IS NOT NULL", BY_NAME, most="least")
+    assert ids(read_rest(reader, most, "least=2", LEAST)) == [4, 1]
+    assert ids(read_rest(reader, most, "least=9&limit=1", LEAST)) == [4]
+    assert ids(read_rest(reader, chosen("true", (Order(column("t.small"), True), Order(column("t.price")))), "")) == [
+        4,
+        5,
+        1,
+        2,
+        3,
+    ]
+    both = (Parameter("filter", pa.int64()), Parameter("order", pa.int64()))
+    assert ids(read_rest(reader, chosen("`t.id` = :filter OR `t.id` = :order"), "filter_2=3&order_2=5", *both)) == [3, 5]
+    assert read_rest(reader, top, "colour=eq.1")["code"] == "B8016"
+    assert read_rest(reader, most, "", LEAST)["code"] == "B8003"

@@ -85,7 +85,7 @@ def openapi_of(model: Model, limits: Limits, closed: bool) -> Document:
     for entity in listed:
         paths |= _entity_paths(entity, limits)
     for template in model.templates.values():
-        paths[f"/rest/{template.field}"] = {"get": _template_operation(template, limits)}
+        paths[f"/rest/{template.field}"] = {"get": _template_operation(template, model, limits)}
     schemas = {e.type_name: _row(e, model) for e in model.entities.values()}
     own = (t for t in model.templates.values() if t.rows is None)
     schemas |= {t.type_name: _object(t.columns, t.template.doc) for t in own}
@@ -140,8 +140,13 @@ def _entity_paths(entity: Entity, limits: Limits) -> Document:
     return paths
 
 
-def _template_operation(template: Template, limits: Limits) -> Document:
-    words = [w for w in (_word("select"), _limit(limits), _word("offset")) if w["name"] not in template.parameters]
+def _template_operation(template: Template, model: Model, limits: Limits) -> Document:
+    words = [_word("select"), _limit(limits), _word("offset")]
+    if template.rows is not None and not template.rows.to_one:
+        target = model.entities[template.rows.target]
+        words += [_word(n) for n in ("order", "and", "or")]
+        words += [_filter(n, c, False) for n, c in target.columns.items() if n not in (*OF_ROOTS, "and", "or")]
+    words = [w for w in words if w["name"] not in template.parameters]
     own = [_argument(n, p) for n, p in template.parameters.items() if p.metadata is None]
     doc = template.template.doc or template.template.sql
     operation = _operation(f"list_{template.field}", name_of(template), doc, [*own, *words])

@@ -150,6 +150,8 @@ class _Reading:
 
     def template(self, template: Template) -> RestRequest:
         """The rows of a query template, whose arguments are parameters without operators."""
+        if template.rows is not None:
+            return self._chosen_rows(template, template.rows)
         given = _given(name_of(template), self.pairs, (*template.parameters, "select", "limit", "offset"))
         arguments = self._arguments(name_of(template), template.parameters, given, "")
         arguments |= {n: self.literals.rows(given[n], n) for n in ("limit", "offset") if n in given and n not in arguments}
@@ -163,6 +165,15 @@ class _Reading:
                     raise unreadable("select", f'{name_of(template)} has no column "{name}"', hint)
                 self._add(fields, Selection(chosen.alias or name, name))
         return self._listed(template, Selection(ROWS, template.field, arguments, tuple(fields.values())), None)
+
+    def _chosen_rows(self, template: Template, rows: RelationshipField) -> RestRequest:
+        """The rows of an entity that a query template chooses: they are asked for as related ones are."""
+        target, said = self.model.entities[rows.target], sorted_parameters(self.pairs)
+        select = [p for p in said.own if p.is_word(("select",)) and "select" not in rows.parameters]
+        said.own = [p for p in said.own if p not in select]
+        arguments = self._relation_arguments(rows, target, said, "")
+        fields = self._fields(target, read_select("select", words_of(select).get("select", "")), said)
+        return self._listed(template, Selection(ROWS, template.field, arguments, fields), None)
 
     def _listed(self, source: Source, selection: Selection, after: Scalar | None) -> RestRequest:
         limit, offset = selection.arguments.get("limit"), selection.arguments.get("offset")
