@@ -6,6 +6,8 @@ a role sees is in the catalog's grants.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -44,6 +46,18 @@ def check_right(claims: Claims, right: Right) -> None:
         raise RequestError(NOT_ALLOWED, f"this caller has no right to {_DEED[right]}", _HINT, status=403)
 
 
+def own_key(claims: Claims, key: str | None) -> str | None:
+    """The key of a push among those of other callers: what one calls its request tells another nothing, and is not answered to it."""
+    if key is None or not isinstance(claims, Caller) or claims.role is None:
+        return key
+    lasting = {n: v for n, v in claims.items() if n not in _PASSING}
+    whose = {n: claims[n] for n in ("iss", "sub") if n in claims} if "sub" in claims else lasting
+    mark = hashlib.sha256(json.dumps([claims.role, whose], sort_keys=True, default=str).encode()).hexdigest()
+    return f"{key}@{mark[:16]}"
+
+
+_PASSING = ("exp", "iat", "nbf", "jti")
+"""Claims that the next token of the same caller has otherwise."""
 _DEED = {Right.READ: "read", Right.PUSH: "push rows", Right.STATUS: "see the status"}
 _HINT = "ask with another token; belvedere.toml says what each role may do"
 

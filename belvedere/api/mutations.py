@@ -16,6 +16,7 @@ from typing import Any
 from graphql import DocumentNode, ExecutionResult, GraphQLError, GraphQLResolveInfo, GraphQLSchema, execute
 from graphql.pyutils import is_awaitable
 
+from belvedere.api.callers import own_key
 from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, INTERNAL, LIMIT_EXCEEDED, InvalidDocument, RequestError
 from belvedere.api.push_fields import DROPPED, REFUSED, TAKEN, PushField
 from belvedere.api.pushes import sender_name
@@ -85,7 +86,7 @@ class Mutations:
         if len(rows) > TOLD:
             hint = f"send them in several requests, or to `POST /streams/{field.table.name}`"
             raise RequestError(LIMIT_EXCEEDED, f"more than {TOLD} rows in one mutation", hint, status=413)
-        producer, key = sender_name(producer, "producer"), sender_name(key, "key")
+        producer, key = sender_name(producer, "producer"), own_key(claims, sender_name(key, "key"))
         try:
             pushed = await asyncio.to_thread(read_rows, field.table, [_by_column(field, row) for row in rows], claims)
         except BelvedereError as error:

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from belvedere.api.callers import own_key
 from belvedere.api.failures import AGAIN, BAD_REQUEST, LIMIT_EXCEEDED, RequestError
 from belvedere.api.push_bodies import JSON_TYPES, LINES_TYPES, rows_of
 from belvedere.catalog import Catalog, Input
@@ -141,8 +142,9 @@ def _act(kind: Act, table: Input, body: bytes, producer: str | None) -> Producer
 
 
 def _key(request: Request) -> str | None:
+    """The name that the caller gave the request."""
     given = request.headers.get("idempotency-key") or request.query_params.get("id")
-    return sender_name(given, "key")
+    return own_key(request.scope.get(CLAIMS) or {}, sender_name(given, "key"))
 
 
 def sender_name(value: Any, what: str) -> str | None:

@@ -130,12 +130,18 @@ class _Reader:
         return found
 
     def _compared_type(self, call: exp.Anonymous) -> pa.DataType:
-        parent = call.parent
-        while isinstance(parent, exp.Paren | exp.Tuple):
-            parent = parent.parent
-        if parent is None or isinstance(parent, exp.And | exp.Or | exp.Not):
+        inner: Expr = call
+        while isinstance(inner.parent, exp.Paren | exp.Tuple):
+            inner = inner.parent
+        parent = inner.parent
+        if (
+            parent is None
+            or isinstance(parent, exp.And | exp.Or | exp.Not)
+            or (isinstance(parent, exp.If) and parent.this is inner)
+        ):
             return pa.bool_()
-        for other in compared_with(parent):
+        sides = (parent.this, parent.expression) if isinstance(parent, exp.Add | exp.Sub | exp.Mul) else ()
+        for other in (*compared_with(parent), *(s for s in sides if s is not inner)):
             if not any(a.name.casefold() == CLAIM for a in other.find_all(exp.Anonymous)):
                 return self._frame.inference().typed(Resolver(self._frame).resolve(other)).type
         return pa.string()

@@ -102,6 +102,8 @@ def test_texts_of_several_lines_and_quoted_names() -> None:
         ("CAST(claim('x') AS BIGINT) > level", "int64"),
         ("tenant LIKE claim('x')", "string"),
         ("coalesce(tenant, '') = coalesce(claim('x'), 'a')", "string"),
+        ("CASE WHEN claim('x') THEN ok ELSE false END", "bool"),
+        ("id <> level + (claim('x'))", "int32"),
         ("at > claim('x')", "timestamp[us, tz=UTC]"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,12 @@ import pytest
 import roles_example as shop
 from api_reader import Recorded
 
-from belvedere.api.graphql import execute_graphql
+from belvedere.api.graphql import Api, execute_graphql
+from belvedere.api.seen_catalog import seen_catalog
+from belvedere.plan.nodes import Scan
 from belvedere.store import open_reader
+from belvedere.store.read.query import ColumnField, Nested, Read, StoreQuery
+from belvedere.store.read.statements import print_read
 
 CATALOG = shop.catalog()
 ROWS = shop.rows()
@@ -223,3 +228,69 @@ def test_who_may_not_read_sees_nothing(reader: Any, role: str) -> None:
     fields = ask(reader, "{ __schema { queryType { fields { name } } mutationType { fields { name } } } }", role)["__schema"]
     assert fields["queryType"]["fields"] == [{"name": "nothing"}]
     assert fields["mutationType"] == ({"fields": [{"name": "orders"}]} if role == "pusher" else None)
+
+
+DOORS = (
+    "{ orders { id buyer { id orders { id } } } customers { orders(limit: 1) { id } last { id } above(least: 1) { id } } large { id } }",
+    "{ ordersByKey(id: 1) { id } customersPage(last: 2) { nodes { id ordersPage(first: 1) { nodes { id } endCursor } } totalCount } }",
+    "{ ordersAggregate { by { customer } count max { pieces } } customers { ordersAggregate { count } lastAggregate { count } } }",
+    "{ customers(filter: {orders: {some: {pieces: {gt: 1}, buyer: {none: {}}}}}) { id } orders(filter: {buyer: {some: {}}}) { id } }",
+    '{ ordersOf(name: "a") { id } perLevel(least: 1) { n } largeOf(least: 1) { id } products(factor: 2) { id } newOrders { id } }',
+)
+
+
+@pytest.mark.parametrize("text", DOORS)
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_every_relation_in_a_statement_is_guarded(text: str, dialect: str) -> None:
+    """A relation stands in FROM only where its guard stands behind it, whatever reads it."""
+
+    class Reader:
+        def __init__(self) -> None:
+            self.dialect = dialect
+
+    api = Api(seen_catalog(CATALOG, CATALOG.grants["tenant"]), Reader())  # type: ignore[arg-type]
+    operation, literals = api.find(text)
+    sql = api.operations.prepare(operation, literals, {}, shop.TENANT).plan.statement.sql
+    named = re.findall(r'(?:FROM|JOIN|,) "(\w+)"(?=(.{0,200}))', sql)
+    relations = [(name, behind) for name, behind in named if name in CATALOG.public]
+    assert relations
+    for name, behind in relations:
+        assert re.match(r' AS g WHERE .* IS NOT NULL AND .*g\."tenant"( COLLATE "C")?=', behind), (name, behind)
+    assert "Secrets" not in sql
+    assert "Totals" not in sql
+
+
+def test_a_read_of_what_is_not_granted_fails() -> None:
+    """Whatever a planner does: the printer refuses."""
+    guards = {"Customers": None}
+    schema = CATALOG.schema_of("Orders")
+    for query in (
+        StoreQuery("Orders", schema, (ColumnField("id", "id"),)),
+        StoreQuery("Q", schema, (ColumnField("id", "id"),), plan=Scan("Orders", schema)),
+    ):
+        assert print_read(Read((Nested("a", query),)), "sqlite").sql
+        with pytest.raises(PermissionError):
+            print_read(Read((Nested("a", query),), guards), "sqlite")
+
+
+def test_aggregates_and_counts(reader: Any) -> None:
+    for tenant in ("red", "blue"):
+        orders = [o for o in ROWS["Orders"] if o["tenant"] == tenant]
+        text = "{ ordersAggregate { count max { id } } customersPage(first: 1) { totalCount } customers { id ordersAggregate { count } } }"
+        found = ask(reader, text, claims={"tenant": tenant})
+        assert found["ordersAggregate"] == [{"count": len(orders), "max": {"id": max(o["id"] for o in orders)}}]
+        assert found["customersPage"] == {"totalCount": len(own("Customers", tenant))}
+        for customer in found["customers"]:
+            assert customer["ordersAggregate"][0]["count"] == sum(o["customer"] == customer["id"] for o in orders)
+        hidden = "{ customersAggregate { by { email } count } }"
+        assert ask(reader, hidden, claims={"tenant": tenant})[0]["extensions"]["code"] == "B8002"
+
+
+def test_filters_over_related_rows(reader: Any) -> None:
+    """Whether there is a related row is asked of the rows that are seen."""
+    seen = {o["customer"] for o in ROWS["Orders"] if o["tenant"] == "red"}
+    found = ask(
+        reader, "{ a: customers(filter: {orders: {some: {}}}) { id } b: customers(filter: {orders: {none: {}}}) { id } }"
+    )
+    assert ids(found["a"]) == [n for n in own("Customers") if n in seen]
+    assert ids(found["b"]) == [n for n in own("Customers") if n not in seen]

@@ -13,7 +13,7 @@ import roles_example as shop
 from starlette.testclient import TestClient
 from test_tokens import SECRET, signed
 
-from belvedere.api.callers import Caller
+from belvedere.api.callers import Caller, own_key
 from belvedere.api.event_streams import QUIET
 from belvedere.api.gate import FixedToken, ServerSettings
 from belvedere.api.processes import server_settings
@@ -168,6 +168,20 @@ def test_who_pushes_does_it_to_its_inputs(client: TestClient) -> None:
         assert (answer.status_code, answer.json()["code"]) == (404, "B6012")
         assert answer.json()["hint"] == "there is `Orders`"
     assert client.post("/streams/orders", json=[{"id": 1}], headers=bearer("till")).json()["code"] == "B8030"
+
+
+def test_the_key_of_a_push_is_that_of_its_caller() -> None:
+    rights = frozenset({Right.PUSH})
+    ann, bob = (Caller({"sub": n, "exp": 1, "x": 2}, "pusher", rights) for n in ("ann", "bob"))
+    keys = [
+        own_key(c, "k")
+        for c in (ann, bob, Caller({}, "pusher", rights), Caller({"tenant": "red"}, "pusher", rights), Caller({}))
+    ]
+    assert len(set(keys)) == 5
+    assert own_key(Caller({"sub": "ann", "exp": 9}, "pusher", rights), "k") == keys[0]  # with its next token
+    assert own_key(Caller({"tenant": "red", "iat": 3}, "pusher", rights), "k") == keys[3]
+    assert own_key(Caller({}), "k") == "k"
+    assert own_key(ann, None) is None
 
 
 def test_status_lineage_and_metrics(client: TestClient) -> None:
