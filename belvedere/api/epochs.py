@@ -1,6 +1,7 @@
 """Epochs as they are committed, for all who wait in one process: one look at the store serves them all.
 
-In: how the last epoch is read. Out: the newest epoch, once it is another than the one that is known. Nobody waits, nobody looks.
+In: how the last epoch is read. Out: the newest epoch, once it is another than the one that is known; nothing where those who wait are
+woken without one, which they are every moment. Nobody waits, nobody looks.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
-from belvedere.api.failures import RequestError
 from belvedere.store.protocol import EpochRow
 
 LOOK_SECONDS = 0.02
 """So long between two looks, and as long as a look took where that is longer."""
 IDLE_SECONDS = 1.0
 """So long is looked after the last one waited."""
+WAKE_SECONDS = 2.0
+"""So long nobody waits at most: they look whether they are still wanted."""
 
 
 class Epochs:
@@ -23,39 +25,46 @@ class Epochs:
 
     def __init__(self, last_epoch: Callable[[], Awaitable[EpochRow | None]]):
         self._last_epoch = last_epoch
-        self._waiting: set[asyncio.Future[EpochRow]] = set()
+        self._news = asyncio.Event()
+        """What those who wait share: a timer for each would cost more than the epochs."""
+        self._waiting = 0
         self._last: EpochRow | None = None
         self._looker: asyncio.Task[None] | None = None
         self._asked = 0.0
 
-    async def next(self, known: int, seconds: float) -> EpochRow | None:
-        """The last epoch where it is not `known`, or the next one; None where none comes within so many seconds."""
+    async def next(self, known: int) -> EpochRow | None:
+        """The last epoch where it is not `known`, or the next one; None for who is woken without one."""
         loop = asyncio.get_running_loop()
-        waiting: asyncio.Future[EpochRow] = loop.create_future()
         self._asked = loop.time()
         if self._looker is None or self._looker.done():
-            self._last = None  # nobody looked for a while
+            self._last, self._news = None, asyncio.Event()  # nobody looked for a while, so nobody waits
             self._looker = loop.create_task(self._look())
         elif self._last is not None and self._last.epoch != known:
             return self._last
-        self._waiting.add(waiting)
+        self._waiting += 1
         try:
-            found = await asyncio.wait_for(waiting, seconds)
-        except TimeoutError:
-            return None
+            await self._news.wait()
         finally:
-            self._waiting.discard(waiting)
-        return found if found.epoch != known else await self.next(known, seconds)
+            self._waiting -= 1
+        return self._last if self._last is not None and self._last.epoch != known else None
+
+    def wake(self) -> None:
+        """Wake all who wait."""
+        self._news.set()
+        self._news = asyncio.Event()
 
     async def _look(self) -> None:
         clock = asyncio.get_running_loop().time
+        woken = clock()
         while self._waiting or clock() - self._asked < IDLE_SECONDS:
             started = clock()
-            with contextlib.suppress(RequestError):  # the store is away: it comes back
-                last = await self._last_epoch()
-                if last is not None and (self._last is None or last.epoch != self._last.epoch):
-                    self._last = last
-                    for waiting in self._waiting:
-                        if not waiting.done():
-                            waiting.set_result(last)
+            found = None
+            with contextlib.suppress(Exception):  # the store is away: it comes back
+                found = await self._last_epoch()
+            is_new = found is not None and (self._last is None or found.epoch != self._last.epoch)
+            if is_new:
+                self._last = found
+            if is_new or clock() - woken > WAKE_SECONDS:
+                self.wake()
+                woken = clock()
             await asyncio.sleep(max(LOOK_SECONDS, clock() - started))

@@ -12,7 +12,8 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -50,9 +51,12 @@ QUIET = Told(b"")
 UNCHANGED = Told(b"", -1)
 INTERRUPTED = Told(b"", -2)
 """The last that a stream tells where the server ends: it is not complete, and goes on on another server."""
-WAKE_SECONDS = 0.5
-"""So long a stream waits at most until it looks whether it ends."""
+LONG = 200_000
+"""Bytes: what is made of a longer answer is made in a thread."""
+AWAY_SECONDS = 0.5
+"""So long a stream waits where the store is away."""
 Run = Callable[[Prepared], Awaitable[bytes]]
+T = TypeVar("T")
 
 
 class EventStreams:
@@ -65,13 +69,14 @@ class EventStreams:
         in_planner: Callable[[Callable[[], Any]], Awaitable[Any]],
     ):
         self._last_epoch, self._in_planner = last_epoch, in_planner
-        self._epochs, self._reads = Epochs(last_epoch), SharedReads(run)
+        self._epochs, self._reads = Epochs(last_epoch), SharedReads(run, in_planner)
         self._open = 0
         self._ending = False
 
     def end(self) -> None:
         """End all streams: their clients go on from where they are on another server."""
         self._ending = True
+        self._epochs.wake()
 
     async def stream(
         self, api: Api, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY
@@ -97,11 +102,9 @@ class EventStreams:
         plan = await self._in_planner(lambda: self._plan(operations, source, planner, field))
         after = await self._start(source, field, literals, variables)
 
-        def bound(number: int) -> Prepared:
-            return Prepared(plan, operations.bind(plan, literals, {**variables, MARK: number}, claims))
-
-        bound(after)  # what is wrong with a value or a claim is said before the stream begins
-        return self.guarded(self._events(bound, field.alias, after), claims)
+        # what is wrong with a value or a claim is said before the stream begins
+        asked = Prepared(plan, operations.bind(plan, literals, {**variables, MARK: after}, claims))
+        return self.guarded(self._events(asked, field.alias, after), claims)
 
     def _plan(self, operations: Operations, source: Entity | Template, planner: ReadPlanner, field: Selection) -> Plan:
         """The events after a number, which is bound anew for each read."""
@@ -145,20 +148,20 @@ class EventStreams:
 
     async def woken(self, known: int) -> EpochRow | None:
         """The next epoch; None after a moment in which a stream looks whether it ends."""
-        return None if self._ending else await self._epochs.next(known, WAKE_SECONDS)
+        return None if self._ending else await self._epochs.next(known)
 
-    async def _events(self, bound: Callable[[int], Prepared], alias: str, after: int) -> AsyncIterator[Told]:
-        known, told = -1, time.monotonic()
+    async def _events(self, asked: Prepared, alias: str, after: int) -> AsyncIterator[Told]:
+        known, told, question = -1, time.monotonic(), EventsAfter(asked)
+        made = partial(_each_event, alias)
         while True:
             last = await self.woken(known)
-            found: list[dict[str, Any]] = []
+            found: list[Told] | None = []
             if last is not None:
-                answer = await self._read(last, bound(after))
-                found = [] if answer is None else json.loads(answer)["data"][alias]
-                known = last.epoch if answer is not None and len(found) < AT_ONCE else known
-            for event in found:
-                after, told = event.pop(MARK), time.monotonic()
-                yield Told(json.dumps({"data": {alias: event}}, ensure_ascii=False).encode(), after)
+                found = await self._read(last, question.number(after), made)
+                known = last.epoch if found is not None and len(found) < AT_ONCE else known
+            for event in found or ():
+                after, told = event.number or after, time.monotonic()
+                yield event
             if not found:
                 quiet = time.monotonic() - told > QUIET_SECONDS
                 told = time.monotonic() if quiet else told
@@ -168,47 +171,83 @@ class EventStreams:
         known, told, shown = -1, time.monotonic(), b""
         while True:
             last = await self.woken(known)
-            answer = None if last is None else await self._read(last, asked)
-            if last is not None and answer is not None:
+            found = None if last is None else await self._read(last, asked, _with_data)
+            if last is not None and found is not None:
                 known = last.epoch
-                data = answer.rpartition(b',"extensions":')[0]
+                answer, data = found
                 if data != shown:
                     shown, told = data, time.monotonic()
-                    yield Told(answer)
+                    yield answer
                     continue
             quiet = time.monotonic() - told > QUIET_SECONDS
             told = time.monotonic() if quiet else told
             yield QUIET if quiet else UNCHANGED
 
-    async def _read(self, epoch: EpochRow, prepared: Prepared) -> bytes | None:
-        """An answer of this epoch or a later one; None where the store is away."""
+    async def _read(self, epoch: EpochRow, prepared: Prepared, made: Callable[[bytes], T]) -> T | None:
+        """What is made of an answer of this epoch or a later one; None where the store is away."""
         try:
-            return await self._reads.read(epoch.epoch, prepared)
+            return await self._reads.read(epoch.epoch, prepared, made)
         except RequestError as error:
             if error.code not in (NOT_READY, STORE_AWAY):
                 raise
-            await asyncio.sleep(WAKE_SECONDS)
+            await asyncio.sleep(AWAY_SECONDS)
             return None
 
 
+class EventsAfter:
+    """The question for events after a number: all but the number is bound once."""
+
+    def __init__(self, asked: Prepared):
+        self._asked = asked
+        sources, converters = asked.plan.draft.sources, asked.plan.statement.converters
+        self._places = {n: convert for n, (source, convert) in enumerate(converters) if sources[source] == ("variable", MARK)}
+
+    def number(self, after: int) -> Prepared:
+        """The question for those after that number."""
+        parameters = list(self._asked.parameters)
+        for place, convert in self._places.items():
+            parameters[place] = convert(after)
+        return Prepared(self._asked.plan, parameters)
+
+
 class SharedReads:
-    """Reads of one epoch: equal questions share one."""
+    """Reads of one epoch: equal questions share one, and what is made of its answer."""
 
-    def __init__(self, run: Run):
-        self._run = run
+    def __init__(self, run: Run, in_planner: Callable[[Callable[[], Any]], Awaitable[Any]]):
+        self._run, self._in_planner = run, in_planner
         self._epoch = -1
-        self._reads: dict[Any, asyncio.Future[bytes]] = {}
+        self._reads: dict[Any, asyncio.Future[Any]] = {}
 
-    async def read(self, epoch: int, prepared: Prepared) -> bytes:
-        """The answer, of that epoch or a later one."""
+    async def read(self, epoch: int, prepared: Prepared, made: Callable[[bytes], T]) -> T:
+        """What is made of the answer, of that epoch or a later one. Equal questions make the same."""
         if epoch != self._epoch:
             self._epoch, self._reads = epoch, {}
         question = (prepared.plan.statement.sql, *map(repr, prepared.parameters))
-        found = self._reads.get(question)
+        found: asyncio.Future[T] | None = self._reads.get(question)
         if found is None:
-            found = self._reads[question] = asyncio.ensure_future(self._run(prepared))
+            found = self._reads[question] = asyncio.ensure_future(self._made(prepared, made))
             found.add_done_callback(lambda f: f.cancelled() or f.exception())
-        return await asyncio.shield(found)
+        return found.result() if found.done() else await asyncio.shield(found)
+
+    async def _made(self, prepared: Prepared, made: Callable[[bytes], T]) -> T:
+        answer = await self._run(prepared)
+        if len(answer) < LONG:
+            return made(answer)
+        found: T = await self._in_planner(lambda: made(answer))
+        return found
+
+
+def _each_event(alias: str, answer: bytes) -> list[Told]:
+    """The events of an answer, each as a result of its own."""
+    found = json.loads(answer)["data"][alias]
+    numbers = [event.pop(MARK) for event in found]
+    texts = (json.dumps({"data": {alias: event}}, ensure_ascii=False) for event in found)
+    return [Told(text.encode(), number) for text, number in zip(texts, numbers, strict=True)]
+
+
+def _with_data(answer: bytes) -> tuple[Told, bytes]:
+    """An answer, and what of it an epoch may change: not the epoch itself."""
+    return Told(answer), answer.rpartition(b',"extensions":')[0]
 
 
 def _later(query: StoreQuery, after: BoundValue) -> StoreQuery:

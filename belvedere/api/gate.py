@@ -28,7 +28,7 @@ OPEN = ("/", "/console", "/healthz", "/readyz")
 """Paths that need no token, with what is below them; everything else needs it, where there is one."""
 UNCOUNTED = ("/healthz", "/readyz")
 """Paths that are answered however many requests came: those who watch the server ask them."""
-GUARDED = ("/graphql", "/streams", "/rest", "/openapi.json")
+GUARDED = ("/graphql", "/streams", "/rest", "/openapi.json", "/mcp")
 """Paths that foreign web pages may not ask."""
 
 TOKEN = "belvedere.token"
@@ -228,7 +228,9 @@ def right_for(path: str) -> Right | None:
         return Right.STATUS
     if is_push(path):
         return Right.PUSH
-    return Right.READ if path.startswith(("/streams", "/rest", "/openapi.json", "/schema.graphql", "/lineage")) else None
+    return (
+        Right.READ if path.startswith(("/streams", "/rest", "/mcp", "/openapi.json", "/schema.graphql", "/lineage")) else None
+    )
 
 
 def _no_token(given: bool) -> RequestError:

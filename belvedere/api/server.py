@@ -27,6 +27,7 @@ from belvedere.api.failures import BAD_REQUEST, ENDING, INTERNAL, NOT_READY, Req
 from belvedere.api.gate import Gate, ServerSettings, is_push
 from belvedere.api.graphql import Answer, Api
 from belvedere.api.lazy_reader import LazyReader
+from belvedere.api.mcp_server import ModelContext
 from belvedere.api.metrics import Metrics
 from belvedere.api.mutations import Mutations
 from belvedere.api.operations import Operation, Prepared
@@ -57,7 +58,10 @@ QUICK = 0.003
 PLANNERS = 2
 """Threads that parse, validate and plan."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_SENT = ("authorization", "content-type", "idempotency-key", "if-none-match", "last-event-id", "prefer")
+_SENT = (
+    *("authorization", "content-type", "idempotency-key", "if-none-match", "last-event-id", "prefer"),
+    *("mcp-protocol-version", "mcp-method", "mcp-name"),
+)
 _SHOWN = ("retry-after", "etag", "link", "www-authenticate", "content-range", "preference-applied", "belvedere-epoch")
 
 __all__ = ["LOCAL_HOSTS", "Application", "ServerSettings"]
@@ -87,6 +91,7 @@ class Application:
         self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="plan")
         self.rest = RestEndpoint(self, self._run, self._opened)
         self._others = routes(self, catalog)
+        self._model_context = ModelContext(self._shown, self._first, self.settings.limits.size, self.in_planner)
         self._reading, self._pushing = self._outer(self.settings.origins), self._outer(self.settings.pushing)
         self._ending = False
         self._under_way = 0
@@ -157,6 +162,14 @@ class Application:
         answer = await self._read(seen, operation, literals, asked, claims, JSON, None, {"method": "POST"})
         return _once(bytes(answer.body))
 
+    async def _shown(self, claims: Claims) -> Api:
+        """What a caller of tools sees."""
+        return (await self.seen(claims)).api
+
+    async def _first(self, asked: Asked, claims: Claims) -> bytes:
+        """The answer of a query."""
+        return (await anext(await self.told(asked, claims, lambda: None))).body
+
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         await self._gate.look_for_key(headers)
@@ -167,6 +180,8 @@ class Application:
             await self._graphql(scope, headers, receive, send)
         elif f"{scope['path']}/".startswith("/rest/"):
             await self.rest(scope, receive, send)
+        elif scope["path"] == "/mcp":
+            await self._model_context(scope, receive, send)
         else:
             await self._others(scope, receive, send)
 

@@ -313,3 +313,33 @@ def test_rest(client: TestClient) -> None:
     assert [o["id"] for o in get("ordersOf?name=name1", BLUE).json()] != [
         o["id"] for o in get("ordersOf?name=name1", RED).json()
     ]
+
+
+def test_tools_show_a_role_what_it_may_see(client: TestClient) -> None:
+    headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
+
+    def result(token: str | None, method: str, **parameters: Any) -> Any:
+        asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+        answer = client.post("/mcp", json=asked, headers={**headers, **bearer(token)})
+        return answer.json()["result"] if answer.status_code == 200 else answer.status_code
+
+    def told(token: str, **arguments: Any) -> Any:
+        found = result(token, "tools/call", name="query_view", arguments=arguments)
+        return found["content"][0]["text"] if found["isError"] else found["structuredContent"]["rows"]
+
+    views = result(RED, "tools/call", name="list_views", arguments={})["structuredContent"]["views"]
+    assert {v["name"] for v in views} == {"Customers", "Orders", "Large", "NewOrders"}
+    assert "email" not in next(v["columns"] for v in views if v["name"] == "Customers")
+    tools = {t["name"] for t in result(RED, "tools/list")["tools"]}
+    assert "ordersOf" in tools
+    assert "mailed" not in tools
+    assert {o["tenant"] for o in told(RED, view="Orders", columns=["tenant"])} == {"red"}
+    assert "there is no view" in told(RED, view="Secrets")
+    for hidden in (
+        {"columns": ["email"]},
+        {"columns": ["id"], "filter": {"email": {"eq": "x"}}},
+        {"columns": ["secrets.text"]},
+    ):
+        assert told(RED, view="Customers", **hidden).startswith("B800"), hidden
+    assert len({o["tenant"] for o in told("everything", view="Orders", columns=["tenant"])}) > 1
+    assert [result(t, "tools/list") for t in (None, "till", "monitor")] == [401, 403, 403]

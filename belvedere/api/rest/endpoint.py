@@ -70,14 +70,15 @@ class RestEndpoint:
         media = media_of(request.headers.get("accept", ""))
         claims: Claims = request.scope.get(CLAIMS) or {}
         seen, query = await self._application.seen(claims), request.scope["query_string"]
-        if len(query) + len(key) > SHORT:
+        is_long = len(query) + len(key) > SHORT
+        if is_long:
             asked = await self._application.in_planner(lambda: seen.requests.asked(name, key or None, query))
         else:
             asked = seen.requests.asked(name, key or None, query)
         if _counts(request):
             asked = replace(asked, counted=not asked.one)
         await self._opened()
-        prepared = seen.reads.known(asked, claims)
+        prepared = None if is_long else seen.reads.known(asked, claims)
         if prepared is None:
             prepared = await self._application.in_planner(lambda: seen.reads.prepare(asked, claims))
         return await self._tagged(request, asked, prepared, media, seen.mark(prepared))
