@@ -88,6 +88,16 @@ ARRIVAL_COLUMNS = (
 
 
 @dataclass(frozen=True)
+class Check:
+    """A condition that each row of an input fulfils, or leaves open; by its name, or its text where it has none."""
+
+    name: str
+    text: str
+    condition: exp.Expr
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
 class Input:
     """A table that rows arrive in. Its schema ends with the hidden `_uid` BIGINT and `_ingest_time` TIMESTAMP.
 
@@ -110,6 +120,9 @@ class Input:
     """The id of the input whose late rows these are."""
     metadata: Mapping[str, Metadata] = field(default_factory=dict)
     """The columns that the intake fills in, by name."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """What a row has in a column that it does not bring, by name; as rows bring it."""
+    checks: tuple[Check, ...] = ()
 
     @property
     def append_only(self) -> bool:

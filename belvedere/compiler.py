@@ -52,7 +52,7 @@ def compile_script(text: str, *, path: Path | str | None = None, project: Projec
         catalog, kept = with_kept_links(catalog)
         catalog, refused = with_views_at_read(catalog)
         found += (*kept, *refused)
-        found += (*refused_streams(catalog), *unanswered_templates(catalog))
+        found += (*uncomputable_checks(catalog), *refused_streams(catalog), *unanswered_templates(catalog))
         catalog, refused = with_grants(catalog, project)
         found += refused
         found += refused_callers(catalog) if project is not None and "jwt" not in project.api else ()
@@ -205,6 +205,26 @@ def refused_callers(catalog: Catalog) -> tuple[Diagnostic, ...]:
         )
         for name, span, m in claimed
     )
+
+
+def uncomputable_checks(catalog: Catalog) -> tuple[Diagnostic, ...]:
+    """An error (B4044) for every CHECK that cannot be computed exactly before a row is taken in."""
+    tables = [i for i in catalog.inputs.values() if i.checks]
+    if not tables:
+        return ()
+    from belvedere.store.row_checks import check_computable  # loaded by the few scripts that have such inputs
+
+    found: list[Diagnostic] = []
+    for table in tables:
+        for check in table.checks:
+            try:
+                check_computable(table, check)
+            except BelvedereError as error:
+                message = f"CHECK `{check.text}` cannot be computed before rows are taken in"
+                hint = "compare columns with columns and literals, or write a view that keeps the rows that fit"
+                detail = error.diagnostics[0].message
+                found.append(Diagnostic("B4044", message, Severity.ERROR, check.span, detail=detail, hint=hint))
+    return tuple(found)
 
 
 def unanswered_templates(catalog: Catalog) -> tuple[Diagnostic, ...]:

@@ -22,15 +22,19 @@ from belvedere.instants import EPOCH
 from belvedere.intervals import interval_of
 from belvedere.schema import Column
 
+NO_DEFAULTS: Mapping[str, Any] = {}
 
-def arrow_rows(table: str, columns: Iterable[Column], rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """The rows as Arrow; a missing column is NULL, an unknown one an error. Names are matched whatever their case.
+
+def arrow_rows(
+    table: str, columns: Iterable[Column], rows: Iterable[Mapping[str, Any]], defaults: Mapping[str, Any] = NO_DEFAULTS
+) -> pa.Table:
+    """The rows as Arrow; a missing column has its default, or is NULL, an unknown one an error. Names are matched whatever their case.
 
     Raises BelvedereError B6001 (value), B6002 (unknown column), B6003 (NULL where none may be).
     """
     wanted = list(columns)
     names = names_of(wanted)
-    return arrow_of([converted_row(table, n, row, wanted, names) for n, row in enumerate(rows)], wanted)
+    return arrow_of([converted_row(table, n, row, wanted, names, defaults) for n, row in enumerate(rows)], wanted)
 
 
 def arrow_of(converted: list[dict[str, Any]], columns: Sequence[Column]) -> pa.Table:
@@ -45,10 +49,15 @@ def names_of(columns: Iterable[Column]) -> dict[str, str]:
 
 
 def converted_row(
-    table: str, number: int, row: Mapping[str, Any], columns: Sequence[Column], names: Mapping[str, str]
+    table: str,
+    number: int,
+    row: Mapping[str, Any],
+    columns: Sequence[Column],
+    names: Mapping[str, str],
+    defaults: Mapping[str, Any] = NO_DEFAULTS,
 ) -> dict[str, Any]:
     """Row `number` (from 0) with values that Arrow takes; raises as `arrow_rows` does. `names` are `names_of(columns)`."""
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = dict(defaults)
     for name, value in row.items():
         known = names.get(name.casefold())
         if known is None:

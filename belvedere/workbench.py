@@ -19,11 +19,11 @@ from belvedere.engine.opening import beside
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
 from belvedere.intake.claims import claimed_columns
-from belvedere.intake.read import find_input, given_columns, key_columns, refuse_made, taken_columns
+from belvedere.intake.read import check_broken, find_input, given_columns, key_columns, refuse_made, taken_columns
 from belvedere.plan.nodes import Order
 from belvedere.plan.sorting import sorted_rows
 from belvedere.plan.time_nodes import SEQUENCE
-from belvedere.rows import arrow_rows, as_instant
+from belvedere.rows import NO_DEFAULTS, arrow_rows, as_instant
 from belvedere.rules import Options, maintain
 from belvedere.schema import WEIGHT
 from belvedere.spark.batch import BatchAnswers, InputLog
@@ -33,6 +33,7 @@ from belvedere.spark.engine import open_engine
 from belvedere.spark.session import SparkSession, local_session
 from belvedere.store import open_store
 from belvedere.store.read.history import AsOf, not_whole, rows_as_of
+from belvedere.store.row_checks import broken_checks
 from belvedere.temporary import is_shared
 from belvedere.time.arrival import arrival_times
 from belvedere.time.intake import Intake
@@ -146,7 +147,9 @@ class Workbench:
         else:
             for place, row in enumerate(rows):
                 refuse_made(source, place, row)
-        table = arrow_rows(source.name, columns, rows)
+        table = arrow_rows(source.name, columns, rows, source.defaults if weight > 0 else NO_DEFAULTS)
+        for place, check in broken_checks(source, table).items() if weight > 0 else ():
+            raise check_broken(source, place, check)
         if not table.num_rows:
             return
         for name, value in claimed.items():

@@ -123,6 +123,7 @@ def _row(push: PushField, scalar: ScalarOf) -> GraphQLInputObjectType:
                 if column.nullable
                 or column.hidden
                 or column.name in push.table.metadata
+                or column.name in push.table.defaults
                 or (push.deletes and column.name not in push.table.primary_key)
                 else GraphQLNonNull(type_),
                 description=column.doc,

@@ -13,13 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog, Input, MetadataKind
+from belvedere.catalog import Catalog, Check, Input, MetadataKind
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
 from belvedere.intake.claims import NOBODY, Claims, claimed_columns
 from belvedere.lang.names import did_you_mean
 from belvedere.rows import arrow_of, as_instant, converted_row, names_of, shown
 from belvedere.schema import INGEST_TIME, UID, WEIGHT, Column
+from belvedere.store.row_checks import broken_checks
 from belvedere.time.entries import Act, Malformed, ProducerAct
 
 DELETE = "_delete"
@@ -112,7 +113,9 @@ def read_rows(table: Input, rows: Sequence[Any], claims: Claims = NOBODY) -> Pus
                 found_key = {k: v for k, v in row.items() if k.casefold() in key_names}
                 fitting.append((place, -1, converted_row(table.name, place, found_key, key, key_names)))
             else:
-                fitting.append((place, 1, converted_row(table.name, place, _without_mark(row, names), columns, names)))
+                fitting.append(
+                    (place, 1, converted_row(table.name, place, _without_mark(row, names), columns, names, table.defaults))
+                )
         except BelvedereError as error:
             _refuse(table, refused, _refused(place, row, error))
     taken = list({c.name: c for c in (*columns, *key)}.values())  # a deletion may name an identity that was made here
@@ -121,6 +124,13 @@ def read_rows(table: Input, rows: Sequence[Any], claims: Claims = NOBODY) -> Pus
     except ARROW_ERRORS:
         fitting = [k for k in fitting if _fits(table, k, rows, taken, refused)]
         found = _arrow([r for _, _, r in fitting], taken)
+    broken = {n: c for n, c in broken_checks(table, found).items() if fitting[n][1] > 0}
+    if broken:
+        for n, check in broken.items():
+            place = fitting[n][0]
+            _refuse(table, refused, _refused(place, rows[place], check_broken(table, place, check)))
+        kept = [n for n in range(len(fitting)) if n not in broken]
+        fitting, found = [fitting[n] for n in kept], found.take(pa.array(kept, pa.int64()))
     for name, value in claimed.items():
         type_ = table.schema[name].type
         found = found.append_column(name, pa.array([value] * found.num_rows, type_))
@@ -185,6 +195,12 @@ def read_act(kind: Act, table: Input, given: Any, producer: str | None = None) -
     if not isinstance(name, str | None):
         raise fail("B5025", f'a {kind.value} of "{table.name}": `producer` is a name', hint=hint)
     return ProducerAct(kind, table.id, 0, name or None, time, given.get("column"), given.get("strict", False))
+
+
+def check_broken(table: Input, place: int, check: Check) -> BelvedereError:
+    """The error of a row that breaks a CHECK."""
+    said = f"`{check.text}`" if check.name == check.text else f"`{check.name}`: `{check.text}`"
+    return fail("B6004", f'row {place + 1} of "{table.name}" breaks the CHECK {said}')
 
 
 def _is_deletion(table: Input, place: int, row: Any) -> bool:

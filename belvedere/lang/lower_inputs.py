@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -26,6 +27,7 @@ from belvedere.catalog import (
 )
 from belvedere.errors import Span, fail
 from belvedere.functions import types as t
+from belvedere.lang.constraints import read_check, read_default
 from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.metadata import read_metadata
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
@@ -46,11 +48,15 @@ def define_created(statement: CreateInput, definitions: Definitions, file: str) 
     """`CREATE STREAM` or `CREATE TABLE`."""
     columns: list[Column] = []
     metadata: dict[str, Metadata] = {}
+    defaults: dict[str, Any] = {}
     for written in statement.columns:
         type_ = t.arrow_type(written.type)
         if type_ is None or t.has_months(type_) or any(_has_some_fields(i) for i in written.type.find_all(exp.Interval)):
-            hint = "declare INTERVAL DAY TO SECOND" if type_ is not None else "use another type"
-            raise fail("B3003", f"type {written.type.sql('spark')} is not supported", span=written.span, hint=hint)
+            hint = (
+                "declare INTERVAL DAY TO SECOND" if type_ is not None else t.INSTEAD.get(written.type.this, "use another type")
+            )
+            name = written.type.sql("spark") if type_ is not None else written.type.sql()
+            raise fail("B3003", f"type {name} is not supported", span=written.span, hint=hint)
         if find_named(columns, written.name.text) is not None:
             raise fail("B2007", f"column `{written.name.text}` is declared twice", span=written.name.span)
         made = Column(written.name.text, type_, written.nullable, doc=written.doc)
@@ -58,6 +64,8 @@ def define_created(statement: CreateInput, definitions: Definitions, file: str) 
             found = metadata[made.name] = read_metadata(written.metadata, made.name, type_)
             made = replace(made, nullable=False, doc=made.doc or found.meaning[:1].upper() + found.meaning[1:])
         columns.append(made)
+        if written.default is not None:
+            defaults[made.name] = read_default(written.default, made, file)
     key = tuple(_column(columns, k.text, k.span) for k in statement.primary_key)
     watermarks = read_watermarks(columns, statement.clauses, file)
     if statement.kind is InputKind.STREAM and not watermarks and find_named(columns, ROWTIME) is None:
@@ -66,7 +74,9 @@ def define_created(statement: CreateInput, definitions: Definitions, file: str) 
     late = LatePolicy.REJECT if statement.kind is InputKind.STREAM else LatePolicy.KEEP
     schema = Schema(tuple(columns), key)
     table = Input("", statement.name.text, statement.kind, schema, key, None, watermarks, late, doc=statement.doc)
-    _define(definitions, replace(table, metadata=metadata), statement.clauses, statement.span)
+    checks = tuple(read_check(c, columns, file) for c in statement.checks)
+    table = replace(table, metadata=metadata, defaults=defaults, checks=checks)
+    _define(definitions, table, statement.clauses, statement.span)
 
 
 def _has_some_fields(interval: exp.Interval) -> bool:

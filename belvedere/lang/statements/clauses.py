@@ -21,6 +21,7 @@ from belvedere.lang.statements.rewriting import rewritten
 from belvedere.lang.statements.splitting import RawStatement, Tokens
 from belvedere.lang.statements.supported import unsupported
 from belvedere.lang.statements.tree import (
+    CheckClause,
     ColumnDefinition,
     ComputedColumn,
     DottedName,
@@ -179,13 +180,35 @@ class ClauseParser(SqrlParser):
             self.refuse("B1019", f"`{owner}` needs a type, found {shown(token)}", token, hint=hint)
         return self._place(data_type)
 
-    def _column_definition(self) -> tuple[ColumnDefinition, bool]:
-        """A column, and whether it says PRIMARY KEY itself."""
+    def _at_check(self) -> bool:
+        """Whether `[CONSTRAINT name] CHECK` begins here."""
+        named = self._curr and self._curr.token_type == TokenType.CONSTRAINT
+        check, bracket = self._token(2 if named else 0), self._token(3 if named else 1)
+        if check is None or bracket is None or not check or not bracket:
+            return False
+        return check.text.upper() == "CHECK" and bracket.token_type == TokenType.L_PAREN
+
+    def _check(self) -> CheckClause | None:
+        """The condition; NOT ENFORCED is for people to read, and is not checked."""
+        first, name = self._curr, None
+        if self._match(TokenType.CONSTRAINT):
+            name = self._name("the name of the CHECK").text
+        self._advance(2)
+        condition = self._expression()
+        self._match_r_paren()
+        if self._match_text_seq("NOT", "ENFORCED"):
+            return None
+        self._match_text_seq("ENFORCED")
+        return CheckClause(name=name, condition=condition, span=self._since(first))
+
+    def _column_definition(self) -> tuple[ColumnDefinition, bool, list[CheckClause]]:
+        """A column, whether it says PRIMARY KEY itself, and what it checks."""
         first = self._curr
         doc = self._doc_at(first)
         name = self._name("the name of a column")
         data_type = self._type(name.text)
-        nullable, is_key, metadata = True, False, None
+        nullable, is_key, metadata, default = True, False, None, None
+        checks: list[CheckClause] = []
         while self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
             if self._match_text_seq("NOT", "NULL"):
                 nullable = False
@@ -196,15 +219,22 @@ class ClauseParser(SqrlParser):
                 self._match_text_seq("NOT", "ENFORCED")
             elif self._curr.text.upper() == "METADATA":
                 metadata = self._metadata(name)
+            elif self._match_text_seq("DEFAULT"):
+                default = self._expression()
+            elif self._at_check():
+                found = self._check()
+                checks += [found] if found is not None else []
             elif self._match_text_seq("COMMENT") and self._curr and self._curr.token_type == TokenType.STRING:
                 doc = self._curr.text
                 self._advance()
             else:
-                hint = "a column is `name TYPE [NOT NULL] [PRIMARY KEY]`; columns are separated by commas"
+                hint = "a column is `name TYPE [NOT NULL] [PRIMARY KEY] [DEFAULT value] [CHECK (condition)]`; commas separate columns"
                 self.refuse("B1001", f"unexpected {shown(self._curr)} in column `{name.text}`", hint=hint)
         span = self._since(first)
-        made = ColumnDefinition(name=name, type=data_type, nullable=nullable, doc=doc, metadata=metadata, span=span)
-        return made, is_key
+        made = ColumnDefinition(
+            name=name, type=data_type, nullable=nullable, doc=doc, metadata=metadata, default=default, span=span
+        )
+        return made, is_key, checks
 
     def _computed_column(self) -> ComputedColumn:
         first = self._curr

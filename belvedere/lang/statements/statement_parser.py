@@ -26,6 +26,7 @@ from belvedere.lang.statements.query_tree import QueryTree, WindowByBlock
 from belvedere.lang.statements.rewriting import named_columns
 from belvedere.lang.statements.splitting import RawStatement, Tokens
 from belvedere.lang.statements.tree import (
+    CheckClause,
     ColumnDefinition,
     ComputedColumn,
     CreateInput,
@@ -382,15 +383,20 @@ class StatementParser(ClauseParser):
         key: list[Part] = []
         watermarks = []
         computed: list[ComputedColumn] = []
+        checks: list[CheckClause] = []
         while True:
             if self._at_primary_key():
                 key += self._primary_key()
+            elif self._at_check():
+                found = self._check()
+                checks += [found] if found is not None else []
             elif self._at_words("WATERMARK", "FOR"):
                 watermarks.append(self._watermark())
             elif self._is_name(self._curr) and self._next and self._next.token_type == TokenType.ALIAS:
                 computed.append(self._computed_column())
             elif self._curr and self._curr.token_type != TokenType.R_PAREN:
-                column, is_key = self._column_definition()
+                column, is_key, own = self._column_definition()
+                checks += own
                 columns.append(column)
                 key += [column.name] if is_key else []
             if not self._match(TokenType.COMMA):
@@ -398,5 +404,5 @@ class StatementParser(ClauseParser):
         self._match_r_paren()
         return CreateInput(
             span=self._span(), doc=self.raw.doc, kind=kind, name=name, columns=tuple(columns), primary_key=tuple(key),
-            clauses=self._input_clauses(watermarks), computed=tuple(computed),
+            clauses=self._input_clauses(watermarks), computed=tuple(computed), checks=tuple(checks),
         )  # fmt: skip

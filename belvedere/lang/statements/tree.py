@@ -141,6 +141,16 @@ class ColumnDefinition:
     nullable: bool = True
     doc: str | None = None
     metadata: MetadataClause | None = None
+    default: exp.Expr | None = None
+    span: Span
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckClause:
+    """`[CONSTRAINT name] CHECK (condition)` beside or after a column."""
+
+    name: str | None = None
+    condition: exp.Expr
     span: Span
 
 
@@ -164,6 +174,7 @@ class CreateInput(Statement):
     primary_key: tuple[Part, ...] = ()
     clauses: InputClauses = field(default_factory=InputClauses)
     computed: tuple[ComputedColumn, ...] = ()
+    checks: tuple[CheckClause, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

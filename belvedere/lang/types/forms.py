@@ -26,7 +26,7 @@ from belvedere.schema import TIMESTAMP, has_map
 def _cast(scope: TypeScope, expr: Any) -> Typed:
     target = t.arrow_type(expr.args["to"])
     if target is None:
-        hint = "DECIMAL has at most 38 digits" if expr.to.this == exp.DataType.Type.DECIMAL else "use another type"
+        hint = t.INSTEAD.get(expr.to.this, "use another type")
         raise scope.fail("B3003", f"type {expr.args['to'].sql()} is not supported", expr, hint)
     if is_unknown(scope, expr.this):
         check_unknown(scope, expr.this)

@@ -195,6 +195,10 @@ class Dialect(ABC):
         """A literal timestamp, since 1970 in UTC."""
 
     @abstractmethod
+    def day(self, days: int) -> str:
+        """A literal date, so many days since 1970."""
+
+    @abstractmethod
     def shifted(self, sql: str, operator: str, microseconds: int) -> str:
         """A timestamp, so much later (`+`) or earlier (`-`)."""
 

@@ -209,6 +209,9 @@ class Postgres(Dialect):
         seconds, rest = divmod(microseconds, 1_000_000)
         return f"(TIMESTAMPTZ 'epoch' + INTERVAL '{seconds} seconds {rest} microseconds')"
 
+    def day(self, days: int) -> str:
+        return f"(DATE '1970-01-01'+({days}))"
+
     def shifted(self, sql: str, operator: str, microseconds: int) -> str:
         return f"({sql}{operator}INTERVAL '{microseconds} microseconds')"
 

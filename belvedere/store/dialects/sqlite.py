@@ -223,6 +223,9 @@ class Sqlite(Dialect):
     def instant(self, microseconds: int) -> str:
         return str(microseconds)
 
+    def day(self, days: int) -> str:
+        return f"({days})"
+
     def shifted(self, sql: str, operator: str, microseconds: int) -> str:
         return f"({sql}{operator}{microseconds})"
 

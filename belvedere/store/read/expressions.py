@@ -7,6 +7,7 @@ value's Arrow type. Only what the store says exactly as Spark does is printed; t
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 
 import pyarrow as pa
 from sqlglot import exp
@@ -210,6 +211,8 @@ def _cast(tree: Expr, scope: NameBindings) -> TypedSql:
     target, source = tree.to.this, tree.this
     if target in _TIMESTAMPS and isinstance(source, exp.Literal) and source.is_string:
         return timestamp_literal(source.this, scope)
+    if target is exp.DataType.Type.DATE and isinstance(source, exp.Literal) and source.is_string:
+        return _date_literal(tree, source.this, scope)
     if target is exp.DataType.Type.DECIMAL and isinstance(source, exp.Literal) and not source.is_string:
         return _decimal_literal(tree, source.this, scope)
     inner = print_expression(source, scope)
@@ -227,6 +230,15 @@ def _cast(tree: Expr, scope: NameBindings) -> TypedSql:
     if target in _TEXTS and types.is_string(inner.type):
         return inner
     raise refused(tree)
+
+
+def _date_literal(tree: Expr, text: str, scope: NameBindings) -> TypedSql:
+    """`DATE '2024-02-29'`."""
+    try:
+        days = (date.fromisoformat(text.strip()) - date(1970, 1, 1)).days
+    except ValueError:
+        raise refused(tree, "write a date as DATE '2024-02-29'") from None
+    return TypedSql(scope.dialect.day(days), pa.date32())
 
 
 _TIMESTAMPS = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ)
