@@ -276,10 +276,11 @@ def test_a_read_of_what_is_not_granted_fails() -> None:
 def test_aggregates_and_counts(reader: Any) -> None:
     for tenant in ("red", "blue"):
         orders = [o for o in ROWS["Orders"] if o["tenant"] == tenant]
-        text = "{ ordersAggregate { count max { id } } customersPage(first: 1) { totalCount } customers { id ordersAggregate { count } } }"
+        text = "{ ordersAggregate { count max { id } } customersPage(first: 500) { totalCount nodes { id } } "
+        text += "customers { id ordersAggregate { count } } }"
         found = ask(reader, text, claims={"tenant": tenant})
         assert found["ordersAggregate"] == [{"count": len(orders), "max": {"id": max(o["id"] for o in orders)}}]
-        assert found["customersPage"] == {"totalCount": len(own("Customers", tenant))}
+        assert found["customersPage"]["totalCount"] == len(own("Customers", tenant))
         for customer in found["customers"]:
             assert customer["ordersAggregate"][0]["count"] == sum(o["customer"] == customer["id"] for o in orders)
         hidden = "{ customersAggregate { by { email } count } }"
