@@ -122,6 +122,17 @@ def test_empty_pages(reader: Any) -> None:
     assert some == nothing | {"hasPreviousPage": True, "totalCount": 5}
 
 
+@pytest.mark.parametrize(
+    "arguments", ["", "first: 1", "last: 1", "first: 0", "filter: {id: {eq: -1}}", "last: 2, filter: {id: {eq: -1}}"]
+)
+def test_a_part_alone_is_as_it_is_beside_others(reader: Any, arguments: str) -> None:
+    whole = page(reader, arguments)
+    places = f"{arguments}, {at('before', whole['startCursor'])}"
+    for given, parts in ((arguments, whole), (places, page(reader, places))):
+        for name in PARTS.rpartition("}")[2].split():
+            assert page(reader, given, name) == {name: parts[name]}
+
+
 def test_aliases_of_parts(reader: Any) -> None:
     found = page(
         reader,

@@ -36,7 +36,14 @@ def page_text(
     text = f"SELECT {','.join(shown)} FROM (SELECT {inner} {between}{order}{bounds}) AS {rows.alias}"
     if query.backward:
         text = f"SELECT * FROM ({text}) AS p ORDER BY n DESC"
+    if not _reads_rows(query, query.page):
+        text = f"SELECT count(*) FROM ({text}) AS r"  # no part brings the rows into one
     return f"(SELECT {_object(sources, query, query.page, outer, limit)} FROM ({text}) AS q)"
+
+
+def _reads_rows(query: StoreQuery, names: PageNames) -> bool:
+    more = names.has_previous_page if query.backward else names.has_next_page
+    return bool(names.nodes or names.start_cursor or names.end_cursor or more)
 
 
 def _between(sources: Sources, query: StoreQuery, rows: Rows) -> list[str]:
