@@ -391,7 +391,7 @@ class Catalog:
     grants: Mapping[str, Grant] = field(default_factory=dict)
     """What callers of a role may see, by the role's name."""
     seen_by: Grant | None = None
-    """The role for which this is all that there is (`belvedere.api.seen`); None: for everybody."""
+    """The role for which this is all that there is (`belvedere.api.reads.seen`); None: for everybody."""
 
     @property
     def endpoints(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from belvedere.api.processes import start_api
+from belvedere.api.serving.processes import start_api
 from belvedere.catalog import Catalog, View
 from belvedere.optimize.indexes import read_indexes
 from belvedere.plan.nodes import Scan

@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from belvedere.api.gate import CONNECTIONS
+from belvedere.api.access.gate import CONNECTIONS
 from bench.api_load import Target, children, send
 
 SCRIPT = Path(__file__).with_name("postgraphile.mjs")

@@ -29,7 +29,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from belvedere.api.processes import Serving, start_api
+from belvedere.api.serving.processes import Serving, start_api
 from belvedere.compiler import compile_script
 from belvedere.optimize.indexes import read_indexes
 from belvedere.schema import WEIGHT

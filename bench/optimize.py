@@ -21,7 +21,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from belvedere.api.graphql import Api
+from belvedere.api.graphql.endpoint import Api
 from belvedere.calibration import processor_time
 from belvedere.catalog import Catalog
 from belvedere.compiler import compile_script

@@ -8,13 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from belvedere.api.graphql import Api, execute_graphql
-    from belvedere.api.processes import start_api
+    from belvedere.api.graphql.endpoint import Api, execute_graphql
     from belvedere.api.rest.in_process import execute_rest
+    from belvedere.api.serving.processes import start_api
 
 __all__ = ["Api", "execute_graphql", "execute_rest", "start_api"]
 
-_HOMES = {"Api": "graphql", "execute_graphql": "graphql", "execute_rest": "rest.in_process", "start_api": "processes"}
+_HOMES = {
+    "Api": "graphql.endpoint",
+    "execute_graphql": "graphql.endpoint",
+    "execute_rest": "rest.in_process",
+    "start_api": "serving.processes",
+}
 
 
 def __getattr__(name: str) -> Any:

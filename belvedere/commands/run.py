@@ -88,7 +88,7 @@ def run(
     accept_clock: bool = False,
 ) -> None:
     """Open the store, start the API at host and port, then Spark, and run epochs until `stopped` is set or `once` is done."""
-    from belvedere.api.processes import server_settings, start_api
+    from belvedere.api.serving.processes import server_settings, start_api
     from belvedere.commands.calibrate import costs_path
     from belvedere.commands.run_display import display_for
     from belvedere.optimize.costs import known_coefficients

@@ -43,8 +43,8 @@ def command(
     if has_errors(found):
         show(found, {str(script): text}, stream=sys.stderr)
         return 1
-    from belvedere.api.entities import model_of
-    from belvedere.api.processes import DEFAULT_PORT, start_api
+    from belvedere.api.reads.entities import model_of
+    from belvedere.api.serving.processes import DEFAULT_PORT, start_api
     from belvedere.store import open_reader
 
     address, asked = host_of(host, project), port_of(port, project)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from belvedere.api.entities import model_of
+from belvedere.api.reads.entities import model_of
 from belvedere.compiler import compile_script
 from belvedere.workbench import Workbench
 

@@ -9,8 +9,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from belvedere.api.metrics import AllCounts, Metrics
-from belvedere.api.processes import start_api
+from belvedere.api.http.metrics import AllCounts, Metrics
+from belvedere.api.serving.processes import start_api
 from belvedere.compiler import compile_script
 from belvedere.engine.measured import DOCUMENT, Measured
 from belvedere.workbench import Workbench

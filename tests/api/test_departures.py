@@ -14,9 +14,9 @@ import uvicorn
 from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
-from belvedere.api import departures
-from belvedere.api.connections import Connection
-from belvedere.api.server import Application
+from belvedere.api.http import departures
+from belvedere.api.http.connections import Connection
+from belvedere.api.http.server import Application
 
 ASKED = {"query": "{ things(limit: 1) { id } }"}
 

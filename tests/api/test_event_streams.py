@@ -12,10 +12,10 @@ import pytest
 from graphql import print_type
 from starlette.testclient import TestClient
 
-from belvedere.api.event_streams import QUIET, Told
 from belvedere.api.failures import RequestError
-from belvedere.api.processes import start_api
-from belvedere.api.server import Application, ServerSettings
+from belvedere.api.http.server import Application, ServerSettings
+from belvedere.api.live.event_streams import QUIET, Told
+from belvedere.api.serving.processes import start_api
 from belvedere.compiler import compile_script
 from belvedere.store import StoredTable, open_reader
 from tests.api.committed_events import NOON, Commit, committing

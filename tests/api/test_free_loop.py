@@ -11,7 +11,7 @@ import httpx
 import pytest
 from api_reader import MemoryReader
 
-from belvedere.api.server import Application
+from belvedere.api.http.server import Application
 
 MOST = 0.05
 """Seconds of the loop's thread; what others take of the machine does not count."""

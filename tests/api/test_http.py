@@ -14,9 +14,9 @@ import pytest
 from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
-from belvedere.api import lazy_reader
+from belvedere.api.http.server import Application, ServerSettings
 from belvedere.api.limits import Limits
-from belvedere.api.server import Application, ServerSettings
+from belvedere.api.serving import lazy_reader
 from belvedere.errors import fail
 from belvedere.instants import instant
 from belvedere.store.protocol import EpochRow

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from belvedere.api import server
-from belvedere.api.entities import model_of
-from belvedere.api.lineage import definition_of, explanations_of, lineage_of
-from belvedere.api.server import Application, ServerSettings
-from belvedere.api.status import status_of
-from belvedere.api.status_events import status_events
+from belvedere.api.http import server
+from belvedere.api.http.lineage import definition_of, explanations_of, lineage_of
+from belvedere.api.http.server import Application, ServerSettings
+from belvedere.api.http.status import status_of
+from belvedere.api.live.status_events import status_events
+from belvedere.api.reads.entities import model_of
 from belvedere.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.engine.last_changes import last_change, with_changes
@@ -201,7 +201,7 @@ def test_epochs_note_what_they_change_over_restarts(spark: object) -> None:
 def test_the_status_is_told_again_after_an_epoch_and_while_nothing_happens(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("belvedere.api.status_events.MOST_SECONDS", 0.6)
+    monkeypatch.setattr("belvedere.api.live.status_events.MOST_SECONDS", 0.6)
     rows: list[EpochRow | None] = [None]
 
     class Reader:

@@ -12,11 +12,11 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from belvedere.api import event_streams, websockets
-from belvedere.api.epochs import Epochs
-from belvedere.api.event_streams import INTERRUPTED, QUIET
-from belvedere.api.processes import start_api
-from belvedere.api.server import Application, ServerSettings
+from belvedere.api.http.server import Application, ServerSettings
+from belvedere.api.live import event_streams, websockets
+from belvedere.api.live.epochs import Epochs
+from belvedere.api.live.event_streams import INTERRUPTED, QUIET
+from belvedere.api.serving.processes import start_api
 from belvedere.compiler import compile_script
 from belvedere.store import EpochRow, StoredTable, open_reader
 from tests.api.committed_events import NOON, Commit, committing

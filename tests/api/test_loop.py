@@ -18,11 +18,11 @@ import pytest
 import uvicorn
 from api_reader import MemoryReader
 
-from belvedere.api import garbage
-from belvedere.api.connections import Connection
-from belvedere.api.garbage import shorten_collections
+from belvedere.api.http import garbage
+from belvedere.api.http.connections import Connection
+from belvedere.api.http.garbage import shorten_collections
+from belvedere.api.http.server import Application, ServerSettings
 from belvedere.api.limits import Limits
-from belvedere.api.server import Application, ServerSettings
 from belvedere.compiler import compile_script
 
 MOST_SECONDS = 0.05

@@ -16,9 +16,9 @@ from mcp import Client
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 from starlette.testclient import TestClient
 
-from belvedere.api import mcp_server
-from belvedere.api.processes import Serving, start_api
-from belvedere.api.server import Application, ServerSettings
+from belvedere.api.agents import mcp_server
+from belvedere.api.http.server import Application, ServerSettings
+from belvedere.api.serving.processes import Serving, start_api
 from belvedere.compiler import compile_script
 
 CATALOG = example.catalog()

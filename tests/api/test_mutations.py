@@ -15,7 +15,7 @@ import pytest
 from graphql import build_client_schema, get_introspection_query, print_schema
 from starlette.testclient import TestClient
 
-from belvedere.api.server import Application, ServerSettings
+from belvedere.api.http.server import Application, ServerSettings
 from belvedere.compiler import compile_script
 from belvedere.intake.desk import OFFSET, Desk
 from belvedere.intake.journal import Position

@@ -23,8 +23,8 @@ from schemathesis.specs.openapi.checks import (
 )
 from starlette.testclient import TestClient
 
+from belvedere.api.http.server import Application, ServerSettings
 from belvedere.api.limits import Limits
-from belvedere.api.server import Application, ServerSettings
 from belvedere.compiler import compile_script
 from tests.depth import examples
 

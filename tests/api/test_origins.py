@@ -9,7 +9,7 @@ import pytest
 from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
-from belvedere.api.server import Application, ServerSettings
+from belvedere.api.http.server import Application, ServerSettings
 from belvedere.compiler import compile_script
 
 STREAMS = compile_script("CREATE STREAM Bid (at TIMESTAMP, price INT, WATERMARK FOR at) KEEP 30 DAYS;").catalog

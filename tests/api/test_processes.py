@@ -18,8 +18,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 import api_example as example
 import pytest
 
-from belvedere.api.processes import Serving, is_loopback, server_settings, start_api
-from belvedere.api.supervisor import Supervisor
+from belvedere.api.serving.processes import Serving, is_loopback, server_settings, start_api
+from belvedere.api.serving.supervisor import Supervisor
 from belvedere.errors import BelvedereError
 
 CATALOG = example.catalog()
@@ -29,7 +29,7 @@ PARENT = """
 import sys, time
 sys.path.insert(0, {folder!r})
 import api_example
-from belvedere.api.processes import start_api
+from belvedere.api.serving.processes import start_api
 serving = start_api(api_example.catalog(), {url!r}, processes=2)
 serving.wait_until_listening()
 print(serving.port, *(k.child.pid for k in serving.supervisors), flush=True)
@@ -105,7 +105,8 @@ def test_serving_starts_before_the_store(tmp_path: Path) -> None:
 
 
 def test_children_import_no_spark() -> None:
-    script = "import belvedere.api.child, sys; print([m for m in ('pyspark', 'py4j', 'duckdb', 'belvedere.spark') if m in sys.modules])"
+    unwanted = ("pyspark", "py4j", "duckdb", "belvedere.spark")
+    script = f"import belvedere.api.serving.child, sys; print([m for m in {unwanted} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=dict(os.environ))
     assert found.stdout.strip() == "[]"
 
@@ -178,7 +179,7 @@ def test_a_process_that_ends_at_once_is_started_less_and_less_often(monkeypatch:
             pauses.append(timeout or 0.0)
             return len(pauses) > 12
 
-    monkeypatch.setattr("belvedere.api.supervisor.Event", Closing)
+    monkeypatch.setattr("belvedere.api.serving.supervisor.Event", Closing)
     supervisor.append(Supervisor(lambda: subprocess.Popen(["false"], stdin=subprocess.PIPE), lambda how: None))
     supervisor[0].wait()
     assert pauses[:4] == [0.1, 0.2, 0.4, 0.8]

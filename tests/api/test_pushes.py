@@ -15,10 +15,10 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from belvedere.api.http.server import Application, ServerSettings
+from belvedere.api.http.status import status_of
 from belvedere.api.limits import Limits
-from belvedere.api.processes import start_api
-from belvedere.api.server import Application, ServerSettings
-from belvedere.api.status import status_of
+from belvedere.api.serving.processes import start_api
 from belvedere.compiler import compile_script
 from belvedere.errors import fail
 from belvedere.intake.desk import Desk

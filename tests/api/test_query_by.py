@@ -9,11 +9,11 @@ from typing import Any
 import api_example as example
 import pytest
 
-from belvedere.api.entities import model_of
 from belvedere.api.failures import RequestError
-from belvedere.api.graphql import Api
+from belvedere.api.graphql.endpoint import Api
+from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import Limits
-from belvedere.api.types import schema_of
+from belvedere.api.reads.entities import model_of
 from belvedere.catalog import QueryArgument
 from belvedere.compiler import compile_script
 from belvedere.optimize.indexes import read_indexes

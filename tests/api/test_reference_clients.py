@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from belvedere.api.processes import Serving, start_api
+from belvedere.api.serving.processes import Serving, start_api
 from belvedere.compiler import compile_script
 from belvedere.store import StoredTable
 from tests.api.committed_events import NOON, Commit, committing

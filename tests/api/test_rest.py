@@ -14,8 +14,8 @@ from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
 from belvedere.api import execute_rest
+from belvedere.api.http.server import Application, ServerSettings
 from belvedere.api.limits import Limits
-from belvedere.api.server import Application, ServerSettings
 from belvedere.instants import instant
 from belvedere.store.protocol import EpochRow
 

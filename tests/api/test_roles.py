@@ -12,8 +12,8 @@ import pytest
 import roles_example as shop
 from api_reader import Recorded
 
-from belvedere.api.graphql import Api, execute_graphql
-from belvedere.api.seen_catalog import seen_catalog
+from belvedere.api.graphql.endpoint import Api, execute_graphql
+from belvedere.api.reads.seen_catalog import seen_catalog
 from belvedere.plan.nodes import Scan
 from belvedere.store import open_reader
 from belvedere.store.read.query import ColumnField, Nested, Read, StoreQuery

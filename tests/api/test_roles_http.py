@@ -13,12 +13,12 @@ import roles_example as shop
 from starlette.testclient import TestClient
 from test_tokens import SECRET, signed
 
-from belvedere.api.callers import Caller, own_key
-from belvedere.api.event_streams import QUIET
-from belvedere.api.gate import FixedToken, ServerSettings
-from belvedere.api.processes import server_settings
-from belvedere.api.server import Application
-from belvedere.api.tokens import TokenRules
+from belvedere.api.access.callers import Caller, own_key
+from belvedere.api.access.gate import FixedToken, ServerSettings
+from belvedere.api.access.tokens import TokenRules
+from belvedere.api.http.server import Application
+from belvedere.api.live.event_streams import QUIET
+from belvedere.api.serving.processes import server_settings
 from belvedere.catalog import Right
 from belvedere.errors import BelvedereError
 from belvedere.store import open_reader

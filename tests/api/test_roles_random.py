@@ -14,7 +14,7 @@ import roles_example as shop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from belvedere.api.graphql import execute_graphql
+from belvedere.api.graphql.endpoint import execute_graphql
 from belvedere.store import open_reader
 from tests.depth import examples
 

@@ -21,15 +21,16 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 from starlette.testclient import TestClient
 
-from belvedere.api import connections, push_bodies, pushes, websockets
-from belvedere.api.connections import Connection
+from belvedere.api.access.rates import Rates
+from belvedere.api.access.tokens import LEEWAY, TokenRules
 from belvedere.api.failures import RequestError
+from belvedere.api.http import connections, push_bodies, pushes
+from belvedere.api.http.connections import Connection
+from belvedere.api.http.push_bodies import LONGEST_ROW, elements
+from belvedere.api.http.server import Application, ServerSettings
 from belvedere.api.limits import Limits
-from belvedere.api.processes import server_settings, start_api
-from belvedere.api.push_bodies import LONGEST_ROW, elements
-from belvedere.api.rates import Rates
-from belvedere.api.server import Application, ServerSettings
-from belvedere.api.tokens import LEEWAY, TokenRules
+from belvedere.api.live import websockets
+from belvedere.api.serving.processes import server_settings, start_api
 from belvedere.compiler import compile_script
 from belvedere.intake.read import REFUSED_MOST
 from belvedere.settings import load_project

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from belvedere.api.metrics import Metrics
-from belvedere.api.status import status_of
+from belvedere.api.http.metrics import Metrics
+from belvedere.api.http.status import status_of
 from belvedere.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.engine.measured import Measured

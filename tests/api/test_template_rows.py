@@ -13,10 +13,10 @@ from graphql import print_type
 from sqlglot import exp, parse_one
 
 from belvedere.api import execute_rest
-from belvedere.api.entities import model_of
-from belvedere.api.graphql import Api, execute_graphql
+from belvedere.api.graphql.endpoint import Api, execute_graphql
+from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import Limits
-from belvedere.api.types import schema_of
+from belvedere.api.reads.entities import model_of
 from belvedere.catalog import Catalog, Parameter, QueryTemplate
 from belvedere.compiler import compile_script
 from belvedere.plan.expressions import column

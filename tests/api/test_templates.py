@@ -10,8 +10,8 @@ import pytest
 from api_reader import MemoryReader
 from sqlglot import exp, parse_one
 
-from belvedere.api.entities import model_of
-from belvedere.api.graphql import execute_graphql
+from belvedere.api.graphql.endpoint import execute_graphql
+from belvedere.api.reads.entities import model_of
 from belvedere.catalog import Catalog, Parameter, QueryTemplate
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import (

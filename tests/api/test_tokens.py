@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from belvedere.api import token_keys
-from belvedere.api.gate import Gate, ServerSettings
-from belvedere.api.processes import server_settings, start_api
-from belvedere.api.tokens import TokenRules, TokenVerifier, token_rules
+from belvedere.api.access import token_keys
+from belvedere.api.access.gate import Gate, ServerSettings
+from belvedere.api.access.tokens import TokenRules, TokenVerifier, token_rules
+from belvedere.api.serving.processes import server_settings, start_api
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.intake.desk import Desk
@@ -79,7 +79,7 @@ def test_a_token_that_counted_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     rules, now = TokenVerifier(TokenRules(SECRET, leeway=0)), time.time()
     token = signed({"sub": "ann", "exp": int(now) + 60})
     assert rules.claims(token) is not None
-    monkeypatch.setattr("belvedere.api.tokens.time.time", lambda: now + 61)
+    monkeypatch.setattr("belvedere.api.access.tokens.time.time", lambda: now + 61)
     assert rules.claims(token) is None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.api.processes import Serving, start_api
+from belvedere.api.serving.processes import Serving, start_api
 from belvedere.compiler import compile_script
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import with_changes

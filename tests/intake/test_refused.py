@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from belvedere.api import pushes
 from belvedere.api.failures import RequestError
+from belvedere.api.http import pushes
 from belvedere.catalog import SourceTable
 from belvedere.compiler import compile_script
 from belvedere.intake import desk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from belvedere.api.entities import model_of
+from belvedere.api.reads.entities import model_of
 from belvedere.compiler import compile_script
 from belvedere.lang.statements.format import format_script
 

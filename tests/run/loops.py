@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from belvedere.api.failures import RequestError
-from belvedere.api.push_bodies import rows_of
+from belvedere.api.http.push_bodies import rows_of
 from belvedere.catalog import pushed_inputs
 from belvedere.compiler import compile_script
 from belvedere.intake.desk import Desk, Request, open_desk

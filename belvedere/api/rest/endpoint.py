@@ -16,17 +16,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from belvedere.api import etags
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_FOUND, NOT_READY, RequestError
-from belvedere.api.graphql import Answer
-from belvedere.api.operations import Prepared
-from belvedere.api.pushes import CLAIMS, problem_answer
+from belvedere.api.graphql.endpoint import Answer
+from belvedere.api.graphql.operations import Prepared
+from belvedere.api.http import etags
+from belvedere.api.http.pushes import CLAIMS, problem_answer
 from belvedere.api.rest.answers import CSV, JSON, body_of, headers_of, media_of, rows_of, status_of
 from belvedere.api.rest.requests import SHORT, RestRequest
 from belvedere.intake.claims import Claims
 
 if TYPE_CHECKING:
-    from belvedere.api.server import Application
+    from belvedere.api.http.server import Application
 
 METHODS = "GET, HEAD, OPTIONS"
 EPOCH = "belvedere-epoch"

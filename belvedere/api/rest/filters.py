@@ -11,13 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.api.conditions import FILTER_OPERATORS, Compared
-from belvedere.api.entities import Entity
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
 from belvedere.api.limits import Limits
+from belvedere.api.reads.conditions import FILTER_OPERATORS, Compared
+from belvedere.api.reads.entities import Entity
+from belvedere.api.reads.values import Fixed, Given, Scalar
 from belvedere.api.rest.grammar import Group, Test, unreadable
 from belvedere.api.rest.texts import number_of_rows, value_of
-from belvedere.api.values import Fixed, Given, Scalar
 from belvedere.lang.names import did_you_mean
 from belvedere.schema import Column
 from belvedere.store.dialects.codec import is_text

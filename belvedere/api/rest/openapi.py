@@ -12,12 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.api.entities import Entity, Model, RelationshipField, Template
+from belvedere.api.graphql.scalars import scalar_of
 from belvedere.api.limits import Limits
+from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.rest.answers import CSV, JSON, OBJECT
 from belvedere.api.rest.filters import operators_of
 from belvedere.api.rest.requests import OF_ROOTS, name_of
-from belvedere.api.scalars import scalar_of
 from belvedere.catalog import Parameter
 from belvedere.schema import Column
 

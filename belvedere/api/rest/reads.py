@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from belvedere.api.conditions import is_keyed
-from belvedere.api.costs import Cost, asked_costs
-from belvedere.api.entities import Entity, Template
-from belvedere.api.operations import Operations, Plan, Prepared, remember
-from belvedere.api.planning import ReadPlanner
+from belvedere.api.graphql.operations import Operations, Plan, Prepared, remember
+from belvedere.api.reads.conditions import is_keyed
+from belvedere.api.reads.costs import Cost, asked_costs
+from belvedere.api.reads.entities import Entity, Template
+from belvedere.api.reads.planning import ReadPlanner
 from belvedere.api.rest.requests import ROWS, RestRequest
 from belvedere.intake.claims import NOBODY, Claims
 from belvedere.store.read.query import Nested, PageNames, Shape, StoreQuery

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from belvedere.api.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, NOT_FOUND, RequestError
+from belvedere.api.graphql.operations import remember
+from belvedere.api.graphql.selections import Selection
 from belvedere.api.limits import Limits
-from belvedere.api.operations import remember
+from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
+from belvedere.api.reads.values import Fixed, Given, Scalar
 from belvedere.api.rest.filters import Literals, filter_of, find_column
 from belvedere.api.rest.grammar import Chosen, Group, Test, read_group, read_key, read_order, read_select, read_test, unreadable
 from belvedere.api.rest.parameters import Pairs, Said, pairs_of, sorted_parameters, words_of
-from belvedere.api.selections import Selection
-from belvedere.api.values import Fixed, Given, Scalar
 from belvedere.catalog import Parameter
 from belvedere.lang.names import did_you_mean
 from belvedere.store.read.query import is_ordered

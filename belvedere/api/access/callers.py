@@ -1,0 +1,69 @@
+"""Callers: what their tokens say, the role that they have, and their rights.
+
+In: claims, a role's name, rights. Out: a `Caller`, which is the mapping of the claims. The gate decides who is who
+(`belvedere.api.access.gate`); what a role sees is in the catalog's grants.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from belvedere.api.failures import NOT_ALLOWED, RequestError
+from belvedere.catalog import ALL_RIGHTS, Catalog, Grant, Right
+from belvedere.intake.claims import Claims
+
+NO_GRANT = Grant("", frozenset())
+"""What a caller may do of whom no role is known where others have one."""
+
+
+class Caller(Mapping[str, Any]):
+    """The claims of a caller. `role` None: all that there is."""
+
+    __slots__ = ("claims", "rights", "role")
+
+    def __init__(self, claims: Claims, role: str | None = None, rights: frozenset[Right] = ALL_RIGHTS):
+        self.claims, self.role, self.rights = claims, role, rights
+
+    def __getitem__(self, name: str) -> Any:
+        return self.claims[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.claims)
+
+    def __len__(self) -> int:
+        return len(self.claims)
+
+    def __bool__(self) -> bool:
+        return True  # a caller without claims is one all the same
+
+
+def check_right(claims: Claims, right: Right) -> None:
+    """Raise where a caller may not do that."""
+    if isinstance(claims, Caller) and right not in claims.rights:
+        raise RequestError(NOT_ALLOWED, f"this caller has no right to {_DEED[right]}", _HINT, status=403)
+
+
+def own_key(claims: Claims, key: str | None) -> str | None:
+    """The key of a push among those of other callers: what one calls its request tells another nothing, and is not answered to it."""
+    if key is None or not isinstance(claims, Caller) or claims.role is None:
+        return key
+    lasting = {n: v for n, v in claims.items() if n not in _PASSING}
+    whose = {n: claims[n] for n in ("iss", "sub") if n in claims} if "sub" in claims else lasting
+    mark = hashlib.sha256(json.dumps([claims.role, whose], sort_keys=True, default=str).encode()).hexdigest()
+    return f"{key}@{mark[:16]}"
+
+
+_PASSING = ("exp", "iat", "nbf", "jti")
+"""Claims that the next token of the same caller has otherwise."""
+_DEED = {Right.READ: "read", Right.PUSH: "push rows", Right.STATUS: "see the status"}
+_HINT = "ask with another token; belvedere.toml says what each role may do"
+
+
+def grant_of(catalog: Catalog, claims: Claims) -> Grant | None:
+    """What a caller may see; None: everything. Who is not known to be let in sees nothing where there are roles."""
+    if isinstance(claims, Caller):
+        return None if claims.role is None else catalog.grants.get(claims.role, NO_GRANT)
+    return NO_GRANT if catalog.grants else None

@@ -1,0 +1,254 @@
+"""Who is let in: the server's own names, web pages of known origins, tokens that count, and no more requests than allowed.
+
+In: an HTTP request's scope and headers. Out: a `Caller`, or a `RequestError` that refuses it. It reads no body, and knows no views: what a
+caller of a role sees of them is decided by `belvedere.api.reads.seen`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.types import Scope
+
+from belvedere.api.access.callers import Caller, check_right
+from belvedere.api.access.origins import is_foreign
+from belvedere.api.access.rates import Rates
+from belvedere.api.access.tokens import TokenRules, TokenVerifier, role_named
+from belvedere.api.failures import KEYS_AWAY, LIMIT_EXCEEDED, NOT_ALLOWED, RequestError
+from belvedere.api.http.pushes import CLAIMS
+from belvedere.api.limits import Limits
+from belvedere.catalog import ALL_RIGHTS, Grant, Right
+
+OPEN = ("/", "/console", "/healthz", "/readyz")
+"""Paths that need no token, with what is below them; everything else needs it, where there is one."""
+UNCOUNTED = ("/healthz", "/readyz")
+"""Paths that are answered however many requests came: those who watch the server ask them."""
+GUARDED = ("/graphql", "/streams", "/rest", "/openapi.json", "/mcp")
+"""Paths that foreign web pages may not ask."""
+
+TOKEN = "belvedere.token"
+"""The member of a WebSocket's scope with the token by which its caller was let in."""
+CONNECTIONS = 8
+"""Connections of a process to a store on a server."""
+
+Headers = Mapping[bytes, bytes]
+
+
+@dataclass(frozen=True)
+class FixedToken:
+    """`[api.tokens.NAME]`: a token of fixed text. `role` None: all that there is, as far as its `rights` go."""
+
+    token: str
+    role: str | None = None
+    rights: frozenset[Right] = ALL_RIGHTS
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """How to serve. `hosts`, where given, are the only names in `Host` that are answered: on a loopback address this
+    refuses foreign web pages (DNS rebinding). `token`, where given, must come as `Authorization: Bearer`, or one
+    that counts by the rules of `tokens`, or one of `fixed`; `anonymous` is the role of callers without one. `per_address` and
+    `per_token` are requests a second, None for as many as come. `connections` are those to a store on a server.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    token: str | None = None
+    origins: tuple[str, ...] = ()
+    hosts: frozenset[str] | None = None
+    threads: int = 8
+    connections: int = CONNECTIONS
+    tokens: TokenRules | None = None
+    per_address: float | None = None
+    per_token: float | None = None
+    fixed: tuple[FixedToken, ...] = ()
+    anonymous: str | None = None
+
+    @property
+    def pushing(self) -> tuple[str, ...]:
+        """The origins whose pages may push: only those that the project file names."""
+        return tuple(o for o in self.origins if o != "*")
+
+
+class Gate:
+    """Refuses requests by the settings of a server, and says who the callers of others are. `grants` are those of its roles."""
+
+    def __init__(self, settings: ServerSettings, grants: Mapping[str, Grant] | None = None):
+        self._settings, self._grants = settings, grants or {}
+        own = (FixedToken(settings.token),) if settings.token else ()
+        self._fixed = [(t.token.encode(), self._fixed_caller(t)) for t in (*own, *settings.fixed)]
+        self._verifier = TokenVerifier(settings.tokens) if settings.tokens else None
+        self._addresses = Rates(settings.per_address) if settings.per_address else None
+        self._tokens = Rates(settings.per_token) if settings.per_token else None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether callers need a token."""
+        return bool(self._fixed) or self._verifier is not None
+
+    async def look_for_key(self, headers: Headers) -> None:
+        """Read the keys of tokens again where the caller's may be among them by now."""
+        given = _bearer(headers)
+        if given is not None and self._verifier is not None and self._verifier.lacks_key(given.decode("latin-1")):
+            await asyncio.to_thread(self._verifier.refresh)
+
+    def enter(self, scope: Scope, headers: Headers) -> RequestError | None:
+        """Why a request is refused, or None. What the caller's token says is then in its scope (`CLAIMS`)."""
+        path, method = scope["path"], scope.get("method", "GET")
+        hosts = self._settings.hosts
+        scope[CLAIMS] = None
+        if hosts is not None and _host(headers.get(b"host", b"")) not in hosts:
+            hint = "use localhost or 127.0.0.1 in the URL"
+            return RequestError(NOT_ALLOWED, "this server answers to its own names only", hint, status=421)
+        if method == "OPTIONS":
+            return None
+        if path.startswith(GUARDED):
+            allowed = self._settings.pushing if is_push(path) else self._settings.origins
+            try:
+                self.refuse_foreign(method, headers, allowed)
+            except RequestError as error:
+                return error
+        crowded = None if path in UNCOUNTED else self._counted(self._addresses, _address(scope))
+        if crowded is not None:  # before the token: a guess counts, too
+            return crowded
+        given = _bearer(headers)
+        scope[TOKEN] = given
+        later = scope["type"] == "websocket"  # a page can send a token in the first message alone
+        try:
+            scope[CLAIMS] = caller = self._without_token if given is None else self._caller(given)
+            if caller is None and not later and not _is_open(path):
+                return _no_token(given is not None)
+            right = right_for(path)
+            if caller is not None and right is not None:
+                check_right(caller, right)
+        except RequestError as error:
+            return None if _is_open(path) else error
+        return None if caller is None or given is None or path in UNCOUNTED else self._counted(self._tokens, given)
+
+    def refuse_foreign(self, method: str, headers: Headers, allowed: tuple[str, ...]) -> None:
+        """Raise where a page of another origin than those makes the browser send this."""
+        if "*" not in allowed and is_foreign(method, headers, allowed):
+            hint = "name the page's origin in `cors_origins` under `[api]`"
+            raise RequestError(NOT_ALLOWED, "this request comes from a foreign web page", hint, status=403)
+
+    def admitted(self, scope: Scope, given: str | None) -> Caller | None:
+        """The caller of a WebSocket, by its first message or its handshake; None for one that needs a token."""
+        token = None if given is None else _bearer({b"authorization": given.encode("utf-8", "replace")})
+        scope[TOKEN] = scope[TOKEN] if token is None else token
+        try:
+            caller: Caller | None = scope[CLAIMS] if token is None else self._caller(token)
+        except RequestError:
+            return None
+        return None if caller is not None and token is not None and self._counted(self._tokens, token) is not None else caller
+
+    def count_operation(self, scope: Scope) -> None:
+        """Raise where an operation of a WebSocket comes too soon after others, or when the caller's token is over."""
+        token = scope[TOKEN]
+        crowded = self._counted(self._addresses, _address(scope))
+        if token is not None and self.is_closed:
+            if self._caller(token) is None:
+                raise _no_token(True)
+            crowded = crowded or self._counted(self._tokens, token)
+        if crowded is not None:
+            raise crowded
+
+    @property
+    def _without_token(self) -> Caller | None:
+        """Who comes without a token; None where one is needed."""
+        if self._settings.anonymous is not None:
+            return self._of_role({}, self._settings.anonymous)
+        return None if self.is_closed else Caller({})
+
+    def _caller(self, given: bytes) -> Caller | None:
+        """Whose token that is; None for one that does not count. Raises where it counts, and gives its caller no role."""
+        if not self.is_closed:  # a token that nobody asked for says nothing
+            return self._without_token
+        found = None
+        for token, caller in self._fixed:  # each is compared: the time does not tell which one was near
+            found = caller if hmac.compare_digest(given, token) else found
+        if found is not None or self._verifier is None:
+            return found
+        claims = self._verifier.claims(given.decode("latin-1"))
+        if claims is None and not self._verifier.is_ready:
+            hint = "ask again a little later"
+            raise RequestError(KEYS_AWAY, "the keys of tokens cannot be fetched", hint, status=503)
+        return None if claims is None else self._of_token(claims)
+
+    def _of_token(self, claims: Mapping[str, Any]) -> Caller:
+        """The caller of the role that a token names: where there are roles, everybody has one."""
+        if not self._grants:
+            return Caller(claims)
+        assert self._verifier is not None
+        rules = self._verifier.rules
+        named = role_named(claims, rules.role_claim)
+        if isinstance(named, list):
+            known = [n for n in named if isinstance(n, str) and n in self._grants]
+            named = known[0] if len(known) == 1 else named or None
+        role = rules.default_role if named is None else named
+        if not isinstance(role, str) or role not in self._grants:
+            hint = f"the claim `{'.'.join(rules.role_claim)}` names one role of belvedere.toml"
+            raise RequestError(NOT_ALLOWED, "the token names no role that is known here", hint, status=403)
+        return self._of_role(claims, role)
+
+    def _of_role(self, claims: Mapping[str, Any], role: str) -> Caller:
+        return Caller(claims, role, self._grants[role].rights if role in self._grants else frozenset())
+
+    def _fixed_caller(self, token: FixedToken) -> Caller:
+        if token.role is None:
+            return Caller({}, None, token.rights)
+        found = self._of_role({}, token.role)
+        return Caller({}, token.role, found.rights & token.rights)
+
+    @staticmethod
+    def _counted(rates: Rates | None, caller: Any) -> RequestError | None:
+        seconds = 0.0 if rates is None else rates.wait(caller)
+        if seconds == 0.0:
+            return None
+        headers = {"retry-after": str(math.ceil(seconds))}
+        return RequestError(LIMIT_EXCEEDED, "too many requests", "ask less often", status=429, headers=headers)
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+def is_push(path: str) -> bool:
+    """Whether what is asked there writes."""
+    return path.startswith("/streams") and not path.endswith("/events")
+
+
+def right_for(path: str) -> Right | None:
+    """What a caller must be allowed to ask there; None where that depends on what is asked, or everybody may."""
+    if path in ("/status", "/status/events", "/metrics"):
+        return Right.STATUS
+    if is_push(path):
+        return Right.PUSH
+    return (
+        Right.READ if path.startswith(("/streams", "/rest", "/mcp", "/openapi.json", "/schema.graphql", "/lineage")) else None
+    )
+
+
+def _no_token(given: bool) -> RequestError:
+    """Of a request without a token, or with one that does not count (RFC 6750, 3)."""
+    headers = {"www-authenticate": 'Bearer realm="belvedere"' + (', error="invalid_token"' if given else "")}
+    hint = "send the header `Authorization: Bearer TOKEN`"
+    return RequestError(NOT_ALLOWED, "this request carries no valid token", hint, status=401, headers=headers)
+
+
+def _bearer(headers: Headers) -> bytes | None:
+    scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+    return given if scheme.lower() == b"bearer" else None
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN or path.startswith("/console/")
+
+
+def _host(header: bytes) -> str:
+    text = header.decode("latin-1")
+    return text.rpartition(":")[0] if ":" in text and not text.endswith("]") else text

@@ -1,0 +1,145 @@
+"""Tokens of callers: JSON Web Tokens (RFC 7519), signed by somebody whom `[api.jwt]` of the project file trusts.
+
+In: the rules of the project file, a token. Out: its claims. A token counts if one of the keys has signed it by one of the algorithms that
+the rules name and that the key is for, if it is not over, and if issuer and audience are those of the rules. What a token says of its own
+key beside `kid` (`jku`, `jwk`, `x5u`) is not looked at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jwt
+from jwt.exceptions import PyJWTError
+
+from belvedere.api.access.token_keys import FetchedKeys, FixedKeys, Keys
+from belvedere.errors import fail
+
+LEEWAY = 30.0
+"""Seconds by which the clock of who signs may differ."""
+REMEMBERED = 1_000
+_CHECKS: Any = {"verify_sub": False, "verify_jti": False}
+
+
+@dataclass(frozen=True)
+class TokenRules:
+    """`[api.jwt]`. `key` is a secret for HS256 ..., else a public key as PEM, JWK or JWK set; `jwks` where a JWK set is: a path or an
+    address, read again after `jwks_seconds`. `role_claim` is the path of the claim that names the caller's role.
+    """
+
+    key: str | None = None
+    algorithms: tuple[str, ...] = ("HS256",)
+    issuer: str | None = None
+    audience: str | None = None
+    jwks: str | None = None
+    jwks_seconds: float = 300.0
+    leeway: float = LEEWAY
+    role_claim: tuple[str, ...] = ("role",)
+    default_role: str | None = None
+
+
+def token_rules(settings: Mapping[str, Any]) -> TokenRules:
+    """The rules that a project file's `[api.jwt]` gives."""
+    by_default = ["HS256"] if "key" in settings else ["RS256", "ES256"]
+    algorithms = settings.get("algorithms") or ([settings["algorithm"]] if "algorithm" in settings else by_default)
+    same = ("key", "issuer", "audience", "jwks", "jwks_seconds", "default_role")
+    return TokenRules(
+        algorithms=tuple(algorithms),
+        leeway=settings.get("leeway_seconds", LEEWAY),
+        role_claim=tuple(settings.get("role_claim", "role").split(".")),
+        **{n: settings[n] for n in same if n in settings},
+    )
+
+
+class TokenVerifier:
+    """Verifies tokens by the rules. Raises B8014 where their key cannot be read."""
+
+    def __init__(self, rules: TokenRules):
+        self.rules = rules
+        self._keys: Keys = _keys(rules)
+        self._known: dict[str, Mapping[str, Any]] = {}
+        self._version = -1
+
+    def claims(self, token: str) -> Mapping[str, Any] | None:
+        """The claims of a token; None where it does not count."""
+        if self._version != self._keys.version:  # a key that went signs nothing any more
+            self._known, self._version = {}, self._keys.version
+        found = self._known.get(token)
+        if found is None:
+            found = self._verified(token)
+            if found is not None and len(self._known) < REMEMBERED:
+                self._known[token] = found
+            elif found is not None:
+                self._known = {token: found}
+        expires = None if found is None else found.get("exp")
+        return found if expires is None or time.time() < expires + self.rules.leeway else None
+
+    def lacks_key(self, token: str) -> bool:
+        """Whether a token names a key that is not known and may be by now."""
+        header = _header(token)
+        return header.get("alg") in self.rules.algorithms and self._keys.may_find(header.get("kid"))
+
+    def refresh(self) -> None:
+        """Read the keys again where they lie elsewhere; it waits for them."""
+        self._keys.refresh()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there are keys at all."""
+        return self._keys.is_ready
+
+    def _verified(self, token: str) -> Mapping[str, Any] | None:
+        header = _header(token)
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if algorithm not in self.rules.algorithms:
+            return None
+        for key in self._keys.of(kid, algorithm):
+            try:
+                return self._decoded(token, key, algorithm)
+            except (PyJWTError, ValueError, TypeError, KeyError, RecursionError):
+                continue
+        return None
+
+    def _decoded(self, token: str, key: Any, algorithm: str) -> Mapping[str, Any]:
+        rules = self.rules
+        needed = [n for n, v in (("iss", rules.issuer), ("aud", rules.audience)) if v is not None]
+        options: Any = {**_CHECKS, "require": needed, "verify_aud": rules.audience is not None}
+        found: Mapping[str, Any] = jwt.decode(
+            token, key, [algorithm], options, audience=rules.audience, issuer=rules.issuer, leeway=rules.leeway
+        )
+        if not isinstance(found.get("exp", 0), int | float):
+            raise ValueError("no time")
+        return found
+
+
+def _header(token: str) -> Mapping[str, Any]:
+    try:
+        return jwt.get_unverified_header(token)
+    except (PyJWTError, ValueError, TypeError, KeyError, RecursionError):
+        return {}
+
+
+def _keys(rules: TokenRules) -> Keys:
+    if rules.jwks is not None:
+        keys = FetchedKeys(rules.jwks, rules.algorithms, rules.jwks_seconds)
+        if "://" not in rules.jwks and not keys.is_ready:
+            hint = f"write a JWK set with a public key for {' or '.join(rules.algorithms)} into it"
+            raise fail("B8014", f"the file `{rules.jwks}` has no keys", hint=hint)
+        return keys
+    try:
+        return FixedKeys(rules.key or "", rules.algorithms)
+    except (PyJWTError, ValueError, TypeError, KeyError) as error:
+        hint = "write a secret for HS256, or the public key as PEM or JWK and its `algorithm`, such as RS256"
+        message = f"the `key` of [api.jwt] is no key for {' or '.join(rules.algorithms)}"
+        raise fail("B8014", message, detail=str(error), hint=hint) from None
+
+
+def role_named(claims: Mapping[str, Any], path: Sequence[str]) -> Any:
+    """What a token says of the caller's role; None where it says nothing."""
+    found: Any = claims
+    for step in path:
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found

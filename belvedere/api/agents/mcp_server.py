@@ -1,0 +1,146 @@
+"""`/mcp`: the Model Context Protocol over streamable HTTP, by the official SDK, which the extra `belvedere[mcp]` brings.
+
+In: HTTP requests that the gate let in. Out: answers of the tools (`mcp_tools`), each of one epoch. Nothing is remembered
+between requests, so any process answers any of them, and the SDK is imported when the first comes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
+
+from belvedere.api.agents.mcp_tools import Reading, call, tools_of
+from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, RequestError
+from belvedere.api.http.asked import Asked
+from belvedere.api.http.pushes import CLAIMS, problem_answer, read_body
+from belvedere.intake.claims import Claims
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
+    from belvedere.api.graphql.endpoint import Api
+
+SERVER = "belvedere"
+MOST_BYTES = 1_000_000
+"""So long an answer is at most, as JSON: it is read by an agent, and the SDK holds others up while it writes it."""
+INSTRUCTIONS = (
+    "Views over streams and tables, kept up to date. Begin with list_views; describe_view tells a view's columns and filters, "
+    "query_view reads rows. Each further tool answers one question. Every answer is of one epoch, whose number and time it "
+    "tells; nothing can be changed."
+)
+See = Callable[[Claims], Awaitable["Api"]]
+"""What a caller sees."""
+Answer = Callable[[Asked, Claims], Awaitable[bytes]]
+"""The answer of a GraphQL query, as JSON."""
+
+
+class ModelContext:
+    """The endpoint of one application."""
+
+    def __init__(self, see: See, answer: Answer, most_bytes: int, in_planner: Callable[[Callable[[], Any]], Awaitable[Any]]):
+        self._see, self._answer, self._most, self._in_planner = see, answer, most_bytes, in_planner
+        self._server: Server[Any] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if importlib.util.find_spec("mcp") is None:
+                hint = "install it: pip install 'belvedere[mcp]'"
+                raise RequestError(BAD_REQUEST, "this server has no support for MCP", hint, status=501)
+            if scope["method"] != "POST":  # it has nothing to say by itself, and no session to end
+                message = f"/mcp does not take {scope['method']}"
+                raise RequestError(BAD_REQUEST, message, "use POST", status=405, headers={"allow": "POST"})
+            body = await read_body(Request(scope, receive), self._most)
+        except RequestError as error:
+            await problem_answer(error)(scope, receive, send)
+            return
+        if self._server is None:
+            made: Server[Any] = await self._in_planner(self._made)
+            self._server = made
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+        manager = StreamableHTTPSessionManager(self._server, json_response=True, stateless=True)
+        async with manager.run():
+            await manager.handle_request(scope, _again(body, receive), send)
+
+    def _made(self) -> Server[Any]:
+        import mcp_types as types
+        from mcp.server.lowlevel import Server
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: F401 - it takes long
+
+        async def listed(context: Any, parameters: Any) -> types.ListToolsResult:
+            api = await self._see(_claims(context))
+            found = await self._in_planner(lambda: tools_of(api))
+            hints = types.ToolAnnotations(
+                read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+            )
+            tools = [
+                types.Tool(
+                    name=t.name,
+                    description=t.description,
+                    input_schema=t.arguments,
+                    output_schema=t.answer,
+                    annotations=hints,
+                )
+                for t in found
+            ]
+            return types.ListToolsResult(tools=tools)
+
+        async def called(context: Any, parameters: types.CallToolRequestParams) -> types.CallToolResult:
+            try:
+                told = await self._told(parameters.name, parameters.arguments or {}, _claims(context))
+            except RequestError as error:
+                return types.CallToolResult(content=[types.TextContent(text=_said(error))], is_error=True)
+            except Exception:
+                failed = RequestError(INTERNAL, "the request failed inside the server")
+                return types.CallToolResult(content=[types.TextContent(text=_said(failed))], is_error=True)
+            text = json.dumps(told, ensure_ascii=False)
+            return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=told)
+
+        return Server(
+            SERVER,
+            version=version("belvedere"),
+            title="Belvedere",
+            instructions=INSTRUCTIONS,
+            on_list_tools=listed,
+            on_call_tool=called,
+        )
+
+    async def _told(self, name: str, given: dict[str, Any], claims: Claims) -> dict[str, Any]:
+        api = await self._see(claims)
+        found: Reading | dict[str, Any] = await self._in_planner(lambda: call(api, name, given))
+        if not isinstance(found, Reading):
+            return found
+        body = await self._answer(found.asked, claims)
+        if len(body) > MOST_BYTES:
+            hint = "ask for fewer rows or columns"
+            raise RequestError(LIMIT_EXCEEDED, f"the answer has more than {MOST_BYTES} bytes", hint)
+        answer = json.loads(body)
+        if "errors" in answer:
+            error = answer["errors"][0]
+            raise RequestError(error["extensions"]["code"], error["message"], error["extensions"].get("hint"))
+        return {"rows": answer["data"][found.field], **answer["extensions"]}
+
+
+def _claims(context: Any) -> Claims:
+    claims: Claims = context.request.scope[CLAIMS] or {}
+    return claims
+
+
+def _said(error: RequestError) -> str:
+    return f"{error.code}: {error.message}" + (f" ({error.hint})" if error.hint else "")
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A body that was read, to be read again."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def next_message() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return next_message

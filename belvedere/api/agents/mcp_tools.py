@@ -1,0 +1,270 @@
+"""Tools of the Model Context Protocol over the views: list them, describe one, query one, and a tool for each query template.
+
+In: an `Api`; a tool's name and arguments. Out: descriptions of tools, and for a call either what is known without the store or the
+GraphQL request that answers it, so that everything that counts for GraphQL counts here. It knows no protocol.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from graphql import GraphQLField, GraphQLInputObjectType, GraphQLObjectType, get_named_type, is_list_type, is_non_null_type
+
+from belvedere.api.agents.json_schemas import Schema, arguments_schema, columns_of, row_schema
+from belvedere.api.failures import BAD_REQUEST, RequestError
+from belvedere.api.graphql.endpoint import Api
+from belvedere.api.http.asked import Asked
+from belvedere.api.reads.entities import Entity
+from belvedere.lang.names import did_you_mean
+
+LIST, DESCRIBE, QUERY = "list_views", "describe_view", "query_view"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OF_A_LIST = ("filter", "order", "limit", "offset")
+_VIEW: Schema = {"type": "string", "description": "the view's name, as list_views tells it"}
+_EPOCH: Schema = {
+    "epoch": {"type": "integer", "description": "the epoch that all rows are from"},
+    "asOf": {"type": "string", "format": "date-time", "description": "the epoch's clock: what now() was"},
+    "freshnessMs": {"type": "integer", "description": "how long ago the epoch was committed, in milliseconds"},
+}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool: its arguments and its answer as JSON Schemas."""
+
+    name: str
+    description: str
+    arguments: Schema
+    answer: Schema
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A call that reads the store: a GraphQL request and the field with its rows."""
+
+    asked: Asked
+    field: str
+
+
+@lru_cache(100)
+def tools_of(api: Api) -> tuple[Tool, ...]:
+    """All tools of an API."""
+    return (_list(), _describe(), _query(api), *(_template(name, field) for name, field in _templates(api).items()))
+
+
+def call(api: Api, name: str, given: Mapping[str, Any]) -> Reading | dict[str, Any]:
+    """What a call of a tool asks for; raises `RequestError` where it makes no sense."""
+    tool = next((t for t in tools_of(api) if t.name == name), None)
+    if tool is None:
+        known = did_you_mean(name, [t.name for t in tools_of(api)])
+        raise RequestError(BAD_REQUEST, f'there is no tool "{name[:100]}"', known or "list the tools")
+    properties = tool.arguments["properties"]
+    for unknown in [n for n in given if n not in properties]:
+        raise RequestError(
+            BAD_REQUEST, f"`{unknown[:100]}` is no argument of {name}", f"its arguments: {', '.join(properties)}"
+        )
+    if name == LIST:
+        return _listed(api)
+    if name == DESCRIBE:
+        return _described(api, _view(api, given))
+    if name == QUERY:
+        return _reading_of_view(api, _view(api, given), given)
+    field = _templates(api)[name]
+    return _reading(field.name, field.field, given, None)
+
+
+# what the tools are
+
+
+def _list() -> Tool:
+    described = {"name": {"type": "string"}, "description": {"type": "string"}}
+    views = described | {"columns": {"type": "array", "items": {"type": "string"}}}
+    answer = {"views": _array(_object(views)), "tools": _array(_object(described))}
+    text = "The views that can be queried, with their columns, and the tools that answer a question of their own."
+    return Tool(LIST, text, _object({}), _object(answer))
+
+
+def _describe() -> Tool:
+    text = "A view's columns with their types, its key, how it may be filtered and ordered, and the related rows it has."
+    answer = {"name": {"type": "string"}, "columns": _array({"type": "object"}), "related": _array({"type": "object"})}
+    return Tool(
+        DESCRIBE, text, _object({"view": _VIEW}, ("view",)), {"type": "object", "properties": answer, "required": list(answer)}
+    )
+
+
+def _query(api: Api) -> Tool:
+    most = api.limits.most_rows
+    arguments: Schema = {
+        "view": _VIEW,
+        "columns": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "the columns to answer; without it all. Of related rows: `machines.name`",
+        },
+        "filter": {
+            "type": "object",
+            "description": 'a condition: {"price": {"gt": 5}, "name": {"startsWith": "A"}}; `and`, `or`, `not` combine. '
+            "describe_view tells what each column takes",
+        },
+        "order": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": '[{"price": "DESC"}, {"name": "ASC"}]; also ASC_NULLS_LAST and so on',
+        },
+        "limit": {"type": "integer", "minimum": 0, "maximum": most, "default": api.limits.rows},
+        "offset": {"type": "integer", "minimum": 0},
+        "arguments": {"type": "object", "description": "further arguments of the view, as describe_view tells them"},
+    }
+    text = "Rows of one view, all of one epoch."
+    return Tool(QUERY, text, _object(arguments, ("view",)), _object({"rows": _array({"type": "object"}), **_EPOCH}))
+
+
+def _template(name: str, found: _Found) -> Tool:
+    row = get_named_type(found.field.type)
+    assert isinstance(row, GraphQLObjectType)
+    text = found.field.description or f"The answer of the query template {found.name}."
+    return Tool(name, text, arguments_schema(found.field.args), _object({"rows": _array(row_schema(row)), **_EPOCH}))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A root field and its name."""
+
+    name: str
+    field: GraphQLField
+
+
+def _templates(api: Api) -> dict[str, _Found]:
+    """The root fields of query templates by the names of their tools."""
+    fields = _roots(api)
+    taken = (LIST, DESCRIBE, QUERY)
+    return {(f"{n}_template" if n in taken else n): _Found(n, fields[n]) for n in api.model.templates if n in fields}
+
+
+# what is known without the store
+
+
+def _listed(api: Api) -> dict[str, Any]:
+    fields = _roots(api)
+    views = [
+        {"name": e.name, "description": e.doc or "", "columns": columns_of(_row(fields[e.field]))} for e in _views(api).values()
+    ]
+    return {"views": views, "tools": [{"name": t.name, "description": t.description} for t in tools_of(api)[3:]]}
+
+
+def _described(api: Api, entity: Entity) -> dict[str, Any]:
+    field = _roots(api)[entity.field]
+    row = _row(field)
+    others = {n: a for n, a in field.args.items() if n not in _OF_A_LIST}
+    columns = [
+        {"name": n, "type": str(row.fields[n].type), "description": row.fields[n].description or ""} for n in columns_of(row)
+    ]
+    related = [
+        {
+            "name": n,
+            "type": get_named_type(f.type).name,
+            "many": is_list_type(f.type.of_type if is_non_null_type(f.type) else f.type),
+            "description": f.description or "",
+            "columns": columns_of(_row(f)),
+        }
+        for n, f in row.fields.items()
+        if n in entity.relations
+    ]
+    return {
+        "name": entity.name,
+        "description": entity.doc or "",
+        "key": [n for n, c in entity.columns.items() if c.name in (entity.schema.key or ())],
+        "columns": columns,
+        "related": related,
+        "filter": arguments_schema({n: a for n, a in field.args.items() if n == "filter"}),
+        "order": list(_ordered(field)),
+        "arguments": arguments_schema(others),
+    }
+
+
+def _ordered(field: GraphQLField) -> Iterable[str]:
+    order = get_named_type(field.args["order"].type) if "order" in field.args else None
+    return order.fields if isinstance(order, GraphQLInputObjectType) else ()
+
+
+# what is read
+
+
+def _reading_of_view(api: Api, entity: Entity, given: Mapping[str, Any]) -> Reading:
+    field = _roots(api)[entity.field]
+    further = given.get("arguments") or {}
+    if not isinstance(further, dict):
+        raise RequestError(BAD_REQUEST, "`arguments` is not an object")
+    passed = {n: given[n] for n in _OF_A_LIST if given.get(n) is not None} | further
+    return _reading(entity.field, field, passed, given.get("columns"))
+
+
+def _reading(name: str, field: GraphQLField, given: Mapping[str, Any], columns: Any) -> Reading:
+    """The GraphQL request for a field: the arguments are its variables."""
+    for unknown in [n for n in given if n not in field.args]:
+        known = ", ".join(field.args) or "none"
+        raise RequestError(BAD_REQUEST, f"`{unknown[:100]}` is no argument of {name}", f"its arguments: {known}")
+    declared = ", ".join(f"${n}: {field.args[n].type}" for n in given)
+    passed = ", ".join(f"{n}: ${n}" for n in given)
+    selected = _selection(columns_of(_row(field)) if columns is None else columns)
+    text = f"query{f'({declared})' if declared else ''} {{ {name}{f'({passed})' if passed else ''} {selected} }}"
+    return Reading(Asked(text, dict(given), None), name)
+
+
+def _selection(paths: Any) -> str:
+    """The selection of some columns; `machines.name` is one of related rows."""
+    if not isinstance(paths, list) or not paths:
+        raise RequestError(BAD_REQUEST, "`columns` is a list of names", 'write ["name", "machines.name"], or leave it out')
+    tree: dict[str, Any] = {}
+    for path in paths:
+        steps = path.split(".") if isinstance(path, str) else [""]
+        if not all(_NAME.fullmatch(step) for step in steps):
+            raise RequestError(BAD_REQUEST, f"{str(path)[:100]!r} is no column", "describe_view tells the columns of a view")
+        place = tree
+        for step in steps:
+            place = place.setdefault(step, {})
+    return _printed(tree)
+
+
+def _printed(tree: Mapping[str, Any]) -> str:
+    return "{ " + " ".join(f"{n} {_printed(inner)}" if inner else n for n, inner in tree.items()) + " }"
+
+
+def _view(api: Api, given: Mapping[str, Any]) -> Entity:
+    asked, views = given.get("view"), _views(api)
+    if not isinstance(asked, str):
+        raise RequestError(BAD_REQUEST, "`view` is the name of a view", f"{LIST} tells them")
+    found = views.get(asked.casefold())
+    if found is None:
+        hint = did_you_mean(asked, [e.name for e in views.values()]) or f"{LIST} tells them"
+        raise RequestError(BAD_REQUEST, f'there is no view "{asked[:100]}"', hint)
+    return found
+
+
+def _views(api: Api) -> dict[str, Entity]:
+    return {e.name.casefold(): e for e in api.model.entities.values() if e.field}
+
+
+def _roots(api: Api) -> Mapping[str, GraphQLField]:
+    assert api.schema.query_type is not None
+    fields: Mapping[str, GraphQLField] = api.schema.query_type.fields
+    return fields
+
+
+def _row(field: GraphQLField) -> GraphQLObjectType:
+    found = get_named_type(field.type)
+    assert isinstance(found, GraphQLObjectType)
+    return found
+
+
+def _array(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _object(properties: Schema, required: Iterable[str] | None = None) -> Schema:
+    needed = list(properties if required is None else required)
+    return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}

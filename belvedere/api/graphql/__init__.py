@@ -1,0 +1,1 @@
+"""GraphQL: documents, the schema, and operations."""

@@ -1,0 +1,81 @@
+"""The types of aggregates in the GraphQL schema: the groups of an entity's rows, and their orders.
+
+In: entities. Out: graphql-core's types. What the store computes of which columns is said in `belvedere.store.read.aggregates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from graphql import (
+    GraphQLField,
+    GraphQLInputField,
+    GraphQLInputObjectType,
+    GraphQLNonNull,
+    GraphQLObjectType,
+)
+
+from belvedere.api.graphql.scalars import LONG, SORT_ORDER, output_field
+from belvedere.api.reads.aggregate_planning import BY, TYPE_OF
+from belvedere.api.reads.entities import Entity
+from belvedere.schema import Column
+from belvedere.store.read.aggregates import aggregated_type, has_aggregation, is_grouped
+from belvedere.store.read.query import Aggregation
+
+_MEANINGS = {
+    Aggregation.VALUES: "The numbers of values that are not null.",
+    Aggregation.DISTINCT: "The numbers of different values that are not null.",
+    Aggregation.SUM: "The sums of the values that are not null; null of none.",
+    Aggregation.AVG: "The averages of the values that are not null; null of none.",
+    Aggregation.MIN: "The smallest values; null of none.",
+    Aggregation.MAX: "The largest values, of which NaN is one; null of none.",
+}
+
+
+def aggregate_type(entity: Entity) -> GraphQLObjectType:
+    """A group of an entity's rows."""
+    grouped = {n: output_field(c) for n, c in entity.columns.items() if is_grouped(c.type)}
+    fields = {"count": GraphQLField(GraphQLNonNull(LONG), description="The number of rows.")}
+    types: dict[str, GraphQLObjectType] = {}
+    if grouped:
+        described = (
+            "The columns that are asked for here make the groups: one for each of their values. Without it: all rows are one."
+        )
+        by = GraphQLObjectType(entity.types[TYPE_OF[BY]], grouped, description=f"Columns of groups of {entity.name}.")
+        fields[BY] = GraphQLField(GraphQLNonNull(by), description=described)
+    for function, meaning in _MEANINGS.items():
+        columns = _columns(entity, function)
+        if columns:
+            name = entity.types[TYPE_OF[function]]
+            if name not in types:  # minima and maxima share theirs
+                types[name] = GraphQLObjectType(name, columns, description=f"A value for each column of {entity.name}.")
+            fields[function.value] = GraphQLField(GraphQLNonNull(types[name]), description=meaning)
+    return GraphQLObjectType(entity.types["Aggregate"], fields, description=f"Values computed of rows of {entity.name}.")
+
+
+def _columns(entity: Entity, function: Aggregation) -> dict[str, GraphQLField]:
+    found = {n: c for n, c in entity.columns.items() if has_aggregation(function, c.type)}
+    counts = function in (Aggregation.VALUES, Aggregation.DISTINCT)
+    return {n: output_field(_value(c, function, nullable=not counts)) for n, c in found.items()}
+
+
+def _value(column: Column, function: Aggregation, nullable: bool) -> Column:
+    return replace(column, type=aggregated_type(function, column.type), nullable=nullable)
+
+
+def aggregate_order(entity: Entity, rows: GraphQLInputObjectType | None) -> GraphQLInputObjectType:
+    """The order of groups; `rows` is that of the entity's rows."""
+    fields = {"count": GraphQLInputField(SORT_ORDER)}
+    numbers = _orders(n for n, c in entity.columns.items() if has_aggregation(Aggregation.SUM, c.type))
+    if rows is not None:
+        fields |= {n: GraphQLInputField(rows) for n in (BY, "min", "max")}
+    if numbers:
+        described = "Sums or averages of columns."
+        order = GraphQLInputObjectType(entity.types["NumbersOrder"], numbers, description=described)
+        fields |= {n: GraphQLInputField(order) for n in ("sum", "avg")}
+    return GraphQLInputObjectType(entity.types["AggregateOrder"], fields, description="What groups are ordered by.")
+
+
+def _orders(names: Iterable[str]) -> dict[str, GraphQLInputField]:
+    return {n: GraphQLInputField(SORT_ORDER) for n in names}

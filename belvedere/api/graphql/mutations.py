@@ -1,0 +1,167 @@
+"""GraphQL mutations: rows to the desk of the run, by the same intake as `POST /streams`.
+
+In: a valid operation, its variables, and how the desk and the last epoch are asked. Out: the answer as bytes. graphql-core runs the
+operation, a root field after the other; a field that fails is null, with an error that says why. Whoever may ask is decided before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from graphql import DocumentNode, ExecutionResult, GraphQLError, GraphQLResolveInfo, GraphQLSchema, execute
+from graphql.pyutils import is_awaitable
+
+from belvedere.api.access.callers import own_key
+from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, INTERNAL, LIMIT_EXCEEDED, InvalidDocument, RequestError
+from belvedere.api.graphql.push_fields import DROPPED, REFUSED, TAKEN, PushField
+from belvedere.api.http.pushes import sender_name
+from belvedere.errors import BelvedereError
+from belvedere.intake.claims import NOBODY, Claims
+from belvedere.intake.desk import OFFSET, TOLD, Reply, Request
+from belvedere.intake.read import Pushed, read_rows
+from belvedere.store.dialects.nested import plain_values
+from belvedere.store.dialects.singles import shortest_single
+from belvedere.store.protocol import EpochRow
+
+WAIT_SECONDS = 30.0
+"""So long a request waits for its epoch."""
+LOOK_SECONDS = 0.05
+"""So long between two looks at the last epoch."""
+
+
+class Mutations:
+    """Runs the mutations of one API. `ask` hands a request to the desk, `last_epoch` reads the store's last epoch."""
+
+    def __init__(
+        self,
+        schema: GraphQLSchema,
+        fields: Mapping[str, PushField],
+        ask: Callable[[Request], Awaitable[Reply]],
+        last_epoch: Callable[[], Awaitable[EpochRow | None]],
+    ):
+        self._schema, self._fields, self._ask, self._last_epoch = schema, fields, ask, last_epoch
+
+    async def answer(
+        self, document: DocumentNode, name: str | None, variables: Mapping[str, Any], claims: Claims = NOBODY
+    ) -> bytes:
+        """The whole answer to a caller with these claims. Raises `RequestError` where the request is wrong, or its only field fails."""
+        found: Any = execute(
+            self._schema,
+            document,
+            context_value=claims,
+            variable_values=dict(variables),
+            operation_name=name,
+            field_resolver=self._resolve,
+        )
+        result: ExecutionResult = await found if is_awaitable(found) else found
+        errors = result.errors or []
+        if result.data is None:
+            raise InvalidDocument(BAD_VALUE, errors)
+        if errors and not any(result.data.values()):
+            raise _failure(errors[0])
+        body: dict[str, Any] = {"data": result.data}
+        if errors:
+            body["errors"] = [{**_failure(e).formatted()[0], "path": e.path} for e in errors]
+        return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+
+    def _resolve(self, source: Any, info: GraphQLResolveInfo[Any], **arguments: Any) -> Any:
+        if info.parent_type is self._schema.mutation_type:
+            return self._push(self._fields[info.field_name], info.context, **arguments)
+        return source[info.field_name]
+
+    async def _push(
+        self,
+        field: PushField,
+        claims: Claims,
+        rows: list[Any],
+        producer: str | None = None,
+        key: str | None = None,
+        wait: bool | None = False,
+    ) -> dict[str, Any]:
+        if len(rows) > TOLD:
+            hint = f"send them in several requests, or to `POST /streams/{field.table.name}`"
+            raise RequestError(LIMIT_EXCEEDED, f"more than {TOLD} rows in one mutation", hint, status=413)
+        producer, key = sender_name(producer, "producer"), own_key(claims, sender_name(key, "key"))
+        try:
+            pushed = await asyncio.to_thread(read_rows, field.table, [_by_column(field, row) for row in rows], claims)
+        except BelvedereError as error:
+            told = error.diagnostics[0]
+            raise RequestError(told.code, told.message, told.hint, status=403) from None
+        reply = await self._ask(Request(field.table.id, pushed, producer, key, _digest(field, producer, rows)))
+        if reply.status >= 300:
+            body = reply.body
+            raise RequestError(str(body["code"]), str(body["title"]), body.get("hint"), status=reply.status)
+        return _told(field, pushed, reply.body, len(rows)) | {"epoch": await self._epoch(reply) if wait else None}
+
+    async def _epoch(self, reply: Reply) -> int | None:
+        """The epoch that has a request's rows, once there is one; None where none came in time."""
+        if reply.sequence is None:
+            return None
+        end = asyncio.get_running_loop().time() + WAIT_SECONDS
+        last: EpochRow | None = None
+        while asyncio.get_running_loop().time() < end:
+            with contextlib.suppress(RequestError):  # the rows are taken all the same
+                last = await self._last_epoch()
+            if last is not None and last.offsets.get(OFFSET, {}).get("sequence", 0) >= reply.sequence:
+                return last.epoch
+            await asyncio.sleep(LOOK_SECONDS)
+        return None
+
+
+def _by_column(field: PushField, row: Any) -> Any:
+    """A row with the columns' own names instead of those of GraphQL."""
+    if not isinstance(row, dict):
+        return row
+    return {field.columns[n].name if n in field.columns else n: value for n, value in row.items()}
+
+
+def _told(field: PushField, pushed: Pushed, body: Mapping[str, Any], given: int) -> dict[str, Any]:
+    """The answer of a push: what became of each row."""
+    taken = _as_taken(field, pushed)
+    for made in body.get("made", ()):
+        taken[made["index"]] |= {n: made[c.name] for n, c in field.shown.items() if c.name in made}
+    results = [
+        {"index": n, "status": TAKEN, "row": taken.get(n), "code": None, "reason": None, "bound": None} for n in range(given)
+    ]
+    for refusal in body["refusals"]:
+        results[refusal["index"]] |= {"status": REFUSED, "row": None, "bound": None, **refusal}
+    for place in body.get("dropped_at", ()):
+        results[place] |= {"status": DROPPED, "row": None}
+    return {n: body[n] for n in ("taken", "dropped", "refused")} | {"results": results}
+
+
+def _as_taken(field: PushField, pushed: Pushed) -> dict[int, dict[str, Any]]:
+    """The rows that fit by their places, with values as the API gives them."""
+    columns = {}
+    for name, column in field.shown.items():
+        if column.name not in pushed.rows.schema.names:  # the desk fills it in
+            continue
+        values = plain_values(pushed.rows[column.name])
+        if str(column.type) == "float":
+            values = [None if v is None or isinstance(v, str) else float(shortest_single(v)) for v in values]
+        elif str(column.type) == "double":  # NaN and infinities are null in answers
+            values = [None if isinstance(v, str) else v for v in values]
+        columns[name] = values
+    nothing = dict.fromkeys(field.shown)
+    return {place: nothing | {n: values[i] for n, values in columns.items()} for i, place in enumerate(pushed.places)}
+
+
+def _digest(field: PushField, producer: str | None, rows: list[Any]) -> str:
+    """Tells requests of one key apart."""
+    text = json.dumps([field.table.id, producer, rows], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _failure(error: GraphQLError) -> RequestError:
+    """What a client may know of a failed field."""
+    cause = error.original_error
+    if isinstance(cause, RequestError):
+        return cause
+    if cause is None:
+        return RequestError(BAD_REQUEST, error.message)
+    return RequestError(INTERNAL, "the push failed inside the server", status=500)

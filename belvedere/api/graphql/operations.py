@@ -1,0 +1,391 @@
+"""From an operation's text to a prepared plan, remembered by the text without its literals.
+
+In: text, variables, a `Model` with its GraphQL schema. Out: a `Prepared` request: a statement with the values to bind. A text
+that was seen before, in other literals, is neither parsed nor validated again.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from decimal import Decimal
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLError,
+    GraphQLSchema,
+    InlineFragmentNode,
+    OperationDefinitionNode,
+    OperationType,
+    SelectionSetNode,
+    get_named_type,
+    parse,
+    type_from_ast,
+)
+from graphql.execution.values import get_variable_values
+
+from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, LIMIT_EXCEEDED, SYNTAX, InvalidDocument, RequestError, no_cursor
+from belvedere.api.graphql.documents import check_document, fragments_of
+from belvedere.api.graphql.literals import Literals, take_out
+from belvedere.api.graphql.selections import Selection, SelectionReader
+from belvedere.api.limits import NESTED_MOST, Limits
+from belvedere.api.reads.bound_values import AskedCursor
+from belvedere.api.reads.costs import Cost
+from belvedere.api.reads.entities import Model
+from belvedere.api.reads.planning import PlannedRead, ReadPlanner
+from belvedere.api.reads.values import ArgumentValues, ValueSource, look_up, shape
+from belvedere.catalog import Parameter
+from belvedere.errors import BelvedereError
+from belvedere.intake.claims import NOBODY, Claims, claim_value
+from belvedere.store.protocol import AnsweringReader
+from belvedere.store.read.query import Field, endpoints_read
+from belvedere.store.read.statements import ParameterizedSql, print_read
+from belvedere.store.read.values import microseconds
+
+REMEMBERED = 2_000
+"""Operations, and plans of each, that are remembered."""
+SHORT = 10_000
+"""Characters: longer texts are not remembered, nor looked at where other requests wait."""
+CLAIM_SOURCES = ("claim", "claimed")
+"""Where values come from that the caller's token says."""
+_REMEMBERING = Lock()
+
+
+@dataclass
+class Plan:
+    """A printed read. `calls`: how often it ran; `last`: the seconds of this process that it took the last time."""
+
+    draft: PlannedRead
+    statement: ParameterizedSql
+    fixed_cost: bool
+    calls: int = 0
+    last: float = 0.0
+
+    @cached_property
+    def endpoints(self) -> tuple[str, ...]:
+        """The relations and query templates that it reads."""
+        return tuple(dict.fromkeys(endpoints_read(self.draft.read.fields)))
+
+
+@dataclass
+class Operation:
+    """A valid operation, and its plans by the shape of its variables."""
+
+    document: DocumentNode
+    node: OperationDefinitionNode
+    fragments: Mapping[str, FragmentDefinitionNode]
+    literals: Mapping[int, int]
+    enums: frozenset[str]
+    introspects: bool
+    plans: dict[Any, Plan] = field(default_factory=dict)
+
+    @property
+    def mutates(self) -> bool:
+        """Whether it is a mutation."""
+        return self.node.operation is OperationType.MUTATION
+
+    @property
+    def subscribes(self) -> bool:
+        """Whether it is a subscription."""
+        return self.node.operation is OperationType.SUBSCRIPTION
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan and the values to bind it with."""
+
+    plan: Plan
+    parameters: list[Any]
+    instants: tuple[tuple[str, int, bool], ...] = ()
+    """The former states that it reads: relation, epoch or time in microseconds, whether it is a time."""
+
+
+@dataclass
+class Operations:
+    """The operations that were seen, for one model and dialect."""
+
+    model: Model
+    schema: GraphQLSchema
+    reader: AnsweringReader
+    limits: Limits
+    lenient: GraphQLSchema
+    """The schema in which rows of mutations may be anything."""
+    seen: dict[tuple[str, str | None], Operation] = field(default_factory=dict)
+    texts: dict[tuple[str, str | None], tuple[Operation, list[Any]]] = field(default_factory=dict)
+    misses: int = 0
+
+    def find(self, text: str, name: str | None) -> tuple[Operation, list[Any]]:
+        """The operation of a text, and the text's literals."""
+        found = self.texts.get((text, name))
+        if found is not None:
+            return found
+        literals = _literals(text)
+        operation = self.seen.get((literals.rest, name))
+        if operation is None:
+            operation = self._read(text, name, literals)
+            if not (operation.introspects or operation.mutates):  # rows are read from the document itself
+                remember(self.seen, (literals.rest, name), operation)
+        if len(text) < SHORT:
+            remember(self.texts, (text, name), (operation, literals.values))
+        return operation, literals.values
+
+    def known(self, text: str, name: str | None) -> tuple[Operation, list[Any]] | None:
+        """As `find`, without parsing: None for a long text, or one that was not seen before."""
+        if len(text) >= SHORT:
+            return None
+        found = self.texts.get((text, name))
+        return found or (self.find(text, name) if (_literals(text).rest, name) in self.seen else None)
+
+    def is_planned(self, operation: Operation, variables: Mapping[str, Any]) -> bool:
+        """Whether `prepare` finds a plan."""
+        return _shape(operation, variables) in operation.plans
+
+    def prepare(
+        self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY
+    ) -> Prepared:
+        """The plan for a request of a caller with these claims, and its values in the store's form."""
+        key = _shape(operation, variables)
+        plan = operation.plans.get(key)
+        if plan is None:
+            plan = self._plan(operation, literals, variables)
+            remember(operation.plans, key, plan)
+        return self.bound(plan, literals, variables, claims)
+
+    def bound(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY) -> Prepared:
+        """A plan with the values of a request."""
+        instants = tuple((r, _instant(plan, n, by_time, literals, variables), by_time) for r, n, by_time in plan.draft.instants)
+        return Prepared(plan, self.bind(plan, literals, variables, claims), instants)
+
+    def bind(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY) -> list[Any]:
+        """The values of a request in the store's form, in the order of the statement's parameters."""
+        draft = plan.draft
+        cursors = [_decoded(look_up(c.source, literals, variables), c) for c in draft.cursors]
+        said: dict[str, Callable[[ValueSource], Any]] = {
+            "cursor": lambda s: cursors[s[1]][s[2]],
+            "claim": lambda s: _claimed(s[1], s[2], claims),
+            "claimed": lambda s: _claimed_or_none(s[1], claims),
+        }
+        values = [said[s[0]](s) if s[0] in said else look_up(s, literals, variables) for s in draft.sources]
+        try:
+            parameters = plan.statement.bind(values)
+        except ValueError as error:
+            message, number = error.args
+            if draft.sources[number][0] == "cursor":
+                raise no_cursor(draft.names[number]) from None
+            raise RequestError(BAD_VALUE, f"`{draft.names[number]}`: {message}") from None
+        for number in draft.bounded:
+            if values[number] > self.limits.most_rows:
+                message = f"`{draft.names[number]}`: must be between 0 and {self.limits.most_rows}, not {values[number]}"
+                raise RequestError(LIMIT_EXCEEDED, message, "read the rest page by page")
+        if not plan.fixed_cost:
+            self._check_cost(draft.costs, literals, variables)
+        return parameters
+
+    # a text that was not seen before
+
+    def _read(self, text: str, name: str | None, literals: Literals) -> Operation:
+        self.misses += 1
+        _check_nesting(text)
+        try:
+            document = parse(text, max_tokens=self.limits.tokens)
+        except GraphQLError as error:
+            raise InvalidDocument(SYNTAX, [error]) from None
+        node = _chosen(document, name)
+        mutates = node.operation is OperationType.MUTATION
+        if node.operation is OperationType.SUBSCRIPTION and self.schema.subscription_type is None:
+            raise RequestError(
+                BAD_REQUEST, "this script has nothing to subscribe to", "define a view, or CREATE SUBSCRIPTION S ON ADD AS ..."
+            )
+        if mutates and self.schema.mutation_type is None:
+            hint = "declare an input of its own: CREATE STREAM or CREATE TABLE"
+            raise RequestError(BAD_REQUEST, "no input of this script takes rows", hint)
+        fragments = fragments_of(document)
+        check_document(self.lenient if mutates else self.schema, document, fragments, self.limits)
+        numbers = {offset: number for number, offset in enumerate(literals.offsets)}
+        introspects = node.operation is OperationType.QUERY and _introspects(node.selection_set, fragments)
+        return Operation(document, node, fragments, numbers, self._enums(node), introspects)
+
+    def _enums(self, node: OperationDefinitionNode) -> frozenset[str]:
+        """The variables that hold directions of an order: their strings are part of the plan."""
+        result = set()
+        for definition in node.variable_definitions or ():
+            type_ = type_from_ast(self.schema, definition.type)
+            named = get_named_type(type_).name if type_ is not None else ""
+            if named == "SortOrder" or named in self._orders:
+                result.add(definition.variable.name.value)
+        return frozenset(result)
+
+    @cached_property
+    def _orders(self) -> frozenset[str]:
+        """The types of orders."""
+        entities = self.model.entities.values()
+        return frozenset(n for e in entities for n in (e.order_type, e.types["AggregateOrder"], e.types["NumbersOrder"]))
+
+    def _plan(self, operation: Operation, literals: list[Any], variables: Mapping[str, Any]) -> Plan:
+        self.check_variables(operation, variables)
+        draft = self.planner(operation, variables).plan(self.selections(operation, variables))
+        return self.printed(draft, literals, variables)
+
+    def printed(self, draft: PlannedRead, literals: list[Any], variables: Mapping[str, Any]) -> Plan:
+        """A read with its statement; raises where a request with these values costs too much."""
+        self._check_cost(draft.costs, literals, variables)
+        return Plan(draft, print_read(draft.read, self.reader.dialect), not any(map(_varies, draft.costs)))
+
+    def check_variables(self, operation: Operation, variables: Mapping[str, Any]) -> None:
+        """Raise where a variable has no value of its type."""
+        definitions = operation.node.variable_definitions or ()
+        coerced = get_variable_values(self.schema, definitions, dict(variables), max_errors=5)
+        if isinstance(coerced, list):
+            raise InvalidDocument(BAD_VALUE, coerced)
+
+    def plan_of(self, planner: ReadPlanner, read: Field, cost: Cost) -> Plan:
+        """The plan of one query of a planner."""
+        self._check_cost((cost,), [], {})
+        draft = planner.planned((read,), (cost,))
+        return Plan(draft, print_read(draft.read, self.reader.dialect), fixed_cost=True)
+
+    def planner(self, operation: Operation, variables: Mapping[str, Any]) -> ReadPlanner:
+        """The planner for one request of an operation."""
+        return ReadPlanner(self.model, self.limits, self._reader(operation, variables).values.scalar)
+
+    def selections(self, operation: Operation, variables: Mapping[str, Any]) -> tuple[Selection, ...]:
+        """What a request of an operation asks for."""
+        return self._reader(operation, variables).read((operation.node.selection_set,))
+
+    def root_fields(self, operation: Operation, variables: Mapping[str, Any]) -> dict[str, list[FieldNode]]:
+        """The root fields that a request asks for, by response key."""
+        return self._reader(operation, variables).collect((operation.node.selection_set,))
+
+    def _reader(self, operation: Operation, variables: Mapping[str, Any]) -> SelectionReader:
+        declared = {d.variable.name.value for d in operation.node.variable_definitions or ()}
+        given = {n: v for n, v in variables.items() if n in declared}
+        values = ArgumentValues(operation.node, given, operation.literals, self.limits)
+        return SelectionReader(values, operation.fragments)
+
+    def _check_cost(self, costs: tuple[Cost, ...], literals: list[Any], variables: Mapping[str, Any]) -> None:
+        total = sum(_total(c, literals, variables) for c in costs)
+        if total > self.limits.cost:
+            hint = "give smaller limits, or ask for less in one request"
+            raise RequestError(LIMIT_EXCEEDED, f"the request costs {total}, the limit is {self.limits.cost}", hint)
+
+
+def _instant(plan: Plan, number: int, by_time: bool, literals: list[Any], variables: Mapping[str, Any]) -> int:
+    """The epoch or the time in microseconds that a request gives; a wrong one is reported where it is bound."""
+    value = look_up(plan.draft.sources[number], literals, variables)
+    try:
+        return microseconds(value) if by_time else int(value)
+    except ValueError as error:
+        raise RequestError(BAD_VALUE, f"`{plan.draft.names[number]}`: {error.args[0]}") from None
+
+
+def only_fields(operation: Operation, nodes: list[FieldNode]) -> DocumentNode:
+    """The operation with no other root fields than these."""
+    definition = replace(operation.node, selection_set=SelectionSetNode(selections=tuple(nodes)))
+    return DocumentNode(definitions=(definition, *operation.fragments.values()))
+
+
+def _shape(operation: Operation, variables: Mapping[str, Any]) -> Any:
+    return tuple((n, shape(v, n in operation.enums)) for n, v in variables.items()) if variables else ()
+
+
+def _literals(text: str) -> Literals:
+    try:
+        return take_out(text)
+    except ValueError:
+        raise RequestError(SYNTAX, "a string with a broken escape sequence") from None
+
+
+def remember(remembered: dict[Any, Any], key: Any, value: Any) -> None:
+    """Remember a value; the oldest is forgotten where there are too many. Several threads plan."""
+    with _REMEMBERING:
+        if len(remembered) >= REMEMBERED:
+            remembered.pop(next(iter(remembered)), None)
+        remembered[key] = value
+
+
+def _total(cost: Cost, literals: list[Any], variables: Mapping[str, Any]) -> int:
+    limit = cost.limit if isinstance(cost.limit, int) else look_up(cost.limit, literals, variables)
+    return int(limit) * (1 + cost.fields + sum(_total(c, literals, variables) for c in cost.nested))
+
+
+def _varies(cost: Cost) -> bool:
+    return not isinstance(cost.limit, int) or any(map(_varies, cost.nested))
+
+
+def _decoded(cursor: Any, wanted: AskedCursor) -> list[Any]:
+    """A cursor's values: see `cursor_text` in `belvedere.store.read.pages`."""
+    try:
+        found = json.loads(base64.b16decode(cursor))
+    except (TypeError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or len(found) != wanted.width + 1 or found[0] != wanted.mark:
+        raise no_cursor(wanted.name)
+    return found[1:]
+
+
+def _claimed(template: str, parameter: Parameter, claims: Claims) -> Any:
+    """A claim of the caller's token in the form in which a client would give it."""
+    assert parameter.metadata is not None
+    try:
+        return _as_given(claim_value(parameter.metadata, parameter.type, claims, f"`{template}`"))
+    except BelvedereError as error:
+        told = error.diagnostics[0]
+        raise RequestError(told.code, told.message, told.hint, status=403) from None
+
+
+def _claimed_or_none(parameter: Parameter, claims: Claims) -> Any:
+    """A claim that a role's condition on rows takes: where the token lacks it, or has another type there, no row is seen."""
+    assert parameter.metadata is not None
+    try:
+        return _as_given(claim_value(parameter.metadata, parameter.type, claims, ""))
+    except BelvedereError:
+        return None
+
+
+def _as_given(found: Any) -> Any:
+    if isinstance(found, datetime):
+        return found.isoformat().replace("+00:00", "Z")
+    return str(found) if isinstance(found, date | Decimal) else found
+
+
+def _check_nesting(text: str) -> None:
+    """Refuse what would exhaust the parser's stack."""
+    depth = 0
+    for character in text:
+        if character in "{[(":
+            depth += 1
+            if depth > NESTED_MOST:
+                raise RequestError(LIMIT_EXCEEDED, f"brackets are nested more than {NESTED_MOST} levels deep", "nest less")
+        elif character in "}])":
+            depth -= 1
+
+
+def _chosen(document: DocumentNode, name: str | None) -> OperationDefinitionNode:
+    operations = [d for d in document.definitions if isinstance(d, OperationDefinitionNode)]
+    if name is not None:
+        operations = [o for o in operations if o.name is not None and o.name.value == name]
+    if len(operations) != 1:
+        if name is None and len(operations) > 1:
+            raise RequestError(BAD_REQUEST, "the document has several operations", "name one in `operationName`")
+        raise RequestError(BAD_REQUEST, "the document has no operation" + (f' "{name}"' if name else ""))
+    return operations[0]
+
+
+def _introspects(selections: SelectionSetNode, fragments: Mapping[str, FragmentDefinitionNode]) -> bool:
+    for node in selections.selections:
+        if isinstance(node, FieldNode) and node.name.value in ("__schema", "__type"):
+            return True
+        if isinstance(node, InlineFragmentNode) and _introspects(node.selection_set, fragments):
+            return True
+        if isinstance(node, FragmentSpreadNode) and _introspects(fragments[node.name.value].selection_set, fragments):
+            return True
+    return False

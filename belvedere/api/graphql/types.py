@@ -1,0 +1,298 @@
+"""The GraphQL schema of a model: what clients may ask, for validation, introspection and the console.
+
+In: a `Model`. Out: a `GraphQLSchema` of graphql-core without resolvers: answers never pass through graphql-core's executor
+(introspection does). Type and field names are those of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from graphql import (
+    GraphQLArgument,
+    GraphQLBoolean,
+    GraphQLField,
+    GraphQLInputField,
+    GraphQLInputObjectType,
+    GraphQLInt,
+    GraphQLList,
+    GraphQLNonNull,
+    GraphQLObjectType,
+    GraphQLScalarType,
+    GraphQLSchema,
+    GraphQLString,
+    Undefined,
+)
+
+from belvedere.api.graphql.aggregate_types import aggregate_order, aggregate_type
+from belvedere.api.graphql.event_fields import subscription_fields
+from belvedere.api.graphql.push_fields import mutation_type
+from belvedere.api.graphql.scalars import AS_OF, CURSOR, DATE_TIME, JSON, LONG, SORT_ORDER, output_field, scalar_of
+from belvedere.api.limits import Limits
+from belvedere.api.reads.conditions import NONE, SOME, Compared, operators_for
+from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
+from belvedere.api.reads.page_planning import link_sorts
+from belvedere.catalog import Parameter
+from belvedere.store.read.query import is_ordered
+
+
+@dataclass
+class _Builder:
+    model: Model
+    limits: Limits
+    filters: dict[str, GraphQLInputObjectType] = field(default_factory=dict)
+    objects: dict[str, GraphQLObjectType] = field(default_factory=dict)
+    where: dict[str, GraphQLInputObjectType] = field(default_factory=dict)
+    related: dict[str, GraphQLInputObjectType] = field(default_factory=dict)
+    orders: dict[str, GraphQLInputObjectType | None] = field(default_factory=dict)
+    pages: dict[str, GraphQLObjectType] = field(default_factory=dict)
+    aggregates: dict[str, GraphQLObjectType] = field(default_factory=dict)
+    aggregate_orders: dict[str, GraphQLInputObjectType] = field(default_factory=dict)
+
+
+def schema_of(model: Model, limits: Limits, lenient: bool = False) -> GraphQLSchema:
+    """The whole schema. For a script without public views it has the one field `nothing`. With `lenient` rows of mutations are not
+    checked: the intake refuses one by one.
+    """
+    build = _Builder(model, limits)
+    for entity in model.entities.values():
+        build.where[entity.id] = _where(build, entity)
+        build.orders[entity.id] = _order(entity)
+    for entity in model.entities.values():
+        build.objects[entity.id] = _object(build, entity)
+        build.pages[entity.id] = _page(build, entity)
+        build.aggregates[entity.id] = aggregate_type(entity)
+        build.aggregate_orders[entity.id] = aggregate_order(entity, build.orders[entity.id])
+    roots: dict[str, GraphQLField] = {}
+    for entity in model.entities.values():
+        roots |= _roots(build, entity)
+    roots |= {name: _template(build, template) for name, template in model.templates.items()}
+    events = subscription_fields(model, roots, LONG)
+    if not roots:
+        roots["nothing"] = GraphQLField(GraphQLBoolean, description="This script defines no public view.")
+    mutation = mutation_type(model.pushes.values(), lambda c: scalar_of(c.type), LONG, DATE_TIME, lenient)
+    subscription = GraphQLObjectType("Subscription", events) if events else None
+    return GraphQLSchema(query=GraphQLObjectType("Query", roots), mutation=mutation, subscription=subscription)
+
+
+def _object(build: _Builder, entity: Entity) -> GraphQLObjectType:
+    def fields() -> dict[str, GraphQLField]:
+        result = {name: output_field(column) for name, column in entity.columns.items()}
+        result |= {name: _relation(build, r) for name, r in entity.relations.items()}
+        result |= {name: _related_page(build, r) for name, r in entity.pages.items()}
+        result |= {name: _related_aggregate(build, r) for name, r in entity.aggregates.items()}
+        return result or {"_empty": GraphQLField(GraphQLBoolean)}
+
+    return GraphQLObjectType(entity.type_name, fields, description=entity.doc)
+
+
+def _relation(build: _Builder, relation: RelationshipField) -> GraphQLField:
+    target = build.objects[relation.target]
+    own, described = _given(relation.parameters), _with_claims(relation.doc, relation.parameters)
+    if relation.to_one:
+        return GraphQLField(target, args=own, description=described)
+    return GraphQLField(_list(target), args=own | _arguments(build, relation.target), description=described)
+
+
+def _list(type_: GraphQLObjectType) -> GraphQLNonNull[Any]:
+    return GraphQLNonNull(GraphQLList(GraphQLNonNull(type_)))
+
+
+def _roots(build: _Builder, entity: Entity) -> dict[str, GraphQLField]:
+    object_ = build.objects[entity.id]
+    if not entity.field:
+        return {}
+    listed = _equal(entity) | _arguments(build, entity.id) | _as_of(entity)
+    result = {entity.field: GraphQLField(_list(object_), args=listed, description=entity.doc)}
+    if entity.by_key is not None:
+        keys = {n: GraphQLArgument(GraphQLNonNull(scalar_of(c.type))) for n, c in entity.key.items()}
+        keys |= {n: a for n, a in _as_of(entity).items() if n not in keys}
+        result[entity.by_key] = GraphQLField(object_, args=keys, description=f"The row of {entity.name} with that key.")
+    hinted = _equal(entity) | _as_of(entity)
+    if entity.page is not None:
+        result[entity.page] = GraphQLField(
+            GraphQLNonNull(build.pages[entity.id]),
+            args=hinted | _page_arguments(build, entity.id),
+            description=f"{entity.name}, page by page in a stable order.",
+        )
+    if entity.aggregate is not None:
+        result[entity.aggregate] = GraphQLField(
+            _list(build.aggregates[entity.id]),
+            args=hinted | _aggregate_arguments(build, entity.id),
+            description=f"Values computed of the rows of {entity.name}: of all, or of groups of them.",
+        )
+    return result
+
+
+def _related_page(build: _Builder, relation: RelationshipField) -> GraphQLField:
+    arguments = _given(relation.parameters) | _page_arguments(build, relation.target)
+    keyed = (
+        ""
+        if link_sorts(relation.link, build.model.entities[relation.target]) is not None
+        else " Without `order`: by their key."
+    )
+    described = f"`{relation.name}`, page by page in a stable order.{keyed}"
+    return GraphQLField(GraphQLNonNull(build.pages[relation.target]), args=arguments, description=described)
+
+
+def _related_aggregate(build: _Builder, relation: RelationshipField) -> GraphQLField:
+    arguments = _given(relation.parameters) | _aggregate_arguments(build, relation.target)
+    described = f"Values computed of the rows of `{relation.name}`: of all, or of groups of them."
+    return GraphQLField(_list(build.aggregates[relation.target]), args=arguments, description=described)
+
+
+def _page(build: _Builder, entity: Entity) -> GraphQLObjectType:
+    def flag(description: str) -> GraphQLField:
+        return GraphQLField(GraphQLNonNull(GraphQLBoolean), description=description)
+
+    fields = {
+        "nodes": GraphQLField(_list(build.objects[entity.id]), description="The rows of the page, in the order of the list."),
+        "startCursor": GraphQLField(CURSOR, description="The place of the first row: `before` for the page in front."),
+        "endCursor": GraphQLField(CURSOR, description="The place of the last row: `after` for the next page."),
+        "hasNextPage": flag("Whether there are rows behind the page."),
+        "hasPreviousPage": flag("Whether there are rows in front of the page."),
+        "totalCount": GraphQLField(
+            GraphQLNonNull(LONG), description="The number of rows of all pages: it is counted where asked."
+        ),
+    }
+    return GraphQLObjectType(entity.page_type, fields, description=f"A page of {entity.name}.")
+
+
+def _page_arguments(build: _Builder, target: str) -> dict[str, GraphQLArgument]:
+    arguments = {n: a for n, a in _arguments(build, target).items() if n in ("filter", "order")}
+    most = f"At most {build.limits.most_rows}."
+    return arguments | {
+        "first": GraphQLArgument(
+            GraphQLInt, description=f"So many rows from the front; {build.limits.rows} without it. {most}"
+        ),
+        "after": GraphQLArgument(CURSOR, description="Rows behind this place."),
+        "last": GraphQLArgument(GraphQLInt, description=f"So many rows from the end, instead of `first`. {most}"),
+        "before": GraphQLArgument(
+            CURSOR, description="Rows in front of this place: without `first` or `after` the last of them."
+        ),
+    }
+
+
+def _aggregate_arguments(build: _Builder, target: str) -> dict[str, GraphQLArgument]:
+    arguments = {n: a for n, a in _arguments(build, target).items() if n != "order"}
+    order = GraphQLArgument(
+        GraphQLList(GraphQLNonNull(build.aggregate_orders[target])),
+        description="The order of the groups; without it, and among equals, that of their columns.",
+    )
+    return arguments | {"order": order}
+
+
+def _as_of(entity: Entity) -> dict[str, GraphQLArgument]:
+    """The argument of root fields whose former states are retained; related rows are read of the same state."""
+    return {"asOf": GraphQLArgument(AS_OF)} if entity.history else {}
+
+
+def _equal(entity: Entity) -> dict[str, GraphQLArgument]:
+    """The arguments that hints of the script give."""
+    return {
+        name: GraphQLArgument(
+            GraphQLNonNull(scalar_of(column.type)) if required else scalar_of(column.type),
+            description=column.doc or f"Rows whose {column.name} equals this" + ("." if required else "; null: all rows."),
+        )
+        for name, (column, required) in entity.arguments.items()
+    }
+
+
+def _arguments(build: _Builder, target: str) -> dict[str, GraphQLArgument]:
+    arguments = {"filter": GraphQLArgument(build.where[target])}
+    order = build.orders[target]
+    if order is not None:
+        arguments["order"] = GraphQLArgument(GraphQLList(GraphQLNonNull(order)))
+    arguments["limit"] = _limit(build)
+    arguments["offset"] = GraphQLArgument(GraphQLInt)
+    return arguments
+
+
+def _limit(build: _Builder) -> GraphQLArgument:
+    return GraphQLArgument(GraphQLInt, build.limits.rows, description=f"At most {build.limits.most_rows}.")
+
+
+def _where(build: _Builder, entity: Entity) -> GraphQLInputObjectType:
+    def fields() -> dict[str, GraphQLInputField]:
+        own = build.where[entity.id]
+        result = {name: GraphQLInputField(_filter(build, column.type)) for name, column in entity.columns.items()}
+        result |= {name: GraphQLInputField(_related(build, relation)) for name, relation in entity.relations.items()}
+        parts = GraphQLInputField(GraphQLList(GraphQLNonNull(own)))
+        for name, input_field in (("and", parts), ("or", parts), ("not", GraphQLInputField(own))):
+            result.setdefault(name, input_field)
+        return result
+
+    return GraphQLInputObjectType(entity.filter_type, fields, description="Several columns or relationships: all of them.")
+
+
+def _related(build: _Builder, relation: RelationshipField) -> GraphQLInputObjectType:
+    """What a filter asks of related rows. Relationships without parameters share the type of their target."""
+    name = relation.filter_type or build.model.entities[relation.target].types["Related"]
+    found = build.related.get(name)
+    if found is None:
+        where = build.where[relation.target]
+        fields = {
+            SOME: GraphQLInputField(where, description="There is a related row like this; `{}`: there is one."),
+            NONE: GraphQLInputField(where, description="There is no related row like this; `{}`: there is none."),
+        }
+        own = {n: GraphQLInputField(a.type, a.default_value, a.description) for n, a in _given(relation.parameters).items()}
+        described = "What is asked of related rows. Both: both hold."
+        found = build.related[name] = GraphQLInputObjectType(name, own | fields, description=described)
+    return found
+
+
+def _filter(build: _Builder, type_: pa.DataType) -> GraphQLInputObjectType:
+    scalar = scalar_of(type_)
+    found = build.filters.get(scalar.name)
+    if found is None:
+        found = build.filters[scalar.name] = GraphQLInputObjectType(f"{scalar.name}Filter", _operators(scalar))
+    return found
+
+
+def _operators(scalar: GraphQLScalarType) -> dict[str, GraphQLInputField]:
+    result: dict[str, GraphQLInputField] = {}
+    if scalar is not JSON:
+        kinds = (Compared.ANY,) if scalar is GraphQLBoolean else (Compared.ANY, Compared.ORDERED)
+        result |= {n: GraphQLInputField(scalar) for n in operators_for(*kinds)}
+        result |= {n: GraphQLInputField(GraphQLList(GraphQLNonNull(scalar))) for n in ("in", "notIn")}
+    if scalar is GraphQLString:
+        result |= {n: GraphQLInputField(scalar) for n in operators_for(Compared.TEXT)}
+    return result | {"isNull": GraphQLInputField(GraphQLBoolean)}
+
+
+def _order(entity: Entity) -> GraphQLInputObjectType | None:
+    fields = {n: GraphQLInputField(SORT_ORDER) for n, c in entity.columns.items() if is_ordered(c.type)}
+    return GraphQLInputObjectType(entity.order_type, fields) if fields else None
+
+
+def _template(build: _Builder, template: Template) -> GraphQLField:
+    described = _with_claims(template.template.doc or template.template.sql, template.parameters)
+    if template.rows is not None:
+        own = _given(template.parameters) | _arguments(build, template.rows.target)
+        return GraphQLField(_list(build.objects[template.rows.target]), args=own, description=described)
+    row = GraphQLObjectType(template.type_name, {n: output_field(c) for n, c in template.columns.items()})
+    limits = {
+        "limit": _limit(build),
+        "offset": GraphQLArgument(GraphQLInt),
+    }
+    return GraphQLField(_list(row), args={**_given(template.parameters), **limits}, description=described)
+
+
+def _given(parameters: Mapping[str, Parameter]) -> dict[str, GraphQLArgument]:
+    """The arguments that callers give for parameters."""
+    return {
+        name: GraphQLArgument(
+            scalar_of(p.type) if p.nullable else GraphQLNonNull(scalar_of(p.type)),
+            default_value=Undefined if p.default is None else p.default,
+        )
+        for name, p in parameters.items()
+        if p.metadata is None  # the caller's token says it
+    }
+
+
+def _with_claims(described: str | None, parameters: Mapping[str, Parameter]) -> str | None:
+    claims = [f"Takes {p.metadata.meaning}." for p in parameters.values() if p.metadata is not None]
+    return "\n".join([*([described] if described else []), *claims]) or None

@@ -1,0 +1,1 @@
+"""The HTTP side: routes, bodies, pushes, metrics and the console's files."""

@@ -1,0 +1,94 @@
+"""The console at `/` and what it alone asks: `/lineage`, `/lineage/<id>` and `/status/events`.
+
+In: an application and its catalog. Out: routes. The console is a folder of files that load nothing from other hosts, and their browsers
+are told so (Content-Security-Policy). Rows come from GraphQL, as for every other client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+import belvedere.console
+from belvedere.api.failures import RequestError
+from belvedere.api.http.lineage import definition_of, explanations_of, lineage_of
+from belvedere.api.http.pushes import CLAIMS
+from belvedere.api.live.status_events import status_events
+from belvedere.catalog import Catalog
+from belvedere.intake.claims import Claims
+
+if TYPE_CHECKING:
+    from belvedere.api.http.server import Application
+    from belvedere.store.protocol import EpochRow
+
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-cache",
+}
+"""What browsers are told with each file of the console."""
+
+
+def console_routes(application: Application, catalog: Catalog) -> list[BaseRoute]:
+    """The routes of the console."""
+    folder = belvedere.console.__path__[0]
+    explained: dict[str | None, Mapping[str, dict[str, Any]]] = {}
+    explaining = asyncio.Lock()
+
+    async def page(request: Request) -> Response:
+        return await _Files(directory=folder).get_response("index.html", request.scope)
+
+    async def lineage(request: Request) -> Response:
+        seen = await application.seen(request.scope.get(CLAIMS) or {})
+        return JSONResponse(await application.in_planner(lambda: lineage_of(seen.catalog, seen.api.model)))
+
+    async def definition(request: Request) -> Response:
+        id_ = request.path_params["id"]
+        seen = await application.seen(request.scope.get(CLAIMS) or {})
+        found = await application.in_planner(lambda: definition_of(seen.catalog, id_))
+        if found is None:
+            raise RequestError("B2001", f'the script defines no "{id_}"', "`/lineage` lists what it defines", status=404)
+        if seen.catalog.seen_by is not None:  # how views are made and kept tells of what they read
+            return JSONResponse(found | {"kept": None})
+        choice = await application.choice()
+        async with explaining:  # who asks meanwhile waits for the same
+            if choice not in explained:
+                explained.clear()
+                explained[choice] = await application.in_planner(lambda: explanations_of(catalog, choice))
+        return JSONResponse(found | {"kept": explained[choice].get(id_)})
+
+    async def events(request: Request) -> Response:
+        claims: Claims = request.scope.get(CLAIMS) or {}
+        seen = await application.seen(claims)
+
+        async def status(row: EpochRow | None) -> Mapping[str, Any]:
+            return await application.in_planner(lambda: application.status(row, seen.catalog))
+
+        return status_events(application.streams, application.last_epoch, status, claims)
+
+    return [
+        Route("/", page),
+        Route("/lineage", lineage),
+        Route("/lineage/{id:path}", definition),
+        Route("/status/events", events),
+        Mount("/console", _Files(directory=folder)),
+    ]
+
+
+class _Files(StaticFiles):
+    """The console's files, with the headers of `HEADERS`."""
+
+    def file_response(self, full_path: Any, stat_result: Any, scope: Scope, status_code: int = 200) -> Response:
+        answer = super().file_response(full_path, stat_result, scope, status_code)
+        answer.headers.update(HEADERS)
+        return answer

@@ -1,0 +1,134 @@
+"""`GET /lineage`: what a script defines as a graph, and how each part of it is kept.
+
+In: a catalog and the model of what its API shows. Out: JSON data: inputs, views, templates, subscriptions and sinks with what they read,
+and relationships; for one of them its SQL, its key and how it is kept. No rows are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from belvedere.api.reads.entities import Entity, Model
+from belvedere.catalog import Catalog, Input, Subscription, View, pushed_inputs
+from belvedere.plan.nodes import Node, Scan
+
+
+def lineage_of(catalog: Catalog, model: Model) -> dict[str, Any]:
+    """The graph: `nodes`, each with the ids of those that it `reads`, and the relationships between them."""
+    pushes = {push.table.id: name for name, push in model.pushes.items()}
+    takes, behind = pushed_inputs(catalog), {s.view for s in catalog.subscriptions.values() if s.view.startswith(f"{s.id}~")}
+    nodes = [
+        *(
+            _input(t, model.entities.get(i), i in takes, pushes.get(i), catalog.seen_by is None)
+            for i, t in catalog.inputs.items()
+        ),
+        *(_view(v, model.entities.get(i), catalog) for i, v in catalog.views.items() if _is_told(v, model) and i not in behind),
+        *(_subscription(s, model.entities.get(i)) for i, s in catalog.subscriptions.items()),
+        *_templates(model),
+        *_sinks(catalog),
+    ]
+    read = {r for n in nodes for r in n["reads"]}
+    nodes = [n for n in nodes if n["id"] in read or n["id"] in model.entities or not _is_late(catalog, n["id"])]
+    known = {n["id"] for n in nodes}
+    for node in nodes:
+        node["reads"] = list(dict.fromkeys(_told_behind(node["reads"], known, catalog)))
+    return {"nodes": nodes, "relationships": list(_relationships(model))}
+
+
+def _node(id_: str, name: str, kind: str, doc: str | None, entity: Entity | None, reads: Iterable[str]) -> dict[str, Any]:
+    """`endpoint` is what GraphQL calls it, None where it has no endpoint of its own."""
+    endpoint = (entity.field or None) if entity is not None else None
+    key = list(entity.key) if entity is not None else []
+    return {"id": id_, "name": name, "kind": kind, "doc": doc, "endpoint": endpoint, "key": key, "reads": list(reads)}
+
+
+def _input(table: Input, entity: Entity | None, takes_pushes: bool, mutation: str | None, shows_source: bool) -> dict[str, Any]:
+    late = [table.late_of] if table.late_of is not None else []
+    source = None if table.source is None or not shows_source else f"{table.source.source}.{table.source.table}"
+    found = _node(table.id, table.name, "input", table.doc, entity, late)
+    return found | {"source": source, "mutation": mutation if takes_pushes else None}
+
+
+def _view(view: View, entity: Entity | None, catalog: Catalog) -> dict[str, Any]:
+    found = _node(view.id, view.name, "view", view.doc, entity, _scans(view.plan))
+    return found | {"at_read": view.id in catalog.at_read}
+
+
+def _subscription(subscription: Subscription, entity: Entity | None) -> dict[str, Any]:
+    return _node(subscription.id, subscription.name, "subscription", subscription.doc, entity, (subscription.view,))
+
+
+def _templates(model: Model) -> Iterable[dict[str, Any]]:
+    for field, shown in model.templates.items():
+        template = shown.template
+        node = _node(f"{template.name}()", template.name, "template", template.doc, None, _scans(template.plan))
+        yield node | {"endpoint": field}
+
+
+def _sinks(catalog: Catalog) -> Iterable[dict[str, Any]]:
+    for export in catalog.exports:
+        name = f"{export.sink}.{export.target}"
+        yield _node(f"{name}!", name, "sink", None, None, (export.relation,))
+
+
+def _relationships(model: Model) -> Iterable[dict[str, Any]]:
+    for entity in model.entities.values():
+        for name, relation in entity.relations.items():
+            yield {"name": name, "owner": entity.id, "target": relation.target, "one": relation.to_one, "doc": relation.doc}
+
+
+def _is_told(view: View, model: Model) -> bool:
+    """Views that somebody wrote: not those that the compiler makes, unless they are served."""
+    return view.id in model.entities or bool(view.sql)
+
+
+def _is_late(catalog: Catalog, id_: str) -> bool:
+    """Whether it is the late rows of an input, of which a script has as many as inputs."""
+    return id_ in catalog.inputs and catalog.inputs[id_].late_of is not None
+
+
+def _scans(plan: Node) -> list[str]:
+    return list(dict.fromkeys(n.relation for n in plan.walk() if isinstance(n, Scan)))
+
+
+def _told_behind(reads: Iterable[str], known: set[str], catalog: Catalog) -> Iterable[str]:
+    """What is read, with views that are not told replaced by what these read."""
+    for relation in reads:
+        if relation in known:
+            yield relation
+        elif relation in catalog.views:
+            yield from _told_behind(_scans(catalog.views[relation].plan), known, catalog)
+
+
+def definition_of(catalog: Catalog, id_: str) -> dict[str, Any] | None:
+    """What a node of the graph is, as it was written and in standard SQL; None where there is no such node."""
+    if catalog.seen_by is not None:  # texts name what a role may not see
+        known = id_[:-2] in catalog.templates if id_.endswith("()") else id_ in catalog.public
+        return {"id": id_, "sql": None, "standard_sql": None} if known else None
+    from belvedere.errors import BelvedereError
+    from belvedere.lang.select.expand import expand
+
+    if id_ in catalog.views:
+        try:
+            standard = expand(catalog, id_)
+        except BelvedereError:
+            standard = None
+        return {"id": id_, "sql": catalog.views[id_].sql or None, "standard_sql": standard}
+    if id_.endswith("()") and (template := catalog.templates.get(id_[:-2])) is not None:
+        return {"id": id_, "sql": template.sql or None, "standard_sql": None}
+    if id_ in catalog.subscriptions:
+        return {"id": id_, "sql": catalog.views[catalog.subscriptions[id_].view].sql or None, "standard_sql": None}
+    if id_ in catalog.inputs:
+        return {"id": id_, "sql": None, "standard_sql": None}
+    return None
+
+
+def explanations_of(catalog: Catalog, choice: str | None) -> Mapping[str, dict[str, Any]]:
+    """How each view is kept, by id; `choice` is the store's document of what is computed when it is read."""
+    from belvedere.rules import maintain  # loaded by a process that is asked for it
+    from belvedere.rules.explain import explain
+    from belvedere.rules.placed import PlacedViews, with_choice
+
+    chosen = with_choice(catalog, PlacedViews.of_text(choice))
+    return {e.name: e.as_dict() for e in explain(chosen, maintain(chosen))}

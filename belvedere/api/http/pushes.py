@@ -1,0 +1,164 @@
+"""`POST /streams/<name>`: rows, bounds and producers from clients to the desk of the run.
+
+In: HTTP requests with JSON bodies. Out: the desk's answers; an error is a JSON object with title, status, code and hint (RFC 9457). What
+is a row of which input is read here, in the serving process; what is late or already there is decided by the desk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from belvedere.api.access.callers import own_key
+from belvedere.api.failures import AGAIN, BAD_REQUEST, LIMIT_EXCEEDED, RequestError
+from belvedere.api.http.push_bodies import JSON_TYPES, LINES_TYPES, rows_of
+from belvedere.catalog import Catalog, Input
+from belvedere.errors import BelvedereError
+from belvedere.intake.claims import MISSING, Claims
+from belvedere.intake.desk import Reply, problem
+from belvedere.intake.desk import Request as Push
+from belvedere.intake.read import find_input, read_act
+from belvedere.intake.wire import DeskClient
+from belvedere.time.entries import Act, ProducerAct
+
+CLAIMS = "belvedere.claims"
+"""Where the claims of the caller's token are in the scope of a request."""
+LONGEST_NAME = 200
+ACT_BYTES = 10_000
+"""So many bytes has what a producer says at most: it is read where other requests wait."""
+BODY_SECONDS = 60.0
+"""So long a body may take to come."""
+
+
+class Sees(Protocol):
+    """What a caller sees."""
+
+    @property
+    def catalog(self) -> Catalog: ...
+
+
+See = Callable[[Claims], Awaitable[Sees]]
+
+
+def push_routes(seen: See, desk: DeskClient, most_bytes: int, most_rows: int) -> list[Route]:
+    """The routes below `/streams`. A body has `most_bytes` and `most_rows` at most; `seen` is what a caller sees."""
+
+    async def rows(request: Request) -> Response:
+        claims = request.scope.get(CLAIMS) or {}
+        table = _input((await seen(claims)).catalog, request)
+        body = await _body(request, most_bytes, (*JSON_TYPES, *LINES_TYPES))
+        producer, key = sender_name(request.query_params.get("producer"), "producer"), _key(request)
+        pushed = await asyncio.to_thread(rows_of, table, body, _media(request), most_rows, claims)
+        digest = await asyncio.to_thread(_digest, request, body)
+        return _answer(await desk.ask(Push(table.id, pushed, producer, key, digest)))
+
+    def act(kind: Act) -> Callable[[Request], Awaitable[Response]]:
+        async def handle(request: Request) -> Response:
+            table = _input((await seen(request.scope.get(CLAIMS) or {})).catalog, request)
+            body = await _body(request, min(most_bytes, ACT_BYTES), JSON_TYPES, needed=kind is Act.BOUND)
+            content = _act(kind, table, body, request.query_params.get("producer"))
+            return _answer(await desk.ask(Push(table.id, content, content.producer, _key(request), _digest(request, body))))
+
+        return handle
+
+    acts = [Route(f"/streams/{{name}}/{kind.value}", act(kind), methods=["POST"]) for kind in Act]
+    return [Route("/streams/{name}", rows, methods=["POST"]), *acts]
+
+
+def problem_answer(error: RequestError | BelvedereError) -> Response:
+    """An error as an answer (RFC 9457)."""
+    if isinstance(error, RequestError):
+        told = problem(error.status, error.code, error.message, error.hint)
+        answer = _answer(Reply(error.status, told | {"message": error.message}))  # as clients of PostgREST look for it
+        answer.headers.update(error.headers)
+        return answer
+    found = error.diagnostics[0]
+    return _answer(Reply.of_error({"B6012": 404, MISSING: 403}.get(found.code, 422), found))
+
+
+def _answer(reply: Reply) -> Response:
+    media = "application/json" if reply.status < 300 else "application/problem+json"
+    body = json.dumps(reply.body, ensure_ascii=False).encode("utf-8", "replace")
+    return Response(body, reply.status, AGAIN if reply.status == 503 else None, media)
+
+
+def _input(catalog: Catalog, request: Request) -> Input:
+    table = find_input(catalog, request.path_params["name"])
+    if table.source is not None:
+        hint = f"declare an input for pushes: CREATE STREAM {table.name} (...)"
+        message = f'"{table.name}" reads the source "{table.source.source}": it takes no pushes'
+        raise RequestError("B8035", message, hint, status=409)
+    return table
+
+
+async def _body(request: Request, most: int, media: tuple[str, ...], needed: bool = True) -> bytes:
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        raise RequestError(BAD_REQUEST, f"the body is encoded as {encoding}", "send it as it is", status=415)
+    body = await read_body(request, most)
+    if (needed or body) and _media(request) not in media:
+        hint = "send `Content-Type: application/json`, or `application/x-ndjson` for a row a line"
+        raise RequestError(BAD_REQUEST, "the body must be JSON", hint, status=415)
+    return body
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """The body of a request. Raises `RequestError` where it has more bytes, takes too long, or does not end."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > most:
+                    message = f"the body has more than {most} bytes"
+                    raise RequestError(LIMIT_EXCEEDED, message, "send less in one request", status=413)
+    except TimeoutError:
+        message = f"the body did not come within {BODY_SECONDS:.0f} seconds"
+        raise RequestError(LIMIT_EXCEEDED, message, "send less in one request", status=408) from None
+    except ClientDisconnect:
+        raise RequestError(BAD_REQUEST, "the connection was closed") from None
+    return bytes(body)
+
+
+def _media(request: Request) -> str:
+    return request.headers.get("content-type", "").split(";")[0].strip().lower()
+
+
+def _act(kind: Act, table: Input, body: bytes, producer: str | None) -> ProducerAct:
+    try:
+        given = json.loads(body) if body.strip() else {}
+    except (ValueError, RecursionError):
+        raise RequestError(BAD_REQUEST, "the body is not JSON", 'send {"at": "2020-01-01T08:05:00Z"}') from None
+    act = read_act(kind, table, given, producer)
+    sender_name(act.producer, "producer")
+    return act
+
+
+def _key(request: Request) -> str | None:
+    """The name that the caller gave the request."""
+    given = request.headers.get("idempotency-key") or request.query_params.get("id")
+    return own_key(request.scope.get(CLAIMS) or {}, sender_name(given, "key"))
+
+
+def sender_name(value: Any, what: str) -> str | None:
+    """A name of the sender's, or None where it is empty."""
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or len(value) > LONGEST_NAME or not value.isprintable():
+        message = f"the {what} is a text of at most {LONGEST_NAME} printable characters"
+        raise RequestError(BAD_REQUEST, message, status=422)
+    return value
+
+
+def _digest(request: Request, body: bytes) -> str:
+    """Tells requests of one key apart."""
+    found = hashlib.sha256(f"{request.url.path}?{request.query_params.get('producer', '')}\n".encode())
+    found.update(body)
+    return found.hexdigest()[:32]

@@ -1,0 +1,110 @@
+"""Everything but GraphQL and REST: `/streams`, what describes the API, what watches it, and the console at `/`.
+
+In: an application and its catalog. Out: the routes as a Starlette application. Who may ask is decided before.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from belvedere.api.failures import AGAIN, NOT_ALLOWED, RequestError
+from belvedere.api.http.console_routes import console_routes
+from belvedere.api.http.pushes import CLAIMS, problem_answer, push_routes
+from belvedere.api.http.status import STATE_FIGURES, state_figures
+from belvedere.api.live.sse import events_of, is_passing, no_events_yet, plain_events
+from belvedere.catalog import Catalog
+from belvedere.errors import BelvedereError
+from belvedere.intake.claims import Claims
+
+if TYPE_CHECKING:
+    from belvedere.api.http.server import Application
+    from belvedere.store.protocol import EpochRow
+
+
+def routes(application: Application, catalog: Catalog) -> Starlette:
+    """The routes of an application."""
+    limits = application.settings.limits
+
+    async def health(request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def ready(request: Request) -> Response:
+        row = await application.last_epoch()
+        if row is None:
+            return PlainTextResponse("no epoch was committed yet\n", 503, AGAIN)
+        return PlainTextResponse(f"epoch {row.epoch}\n")
+
+    async def metrics(request: Request) -> Response:
+        try:
+            row = await application.last_epoch()
+        except RequestError:  # the counts are known all the same
+            row = None
+        seen = await application.seen(request.scope.get(CLAIMS) or {})
+        return Response(_metrics_text(application, row, seen.catalog), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def status(request: Request) -> Response:
+        row, seen = await application.last_epoch(), await application.seen(request.scope.get(CLAIMS) or {})
+        return JSONResponse(await application.in_planner(lambda: application.status(row, seen.catalog)))
+
+    async def failed(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestError | BelvedereError)
+        return problem_answer(error)
+
+    async def schema(request: Request) -> Response:
+        if not limits.introspection:
+            return PlainTextResponse("this API does not describe itself\n", 403)
+        seen = await application.seen(request.scope.get(CLAIMS) or {})
+        return PlainTextResponse(await application.in_planner(lambda: seen.schema_text))
+
+    async def openapi(request: Request) -> Response:
+        if not limits.introspection:
+            raise RequestError(NOT_ALLOWED, "this API does not describe itself", status=403)
+        seen = await application.seen(request.scope.get(CLAIMS) or {})
+        return Response(await application.in_planner(lambda: seen.openapi_text), media_type="application/json")
+
+    async def events(request: Request) -> Response:
+        given, last = dict(request.query_params), request.headers.get("last-event-id")
+        claims: Claims = request.scope.get(CLAIMS) or {}
+        seen = await application.seen(claims)
+        model, described = seen.api.model, seen.api.schema
+        if described.subscription_type is None:
+            raise RequestError("B6012", "the script has no subscription", status=404)
+        asked, field = events_of(model, described, request.path_params["name"], given, last)
+        try:
+            told = await application.told(asked, claims, lambda: None)
+        except RequestError as error:
+            if is_passing(error, request.headers.get("accept", "").encode()):
+                return no_events_yet()
+            raise
+        return plain_events(told, field)
+
+    return Starlette(
+        routes=[
+            Route("/healthz", health),
+            Route("/readyz", ready),
+            Route("/metrics", metrics),
+            Route("/schema.graphql", schema),
+            Route("/openapi.json", openapi),
+            Route("/status", status),
+            *console_routes(application, catalog),
+            Route("/streams/{name}/events", events, methods=["GET"]),
+            *push_routes(application.seen, application.desk, limits.push, limits.push_rows),
+        ],
+        exception_handlers={RequestError: failed, BelvedereError: failed},
+    )
+
+
+def _metrics_text(application: Application, row: EpochRow | None, seen: Catalog) -> str:
+    """What this server counts, how old its last epoch is, and what that epoch says of the state; to a role what it may see of that."""
+    committed = None if row is None or row.committed_at is None else row.committed_at.timestamp()
+    freshness = None if committed is None else max(0.0, time.time() - committed)
+    figures = {} if row is None or seen.seen_by is not None else state_figures(row)
+    gauges = [(f"belvedere_state_{n}", STATE_FIGURES[n], value) for n, value in figures.items()]
+    endpoints = None if seen.seen_by is None else seen.endpoints
+    return application.metrics.text(None if row is None else row.epoch, freshness, gauges, endpoints)

@@ -1,0 +1,385 @@
+"""The HTTP side: an ASGI application for a catalog. GraphQL and REST take a short way, everything else goes through Starlette.
+
+In: a catalog and how to open its store. Out: an ASGI application. What is parsed, validated or planned for the first time is so in a
+thread: no request holds up the others. It starts no process and binds no port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from belvedere.api.access.callers import check_right, grant_of
+from belvedere.api.access.gate import Gate, ServerSettings, is_push
+from belvedere.api.agents.mcp_server import ModelContext
+from belvedere.api.failures import BAD_REQUEST, ENDING, INTERNAL, NOT_READY, RequestError
+from belvedere.api.graphql.endpoint import Answer, Api
+from belvedere.api.graphql.mutations import Mutations
+from belvedere.api.graphql.operations import Operation, Prepared
+from belvedere.api.http import etags
+from belvedere.api.http.asked import JSON, Asked, asked_of, errors_of, media_of, status_of_error
+from belvedere.api.http.compression import Compressed
+from belvedere.api.http.departures import Departure
+from belvedere.api.http.metrics import Metrics
+from belvedere.api.http.pushes import CLAIMS, problem_answer
+from belvedere.api.http.routes import routes
+from belvedere.api.http.status import seen_status, status_of
+from belvedere.api.live.event_streams import EventStreams, Told
+from belvedere.api.live.sse import EVENTS, graphql_events, is_passing, no_events_yet, takes_events_alone
+from belvedere.api.live.websockets import Session
+from belvedere.api.reads.seen import Seen
+from belvedere.api.reads.seen_catalog import seen_catalog
+from belvedere.api.rest.endpoint import RestEndpoint
+from belvedere.api.serving.lazy_reader import LazyReader
+from belvedere.catalog import Catalog, Grant, Right
+from belvedere.errors import BelvedereError
+from belvedere.intake.claims import Claims
+from belvedere.intake.wire import DeskClient
+from belvedere.store.definitions import epoch_from_values
+from belvedere.store.dialects import DIALECTS
+from belvedere.store.protocol import AnsweringReader, EpochRow
+from belvedere.store.system import LAST_EPOCH
+
+T = TypeVar("T")
+
+CHOICE = "_choice"
+"""The document in which a store keeps its views at read: that of `belvedere.rules.placed`, which is loaded when it is asked for."""
+
+QUICK = 0.003
+"""Seconds: a plan that last took less runs where the request was read, any other in a thread."""
+PLANNERS = 2
+"""Threads that parse, validate and plan."""
+LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_SENT = (
+    *("authorization", "content-type", "idempotency-key", "if-none-match", "last-event-id", "prefer"),
+    *("mcp-protocol-version", "mcp-method", "mcp-name"),
+)
+_SHOWN = ("retry-after", "etag", "link", "www-authenticate", "content-range", "preference-applied", "belvedere-epoch")
+
+__all__ = ["LOCAL_HOSTS", "Application", "ServerSettings"]
+
+
+class Application:
+    """The ASGI application of one catalog. The store may come to be after the application."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        open_reader: Callable[[], AnsweringReader],
+        settings: ServerSettings | None = None,
+        metrics: Metrics | None = None,
+        desk: DeskClient | None = None,
+    ):
+        self.desk = desk or DeskClient(None)
+        self.settings = settings or ServerSettings()
+        self.metrics = metrics or Metrics(endpoints=catalog.endpoints)
+        self._lazy = LazyReader(open_reader)
+        self._catalog, self._gate = catalog, Gate(self.settings, catalog.grants)
+        self._seen: dict[str | None, Seen] = {}
+        self.api = self._see(None).api
+        """All that there is; it reads for all."""
+        self.streams = EventStreams(self.last_epoch, self._body, self.in_planner)
+        self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="read")
+        self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="plan")
+        self.rest = RestEndpoint(self, self._run, self._opened)
+        self._others = routes(self, catalog)
+        self._model_context = ModelContext(self._shown, self._first, self.settings.limits.size, self.in_planner)
+        self._reading, self._pushing = self._outer(self.settings.origins), self._outer(self.settings.pushing)
+        self._ending = False
+        self._under_way = 0
+        self._sessions: set[Session] = set()
+
+    def _outer(self, origins: tuple[str, ...]) -> ASGIApp:
+        return Compressed(CORSMiddleware(self._respond, origins, ("GET", "HEAD", "POST"), _SENT, expose_headers=_SHOWN))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await (self._websocket if scope["type"] == "websocket" else self._others)(scope, receive, send)
+            return
+        self._under_way += 1
+        try:
+            await (self._pushing if is_push(scope["path"]) else self._reading)(scope, receive, send)
+        finally:
+            self._under_way -= 1
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way."""
+        return self._under_way == 0
+
+    async def end(self, seconds: float) -> None:
+        """Answer what is under way, at most so long; what comes now is refused with 503, and streams end."""
+        self._ending = True
+        self.streams.end()
+        for session in list(self._sessions):
+            with contextlib.suppress(RuntimeError):
+                await session.end()
+        clock = asyncio.get_running_loop().time
+        until = clock() + seconds
+        await asyncio.sleep(0.05)  # connections that wait to be accepted have their answer, too
+        while self._under_way and clock() < until:
+            await asyncio.sleep(0.01)
+        self._lazy.close()
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        await self._gate.look_for_key(headers)
+        refused = _ends() if self._ending else self._gate.enter(scope, headers)
+        if refused is not None or scope["path"] != "/graphql":
+            await send({"type": "websocket.close", "code": 1008})  # before it was accepted: answered with 403
+            return
+
+        async def serve(asked: Asked, claims: Claims) -> AsyncIterator[Told]:
+            self._gate.count_operation(scope)
+            return await self.told(asked, claims, lambda: self._check_push({**scope, "method": "POST"}, headers))
+
+        session = Session(scope, receive, send, lambda given: self._gate.admitted(scope, given), serve)
+        self._sessions.add(session)
+        try:
+            await session.run()
+        finally:
+            self._sessions.discard(session)
+
+    async def told(self, asked: Asked, claims: Claims, may_push: Callable[[], None]) -> AsyncIterator[Told]:
+        """What any operation answers, one by one: a query and a mutation once."""
+        seen = await self.seen(claims)
+        operation, literals = await self._found(asked, seen)
+        check_right(claims, Right.PUSH if operation.mutates else Right.READ)
+        if operation.subscribes:
+            await self._opened()
+            return await self.streams.stream(seen.api, operation, literals, asked.variables, claims)
+        if operation.mutates:
+            may_push()
+            return _once(await seen.mutations.answer(operation.document, asked.name, asked.variables, claims))
+        answer = await self._read(seen, operation, literals, asked, claims, JSON, None, {"method": "POST"})
+        return _once(bytes(answer.body))
+
+    async def _shown(self, claims: Claims) -> Api:
+        """What a caller of tools sees."""
+        return (await self.seen(claims)).api
+
+    async def _first(self, asked: Asked, claims: Claims) -> bytes:
+        """The answer of a query."""
+        return (await anext(await self.told(asked, claims, lambda: None))).body
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        await self._gate.look_for_key(headers)
+        refused = _ends() if self._ending else self._gate.enter(scope, headers)
+        if refused is not None:
+            await _refused(scope["path"], headers, refused)(scope, receive, send)
+        elif scope["path"] == "/graphql":
+            await self._graphql(scope, headers, receive, send)
+        elif f"{scope['path']}/".startswith("/rest/"):
+            await self.rest(scope, receive, send)
+        elif scope["path"] == "/mcp":
+            await self._model_context(scope, receive, send)
+        else:
+            await self._others(scope, receive, send)
+
+    # GraphQL over HTTP
+
+    async def _graphql(self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        media = media_of(headers)
+        if scope["method"] == "OPTIONS":
+            await Response(status_code=204, headers={"allow": "GET, POST, OPTIONS"})(scope, receive, send)
+            return
+        if scope["method"] == "GET" and not scope["query_string"] and b"text/html" in headers.get(b"accept", b""):
+            await self._others({**scope, "path": "/", "raw_path": b"/"}, receive, send)
+            return
+        outcome, events_alone = 0, takes_events_alone(headers.get(b"accept", b""))
+        try:
+            asked = await asked_of(scope, headers, receive, self.settings.limits.size)
+            claims = scope[CLAIMS] or {}
+            if events_alone:
+                told = await self.told(asked, claims, lambda: self._check_push(scope, headers))
+                self.metrics.count(0, time.perf_counter() - started)
+                await graphql_events(told)(scope, receive, send)
+                return
+            seen = await self.seen(claims)
+            operation, literals = await self._found(asked, seen)
+            check_right(claims, Right.PUSH if operation.mutates else Right.READ)
+            if operation.subscribes:
+                events = await self._stream(seen, operation, literals, asked, claims, headers)
+                self.metrics.count(0, time.perf_counter() - started)
+                await events(scope, receive, send)
+                return
+            if operation.mutates:
+                self._check_push(scope, headers)
+                body = await seen.mutations.answer(operation.document, asked.name, asked.variables, claims)
+                answer = Response(body, media_type=media)
+            else:
+                known = headers.get(b"if-none-match")
+                with Departure(receive) as client:
+                    answer = await self._read(seen, operation, literals, asked, claims, media, known, scope)
+                if client.is_gone:
+                    return
+        except RequestError as error:
+            if events_alone and error.status in (400, 403):
+                answer = graphql_events(_once(errors_of(error)))  # GraphQL over SSE: as an event, which a client can read
+            else:
+                answer = Response(errors_of(error), status_of_error(error, media), error.headers, media)
+            outcome = 3 if error.code == NOT_READY else 2 if error.status >= 500 else 1
+        except Exception:
+            failed = RequestError(INTERNAL, "the request failed inside the server", status=500)
+            answer, outcome = Response(errors_of(failed), 500, media_type=media), 2
+        await answer(scope, receive, send)
+        self.metrics.count(outcome, time.perf_counter() - started)
+
+    async def seen(self, claims: Claims) -> Seen:
+        """What a caller sees."""
+        grant = grant_of(self._catalog, claims)
+        found = self._seen.get(None if grant is None else grant.role)
+        return await self.in_planner(lambda: self._see(grant)) if found is None else found
+
+    def _see(self, grant: Grant | None) -> Seen:
+        catalog = self._catalog if grant is None else seen_catalog(self._catalog, grant)
+        api = Api(catalog, self._lazy, self.settings.limits)
+        mutations = Mutations(api.lenient, api.model.pushes, self.desk.ask, self.last_epoch)
+        return self._seen.setdefault(None if grant is None else grant.role, Seen(catalog, api, mutations, self._gate.is_closed))
+
+    async def _found(self, asked: Asked, seen: Seen) -> tuple[Operation, list[Any]]:
+        known = seen.api.known(asked.text, asked.name, asked.variables)
+        if known is not None:
+            return known
+        return await self.in_planner(lambda: seen.api.find(asked.text, asked.name, asked.variables))
+
+    def _check_push(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
+        """Raise where a request may not push, as under `/streams`."""
+        if scope["method"] != "POST":
+            message = f"a mutation cannot be sent by {scope['method']}"
+            raise RequestError(BAD_REQUEST, message, "use POST", status=405, headers={"allow": "POST"})
+        self._gate.refuse_foreign(scope["method"], headers, self.settings.pushing)
+
+    async def _stream(
+        self,
+        seen: Seen,
+        operation: Operation,
+        literals: list[Any],
+        asked: Asked,
+        claims: Claims,
+        headers: Mapping[bytes, bytes],
+    ) -> Response:
+        if EVENTS.encode() not in headers.get(b"accept", b""):
+            hint = f"send `Accept: {EVENTS}`, or ask with a query"
+            raise RequestError(BAD_REQUEST, "a subscription is answered as a stream of events", hint, status=406)
+        await self._opened()
+        return graphql_events(await self.streams.stream(seen.api, operation, literals, asked.variables, claims))
+
+    async def _read(
+        self,
+        seen: Seen,
+        operation: Operation,
+        literals: list[Any],
+        asked: Asked,
+        claims: Claims,
+        media: str,
+        known: bytes | None,
+        scope: Scope,
+    ) -> Response:
+        """The answer of a query. That of a GET has a tag; where the client has it already, it is not read again."""
+        api = seen.api
+        if operation.introspects:
+            api.check_introspection()
+            body = await self.in_planner(lambda: api.introspect(operation, literals, asked.variables, claims))
+            return Response(body, media_type=media)
+        await self._opened()
+        prepared = await self._prepared(api, operation, literals, asked.variables, claims)
+        if scope["method"] == "GET":
+            return await self.tagged(prepared, known or b"", media, seen)
+        return Response((await self._run(prepared)).body, media_type=media)
+
+    async def tagged(self, prepared: Prepared, known: bytes, media: str, seen: Seen) -> Response:
+        """The answer of a read with its entity tag, or that a client has it. What another caller would be told has another tag."""
+        api = seen.mark(prepared)
+        if known and etags.matches(known, tag := etags.tag_of(await self.last_epoch(), api)):
+            return Response(status_code=304, headers=etags.HEADERS | {"etag": tag or ""})
+        answer = await self._run(prepared)
+        headers = etags.HEADERS | {"etag": etags.entity_tag(answer.epoch, answer.committed, api)}
+        return Response(answer.body, headers=headers, media_type=media)
+
+    async def _prepared(
+        self, api: Api, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims
+    ) -> Prepared:
+        operations = api.operations
+        if operations.is_planned(operation, variables):
+            return operations.prepare(operation, literals, variables, claims)
+        prepared = await self.in_planner(lambda: operations.prepare(operation, literals, variables, claims))
+        self.metrics.missed(operations.misses)
+        return prepared
+
+    async def _run(self, prepared: Prepared) -> Answer:
+        plan, started = prepared.plan, time.perf_counter()
+        if self._lazy.is_on_loop:
+            answer = await self.api.fetch(prepared, self._lazy.fetch)
+        elif plan.calls and plan.last < QUICK and DIALECTS[self._lazy.dialect].near:
+            answer = self.api.read(prepared)
+        else:
+            answer = await self._in_thread(lambda: self.api.read(prepared))
+        self.metrics.read(plan.endpoints, time.perf_counter() - started)
+        return answer
+
+    async def _body(self, prepared: Prepared) -> bytes:
+        return (await self._run(prepared)).body
+
+    async def _opened(self) -> None:
+        if not self._lazy.is_open:
+            await self._in_thread(lambda: self._lazy.dialect)
+
+    def status(self, row: EpochRow | None, seen: Catalog) -> dict[str, Any]:
+        """The status after an epoch, as far as a caller with that catalog may see it."""
+        return seen_status(status_of(self._catalog, row, self.desk.is_open), seen)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def in_planner(self, work: Callable[[], T]) -> T:
+        """Do what takes this process's time alone where it holds nobody up."""
+        return await asyncio.get_running_loop().run_in_executor(self._planners, work)
+
+    async def last_epoch(self) -> EpochRow | None:
+        """The last committed epoch, or None while there is none; raises `RequestError` where the store is away."""
+        try:
+            if not self._lazy.is_on_loop:
+                return await self._in_thread(self._lazy.last_epoch)
+            rows = await self._lazy.fetch(LAST_EPOCH)
+            return epoch_from_values(rows[0]) if rows else None
+        except BelvedereError:
+            return None
+        except RequestError as error:
+            if error.code != NOT_READY:
+                raise
+            return None
+
+    async def choice(self) -> str | None:
+        """The store's document of what the database computes when it is read; None where it has none, or there is no store yet."""
+        try:
+            return await self._in_thread(lambda: self._lazy.document(CHOICE))
+        except RequestError as error:
+            if error.code != NOT_READY:
+                raise
+            return None
+
+
+async def _once(body: bytes) -> AsyncIterator[Told]:
+    yield Told(body)
+
+
+def _ends() -> RequestError:
+    return RequestError(ENDING, "this server ends", "ask again a little later", status=503)
+
+
+def _refused(path: str, headers: Mapping[bytes, bytes], error: RequestError) -> Response:
+    """A refusal in the form of what was asked."""
+    if is_passing(error, headers.get(b"accept", b"")) and path.endswith("/events"):
+        return no_events_yet()
+    return Response(errors_of(error), error.status, error.headers, JSON) if path == "/graphql" else problem_answer(error)

@@ -1,0 +1,261 @@
+"""GraphQL subscriptions: what a stream tells, whatever carries it.
+
+In: a valid operation, its variables, and how the store is read. Out: `Told`s: each event of a subscription of the script after the epoch
+that wrote it, or the answer of a live query, at once and after each epoch that changed it. A stream is a loop that an epoch wakes. It has
+no queue: who is slow meets the newest epoch next. A subscriber of events goes on `after` the last `_seq` that it has, on any server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, NOT_ALLOWED, NOT_READY, STORE_AWAY, RequestError
+from belvedere.api.graphql.endpoint import Api
+from belvedere.api.graphql.event_fields import AFTER, SEQUENCE, event_fields
+from belvedere.api.graphql.operations import Operation, Operations, Plan, Prepared
+from belvedere.api.graphql.selections import Selection
+from belvedere.api.live.epochs import Epochs
+from belvedere.api.reads.entities import Entity, Template
+from belvedere.api.reads.planning import ReadPlanner
+from belvedere.api.reads.values import Scalar, look_up
+from belvedere.intake.claims import NOBODY, Claims
+from belvedere.store.protocol import EpochRow
+from belvedere.store.read.query import BoundValue, ColumnField, Comparison, Every, Nested, Operator, Role, Sort, StoreQuery
+
+MARK = "~seq"
+"""The name of an event's number in answers and among variables, which no client can write."""
+AT_ONCE = 100
+"""So many events are read by one statement."""
+QUIET_SECONDS = 15.0
+"""After so long without news a stream tells that it is there."""
+MOST = 1_500
+"""So many streams a process serves at a time."""
+
+
+class Told(NamedTuple):
+    """What a stream tells: a GraphQL result as JSON, empty where there is no news; and the number of an event."""
+
+    body: bytes
+    number: int | None = None
+
+
+QUIET = Told(b"")
+UNCHANGED = Told(b"", -1)
+INTERRUPTED = Told(b"", -2)
+"""The last that a stream tells where the server ends: it is not complete, and goes on on another server."""
+LONG = 200_000
+"""Bytes: what is made of a longer answer is made in a thread."""
+AWAY_SECONDS = 0.5
+"""So long a stream waits where the store is away."""
+Run = Callable[[Prepared], Awaitable[bytes]]
+T = TypeVar("T")
+
+
+class EventStreams:
+    """The streams of one process. `in_planner` does what takes long where it holds nobody up."""
+
+    def __init__(
+        self,
+        last_epoch: Callable[[], Awaitable[EpochRow | None]],
+        run: Run,
+        in_planner: Callable[[Callable[[], Any]], Awaitable[Any]],
+    ):
+        self._last_epoch, self._in_planner = last_epoch, in_planner
+        self._epochs, self._reads = Epochs(last_epoch), SharedReads(run, in_planner)
+        self._open = 0
+        self._ending = False
+
+    def end(self) -> None:
+        """End all streams: their clients go on from where they are on another server."""
+        self._ending = True
+        self._epochs.wake()
+
+    async def stream(
+        self, api: Api, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY
+    ) -> AsyncIterator[Told]:
+        """A stream of what `api` has to a caller with these claims; raises `RequestError` before it begins where the request is wrong."""
+        if self._open >= MOST:
+            raise RequestError(BAD_REQUEST, f"this server has {MOST} streams already", "close one, or ask later", status=503)
+        operations = api.operations
+        await self._in_planner(lambda: operations.check_variables(operation, variables))
+        fields = await self._in_planner(lambda: operations.selections(operation, variables))
+        if len(fields) != 1:
+            raise RequestError(BAD_REQUEST, "a subscription asks for one field", "write a subscription for each")
+        (field,) = fields
+        source = event_fields(api.model).get(field.name)
+        if source is None and field.name.startswith("__"):
+            raise RequestError(
+                BAD_REQUEST, "a subscription asks for rows or events", "ask for the rest with a query", node=field.node
+            )
+        if source is None:
+            asked = await self._in_planner(lambda: operations.prepare(operation, literals, variables, claims))
+            return self.guarded(self._answers(asked), claims)
+        planner = operations.planner(operation, variables)
+        plan = await self._in_planner(lambda: self._plan(operations, source, planner, field))
+        after = await self._start(source, field, literals, variables)
+
+        # what is wrong with a value or a claim is said before the stream begins
+        asked = Prepared(plan, operations.bind(plan, literals, {**variables, MARK: after}, claims))
+        return self.guarded(self._events(asked, field.alias, after), claims)
+
+    def _plan(self, operations: Operations, source: Entity | Template, planner: ReadPlanner, field: Selection) -> Plan:
+        """The events after a number, which is bound anew for each read."""
+        query, cost = planner.list_of(source, field, 1) if isinstance(source, Entity) else planner.template(source, field)
+        after = BoundValue(planner.values.register(("variable", MARK), AFTER), pa.int64(), Role.ARGUMENT)
+        return operations.plan_of(planner, Nested(field.alias, _later(query, after)), replace(cost, limit=AT_ONCE))
+
+    async def _start(
+        self, source: Entity | Template, field: Selection, literals: list[Any], variables: Mapping[str, Any]
+    ) -> int:
+        given = field.arguments.get(AFTER)
+        if isinstance(given, Scalar):
+            try:
+                return int(look_up(given.source, literals, variables))
+            except ValueError:
+                raise RequestError(BAD_VALUE, f"`{AFTER}` is a whole number", node=field.node) from None
+        last = await self._last_epoch()
+        relation = source.id if isinstance(source, Entity) else source.template.name
+        return int(last.extra.get("sequences", {}).get(relation, 1)) - 1 if last is not None else 0
+
+    async def guarded(self, told: AsyncIterator[Told], claims: Claims) -> AsyncIterator[Told]:
+        """The stream until the server or the caller's token ends; an error is the last that it tells."""
+        self._open += 1
+        expires = claims.get("exp")
+        try:
+            yield QUIET
+            async for each in told:
+                if self._ending:
+                    yield INTERRUPTED
+                    return
+                if isinstance(expires, int | float) and time.time() > expires:
+                    raise RequestError(
+                        NOT_ALLOWED, "the token of this stream is over", "subscribe again with a new one", status=401
+                    )
+                if each is not UNCHANGED:
+                    yield each
+        except RequestError as error:
+            yield Told(json.dumps({"errors": error.formatted()}).encode())
+        finally:
+            self._open -= 1
+
+    async def woken(self, known: int) -> EpochRow | None:
+        """The next epoch; None after a moment in which a stream looks whether it ends."""
+        return None if self._ending else await self._epochs.next(known)
+
+    async def _events(self, asked: Prepared, alias: str, after: int) -> AsyncIterator[Told]:
+        known, told, question = -1, time.monotonic(), EventsAfter(asked)
+        made = partial(_each_event, alias)
+        while True:
+            last = await self.woken(known)
+            found: list[Told] | None = []
+            if last is not None:
+                found = await self._read(last, question.number(after), made)
+                known = last.epoch if found is not None and len(found) < AT_ONCE else known
+            for event in found or ():
+                after, told = event.number or after, time.monotonic()
+                yield event
+            if not found:
+                quiet = time.monotonic() - told > QUIET_SECONDS
+                told = time.monotonic() if quiet else told
+                yield QUIET if quiet else UNCHANGED
+
+    async def _answers(self, asked: Prepared) -> AsyncIterator[Told]:
+        known, told, shown = -1, time.monotonic(), b""
+        while True:
+            last = await self.woken(known)
+            found = None if last is None else await self._read(last, asked, _with_data)
+            if last is not None and found is not None:
+                known = last.epoch
+                answer, data = found
+                if data != shown:
+                    shown, told = data, time.monotonic()
+                    yield answer
+                    continue
+            quiet = time.monotonic() - told > QUIET_SECONDS
+            told = time.monotonic() if quiet else told
+            yield QUIET if quiet else UNCHANGED
+
+    async def _read(self, epoch: EpochRow, prepared: Prepared, made: Callable[[bytes], T]) -> T | None:
+        """What is made of an answer of this epoch or a later one; None where the store is away."""
+        try:
+            return await self._reads.read(epoch.epoch, prepared, made)
+        except RequestError as error:
+            if error.code not in (NOT_READY, STORE_AWAY):
+                raise
+            await asyncio.sleep(AWAY_SECONDS)
+            return None
+
+
+class EventsAfter:
+    """The question for events after a number: all but the number is bound once."""
+
+    def __init__(self, asked: Prepared):
+        self._asked = asked
+        sources, converters = asked.plan.draft.sources, asked.plan.statement.converters
+        self._places = {n: convert for n, (source, convert) in enumerate(converters) if sources[source] == ("variable", MARK)}
+
+    def number(self, after: int) -> Prepared:
+        """The question for those after that number."""
+        parameters = list(self._asked.parameters)
+        for place, convert in self._places.items():
+            parameters[place] = convert(after)
+        return Prepared(self._asked.plan, parameters)
+
+
+class SharedReads:
+    """Reads of one epoch: equal questions share one, and what is made of its answer."""
+
+    def __init__(self, run: Run, in_planner: Callable[[Callable[[], Any]], Awaitable[Any]]):
+        self._run, self._in_planner = run, in_planner
+        self._epoch = -1
+        self._reads: dict[Any, asyncio.Future[Any]] = {}
+
+    async def read(self, epoch: int, prepared: Prepared, made: Callable[[bytes], T]) -> T:
+        """What is made of the answer, of that epoch or a later one. Equal questions make the same."""
+        if epoch != self._epoch:
+            self._epoch, self._reads = epoch, {}
+        question = (prepared.plan.statement.sql, *map(repr, prepared.parameters))
+        found: asyncio.Future[T] | None = self._reads.get(question)
+        if found is None:
+            found = self._reads[question] = asyncio.ensure_future(self._made(prepared, made))
+            found.add_done_callback(lambda f: f.cancelled() or f.exception())
+        return found.result() if found.done() else await asyncio.shield(found)
+
+    async def _made(self, prepared: Prepared, made: Callable[[bytes], T]) -> T:
+        answer = await self._run(prepared)
+        if len(answer) < LONG:
+            return made(answer)
+        found: T = await self._in_planner(lambda: made(answer))
+        return found
+
+
+def _each_event(alias: str, answer: bytes) -> list[Told]:
+    """The events of an answer, each as a result of its own."""
+    found = json.loads(answer)["data"][alias]
+    numbers = [event.pop(MARK) for event in found]
+    texts = (json.dumps({"data": {alias: event}}, ensure_ascii=False) for event in found)
+    return [Told(text.encode(), number) for text, number in zip(texts, numbers, strict=True)]
+
+
+def _with_data(answer: bytes) -> tuple[Told, bytes]:
+    """An answer, and what of it an epoch may change: not the epoch itself."""
+    return Told(answer), answer.rpartition(b',"extensions":')[0]
+
+
+def _later(query: StoreQuery, after: BoundValue) -> StoreQuery:
+    """The events after a number, in order, with their numbers."""
+    fields = (*query.fields, ColumnField(MARK, SEQUENCE))
+    if query.plan is not None:
+        arguments = (*((n, after if n == AFTER else v) for n, v in query.arguments),)
+        return replace(query, fields=fields, arguments=arguments, limit=AT_ONCE)
+    later = Comparison(SEQUENCE, Operator.GT, after)
+    where = later if query.where is None else Every((query.where, later))
+    return replace(query, fields=fields, where=where, order=(Sort(SEQUENCE, False, True),), limit=AT_ONCE)

@@ -1,0 +1,111 @@
+"""Streams over HTTP: server-sent events, for GraphQL (GraphQL over SSE, distinct connections) and for `/streams/<name>/events`.
+
+In: what a stream tells. Out: texts of a `text/event-stream`. A request for plain events is a GraphQL subscription for all columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from graphql import GraphQLBoolean, GraphQLFloat, GraphQLInt, GraphQLSchema, GraphQLType, get_named_type
+from starlette.responses import Response, StreamingResponse
+
+from belvedere.api.failures import BAD_VALUE, RequestError
+from belvedere.api.graphql.event_fields import AFTER, event_fields
+from belvedere.api.http.asked import Asked
+from belvedere.api.live.event_streams import INTERRUPTED, Told
+from belvedere.api.reads.entities import Entity, Model
+from belvedere.lang.names import did_you_mean
+
+EVENTS = "text/event-stream"
+COME_AGAIN = b"retry: 1000\n\n"
+"""Tells an `EventSource` after how many milliseconds to come again when a stream broke off."""
+_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # the latter: proxies pass each event on at once
+
+
+def graphql_events(told: AsyncIterator[Told]) -> StreamingResponse:
+    """The answer of a GraphQL subscription."""
+
+    async def texts() -> AsyncIterator[bytes]:
+        async for each in told:
+            if each is INTERRUPTED:  # without `complete` clients come again
+                return
+            yield b"event: next\ndata: %b\n\n" % each.body if each.body else b":\n\n"
+        yield b"event: complete\ndata:\n\n"
+
+    return _response(texts())
+
+
+def plain_events(told: AsyncIterator[Told], field: str) -> StreamingResponse:
+    """The answer of `/streams/<name>/events`: an event a row, its `id` what a client goes on from (`Last-Event-ID`)."""
+
+    before = json.dumps({"data": {field: 0}}, ensure_ascii=False).encode()[:-3]
+
+    async def texts() -> AsyncIterator[bytes]:
+        yield COME_AGAIN
+        async for each in told:
+            if each is INTERRUPTED:
+                return
+            if not each.body:
+                yield b":\n\n"
+                continue
+            if not each.body.startswith(before):
+                yield b"event: error\ndata: %b\n\n" % json.dumps(json.loads(each.body)["errors"][0]).encode()
+                return
+            yield b"id: %d\ndata: %b\n\n" % (each.number or 0, each.body[len(before) : -2])  # the row as it is in the answer
+
+    return _response(texts())
+
+
+def is_passing(error: RequestError, accept: bytes) -> bool:
+    """Whether an `EventSource` met what is over in a moment: it is answered by `no_events_yet`."""
+    return error.status == 503 and takes_events_alone(accept)
+
+
+def no_events_yet() -> Response:
+    """The answer to an `EventSource` where there are no events now: any status but 200 would end it for good."""
+    return Response(COME_AGAIN, headers=_HEADERS, media_type=EVENTS)
+
+
+def takes_events_alone(accept: bytes) -> bool:
+    """Whether a client takes nothing but a stream, as `EventSource` and the library graphql-sse."""
+    kinds = [kind.partition(b";")[0].strip().lower() for kind in accept.split(b",")]
+    return kinds == [EVENTS.encode()]
+
+
+def events_of(model: Model, schema: GraphQLSchema, name: str, given: Mapping[str, str], last: str | None) -> tuple[Asked, str]:
+    """The GraphQL subscription for all columns of a subscription of the script, and its field. `given` are its arguments, as they stand in
+    a query string; `last` is the number of the last event that the client has.
+    """
+    assert schema.subscription_type is not None
+    names = {(s.name if isinstance(s, Entity) else s.template.name).casefold(): f for f, s in event_fields(model).items()}
+    field = names.get(name.casefold())
+    if field is None:
+        hint = did_you_mean(name, sorted(names)) or "its events are those of CREATE SUBSCRIPTION and SUBSCRIBE"
+        raise RequestError("B6012", f'the script has no subscription "{name}"', hint, status=404)
+    arguments = {n: a for n, a in schema.subscription_type.fields[field].args.items() if n != "filter"}
+    for unknown in [n for n in given if n not in arguments]:
+        raise RequestError(BAD_VALUE, f"`{unknown}` is no argument of {name}", f"its arguments: {', '.join(arguments)}")
+    variables = {n: _value(n, v, arguments[n].type) for n, v in given.items()}
+    if last:
+        variables[AFTER] = last
+    declared = ", ".join(f"${n}: {arguments[n].type}" for n in variables)
+    passed = ", ".join(f"{n}: ${n}" for n in variables)
+    columns = " ".join(event_fields(model)[field].columns)
+    text = f"subscription{f'({declared})' if declared else ''} {{ {field}{f'({passed})' if passed else ''} {{ {columns} }} }}"
+    return Asked(text, variables, None), field
+
+
+def _value(name: str, text: str, type_: GraphQLType) -> Any:
+    named = get_named_type(type_)
+    read: Any = {GraphQLInt: int, GraphQLFloat: float, GraphQLBoolean: {"true": True, "false": False}.__getitem__}
+    try:
+        return read.get(named, str)(text)
+    except (ValueError, KeyError):
+        raise RequestError(BAD_VALUE, f"`{name}` is no {named}") from None
+
+
+def _response(texts: AsyncIterator[bytes]) -> StreamingResponse:
+    return StreamingResponse(texts, media_type=EVENTS, headers=_HEADERS)

@@ -1,0 +1,136 @@
+"""GraphQL over WebSocket: the protocol `graphql-transport-ws` of the library graphql-ws, for queries, mutations and subscriptions.
+
+In: a WebSocket, and how an operation is run. Out: its messages. A token comes with the handshake or in `connection_init`, as
+`{"authorization": "Bearer TOKEN"}`: a page cannot send headers with a WebSocket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from belvedere.api.failures import BAD_REQUEST, INTERNAL, RequestError
+from belvedere.api.http.asked import Asked, checked
+from belvedere.api.live.event_streams import INTERRUPTED, Told
+from belvedere.intake.claims import Claims
+
+PROTOCOL = "graphql-transport-ws"
+INIT_SECONDS = 10.0
+"""So long `connection_init` may take to come."""
+MOST = 100
+"""So many operations of one connection are under way at a time."""
+INVALID, NO_TOKEN, NO_PROTOCOL, LATE, TAKEN, TWICE, GOING = 4400, 4401, 4406, 4408, 4409, 4429, 1001
+
+Admit = Callable[[str | None], Claims | None]
+"""What a token says; None for one that does not count. Without one: what the handshake's says."""
+Serve = Callable[[Asked, Claims], Awaitable[AsyncIterator[Told]]]
+
+
+class _Closed(Exception):
+    """The client broke the protocol."""
+
+    def __init__(self, code: int, reason: str):
+        super().__init__(reason)
+        self.code, self.reason = code, reason
+
+
+class Session:
+    """One connection."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, admit: Admit, serve: Serve):
+        self._socket = WebSocket(scope, receive, send)
+        self._admit, self._serve = admit, serve
+        self._claims: Claims | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Serve until the client or the server ends it."""
+        spoken = PROTOCOL in self._socket.scope.get("subprotocols", ())
+        await self._socket.accept(PROTOCOL if spoken else None)
+        try:
+            if not spoken:
+                raise _Closed(NO_PROTOCOL, "Subprotocol not acceptable")
+            try:
+                first = await asyncio.wait_for(self._message(), INIT_SECONDS)
+            except TimeoutError:
+                raise _Closed(LATE, "Connection initialisation timeout") from None
+            await self._begin(first)
+            while True:
+                await self._handle(await self._message())
+        except _Closed as closed:
+            await self._socket.close(closed.code, closed.reason)
+        except (WebSocketDisconnect, RuntimeError):  # it was closed while something was sent
+            pass
+        finally:
+            for task in list(self._tasks.values()):
+                task.cancel()
+
+    async def end(self) -> None:
+        """Tell the client that this server ends."""
+        await self._socket.close(GOING, "Going away")
+
+    async def _begin(self, message: Mapping[str, Any]) -> None:
+        if message["type"] != "connection_init":
+            raise _Closed(NO_TOKEN, "Unauthorized")
+        payload = message.get("payload") or {}
+        given = payload.get("authorization") or payload.get("Authorization") if isinstance(payload, dict) else None
+        self._claims = self._admit(given if isinstance(given, str) else None)
+        if self._claims is None:
+            raise _Closed(NO_TOKEN, "Unauthorized")
+        await self._send({"type": "connection_ack"})
+
+    async def _message(self) -> dict[str, Any]:
+        try:
+            found = json.loads(await self._socket.receive_text())
+        except (ValueError, RecursionError, KeyError):
+            found = None
+        if not isinstance(found, dict) or not isinstance(found.get("type"), str):
+            raise _Closed(INVALID, "Invalid message received")
+        return found
+
+    async def _handle(self, message: Mapping[str, Any]) -> None:
+        kind, name = message["type"], message.get("id")
+        if kind == "ping":
+            await self._send({"type": "pong"} | ({"payload": message["payload"]} if message.get("payload") else {}))
+        elif kind == "connection_init":
+            raise _Closed(TWICE, "Too many initialisation requests")
+        elif kind == "complete" and isinstance(name, str):
+            if name in self._tasks:
+                self._tasks.pop(name).cancel()
+        elif kind == "subscribe" and isinstance(name, str) and name:
+            if name in self._tasks:
+                raise _Closed(TAKEN, f"Subscriber for {name[:50]} already exists")
+            self._tasks[name] = asyncio.create_task(self._answer(name, message.get("payload")))
+        elif kind != "pong":
+            raise _Closed(INVALID, "Invalid message received")
+
+    async def _answer(self, name: str, payload: Any) -> None:
+        try:
+            if len(self._tasks) > MOST:
+                raise RequestError(BAD_REQUEST, f"more than {MOST} operations on one connection", "wait for some to end")
+            asked = checked(payload)
+            async for told in await self._serve(asked, self._claims or {}):
+                if told is INTERRUPTED:  # the connection is closed
+                    return
+                if told.body:  # passed on as it came from the database
+                    await self._socket.send_text(f'{{"id":{json.dumps(name)},"type":"next","payload":{told.body.decode()}}}')
+            self._tasks.pop(name, None)
+            await self._send({"id": name, "type": "complete"})
+        except RequestError as error:
+            await self._fail(name, error)
+        except (WebSocketDisconnect, RuntimeError):
+            self._tasks.pop(name, None)
+        except Exception:
+            await self._fail(name, RequestError(INTERNAL, "the request failed inside the server"))
+
+    async def _fail(self, name: str, error: RequestError) -> None:
+        self._tasks.pop(name, None)
+        await self._send({"id": name, "type": "error", "payload": error.formatted()})
+
+    async def _send(self, message: Mapping[str, Any]) -> None:
+        await self._socket.send_text(json.dumps(message))

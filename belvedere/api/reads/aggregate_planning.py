@@ -1,0 +1,129 @@
+"""Aggregates of a list: by which columns its rows are grouped, what is computed of each group, and in which order groups come.
+
+In: what a field asks for, its arguments. Out: a query of the shape GROUPS and its cost. The columns of `by`
+that are asked for make the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from belvedere.api.failures import BAD_VALUE, RequestError
+from belvedere.api.graphql.selections import Selection
+from belvedere.api.reads.conditions import as_list
+from belvedere.api.reads.costs import Cost, asked_costs
+from belvedere.api.reads.entities import Entity, RelationshipField
+from belvedere.api.reads.values import Given
+from belvedere.store.read.aggregates import has_aggregation
+from belvedere.store.read.query import (
+    Aggregated,
+    AggregateField,
+    Aggregation,
+    ColumnField,
+    ConstantField,
+    Field,
+    GroupSort,
+    ObjectField,
+    Shape,
+    StoreQuery,
+)
+
+if TYPE_CHECKING:
+    from belvedere.api.reads.planning import ReadPlanner
+
+BY = "by"
+"""The field whose columns make the groups."""
+TYPE_OF = {
+    BY: "Group",
+    Aggregation.VALUES: "Counts",
+    Aggregation.DISTINCT: "DistinctCounts",
+    Aggregation.SUM: "Sums",
+    Aggregation.AVG: "Averages",
+    Aggregation.MIN: "Extremes",
+    Aggregation.MAX: "Extremes",
+}
+"""The ends of the names of the types of an aggregate's objects."""
+
+
+def groups_of(
+    planner: ReadPlanner, entity: Entity, asked: Selection, depth: int, relation: RelationshipField | None = None
+) -> tuple[StoreQuery, Cost]:
+    """The groups of an entity's rows, or of related ones."""
+    arguments = {n: a for n, a in asked.arguments.items() if relation is None or n not in relation.parameters}
+    planner.check_depth(depth, asked.node)
+    as_of = planner.then(entity, asked.node, arguments, relation)
+    condition = planner.condition(entity, arguments, depth)
+    by = _grouped(entity, asked)
+    limit, source = planner.values.limit(arguments.get("limit"), "limit")
+    query = StoreQuery(
+        entity.id,
+        entity.schema,
+        _fields(entity, asked),
+        Shape.GROUPS,
+        where=condition,
+        limit=limit,
+        offset=planner.values.offset(arguments.get("offset")),
+        link=None if relation is None else relation.link,
+        by=by,
+        group_order=tuple(_order(planner, entity, arguments.get("order"), by, asked)),
+        as_of=as_of,
+    )
+    values = sum(max(1, len(f.fields)) for f in asked.fields)
+    read = Cost(values, planner.limits.aggregated_rows, asked_costs(condition, planner.limits))
+    return query, Cost(0, 1, (read, Cost(values, source if by else 1)))
+
+
+def _grouped(entity: Entity, asked: Selection) -> tuple[str, ...]:
+    found = (c.name for f in asked.fields if f.name == BY for c in f.fields if c.name != "__typename")
+    return tuple(dict.fromkeys(entity.columns[n].name for n in found))
+
+
+def _fields(entity: Entity, asked: Selection) -> tuple[Field, ...]:
+    return tuple(_field(entity, f) for f in asked.fields)
+
+
+def _field(entity: Entity, asked: Selection) -> Field:
+    if asked.name == "__typename":
+        return ConstantField(asked.alias, entity.types["Aggregate"])
+    if asked.name == Aggregation.ROWS:
+        return AggregateField(asked.alias, Aggregated(Aggregation.ROWS))
+    return ObjectField(asked.alias, tuple(_part(entity, asked.name, f) for f in asked.fields))
+
+
+def _part(entity: Entity, name: str, asked: Selection) -> Field:
+    if asked.name == "__typename":
+        return ConstantField(asked.alias, entity.types[TYPE_OF[name]])
+    column = entity.columns[asked.name].name
+    if name == BY:
+        return ColumnField(asked.alias, column)
+    return AggregateField(asked.alias, Aggregated(Aggregation(name), column))
+
+
+def _order(
+    planner: ReadPlanner, entity: Entity, given: Given | None, by: tuple[str, ...], asked: Selection
+) -> Iterator[GroupSort]:
+    """`[{count: DESC}, {sum: {a: DESC}}, {by: {b: ASC}}]`; the first mention of a key counts."""
+    said: set[str | Aggregated] = set()
+    for name, value in (pair for part in as_list(given) if isinstance(part, dict) for pair in part.items()):
+        for key, direction in _keys(entity, name, value):
+            found = planner.direction(direction)
+            if found is None or key in said:
+                continue
+            if isinstance(key, str) and key not in by:
+                hint = "ask for the column in `by { ... }`: its columns make the groups"
+                message = f"groups are ordered by `{key}`, which is not one of their columns"
+                raise RequestError(BAD_VALUE, message, hint, node=asked.node)
+            if isinstance(key, Aggregated) and key.column and not has_aggregation(key.function, entity.schema[key.column].type):
+                raise RequestError(BAD_VALUE, f"there is no `{key.function}` of `{key.column}`", node=asked.node)
+            said.add(key)
+            yield GroupSort(key, *found)
+
+
+def _keys(entity: Entity, name: str, value: Given) -> Iterator[tuple[str | Aggregated, Given]]:
+    if name == Aggregation.ROWS:
+        yield Aggregated(Aggregation.ROWS), value
+    elif isinstance(value, Mapping):
+        for column, direction in value.items():
+            known = entity.columns[column].name
+            yield known if name == BY else Aggregated(Aggregation(name), known), direction

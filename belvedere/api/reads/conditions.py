@@ -1,0 +1,159 @@
+"""A client's filter as a condition on stored rows.
+
+In: what a request said in its `filter`, the entity it is about, how a value becomes a parameter and how related rows are asked for. Out: a
+`Condition`. Names are looked up among the entity's columns and relationships; values become parameters, so nothing a client wrote
+reaches SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
+from belvedere.api.reads.entities import Entity, RelationshipField
+from belvedere.api.reads.values import Fixed, Given
+from belvedere.schema import Column
+from belvedere.store.read.query import (
+    LIMIT_MOST,
+    BoundValue,
+    Comparison,
+    Condition,
+    Every,
+    Exists,
+    Membership,
+    Negation,
+    NullTest,
+    Operator,
+    Role,
+    Some,
+    StoreQuery,
+)
+
+
+class Compared(StrEnum):
+    """What columns an operator of a filter is for."""
+
+    ANY = "any"
+    ORDERED = "ordered"
+    TEXT = "text"
+
+
+@dataclass(frozen=True)
+class FilterOperator:
+    """What a name in a filter means: the store's operator, what the value is for, and the columns that have it."""
+
+    operator: Operator
+    role: Role
+    of: Compared
+
+
+FILTER_OPERATORS = {
+    "eq": FilterOperator(Operator.EQ, Role.EXACT, Compared.ANY),
+    "neq": FilterOperator(Operator.NEQ, Role.EXACT, Compared.ANY),
+    "gt": FilterOperator(Operator.GT, Role.FLOOR, Compared.ORDERED),
+    "gte": FilterOperator(Operator.GTE, Role.CEILING, Compared.ORDERED),
+    "lt": FilterOperator(Operator.LT, Role.CEILING, Compared.ORDERED),
+    "lte": FilterOperator(Operator.LTE, Role.FLOOR, Compared.ORDERED),
+    "like": FilterOperator(Operator.LIKE, Role.LIKE, Compared.TEXT),
+    "ilike": FilterOperator(Operator.ILIKE, Role.ILIKE, Compared.TEXT),
+    "startsWith": FilterOperator(Operator.STARTS_WITH, Role.PREFIX, Compared.TEXT),
+    "contains": FilterOperator(Operator.CONTAINS, Role.PREFIX, Compared.TEXT),
+}
+"""All but `isNull`, `in` and `notIn`, by their names."""
+
+
+def operators_for(*kinds: Compared) -> tuple[str, ...]:
+    """The names of these operators."""
+    return tuple(name for name, o in FILTER_OPERATORS.items() if o.of in kinds)
+
+
+MakeParameter = Callable[[Given, Column, Role, str], BoundValue]
+"""A value as a parameter of a column's type, in a role; the text names it in messages."""
+AskRelated = Callable[[RelationshipField, Mapping[str, Given], Given, int], StoreQuery]
+"""The rows of a relationship with such arguments that meet a filter, so many levels deep."""
+
+
+@dataclass(frozen=True)
+class FilterReader:
+    """Reads the filters of one request."""
+
+    parameter: MakeParameter
+    related: AskRelated
+
+    def read(self, entity: Entity, given: Given | None, depth: int) -> Condition | None:
+        """A filter as a condition; None for none."""
+        if not isinstance(given, dict) or not given:
+            return None
+        parts = self._conditions(entity, given, depth)
+        return parts[0] if len(parts) == 1 else Every(tuple(parts))
+
+    def _conditions(self, entity: Entity, given: dict[str, Given], depth: int) -> list[Condition]:
+        parts: list[Condition] = []
+        for name, value in given.items():
+            if name in entity.columns:
+                parts += _column_conditions(entity.columns[name], name, value, self.parameter)
+            elif name in entity.relations:
+                parts += self._related(entity.relations[name], value, depth)
+            elif not (isinstance(value, Fixed) and value.value is None):
+                parts.append(self._combined(entity, name, value, depth))
+        return parts
+
+    def _combined(self, entity: Entity, name: str, value: Given, depth: int) -> Condition:
+        parts = tuple(Every(tuple(self._conditions(entity, p, depth))) for p in as_list(value) if isinstance(p, dict))
+        if name == "not":
+            return Negation(parts[0])
+        return Every(parts) if name == "and" else Some(parts)
+
+    def _related(self, relation: RelationshipField, given: Given, depth: int) -> list[Condition]:
+        """`{some: {...}}`, `{none: {...}}`, or both, beside the relationship's own arguments."""
+        if not isinstance(given, dict):
+            return []
+        arguments = {n: v for n, v in given.items() if n in relation.parameters}
+        asked = {n: v for n, v in given.items() if n in (SOME, NONE) and isinstance(v, dict)}
+        found = [(n, Exists(self.related(relation, arguments, v, depth + 1))) for n, v in asked.items()]
+        return [Negation(there) if n == NONE else there for n, there in found]
+
+
+SOME, NONE = "some", "none"
+"""What a filter asks of related rows."""
+
+
+def _column_conditions(column: Column, name: str, given: Given, parameter: MakeParameter) -> list[Condition]:
+    if not isinstance(given, dict):
+        return []
+    return [_column_condition(column, f"{name}.{operator}", operator, value, parameter) for operator, value in given.items()]
+
+
+def _column_condition(column: Column, name: str, operator: str, value: Given, parameter: MakeParameter) -> Condition:
+    if operator == "isNull":
+        if not isinstance(value, Fixed) or value.value is None:
+            raise RequestError(BAD_VALUE, f"`{name}` takes true or false")
+        return NullTest(column.name, bool(value.value))
+    if operator in ("in", "notIn"):
+        if isinstance(value, Fixed) and value.value is None:
+            raise RequestError(BAD_VALUE, f"`{name}` must not be null", "write `isNull: true` to ask for missing values")
+        given = as_list(value)
+        if len(given) > LIMIT_MOST:
+            raise RequestError(LIMIT_EXCEEDED, f"`{name}` takes at most {LIMIT_MOST} values")
+        values = tuple(parameter(v, column, Role.EXACT, name) for v in given)
+        among = Membership(column.name, values)
+        return among if operator == "in" else Negation(among)
+    found = FILTER_OPERATORS[operator]
+    return Comparison(column.name, found.operator, parameter(value, column, found.role, name))
+
+
+def as_list(given: Given | None) -> list[Any]:
+    """A value where a list may stand: GraphQL takes one value for a list of one."""
+    if given is None or (isinstance(given, Fixed) and given.value is None):
+        return []
+    return given if isinstance(given, list) else [given]
+
+
+def is_keyed(entity: Entity, where: Condition | None) -> bool:
+    """Whether a condition fixes the whole key, so that at most one row has it."""
+    parts = where.parts if isinstance(where, Every) else (where,)
+    fixed = {p.column for p in parts if isinstance(p, Comparison) and p.operator is Operator.EQ}
+    return bool(entity.key) and all(c.name in fixed for c in entity.key.values())

@@ -1,0 +1,107 @@
+"""One page of a list: which rows between which cursors, and which of a page's parts are shown.
+
+In: what a field asks for, its arguments. Out: a query of the shape PAGE and its cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from belvedere.api.failures import BAD_VALUE, RequestError
+from belvedere.api.graphql.selections import Selection
+from belvedere.api.reads.costs import Cost, asked_costs
+from belvedere.api.reads.entities import Entity, RelationshipField
+from belvedere.api.reads.values import Fixed
+from belvedere.store.read.query import ConstantField, Field, Link, PageNames, Shape, Sort, StoreQuery, is_ordered
+
+if TYPE_CHECKING:
+    from belvedere.api.reads.planning import ReadPlanner
+
+FIELDS_OF_A_PAGE = 3
+"""What a row costs for its cursor and its place."""
+
+
+def page_of(
+    planner: ReadPlanner, entity: Entity, asked: Selection, depth: int, relation: RelationshipField | None = None
+) -> tuple[StoreQuery, Cost]:
+    """One page of an entity's rows, or of related ones, in a total order."""
+    arguments = {n: a for n, a in asked.arguments.items() if a != Fixed(None)}
+    arguments = {n: a for n, a in arguments.items() if relation is None or n not in relation.parameters}
+    if "first" in arguments and "last" in arguments:
+        raise RequestError(BAD_VALUE, "a page has `first` or `last`, not both", "ask for two pages", node=asked.node)
+    backward = "last" in arguments or ("before" in arguments and not arguments.keys() & {"first", "after"})
+    as_of = planner.then(entity, asked.node, arguments, relation)
+    names, costs = _names(planner, entity, asked, depth)
+    size = "last" if backward else "first"
+    limit, source = planner.values.limit(arguments.get(size), size)
+    condition = planner.condition(entity, arguments, depth)
+    query = StoreQuery(
+        entity.id,
+        entity.schema,
+        (),
+        Shape.PAGE,
+        where=condition,
+        order=planner.order(entity, arguments.get("order")) or _order(entity, relation),
+        limit=limit,
+        link=None if relation is None else relation.link,
+        page=names,
+        backward=backward,
+        as_of=as_of,
+    )
+    query = replace(
+        query,
+        after=planner.values.cursor(query, arguments.get("after"), "after"),
+        before=planner.values.cursor(query, arguments.get("before"), "before"),
+    )
+    asked_of_rows = asked_costs(condition, planner.limits)
+    shown = Cost(FIELDS_OF_A_PAGE + sum(len(f) for _, f in names.nodes), source, (*costs, *asked_of_rows))
+    if not names.total_count:
+        return query, shown
+    return query, Cost(0, 1, (shown, Cost(1, planner.limits.aggregated_rows, asked_of_rows)))
+
+
+def _order(entity: Entity, relation: RelationshipField | None) -> tuple[Sort, ...]:
+    """The order of a page where a request says none: a cursor holds columns, so an order by expressions is that of the key."""
+    if relation is None or not relation.link.order:
+        return entity.order
+    by_key = (Sort(name, descending=False, nulls_first=True) for name in entity.schema.key or ())
+    return link_sorts(relation.link, entity) or tuple(s for s in by_key if is_ordered(entity.schema[s.column].type))
+
+
+def link_sorts(link: Link, entity: Entity) -> tuple[Sort, ...] | None:
+    """The order of a relationship as one of columns of its target; None where it is not."""
+    found = []
+    for order in link.order:
+        if not isinstance(order.expr, exp.Column) or order.expr.table == "_":
+            return None
+        found.append(Sort(entity.schema[order.expr.name].name, order.descending, order.nulls_come_first))
+    return tuple(found)
+
+
+def _names(planner: ReadPlanner, entity: Entity, asked: Selection, depth: int) -> tuple[PageNames, list[Cost]]:
+    planner.check_depth(depth, asked.node)
+    lists: list[tuple[str, tuple[Field, ...]]] = []
+    costs: list[Cost] = []
+    by_name: dict[str, list[str]] = {}
+    for found in asked.fields:
+        by_name.setdefault(found.name, []).append(found.alias)
+        if found.name == "nodes":
+            fields, nested = planner.fields_of(entity, found, depth)
+            lists.append((found.alias, fields))
+            costs += nested
+    parts = {part: tuple(by_name.get(name, ())) for part, name in PARTS.items()}
+    constants = tuple(ConstantField(a, entity.page_type) for a in by_name.get("__typename", ()))
+    return PageNames(tuple(lists), **parts, constants=constants, parts=tuple(f.alias for f in asked.fields)), costs
+
+
+PARTS = {
+    "start_cursor": "startCursor",
+    "end_cursor": "endCursor",
+    "has_next_page": "hasNextPage",
+    "has_previous_page": "hasPreviousPage",
+    "total_count": "totalCount",
+}
+"""The fields of a page beside its nodes."""

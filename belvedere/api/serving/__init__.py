@@ -1,0 +1,1 @@
+"""The processes that serve, and what they need of the store."""

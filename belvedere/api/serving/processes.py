@@ -1,0 +1,209 @@
+"""Serve from processes of their own: they end when this process does, however it ends, and start again when they die.
+
+In: a catalog, a store's URL, host and port. Out: a `Serving` with the URL. The children start at once and answer `/healthz`;
+`/readyz` answers 200 from the store's first committed epoch on. Nothing is printed.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+from urllib.error import URLError
+from urllib.request import ProxyHandler, build_opener
+
+from belvedere.api.access.gate import CONNECTIONS, FixedToken
+from belvedere.api.access.tokens import TokenVerifier, token_rules
+from belvedere.api.http.metrics import AllCounts, shared_file
+from belvedere.api.http.server import LOCAL_HOSTS, ServerSettings
+from belvedere.api.limits import limits_of
+from belvedere.api.serving.child import Assignment
+from belvedere.api.serving.supervisor import Supervisor
+from belvedere.catalog import ALL_RIGHTS, Catalog, Right
+from belvedere.errors import BelvedereError, fail
+from belvedere.intake.wire import DeskServer
+
+DEFAULT_PORT = 8080
+PUBLIC_RATE = 200
+"""Requests a second that one address may send to a process, where the API listens on a public address and nothing else is said."""
+
+
+@dataclass
+class Serving:
+    """Running API processes; one that dies is started again."""
+
+    url: str
+    host: str
+    port: int
+    supervisors: tuple[Supervisor, ...]
+    descriptors: ExitStack = field(default_factory=ExitStack)
+    """What a process that is started again inherits: the listening socket and the counts."""
+    requests: Callable[[], Mapping[str, tuple[int, float]]] = dict
+    """How many requests have read each relation and query template so far, and how many seconds they took."""
+
+    def alive(self) -> bool:
+        """Whether all processes run now."""
+        return all(k.alive() for k in self.supervisors)
+
+    def wait_until_listening(self, seconds: float = 30.0) -> None:
+        """Return when the API answers; raises B8011 where it does not within `seconds`."""
+        opener = build_opener(ProxyHandler({}))
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.alive():
+            try:
+                with opener.open(f"{self.url}/healthz", timeout=2):
+                    return
+            except (URLError, OSError):
+                time.sleep(0.02)
+        raise fail("B8011", "the API's processes did not start", hint="look at their messages above")
+
+    def close(self) -> None:
+        """End the processes."""
+        for supervisor in self.supervisors:
+            supervisor.close()
+        for supervisor in self.supervisors:
+            supervisor.wait()
+        self.descriptors.close()
+
+    def __enter__(self) -> Serving:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def start_api(
+    catalog: Catalog,
+    store_url: str,
+    port: int | None = 0,
+    host: str = "127.0.0.1",
+    *,
+    processes: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    desk: DeskServer | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Serving:
+    """Start serving a catalog's public views out of a store, which may not be there yet.
+
+    `desk` takes what clients push; without one pushes are refused. `port` 0 takes a free one, None 8080 if that is
+    free. `settings` is the project file's `[api]`. Raises B8010 for a public address without a token, B8012 where the port is
+    taken. `tell` is called, in another thread, for each process that died and was started again.
+    """
+    made = server_settings(host, settings or {})
+    count = processes or max(1, min(4, os.cpu_count() or 1))
+    with ExitStack() as held:
+        listener = held.enter_context(_listen_by_default(host) if port is None else _listen(host, port))
+        counts = shared_file(count, len(catalog.endpoints))
+        held.callback(os.close, counts)
+        known = AllCounts(counts, count, catalog.endpoints)
+
+        def again(how: str) -> None:
+            known.restarted()
+            tell(f"a process of the API ended ({how}) and was started again")
+
+        assignments = [Assignment(catalog, store_url, made, listener.fileno(), counts, i, count) for i in range(count)]
+        supervisors = []
+        for assignment in assignments:
+            supervisors.append(Supervisor(partial(_start, assignment, desk), again))
+            held.callback(supervisors[-1].close)
+        shown, bound = f"[{host}]" if ":" in host else host, listener.getsockname()[1]
+        return Serving(f"http://{shown}:{bound}", host, bound, tuple(supervisors), held.pop_all(), known.requests)
+
+
+def server_settings(host: str, settings: Mapping[str, Any]) -> ServerSettings:
+    """The settings of a project file's `[api]` for an address; B8010 for a public one that anybody could read, B8014 for a wrong key."""
+    token = settings.get("token") or None
+    rules = token_rules(settings["jwt"]) if "jwt" in settings else None
+    fixed = tuple(_fixed_token(t) for t in settings.get("tokens", {}).values())
+    anonymous = settings.get("anonymous_role")
+    if rules is not None:
+        TokenVerifier(rules)
+    local = is_loopback(host)
+    if not local and token is None and rules is None and not fixed and anonymous is None:
+        raise fail(
+            "B8010",
+            f"the address {host} is public, and the API has no authentication",
+            hint='write `token = "${env:BELVEDERE_TOKEN}"` under `[api]` in belvedere.toml, or serve on 127.0.0.1',
+        )
+    origins = settings.get("cors_origins", ())
+    origins = (origins,) if isinstance(origins, str) else tuple(origins)
+    return ServerSettings(
+        limits_of(settings),
+        token,
+        origins,
+        LOCAL_HOSTS | {host} if local else None,
+        tokens=rules,
+        per_address=settings.get("max_requests_per_address", None if local else PUBLIC_RATE),
+        per_token=settings.get("max_requests_per_token"),
+        connections=settings.get("store_connections", CONNECTIONS),
+        fixed=fixed,
+        anonymous=anonymous,
+    )
+
+
+def _fixed_token(settings: Mapping[str, Any]) -> FixedToken:
+    rights = frozenset(map(Right, settings["rights"])) if "rights" in settings else ALL_RIGHTS
+    return FixedToken(settings["token"], settings.get("role"), rights)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen_by_default(host: str) -> socket.socket:
+    try:
+        return _listen(host, DEFAULT_PORT)
+    except BelvedereError:
+        return _listen(host, 0)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(2048)
+    except (OSError, OverflowError) as error:
+        hint = "give another --port, or 0 for a free one"
+        raise fail("B8012", f"the API cannot listen on {host}:{port}: {error}", hint=hint) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _start(assignment: Assignment, desk: DeskServer | None) -> subprocess.Popen[bytes]:
+    inherited = [assignment.listener, assignment.metrics]
+    with ExitStack() as ends:
+        if desk is not None:
+            end = ends.enter_context(desk.connect())
+            assignment = replace(assignment, desk=end.fileno())
+            inherited.append(end.fileno())
+        child = subprocess.Popen(
+            [sys.executable, "-m", "belvedere.api.serving.child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=inherited,
+            process_group=0,  # Ctrl-C in a terminal is for the parent, which closes the pipe
+        )
+    assert child.stdin is not None
+    try:
+        pickle.dump(assignment, child.stdin)
+        child.stdin.flush()
+    except BrokenPipeError:  # it died at once: its supervisor reports that
+        pass
+    return child
