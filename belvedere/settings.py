@@ -292,7 +292,8 @@ class _Reader:
         valid, roles = self.ruled(values, "api", API_RULES), self.table(values, "roles")
         if "jwt" in valid:
             valid["jwt"] = self.jwt(valid, roles)
-        valid["tokens"] = self.fixed_tokens(valid, roles)
+        if "tokens" in valid:
+            valid["tokens"] = self.fixed_tokens(valid, roles)
         self.known_role(valid, "anonymous_role", "api", roles)
         if valid.get("limit", 0) > valid.get("max_limit", LARGEST):
             self.report("B9104", "`limit` is more than `max_limit`", self.at("api", "limit"), "give a smaller `limit`")

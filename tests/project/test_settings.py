@@ -121,6 +121,8 @@ WRONG_API = {
     "introspection": ["0", '"false"'],
     "token": ["1", '""', '"a b"', '"päss"', '"a\\n"'],
     "jwt": ["1", '"secret"', "[]"],
+    "tokens": ["1", '"secret"', "[]"],
+    "anonymous_role": ["1", '""', "[]"],
 }
 
 
