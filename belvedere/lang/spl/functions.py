@@ -115,15 +115,15 @@ def _any(value: Expr, frame: Frame) -> Expr:
 
 
 def as_called(select: exp.Select) -> exp.Select:
-    """The SELECT with `Any(x)` as a call, which the parser reads as a comparison's ANY; `ArgMin` keeps its name as that of a column."""
+    """The SELECT with `Any(x)` as a call, which the parser reads as `bool_or(x)`; `ArgMin` keeps its name as that of a column."""
     for found in select.find_all(exp.ArgMin, exp.ArgMax):
         if "written" in found.meta:
             found.meta["called"] = "arg" + output_name(found).replace("_by", "", 1)
-    for quantified in list(select.find_all(exp.Any)):
-        if not isinstance(quantified.this, exp.Query) and not isinstance(quantified.parent, exp.Predicate):
-            made = exp.Anonymous(this="Any", expressions=[quantified.this.unnest()])
-            made.meta.update(quantified.meta)
-            quantified.replace(made)
+    for found in list(select.find_all(exp.LogicalOr)):
+        if found.meta.get("written") == "any":
+            made = exp.Anonymous(this="Any", expressions=[found.this])
+            made.meta.update(found.meta)
+            found.replace(made)
     return select
 
 

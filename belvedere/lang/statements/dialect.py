@@ -198,9 +198,10 @@ class SqrlParser(PipeParser):
         compared = before is not None and before.token_type in (*self.EQUALITY, *self.COMPARISON, *self.RANGE_PARSERS)
         if compared or not self._match(TokenType.L_PAREN):
             return exp.Any(this=self._parse_bitwise())
-        argument = self._parse_lambda()
+        node = exp.LogicalOr(this=self._parse_lambda())
+        node.meta["written"] = "any"
         self._match_r_paren()
-        return self._covered(exp.LogicalOr(this=argument), word)  # type: ignore[no-any-return]
+        return self._covered(node, word)  # type: ignore[no-any-return]
 
     # -- select items -------------------------------------------------------------------------------------------------
 
