@@ -26,7 +26,7 @@ WAIT = 20_000
 """Milliseconds that a page may take on a busy machine."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """The system's Chromium, with a new user's folder."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it is in the `dev` extra")
@@ -39,7 +39,7 @@ def browser() -> Iterator[Any]:
         made.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One service for all tests: they add to it, and take nothing away."""
     with serving(tmp_path_factory.mktemp("served")) as made:

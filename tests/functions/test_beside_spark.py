@@ -32,7 +32,7 @@ REFUSED = {
     **dict.fromkeys(("max_by", "min_by"), "a third argument is not maintained"),
     **dict.fromkeys(("avg", "mean", "sum", "try_avg", "try_sum"), "a time is no number"),
     **dict.fromkeys(("trunc", "date_trunc"), "the unit is a constant, or bounds could not follow it"),
-    **dict.fromkeys(("from_utc_timestamp", "to_utc_timestamp"), "of a TIMESTAMP and a zone that there is"),
+    **dict.fromkeys(("convert_timezone", "from_utc_timestamp", "to_utc_timestamp"), "of a TIMESTAMP and a zone that there is"),
     **dict.fromkeys(("transform_values", "transform_keys", "zip_with", "exists", "forall"), "a lambda is written as one"),
     **dict.fromkeys(("concat", "map_concat"), "without arguments there is nothing to join"),
     "instr": "the fourth argument is not printed for Spark",
