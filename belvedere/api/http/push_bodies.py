@@ -54,6 +54,8 @@ def elements(text: str, most: int) -> Any:
     """What `json.loads` gives, with an array's elements read one by one, and no more than one too many."""
     place = _past_space(text, 0)
     if not text.startswith("[", place):
+        if len(text) > LONGEST_ROW and "\n" in text.strip():
+            raise ValueError("more than one row, each on its line")
         return json.loads(_not_too_long(text))
     first = _past_space(text, place + 1)
     if text.startswith("]", first):
