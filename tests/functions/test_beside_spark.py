@@ -42,6 +42,7 @@ REFUSED = {
 """Functions of which some calls are refused that Spark takes, and why."""
 LEFT_TO_SPARK = frozenset(
     (
+        "schema_of_json xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string "
         "approx_count_distinct approx_percentile arg_max arg_min argmax argmin array_append array_insert array_position "
         "array_prepend array_remove array_repeat array_size array_sort bit_count bit_get bround collect date_add date_diff "
         "date_format dateadd datediff decode equal_null flatten format_number from_unixtime from_utc_timestamp getbit ilike like "
