@@ -41,22 +41,18 @@ def command(
 ) -> int:
     """Choose what is maintained and what is computed when it is read, by what the store has measured."""
     from belvedere.commands.calibrate import costs_path
-    from belvedere.commands.stores import store_url
-    from belvedere.compiler import compile_script
+    from belvedere.commands.stores import compile_over_store
     from belvedere.optimize.costs import known_coefficients
     from belvedere.rules.advice import advise, keep_choice
-    from belvedere.store.source_columns import with_stored_columns
 
     text, project = read_script(script), load_project(script.parent)
-    url = store_url(store, project, script)
-    project = with_stored_columns(project, url)
-    compiled = compile_script(text, path=script, project=project)
-    found = tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics)))
-    if has_errors(found):
-        show(found, {str(script): text}, stream=sys.stderr)
+    over = compile_over_store(script, text, store, project)
+    if has_errors(over.diagnostics):
+        show(over.diagnostics, {str(script): text}, stream=sys.stderr)
         return 1
+    url, project, catalog = over.url, over.project, over.catalog
     costs = known_coefficients(costs_path())
-    advice = advise(compiled.catalog, url, project.optimize, greedy=cost_model is CostModel.DATASQRL, costs=costs)
+    advice = advise(catalog, url, project.optimize, greedy=cost_model is CostModel.DATASQRL, costs=costs)
     if apply:
         keep_choice(url, advice.choice)
     if json:

@@ -30,19 +30,15 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Say what a start would do to the store: which views stay, are filled, go, or cannot be."""
-    from belvedere.commands.stores import store_url
-    from belvedere.compiler import compile_script
-    from belvedere.store.source_columns import with_stored_columns
+    from belvedere.commands.stores import compile_over_store
 
     text, project = read_script(script), load_project(script.parent)
-    url = store_url(store, project, script)
-    project = with_stored_columns(project, url)
-    compiled = compile_script(text, path=script, project=project)
-    found = tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics)))
-    if has_errors(found):
-        show(found, {str(script): text}, stream=sys.stderr)
+    over = compile_over_store(script, text, store, project)
+    if has_errors(over.diagnostics):
+        show(over.diagnostics, {str(script): text}, stream=sys.stderr)
         return 1
-    deployment = deployment_of(compiled.catalog, url)
+    url, project, catalog = over.url, over.project, over.catalog
+    deployment = deployment_of(catalog, url)
     if json:
         changes = [asdict(c) for c in deployment.changes]
         print_json({"is_new": deployment.is_new, "changes": changes})
@@ -54,13 +50,13 @@ def command(
 def deployment_of(catalog: Catalog, url: str) -> Deployment:
     """What a start would do to a store that is there; to a new one where there is none yet. Raises B7061 where its state is damaged."""
     from belvedere.engine.opening import read_state
-    from belvedere.engine.tables import Stored, stored_now
+    from belvedere.engine.tables import StoredRelations, stored_now
     from belvedere.rules.placed import DOCUMENT, PlacedViews, with_choice
     from belvedere.store import open_store
     from belvedere.store.dialects import dialect_of
 
     if not _is_there(url):
-        return plan_deployment(catalog, Stored(None, (), {}, dialect_of(url).name), {})
+        return plan_deployment(catalog, StoredRelations(None, (), {}, dialect_of(url).name), {})
     store = open_store(url)
     try:
         reader = store.reader()

@@ -45,25 +45,21 @@ def command(
     if master is not None:
         project = replace(project, spark={**project.spark, "master": master})
     from belvedere.commands.plan import confirm_deployment, deployment_of
-    from belvedere.commands.stores import store_url
-    from belvedere.compiler import compile_script
-    from belvedere.store.source_columns import with_stored_columns
+    from belvedere.commands.stores import compile_over_store
 
-    url = store_url(store, project, script)
-    project = with_stored_columns(project, url)
-    compiled = compile_script(text, path=script, project=project)
-    found = tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics)))
-    if has_errors(found):
-        show(found, {str(script): text}, stream=sys.stderr)
+    over = compile_over_store(script, text, store, project)
+    if has_errors(over.diagnostics):
+        show(over.diagnostics, {str(script): text}, stream=sys.stderr)
         return 1
-    show([d for d in found if d.severity is Severity.WARNING], {str(script): text}, stream=sys.stderr)
-    if not yes and not confirm_deployment(deployment_of(compiled.catalog, url)):
+    url, project, catalog = over.url, over.project, over.catalog
+    show([d for d in over.diagnostics if d.severity is Severity.WARNING], {str(script): text}, stream=sys.stderr)
+    if not yes and not confirm_deployment(deployment_of(catalog, url)):
         return 1
     address = (host_of(host, project), port_of(port, project))
     with stop_on_signals() as stopped:
         run(
             script,
-            compiled.catalog,
+            catalog,
             project,
             url,
             address,

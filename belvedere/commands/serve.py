@@ -32,30 +32,24 @@ def command(
     """Serve the views of an existing store."""
     text = read_script(script)
     project = load_project(script.parent)
-    from belvedere.commands.stores import store_url
-    from belvedere.compiler import compile_script
-    from belvedere.store.source_columns import with_stored_columns
+    from belvedere.commands.stores import compile_over_store
 
-    url = store_url(store, project, script)
-    project = with_stored_columns(project, url)
-    compiled = compile_script(text, path=script, project=project)
-    found = tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics)))
-    if has_errors(found):
-        show(found, {str(script): text}, stream=sys.stderr)
+    over = compile_over_store(script, text, store, project)
+    if has_errors(over.diagnostics):
+        show(over.diagnostics, {str(script): text}, stream=sys.stderr)
         return 1
+    url, project, catalog = over.url, over.project, over.catalog
     from belvedere.api.reads.entities import model_of
     from belvedere.api.serving.processes import DEFAULT_PORT, start_api
     from belvedere.store import open_reader
 
     address, asked = host_of(host, project), port_of(port, project)
     open_reader(url).close()  # a store that is missing or damaged is reported at once
-    _tell_what_is_missing(model_of(compiled.catalog).omitted, script, text)
+    _tell_what_is_missing(model_of(catalog).omitted, script, text)
     stopped = Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, lambda *_: stopped.set())
-    with start_api(
-        compiled.catalog, url, DEFAULT_PORT if asked is None else asked, address, settings=project.api, tell=_tell
-    ) as api:
+    with start_api(catalog, url, DEFAULT_PORT if asked is None else asked, address, settings=project.api, tell=_tell) as api:
         api.wait_until_listening()
         typer.echo(dumps({"url": api.url}) if json else api.url)
         sys.stdout.flush()

@@ -5,9 +5,33 @@ In: what the command line says, the project file, the script's path. Out: a URL;
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
+from belvedere.catalog import Catalog
+from belvedere.errors import Diagnostic
 from belvedere.settings import ProjectSettings
+
+
+@dataclass(frozen=True)
+class OverStore:
+    """A script compiled over a store: the store's URL, the project with the columns that it has, all that is to be told."""
+
+    url: str
+    project: ProjectSettings
+    catalog: Catalog
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def compile_over_store(script: Path, text: str, given: str | None, project: ProjectSettings) -> OverStore:
+    """Compile a script with the columns of sources that its store knows; `given` is the store of the command line."""
+    from belvedere.compiler import compile_script
+    from belvedere.store.source_columns import with_stored_columns
+
+    url = store_url(given, project, script)
+    project = with_stored_columns(project, url)
+    compiled = compile_script(text, path=script, project=project)
+    return OverStore(url, project, compiled.catalog, tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics))))
 
 
 def store_url(given: str | None, project: ProjectSettings, script: Path) -> str:

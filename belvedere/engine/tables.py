@@ -56,7 +56,7 @@ class TablePlan:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredRelations:
     """What is stored now: the last epoch's row, the tables, the meanings of the arrangements, the name of the dialect."""
 
     last: EpochRow | None
@@ -76,10 +76,10 @@ class Stored:
         return {**self.filled_tables, **{n: _parts(m)[0] for n, m in self.in_state.items()}}
 
 
-def stored_now(store: Store | Reader, tables: Iterable[StoredTable], state: State | None) -> Stored:
+def stored_now(store: Store | Reader, tables: Iterable[StoredTable], state: State | None) -> StoredRelations:
     """What a store and its state hold now."""
     in_state = {} if state is None else {n: a.meaning for n, (a, _) in state.manifest.relations.items()}
-    return Stored(store.last_epoch(), tuple(tables), in_state, store.dialect)
+    return StoredRelations(store.last_epoch(), tuple(tables), in_state, store.dialect)
 
 
 def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store, state: State) -> TablePlan:
@@ -94,7 +94,7 @@ def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store, state: State
     return found
 
 
-def compare_tables(catalog: Catalog, pipeline: Pipeline, now: Stored) -> TablePlan:
+def compare_tables(catalog: Catalog, pipeline: Pipeline, now: StoredRelations) -> TablePlan:
     """What becomes of each relation. It does not look whether the rows for it are there."""
     meaning = meanings(pipeline)
     served, looked_up = served_relations(pipeline), looked_up_relations(pipeline)

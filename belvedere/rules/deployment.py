@@ -13,7 +13,7 @@ from enum import StrEnum
 from belvedere.catalog import Catalog
 from belvedere.engine.lost_rows import changed_inputs, lost_rows
 from belvedere.engine.pipeline import Pipeline
-from belvedere.engine.tables import Stored, TablePlan, compare_tables
+from belvedere.engine.tables import StoredRelations, TablePlan, compare_tables
 from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
 from belvedere.optimize.costs import Coefficients, Sizes, Workload, maintaining, storing
@@ -68,7 +68,7 @@ class Deployment:
         return any(c.missed or c.change is Change.DROPPED for c in self.changes)
 
 
-def plan_deployment(catalog: Catalog, stored: Stored, rows: Mapping[str, int]) -> Deployment:
+def plan_deployment(catalog: Catalog, stored: StoredRelations, rows: Mapping[str, int]) -> Deployment:
     """Compare a script with what is stored; `rows` are those of the tables."""
     pipeline = maintain(catalog)
     tables = compare_tables(catalog, pipeline, stored)
@@ -81,7 +81,7 @@ def plan_deployment(catalog: Catalog, stored: Stored, rows: Mapping[str, int]) -
 class _Comparison:
     catalog: Catalog
     pipeline: Pipeline
-    stored: Stored
+    stored: StoredRelations
     plan: TablePlan
     rows: Mapping[str, int]
     before: dict[str, StoredTable] = field(default_factory=dict)
