@@ -13,6 +13,7 @@ from belvedere.functions.counted import CAST_NEEDED, COUNTED
 from belvedere.functions.elsewhere import OTHER_FUNCTIONS
 from belvedere.functions.function import MANY, Function, Kind
 from belvedere.functions.table import FUNCTIONS
+from belvedere.lang.statements.pipes import STEPS
 from belvedere.lang.statements.problems import OTHER_STATEMENTS
 from belvedere.lang.statements.supported import refused_forms
 from tests.spark_grammar.counts import counts_section
@@ -44,7 +45,7 @@ CLAUSES = {
     "having": "HAVING",
     "qualify": "QUALIFY",
     "windows": "WINDOW name AS (...)",
-    "order": "ORDER BY",
+    "order": "ORDER BY, ORDER BY ALL",
     "sort": "SORT BY, which changes nothing",
     "distribute": "DISTRIBUTE BY, which changes nothing",
     "cluster": "CLUSTER BY, which changes nothing",
@@ -72,6 +73,7 @@ def _lines() -> Iterator[str]:
     yield from _table("Statements", ("statement", "what it defines"), _statements())
     yield from _table("Clauses of a query", ("clause",), ((text,) for text in CLAUSES.values()))
     yield "| UNION, INTERSECT, EXCEPT, each with ALL or BY NAME |"
+    yield "| Spark's pipes, `\\|>`: " + STEPS + " |"
     yield "| [WINDOW BY](window-by.md) |"
     yield from _table("Statements of other systems", ("statement", "instead"), sorted(OTHER_STATEMENTS.items()))
     yield from _table("Clauses and forms that are refused", ("form", "instead"), refused_forms())

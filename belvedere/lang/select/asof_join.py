@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from belvedere.lang.select.frame import Frame
+from belvedere.lang.select.from_using import shared_columns
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem
 from belvedere.lang.types.scope import SubqueryValue
@@ -27,10 +28,13 @@ def join_nearest(frame: Frame, join: exp.Join, right: Node, sources: list[FromIt
     _check_words(frame, join)
     left = carry_keys(frame.plan)
     right = carry_keys(right)
+    shared = shared_columns(frame, join, sources) if join.args.get("using") else []
     frame.scope.sources += sources
+    frame.scope.merged.update({own.name.casefold(): own for own, _ in shared})
     frame.plan = Join(left, right, JoinKind.INNER, None)
     match, on = join.args.get("match_condition"), join.args.get("on")
     asked = [_resolved(frame, c) for c in (match, on) if c is not None]
+    asked += [exp.EQ(this=column(own.internal), expression=column(other.internal)) for own, other in shared]
     parts = [part for condition in asked for part in conjuncts(condition)]
     nearest = [part for part in parts if type(part) in MIRRORED]
     links = [part for part in parts if type(part) not in MIRRORED]
@@ -49,8 +53,6 @@ def _check_words(frame: Frame, join: exp.Join) -> None:
     if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
         hint = "write ASOF JOIN, or ASOF LEFT JOIN, which keeps rows without a match"
         raise frame.fail("B3021", f"ASOF {' '.join(w for w in (side, kind) if w)} JOIN is not supported", join, hint)
-    if join.args.get("using"):
-        raise frame.fail("B3021", "USING of an ASOF JOIN is not supported", join, FORMS)
     if frame.empty:
         raise frame.fail("B3021", "ASOF JOIN needs a row with a time before it", join, FORMS)
 

@@ -16,7 +16,7 @@ from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
 from belvedere.functions import types as t
 from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Definitions, NamedRelation
-from belvedere.lang.select.scope import FromItem, InternalAliases, Scope, SourceColumn
+from belvedere.lang.select.scope import REPEATED, SAME, FromItem, InternalAliases, Scope, SourceColumn
 from belvedere.lang.statements.query_tree import span_of
 from belvedere.lang.types.infer import Inference
 from belvedere.plan.keys import item_of
@@ -39,6 +39,8 @@ class StatementContext:
     parameters: dict[str, Typed] = field(default_factory=dict)
     tables: Mapping[str, Node] = field(default_factory=dict)
     """Plans of the WITH clause's names, by folded name."""
+    repeats: bool = False
+    """Whether columns of the query may have equal names: in a subquery of FROM and in WITH, where nobody need name them."""
     is_read: bool = False
     """Whether the query is answered when it is asked: its rows then come in the order of the view that it reads."""
 
@@ -154,7 +156,8 @@ def named_source(
     for c in node.schema:
         internal = f"{prefix}.{c.name}"
         items.append(item_of(c, internal))
-        columns.append(SourceColumn(c.name, internal, Typed(c.type, c.nullable), c.hidden, c.doc))
+        shown, _, again = c.name.partition(REPEATED)
+        columns.append(SourceColumn(shown, internal, Typed(c.type, c.nullable), c.hidden, c.doc, again.endswith(SAME)))
     return Project(node, tuple(items)), FromItem(alias, tuple(columns), relation, addressable)
 
 

@@ -69,7 +69,7 @@ def _derived(frame: Frame, item: exp.Query) -> tuple[Node, list[FromItem]]:
     refuse_options(frame, item)
     if isinstance(query, exp.Table):
         raise frame.fail("B3023", "write the table without parentheses", item)
-    node = frame.context.lower_query(query, frame.context)
+    node = frame.context.lower_query(query, replace(frame.context, repeats=True))
     node, source = named_source(node, item.alias or "subquery", frame.context.names)
     source = replace(source, alias=item.alias)
     return node, [renamed(frame, source, item)]

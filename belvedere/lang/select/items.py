@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from sqlglot import exp
 from sqlglot.optimizer.simplify import simplify
 
-from belvedere.errors import Span, fail
+from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions import types as t
 from belvedere.lang.names import counted, did_you_mean, text_name
 from belvedere.lang.select.frame import Frame, StatementContext
@@ -85,6 +86,8 @@ class SelectItems:
             options = star.this
             alias = star.args["table"].name
             found = self.frame.scope.source(alias)
+            if found is None and self._fields(star):
+                return
             if found is None:
                 names = [s.alias for s in sources]
                 raise self.context.fail("B2004", f"`{alias}` is not a table of this query", star, did_you_mean(alias, names))
@@ -107,6 +110,21 @@ class SelectItems:
             if name in replaced:
                 value = Resolver(self.frame).resolve(replaced[name].this)
             self.outputs.append(Output(value, star, renamed.get(name, c.name), c.doc))
+
+    def _fields(self, star: exp.Column) -> bool:
+        """`s.*` of a struct is its fields; whether it is one."""
+        path = [p.copy() for p in (*star.parts[:-1],) if isinstance(p, exp.Identifier)]
+        try:
+            value = Resolver(self.frame).resolve(exp.column(*reversed(path)))
+            type_ = self.frame.inference().type(value)
+        except BelvedereError:
+            return False
+        if not pa.types.is_struct(type_) or any(star.this.args.values()):
+            return False
+        for field in type_:
+            part = exp.Dot(this=exp.paren(value.copy(), copy=False), expression=exp.to_identifier(field.name, quoted=True))
+            self.outputs.append(Output(part, star, field.name))
+        return True
 
     def _check_named(self, named: set[str], word: str, sources: Sequence[FromItem], star: exp.Expr) -> None:
         names = [n for s in sources for n in s.names]

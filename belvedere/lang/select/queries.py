@@ -116,7 +116,7 @@ def lower_subquery(query: exp.Query, context: StatementContext, outer: Scope | N
     if isinstance(query, exp.Select):
         return SelectLowering(query, context, outer, domain=domain).lower(named=False)
     try:
-        plan = lower_query(query, context)
+        plan = lower_query(query, replace(context, repeats=True))
     except BelvedereError as error:
         if outer is None or not isinstance(query, exp.SetOperation) or not any(d.code in UNKNOWN for d in error.diagnostics):
             raise
@@ -192,7 +192,7 @@ def with_tables(query: exp.Query, context: StatementContext) -> StatementContext
         if entry.alias.casefold() in own:
             raise context.fail("B3073", f"WITH has `{entry.alias}` twice", entry, "give one of them another name")
         own.add(entry.alias.casefold())
-        plan = lower_query(entry.this, context)
+        plan = lower_query(entry.this, replace(context, repeats=True))
         names = [c.name for c in entry.args["alias"].columns]
         if names and len(names) != len(plan.schema.visible):
             raise context.fail("B3025", misfit(entry.alias, plan.schema.visible, names), entry)
@@ -207,7 +207,7 @@ def with_tables(query: exp.Query, context: StatementContext) -> StatementContext
 
 def _set_operation(query: exp.SetOperation, context: StatementContext) -> Node:
     left = lower_query(query.left, context)
-    right = lower_query(query.right, context)
+    right = lower_query(query.right, replace(context, repeats=True))
     if query.args.get("by_name"):
         right = _by_name(left, right, query, context)
     left, right = _aligned(left, right, query, context)

@@ -18,6 +18,11 @@ from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.names import did_you_mean
 from belvedere.schema import find_named
 
+REPEATED = "~again"
+"""Between the name of an output and a number, where outputs before have the same name."""
+SAME = "="
+"""After that number, where it is the same column, too: the name means both."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
@@ -28,6 +33,8 @@ class SourceColumn:
     typed: Typed
     hidden: bool = False
     doc: str | None = None
+    same: bool = False
+    """Whether it is another one of the same name once more."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,13 @@ class FromItem:
     def find(self, name: str) -> SourceColumn | None:
         """An exact match first, then one that differs in case only."""
         return find_named(self.columns, name)
+
+    def refuse_repeated(self, column: SourceColumn, span: Span) -> None:
+        """Raise B2003 where a name means several columns of the item."""
+        if sum(c.name == column.name for c in self.columns if not c.hidden and not c.same) > 1:
+            owner = f"`{self.alias}`" if self.alias else "a subquery"
+            hint = "give them other names with AS where they are selected"
+            raise fail("B2003", f"{owner} has more than one column `{column.name}`", span=span, hint=hint)
 
     @property
     def names(self) -> list[str]:
@@ -128,6 +142,7 @@ class Scope:
             if source is not None:
                 column = source.find(parts[1].name)
                 if column is not None:
+                    source.refuse_repeated(column, span)
                     return column, parts[2:]
                 if not any(s.bare and s.find(parts[0].name) for s in self.sources):
                     raise self._unknown_in(source, parts[1:], span)
@@ -146,6 +161,8 @@ class Scope:
             if not all(s.alias for s, _ in shown):
                 hint = "give each subquery of FROM an alias, and write it before the name"
             raise fail("B2003", f"column `{name}` is in {owners}", span=span, hint=hint)
+        for source, column in shown:
+            source.refuse_repeated(column, span)
         return shown[0][1] if shown else None
 
     def _unknown_in(self, source: FromItem, parts: Sequence[exp.Identifier], span: Span) -> Exception:

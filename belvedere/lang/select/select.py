@@ -16,7 +16,7 @@ from belvedere.lang.select.from_clause import lower_from
 from belvedere.lang.select.grouping import Grouping, contains_aggregate, grouping_sets, over_nothing
 from belvedere.lang.select.items import Clause, SelectItems, limit_parameter, limits, ordinal
 from belvedere.lang.select.resolve import Resolver
-from belvedere.lang.select.scope import FromItem, Scope
+from belvedere.lang.select.scope import REPEATED, SAME, FromItem, Scope
 from belvedere.lang.select.subqueries import Inner, Totals, attach_all, attach_same, reads_outer
 from belvedere.lang.select.where import apply_where
 from belvedere.lang.select.windows import WindowFunctions
@@ -55,6 +55,8 @@ class SelectLowering:
         self.residual: list[Expr] = []
         self.orders = self.items.orders
         self.grouping: Grouping | None = None
+        self.one_group = False
+        """Whether it groups by what links it to the outer row alone."""
         self.havings: list[Clause] = []
         self.qualifies: list[Clause] = []
 
@@ -148,6 +150,7 @@ class SelectLowering:
         self.havings = self._late("having")
         keys, sets = self._keys(group)
         whole = not keys and sets is None
+        self.one_group = sets is None and bool(keys) and all(any(k.expr == i.expr for i in self.implied) for k in keys)
         self.grouping = Grouping(self.frame, [*self.implied, *keys], sets, whole=whole, fixed=len(self.implied))
         _rewrite((*self.outputs, *self.orders, *self.havings, *self.qualifies), self.grouping.lift)
         for item in (*self.grouping.keys, *self.grouping.aggregates):
@@ -259,7 +262,7 @@ class SelectLowering:
             if top:
                 plan = TopK(plan, self._orders_over(items), limit, offset, partition, most=most)
         outputs = tuple(item_of(i.column) for i in items)
-        single = self.frame.open or totals is not None or limit == 1 or _at_most_one(plan, partition)
+        single = self.frame.open or self.one_group or totals is not None or limit == 1 or _at_most_one(plan, partition)
         used = dict(self.frame.scope.used)
         grouped = self.grouping is not None or distinct or bounded or self._has_windows()
         beyond = self.frame.open or reads_outer(plan, used) or (totals is not None and reads_outer(totals.plan, used))
@@ -269,18 +272,20 @@ class SelectLowering:
         return any(isinstance(n, Window) for n in self.frame.plan.walk())
 
     def _items(self, prefix: str) -> tuple[Item, ...]:
-        seen: dict[str, exp.Expr] = {}
-        items: list[Item] = []
+        seen: dict[str, list[Expr]] = {}
+        items = []
         for output in self.outputs:
             folded = output.name.casefold()
-            name = output.name
-            if folded in seen and prefix:  # a subquery's columns are read by their places
-                name = folded = f"{name}.{len(items)}"
-            if folded in seen:
+            before = seen.setdefault(folded, [])
+            same = SAME if isinstance(output.expr, exp.Column) and output.expr in before else ""
+            before.append(output.expr)
+            again = f"{REPEATED}{len(before)}{same}" if len(before) > 1 else ""
+            if again and not prefix and not self.context.repeats:
                 hint = "give one of them another name with AS"
+                if output.written.is_star:
+                    hint = "join with USING, leave one out with `* EXCEPT (...)`, or name the columns"
                 raise self.context.fail("B3043", f"two output columns are called `{output.name}`", output.written, hint)
-            seen[folded] = output.written
-            items.append(self.frame.item(prefix + name, output.expr, doc=output.doc))
+            items.append(self.frame.item(prefix + output.name + again, output.expr, doc=output.doc))
         return tuple(items)
 
     def _totals(self, items: tuple[Item, ...]) -> Totals | None:

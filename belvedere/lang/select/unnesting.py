@@ -33,10 +33,10 @@ def is_generator(item: exp.Expr) -> bool:
 
 def generator_call(call: exp.Expr | None) -> tuple[str, exp.Expr, bool] | None:
     """(explode | posexplode | inline, its argument, outer) of a generator function's call."""
-    if not isinstance(call, (exp.Unnest, exp.Explode, exp.Inline, exp.Anonymous)):
+    if not isinstance(call, (exp.Unnest, exp.Explode, exp.Posexplode, exp.Inline, exp.Anonymous)):
         return None
     name = call.name.lower() if isinstance(call, exp.Anonymous) else type(call).__name__.lower()
-    function = name.removesuffix("outer").removesuffix("_")
+    function = name.strip("_").removesuffix("outer").removesuffix("_")
     argument = call.expressions[0] if call.expressions else call.this
     if function not in ("explode", "posexplode", "inline", "unnest") or not isinstance(argument, exp.Expr):
         return None

@@ -158,6 +158,15 @@ class PositionedParser(SparkParser):
             self.refuse("B1002", f"a condition is missing after {self._prev.text.upper()}")
         return join  # type: ignore[no-any-return]
 
+    def _parse_join_parts(self) -> Any:
+        """As in sqlglot; LEFT may also stand before ASOF."""
+        left = self._curr
+        before = left and left.token_type == TokenType.LEFT and self._next and self._next.token_type == TokenType.ASOF
+        if before:
+            self._advance()
+        method, side, kind = super()._parse_join_parts()
+        return method, left if before else side, kind
+
     def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
         """As in sqlglot, but nothing after a comma is an error."""
 

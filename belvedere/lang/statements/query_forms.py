@@ -7,6 +7,7 @@ In: the node as the parser makes it. Out: the same rows in the forms that loweri
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import sqlglot
@@ -96,51 +97,31 @@ def series(table: exp.Table) -> exp.Expr:
     return exp.Subquery(this=query, alias=alias)
 
 
-def generated_rows(lateral: exp.Lateral) -> exp.Expr:
-    """Generators that are rows of expressions."""
-    return stacked(json_fields(lateral))
-
-
-def stacked(lateral: Any) -> exp.Expr:
-    """`LATERAL VIEW stack(n, a, b, ...)`: n rows of these values, the last ones NULL."""
-    call: Any = lateral.this
-    if not isinstance(call, exp.Stack):
-        return lateral  # type: ignore[no-any-return]
-    number, values = call.this, list(call.expressions)
-    if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdigit() or number.name == "0":
-        raise Problem("B3071", "`stack` takes a number of rows first", *place_of(number), "write stack(2, a, b, c, d)")
-    rows = int(number.name)
-    width = -(-len(values) // rows)
-    values += [exp.Null() for _ in range(rows * width - len(values))]
-    structs = [
-        exp.Struct(
-            expressions=[
-                exp.PropertyEQ(this=exp.to_identifier(f"col{n}"), expression=v.copy())
-                for n, v in enumerate(values[row * width : (row + 1) * width])
-            ]
-        )
-        for row in range(rows)
-    ]
-    lateral.set("this", exp.Inline(this=exp.Array(expressions=structs)))
-    return lateral  # type: ignore[no-any-return]
-
-
-def json_fields(lateral: exp.Lateral) -> exp.Expr:
-    """`LATERAL VIEW json_tuple(text, 'a', 'b')`: one row of `get_json_object`s."""
-    call: Any = lateral.this
-    if not isinstance(call, exp.Anonymous) or call.name.lower() != "json_tuple" or not call.expressions:
-        return lateral
-    text, *names = call.expressions
+def json_fields(call: exp.Anonymous) -> exp.Expr:
+    """`json_tuple(text, 'a', 'b')` in a select list or a LATERAL VIEW: one row of `get_json_object`s."""
+    text, *names = call.expressions or [exp.Null()]
     if not names or not all(isinstance(n, exp.Literal) and n.is_string and "'" not in n.name for n in names):
-        raise Problem("B3040", "json_tuple takes names as texts", *place_of(lateral), "write json_tuple(text, 'a', 'b')")
-    fields = [
-        exp.PropertyEQ(
-            this=exp.to_identifier(f"c{n}"), expression=filled(f"get_json_object(t_, '$[\\'{name.name}\\']')", t_=text)
-        )
-        for n, name in enumerate(names)
+        raise Problem("B3040", "json_tuple takes names as texts", *place_of(call), "write json_tuple(text, 'a', 'b')")
+    return _rows_of([[filled(f"get_json_object(t_, '$[\\'{name.name}\\']')", t_=text) for name in names]], "c")
+
+
+def stacked(call: exp.Stack) -> exp.Expr:
+    """`stack(2, a, b, c)`: two rows of two columns, the last of which is NULL."""
+    count, values = call.this, call.expressions
+    if not isinstance(count, exp.Literal) or count.is_string or not count.name.isdigit() or count.name == "0":
+        raise Problem("B3071", "`stack` takes a number of rows first", *place_of(count), "write stack(2, 'a', a, 'b', b)")
+    width = -(-len(values) // int(count.this))
+    padded = [*(v.copy() for v in values), *(exp.Null() for _ in range(width * int(count.this) - len(values)))]
+    return _rows_of([padded[n : n + width] for n in range(0, len(padded), width)], "col")
+
+
+def _rows_of(rows: Sequence[Sequence[exp.Expr]], name: str) -> exp.Expr:
+    """The rows as they stand, with numbered columns."""
+    structs = [
+        exp.Struct(expressions=[exp.PropertyEQ(this=exp.to_identifier(f"{name}{n}"), expression=v) for n, v in enumerate(row)])
+        for row in rows
     ]
-    lateral.set("this", exp.Inline(this=exp.Array(expressions=[exp.Struct(expressions=fields)])))
-    return lateral
+    return exp.Inline(this=exp.Array(expressions=structs))
 
 
 # -- window(t, '10 minutes') ------------------------------------------------------------------------------------------
@@ -152,50 +133,61 @@ def time_windows(select: exp.Select) -> exp.Select:
     call: Any = next((e for e in (group.expressions if group is not None else ()) if _is_window(e)), None)
     if call is None:
         return select
+    word = call.name.lower()
     item: Any = select.args["from_"].this if select.args.get("from_") is not None else None
     plain = isinstance(item, (exp.Table, exp.Subquery)) and not select.args.get("joins") and not select.args.get("laterals")
-    if not plain or len(call.expressions) not in (2, 3, 4) or not isinstance(call.expressions[0], exp.Column):
-        hint = "read one table or subquery: FROM t ... GROUP BY window(time, '10 minutes'), or write Tumble(...) in FROM"
-        raise Problem("B3040", "window(...) is not supported here", *place_of(call), hint)
+    most = 2 if word == SESSION else 4
+    if not plain or not 2 <= len(call.expressions) <= most or not isinstance(call.expressions[0], exp.Column):
+        hint = f"read one table or subquery: FROM t ... GROUP BY {word}(time, '10 minutes'), or write Tumble(...) in FROM"
+        raise Problem("B3040", f"{word}(...) is not supported here", *place_of(call), hint)
     time, *lengths = call.expressions
-    intervals = dict(zip(("dur", "hopsize", "offset"), (_length(length, call) for length in lengths), strict=False))
+    names = ("gap",) if word == SESSION else ("dur", "hopsize", "offset")
+    intervals = dict(zip(names, (_length(length, call) for length in lengths), strict=False))
     sliding = "hopsize" in intervals and intervals["hopsize"] != intervals["dur"]
     if not sliding:
         intervals.pop("hopsize", None)
     data = item.copy()
     alias = data.args.get("alias")
     data.set("alias", None)
-    windows = WindowCall(
-        function="hop" if sliding else "tumble", data=data.this if isinstance(data, exp.Subquery) else data,
-        timecol=exp.column(time.this.copy()), flink=False, **intervals,
-    )  # fmt: skip
+    keys = [e for e in group.expressions if e is not call]
+    if word == SESSION and not all(isinstance(k, exp.Column) for k in keys):
+        hint = "compute the other keys in a subquery of FROM"
+        raise Problem("B3040", "session_window(...) stands beside columns in GROUP BY", *place_of(call), hint)
+    kind = "session" if word == SESSION else "hop" if sliding else "tumble"
+    source = data.this if isinstance(data, exp.Subquery) else data
+    windows = WindowCall(function=kind, data=source, timecol=exp.column(time.this.copy()), flink=False, **intervals)
+    if word == SESSION:
+        windows.set("keys", [exp.column(k.this.copy()) for k in keys])
     windows.meta.update(call.meta)
     name = alias or exp.TableAlias(this=exp.to_identifier(item.name if isinstance(item, exp.Table) else "windowed"))
     item.replace(exp.Table(this=windows, alias=name.copy()))
     group.set("expressions", [p for e in group.expressions for p in (_bounds() if e is call else [e])])
     for node in list(select.find_all(exp.Column, exp.Anonymous)):
         if node.find_ancestor(exp.Select) is select:
-            _replace_window(node, call)
+            _replace_window(node, call, word)
     return select
 
 
+SESSION = "session_window"
+
+
 def _is_window(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Anonymous) and node.name.lower() == "window"
+    return isinstance(node, exp.Anonymous) and node.name.lower() in ("window", SESSION)
 
 
 def _bounds() -> list[exp.Expr]:
     return [exp.column("wstart"), exp.column("wend")]
 
 
-def _replace_window(node: Any, call: exp.Expr) -> None:
+def _replace_window(node: Any, call: exp.Expr, word: str) -> None:
     """`window.start`, `window.end` and `window` itself."""
     start, end = _bounds()
-    if isinstance(node, exp.Column) and node.table.lower() == "window" and node.name.lower() in ("start", "end"):
+    if isinstance(node, exp.Column) and node.table.lower() == word and node.name.lower() in ("start", "end"):
         new: exp.Expr = start if node.name.lower() == "start" else end
         new = exp.alias_(new, node.name, quoted=True) if isinstance(node.parent, exp.Select) else new
-    elif node == call or (isinstance(node, exp.Column) and not node.table and node.name.lower() == "window"):
+    elif node == call or (isinstance(node, exp.Column) and not node.table and node.name.lower() == word):
         new = filled("named_struct('start', s_, 'end', e_)", s_=start, e_=end)
-        new = exp.alias_(new, "window") if isinstance(node.parent, exp.Select) else new
+        new = exp.alias_(new, word) if isinstance(node.parent, exp.Select) else new
     else:
         return
     new.meta.update(node.meta)

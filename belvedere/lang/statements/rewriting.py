@@ -19,7 +19,8 @@ from belvedere.lang.statements.builders import UNITS, make_interval
 from belvedere.lang.statements.json_paths import extracted_json, lambda_or_json
 from belvedere.lang.statements.ordered_aggregates import ORDERED, filtered, ordered_call, refuse_order, windowed, within_group
 from belvedere.lang.statements.problems import Problem
-from belvedere.lang.statements.query_forms import filled, generated_rows, rewritten_select, series
+from belvedere.lang.statements.quantified import COMPARISONS, compared_with_all
+from belvedere.lang.statements.query_forms import filled, json_fields, rewritten_select, series, stacked
 from belvedere.lang.statements.query_tree import place_of
 from belvedere.plan.monotone import interval_length
 
@@ -98,17 +99,6 @@ def _like(node: Any) -> exp.Expr:
     return exp.paren(reduce(lambda a, b: operator(this=a, expression=b), parts), copy=False)
 
 
-def _compared_with_rows(node: Any) -> exp.Expr:
-    """`x = ANY (SELECT ...)` is IN, `x <> ALL (SELECT ...)` is NOT IN."""
-    several = node.expression
-    wanted = exp.Any if isinstance(node, exp.EQ) else exp.All
-    if not isinstance(several, wanted) or not isinstance(several.this, exp.Query):
-        return node  # type: ignore[no-any-return]
-    query = several.this if isinstance(several.this, exp.Subquery) else exp.Subquery(this=several.this)
-    within = exp.In(this=node.this.copy(), query=query.copy())
-    return within if isinstance(node, exp.EQ) else exp.Not(this=within)
-
-
 # -- functions --------------------------------------------------------------------------------------------------------
 
 
@@ -163,6 +153,9 @@ PARAMETERS = {"mask": (("str", None), ("upperChar", "X"), ("lowerChar", "x"), ("
 def _named(node: exp.Kwarg) -> exp.Expr:
     """An argument by its name, in a call that takes such."""
     call: Any = node.parent
+    if isinstance(call, (exp.Explode, exp.Posexplode)) and node.this.name.lower() == "collection":
+        value: exp.Expr = node.expression.copy()
+        return value
     if isinstance(call, exp.Anonymous) and call.name.lower() in PARAMETERS:
         return node
     raise Problem("B3040", "this function takes no arguments by name", *place_of(call), "write them in their order")
@@ -187,6 +180,29 @@ def _by_position(node: exp.Anonymous) -> exp.Expr:
     return exp.Anonymous(this=node.this, expressions=found)
 
 
+def _computed_interval(node: exp.Interval) -> exp.Expr:
+    """`INTERVAL n DAY` of a column or an expression, as MySQL writes it: a call that makes it."""
+    count, unit = node.this, node.args.get("unit")
+    name = unit.name.upper().removesuffix("S") if isinstance(unit, exp.Var) else ""
+    if not isinstance(count, exp.Expr) or isinstance(count, (exp.Literal, exp.Neg)) or name not in _MADE:
+        return node
+    text = _MADE[name]
+    return filled(text, n_=exp.paren(count.copy(), copy=False))
+
+
+_MADE = {
+    "YEAR": "make_ym_interval(n_, 0)",
+    "QUARTER": "make_ym_interval(0, 3 * n_)",
+    "MONTH": "make_ym_interval(0, n_)",
+    "WEEK": "make_dt_interval(7 * n_)",
+    "DAY": "make_dt_interval(n_)",
+    "HOUR": "make_dt_interval(0, n_)",
+    "MINUTE": "make_dt_interval(0, 0, n_)",
+    "SECOND": "make_dt_interval(0, 0, 0, n_)",
+}
+"""Intervals of so many units, whatever the number is."""
+
+
 def _least(node: exp.Neg) -> exp.Expr:
     """`-128Y` is one number: without its sign it is none of its type."""
     cast = node.this
@@ -195,10 +211,21 @@ def _least(node: exp.Neg) -> exp.Expr:
     return type(cast)(this=exp.Neg(this=cast.this.copy()), to=cast.to.copy())
 
 
+def _call(node: exp.Anonymous) -> exp.Expr:
+    """Calls by names that the parser does not know."""
+    name = node.name.lower()
+    if name == "json_tuple":
+        return json_fields(node)
+    if name == "iff" and len(node.expressions) == 3:
+        condition, true, false = node.expressions
+        return exp.If(this=condition.copy(), true=true.copy(), false=false.copy())
+    return _by_position(node)
+
+
 REWRITES: dict[type[exp.Expr], Rewrite] = {
     exp.Tuple: _tuple,
     **dict.fromkeys((exp.Like, exp.ILike), _like),
-    **dict.fromkeys((exp.EQ, exp.NEQ), _compared_with_rows),
+    **dict.fromkeys(COMPARISONS, compared_with_all),
     exp.DecodeCase: _decoded,
     exp.Order: refuse_order,
     **dict.fromkeys(ORDERED, ordered_call),
@@ -207,14 +234,15 @@ REWRITES: dict[type[exp.Expr], Rewrite] = {
     exp.DateBin: _binned,
     exp.Column: _grouping_id,
     exp.ToChar: _formatted,
-    exp.Anonymous: _by_position,
+    exp.Anonymous: _call,
     exp.Kwarg: _named,
     exp.Neg: _least,
+    exp.Interval: _computed_interval,
+    exp.Stack: stacked,
     exp.JSONExtract: extracted_json,
     exp.Lambda: lambda_or_json,
     exp.Select: rewritten_select,
     exp.Table: series,
-    exp.Lateral: generated_rows,
     exp.WithinGroup: within_group,
     exp.Window: windowed,
 }
