@@ -20,7 +20,8 @@ import pyarrow as pa
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import EPOCH
 from belvedere.intervals import interval_of
-from belvedere.schema import Column
+from belvedere.months import months_of
+from belvedere.schema import MONTHS, Column
 
 NO_DEFAULTS: Mapping[str, Any] = {}
 
@@ -101,6 +102,8 @@ def describe(type_: pa.DataType) -> str:
     """A type's name for people."""
     if pa.types.is_timestamp(type_):
         return "timestamp"
+    if type_ == MONTHS:
+        return "interval of months"
     if pa.types.is_duration(type_):
         return "interval"
     return str(type_).replace("128", "").replace("string", "text")
@@ -118,6 +121,8 @@ def converter(type_: pa.DataType) -> Callable[[Any], Any]:
         return as_instant
     if pa.types.is_date(type_):
         return _as_date
+    if type_ == MONTHS:
+        return _as_months
     if pa.types.is_duration(type_):
         return _as_interval
     if pa.types.is_decimal(type_):
@@ -200,6 +205,12 @@ def _as_interval(value: Any) -> timedelta:
     if isinstance(value, str):
         return interval_of(value)
     raise TypeError("a timedelta, or text such as P1DT2H30M, is wanted")
+
+
+def _as_months(value: Any) -> int:
+    if isinstance(value, str):
+        return months_of(value)
+    raise TypeError("text such as P1Y2M is wanted")
 
 
 _WIDE = Context(prec=100)

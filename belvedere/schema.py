@@ -16,6 +16,8 @@ import pyarrow as pa
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 VARIANT = pa.string_view()
 """The stand-in for Spark's VARIANT, a value of any type: only within the expressions of a row."""
+MONTHS = pa.duration("s")
+"""Spark's INTERVAL YEAR TO MONTH: a number of months. `duration("us")` is the day-time interval; no other type has seconds."""
 PACKED = pa.large_list(pa.field("packed", pa.float64(), nullable=False))
 """All values of a group as one value of its state: never shown, stored as their bytes."""
 UID = "_uid"

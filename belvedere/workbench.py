@@ -20,6 +20,7 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
 from belvedere.intake.claims import claimed_columns
 from belvedere.intake.read import check_broken, find_input, given_columns, key_columns, refuse_made, taken_columns
+from belvedere.months import with_month_texts
 from belvedere.plan.nodes import Order
 from belvedere.plan.sorting import sorted_rows
 from belvedere.plan.time_nodes import SEQUENCE
@@ -256,7 +257,7 @@ class Workbench:
         delta = self._report.deltas.get(self._relation(view)) if self._report else None
         if delta is None:
             return []
-        return list(zip(self._shown(self._relation(view), delta).to_pylist(), delta[WEIGHT].to_pylist(), strict=True))
+        return list(zip(_dicts(self._shown(self._relation(view), delta)), delta[WEIGHT].to_pylist(), strict=True))
 
     def batch(self, view: str) -> list[dict[str, Any]]:
         """The same view recomputed by Spark from all input so far: the oracle."""
@@ -318,5 +319,5 @@ def _lacks_time(source: Input, table: pa.Table) -> bool:
 
 
 def _dicts(table: pa.Table) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.to_pylist()
+    rows: list[dict[str, Any]] = with_month_texts(table).to_pylist()
     return rows

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.intervals import iso_text
+from belvedere.months import with_month_texts
 
 
 def as_json(rows: pa.Table) -> str:
@@ -55,7 +56,7 @@ FORMATS = {"table": as_table, "json": as_json, "csv": as_csv}
 
 def _rows(rows: pa.Table) -> Iterable[dict[str, Any]]:
     for batch in rows.to_batches(max_chunksize=10_000):
-        yield from batch.to_pylist()
+        yield from with_month_texts(pa.Table.from_batches([batch])).to_pylist()
 
 
 def _json(value: Any) -> str:

@@ -18,6 +18,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from belvedere.intervals import iso_text
+from belvedere.months import with_month_texts
 
 SUFFIXES = {"json": "jsonl", "jsonl": "jsonl", "parquet": "parquet", "csv": "csv"}
 
@@ -29,7 +30,7 @@ def _write_json(pieces: Iterable[pa.Table], file: IO[bytes]) -> None:
 
 
 def _write_csv(pieces: Iterable[pa.Table], file: IO[bytes]) -> None:
-    for number, events in enumerate(pieces):
+    for number, events in enumerate(map(with_month_texts, pieces)):
         plain = [_in_csv(c) for c in events.columns]
         table = pa.table(plain, names=events.schema.names)
         pc.write_csv(table, file, pc.WriteOptions(include_header=not number))
@@ -37,7 +38,7 @@ def _write_csv(pieces: Iterable[pa.Table], file: IO[bytes]) -> None:
 
 def _write_parquet(pieces: Iterable[pa.Table], file: IO[bytes]) -> None:
     writer: pq.ParquetWriter | None = None
-    for events in pieces:
+    for events in map(with_month_texts, pieces):
         writer = writer or pq.ParquetWriter(file, events.schema)
         writer.write_table(events)
     if writer is not None:
@@ -63,7 +64,7 @@ WRITERS: Mapping[str, Callable[[Iterable[pa.Table], IO[bytes]], None]] = {
 
 def json_lines(events: pa.Table) -> list[str]:
     """One JSON object per row: times in RFC 3339, decimals as exact text, intervals in ISO 8601, bytes in base64, no infinities."""
-    return [_json(row) for row in events.to_pylist()]
+    return [_json(row) for row in with_month_texts(events).to_pylist()]
 
 
 def _json(value: Any) -> str:

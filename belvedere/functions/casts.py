@@ -24,7 +24,7 @@ def castable(given: pa.DataType, target: pa.DataType) -> bool:
     if t.is_number(given):
         return t.is_number(target) or t.is_interval(target) or target in (t.BOOLEAN, TIMESTAMP)
     if given == t.BOOLEAN or t.is_interval(given):
-        return t.is_number(target) or (t.is_interval(given) and t.is_interval(target))
+        return t.is_number(target)
     if t.is_time(given):
         return t.is_time(target) or (given == TIMESTAMP and t.is_number(target))
     return _nested(given, target)

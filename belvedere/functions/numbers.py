@@ -9,7 +9,17 @@ import pyarrow as pa
 
 from belvedere.functions import window_by as wb
 from belvedere.functions.function import Function, function, stored
-from belvedere.functions.type_rules import modulo, nth, number, number_or_text, plain, rounded, text_or_bytes, whole
+from belvedere.functions.type_rules import (
+    modulo,
+    nth,
+    number,
+    number_interval_or_text,
+    number_or_text,
+    plain,
+    rounded,
+    text_or_bytes,
+    whole,
+)
 from belvedere.functions.types import DOUBLE, INT8, INT32, INT64, STRING, is_integer
 from belvedere.functions.window_by import Native, window_by
 
@@ -26,7 +36,7 @@ NUMBERS: tuple[Function, ...] = (
         "abs:1",
         number,
         window_by("ABS:1", wb.number),
-        first=number_or_text,
+        first=number_interval_or_text,
         total=True,
         stored=stored(is_integer, sqlite="abs({0})", postgres="abs({0})"),
     ),
@@ -86,10 +96,10 @@ NUMBERS: tuple[Function, ...] = (
     function("Log", "log10:1 log2:1", DOUBLE, first=number_or_text),
     function("log1p", "log1p:1", DOUBLE, first=number_or_text),
     function("Nanvl", "nanvl:2", DOUBLE),
-    function("Negative", "negative:1", number, first=number_or_text, total=True),
+    function("Negative", "negative:1", number, first=number_interval_or_text, total=True),
     function("Pi", "pi:0", DOUBLE, total=True),
     function("pmod", "pmod:2", modulo),
-    function("positive", "positive:1", number, first=number_or_text),
+    function("positive", "positive:1", number, first=number_interval_or_text),
     function(
         "Pow",
         "pow:2 power:2",
@@ -113,7 +123,7 @@ NUMBERS: tuple[Function, ...] = (
         "sign:1 signum:1",
         DOUBLE,
         window_by("SIGN:1", INT64, Native("try_cast(sign({0}) AS BIGINT)", wb.is_number, INT64)),
-        first=number_or_text,
+        first=number_interval_or_text,
         total=True,
     ),
     function("Sin", "sin:1", DOUBLE, first=number_or_text, total=True),

@@ -47,7 +47,7 @@ _FORMS: Mapping[str, str] = {
         "startswith time time_bucket time_diff time_to_micros time_to_millis time_to_seconds time_trunc timestamp "
         "timestamp_seconds tinyint to_date to_number to_time to_timestamp to_timestamp_ltz to_timestamp_ntz translate "
         "trim try_parse_json try_to_date try_to_number try_to_time try_to_timestamp try_validate_utf8 "
-        "try_variant_array_append try_variant_get try_variant_insert try_variant_set unix_date unix_nanos validate_utf8 "
+        "try_variant_array_append try_variant_get try_variant_insert try_variant_set unix_nanos validate_utf8 "
         "variant_array_append variant_delete variant_get variant_insert variant_set variant_strip_nulls xpath "
         "xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string"
     ),

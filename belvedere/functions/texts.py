@@ -9,7 +9,17 @@ import pyarrow as pa
 
 from belvedere.functions import window_by as wb
 from belvedere.functions.function import Function, function, stored
-from belvedere.functions.type_rules import is_variant, joined, nth, number_or_text, plain, text, text_or_bytes, text_or_bytes_of
+from belvedere.functions.type_rules import (
+    is_variant,
+    joined,
+    nth,
+    number_or_text,
+    plain,
+    text,
+    text_or_bytes,
+    text_or_bytes_of,
+    written_as_json,
+)
 from belvedere.functions.types import (
     BINARY,
     BOOLEAN,
@@ -76,7 +86,7 @@ TEXTS: tuple[Function, ...] = (
     function("JSONKeys", "json_object_keys:1", pa.list_(STRING), first=plain),
     function("json_array_length", "json_array_length:1", INT32, first=text),
     function("JSONExtractScalar", "get_json_object:2", STRING),
-    function("JSONFormat", "to_json:1-2", STRING),
+    function("JSONFormat", "to_json:1-2", STRING, first=written_as_json),
     function("Left", "left:2", text_or_bytes_of(0)),
     function(
         "Length",

@@ -5,7 +5,7 @@ In: nothing. Out: rows for `belvedere.functions.table`. See `belvedere.functions
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from belvedere.functions.calendar import to_its_unit
 from belvedere.functions.function import Function, Stored, function, stored
 from belvedere.functions.type_rules import instant, number_or_text, plain, time_or_text
 from belvedere.functions.types import (
+    CALENDAR_INTERVAL,
     DATE,
     DAY_INTERVAL,
     DOUBLE,
@@ -25,6 +26,7 @@ from belvedere.functions.types import (
     NULL,
     STRING,
     is_integer,
+    is_number,
 )
 from belvedere.functions.window_by import Native, is_time, window_by
 from belvedere.schema import TIMESTAMP
@@ -64,6 +66,13 @@ def _local(arguments: Sequence[pa.DataType]) -> pa.DataType | None:
 def _floor(unit: int) -> str:
     """Whole units of so many microseconds: SQLite divides towards zero."""
     return f"(({{0}}-(({{0}}%{unit})+{unit})%{unit})/{unit})"
+
+
+def _of_parts(result: pa.DataType) -> Callable[[Sequence[pa.DataType]], pa.DataType | None]:
+    """Year, month, day, hour, minute, second, and perhaps a zone; or a date. (A date and a TIME have no place: there is no TIME.)"""
+    return lambda args: (
+        result if len(args) == 1 or (len(args) > 5 and all(a == NULL or number_or_text(a) for a in args[:6])) else None
+    )
 
 
 def _since_1970(unit: int) -> Stored:
@@ -114,10 +123,10 @@ TIMES: tuple[Function, ...] = (
     function("Localtimestamp", "localtimestamp:0", LOCAL_TIMESTAMP),
     function("make_date", "make_date:3", DATE),
     function("make_dt_interval", "make_dt_interval:0-4", DAY_INTERVAL),
-    function("make_timestamp_ltz", "make_timestamp_ltz:2-7", TIMESTAMP, forgiving="try_make_timestamp_ltz"),
-    function("make_timestamp_ntz", "make_timestamp_ntz:2-6", LOCAL_TIMESTAMP, forgiving="try_make_timestamp_ntz"),
+    function("make_timestamp_ltz", "make_timestamp_ltz:2-7", _of_parts(TIMESTAMP), forgiving="try_make_timestamp_ltz"),
+    function("make_timestamp_ntz", "make_timestamp_ntz:2-6", _of_parts(LOCAL_TIMESTAMP), forgiving="try_make_timestamp_ntz"),
     function("make_ym_interval", "make_ym_interval:0-2", MONTH_INTERVAL),
-    function("MakeInterval", "make_interval:0-7", MONTH_INTERVAL),
+    function("MakeInterval", "make_interval:0-7", CALENDAR_INTERVAL),
     function(
         "Minute",
         "minute:1",
@@ -150,10 +159,10 @@ TIMES: tuple[Function, ...] = (
     function("StrToUnix", "unix_timestamp:0-2 to_unix_timestamp:1-2", INT64, first=time_or_text),
     function("timestamp_micros", "timestamp_micros:1", TIMESTAMP, first=is_integer, total=True),
     function("timestamp_millis", "timestamp_millis:1", TIMESTAMP, first=is_integer, total=True),
-    function("timestamp_seconds", "timestamp_seconds:1", TIMESTAMP, total=True),
+    function("timestamp_seconds", "timestamp_seconds:1", TIMESTAMP, first=is_number, total=True),
     function("TimestampAdd", "timestampadd:3", TIMESTAMP, total=True),
     function("TimestampDiff", "timestampdiff:3", INT64),
-    function("TimestampFromParts", "make_timestamp:1-7", TIMESTAMP, forgiving="try_make_timestamp"),
+    function("TimestampFromParts", "make_timestamp:1-7", _of_parts(TIMESTAMP), forgiving="try_make_timestamp"),
     function(
         "TimestampTrunc", "date_trunc:2", TIMESTAMP, first=time_or_text, total=True, step=to_its_unit, reads_text_as="TIMESTAMP"
     ),
@@ -162,9 +171,9 @@ TIMES: tuple[Function, ...] = (
     function("TimeToStr", "date_format:2", STRING),
     function("to_timestamp_ltz", "to_timestamp_ltz:1-2", _timestamp_of_text, first=plain),
     function("to_timestamp_ntz", "to_timestamp_ntz:1-2", LOCAL_TIMESTAMP, first=plain),
-    function("try_make_timestamp", "try_make_timestamp:1-7", TIMESTAMP),
-    function("try_make_timestamp_ltz", "try_make_timestamp_ltz:6-7", TIMESTAMP),
-    function("try_make_timestamp_ntz", "try_make_timestamp_ntz:6", LOCAL_TIMESTAMP),
+    function("try_make_timestamp", "try_make_timestamp:1-7", _of_parts(TIMESTAMP)),
+    function("try_make_timestamp_ltz", "try_make_timestamp_ltz:6-7", _of_parts(TIMESTAMP)),
+    function("try_make_timestamp_ntz", "try_make_timestamp_ntz:6", _of_parts(LOCAL_TIMESTAMP)),
     function("try_to_date", "try_to_date:1-2", DATE, first=plain),
     function("try_to_timestamp", "try_to_timestamp:1-2", TIMESTAMP, first=plain),
     function("TsOrDsAdd", "date_add:2-3 dateadd:2-3", _days_added, total=True),
@@ -180,6 +189,7 @@ TIMES: tuple[Function, ...] = (
         "unix_date:1",
         INT32,
         window_by("UNIX_DATE:1", INT64, Native("CAST(unix_date({0}) AS BIGINT)", is_time, INT64, "day")),
+        first=_date,
     ),
     function(
         "UnixMicros",

@@ -207,7 +207,15 @@ def listed(args: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def number_or_text(type_: pa.DataType) -> bool:
-    return t.is_number(type_) or t.is_interval(type_) or type_ == t.STRING
+    return t.is_number(type_) or type_ == t.STRING
+
+
+def number_interval_or_text(type_: pa.DataType) -> bool:
+    return number_or_text(type_) or type_ in (t.DAY_INTERVAL, t.MONTH_INTERVAL)
+
+
+def written_as_json(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_nested(type_)) or is_variant(type_)
 
 
 def time_or_text(type_: pa.DataType) -> bool:

@@ -3,8 +3,8 @@
 In: sqlglot data types and Arrow types. Out: Arrow types as Spark 4.3 computes them in ANSI mode (its `AnsiTypeCoercion` and
 `DecimalPrecision` rules). Knows nothing of expressions: `infer` does.
 
-A day-time interval is `duration("us")`, with all its fields. A year-month or calendar interval has the stand-in
-`month_day_nano_interval()`, which no stored column may have. VARIANT has one too.
+A day-time interval is `duration("us")`, with all its fields, a year-month one `duration("s")` (`belvedere.schema.MONTHS`). A calendar
+interval has the stand-in `month_day_nano_interval()`, which no stored column may have. VARIANT has one too.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.schema import TIMESTAMP, VARIANT, has_map
+from belvedere.schema import MONTHS, TIMESTAMP, VARIANT, has_map
 
 INT8, INT16, INT32, INT64 = pa.int8(), pa.int16(), pa.int32(), pa.int64()
 FLOAT, DOUBLE = pa.float32(), pa.float64()
 STRING, BINARY, BOOLEAN, DATE, NULL = pa.string(), pa.binary(), pa.bool_(), pa.date32(), pa.null()
 LOCAL_TIMESTAMP = pa.timestamp("us")
 DAY_INTERVAL = pa.duration("us")
-MONTH_INTERVAL = pa.month_day_nano_interval()
+MONTH_INTERVAL = MONTHS
+CALENDAR_INTERVAL = pa.month_day_nano_interval()
 
 WIDTHS = (INT8, INT16, INT32, INT64, FLOAT, DOUBLE)
 INTEGERS = (INT8, INT16, INT32, INT64)
@@ -88,7 +89,7 @@ def arrow_type(type_: exp.DataType) -> pa.DataType | None:
     if type_.this == Kind.STRUCT:
         return _struct_type(type_)
     if type_.this == Kind.INTERVAL:
-        return MONTH_INTERVAL  # a calendar interval, which may have months
+        return CALENDAR_INTERVAL
     if isinstance(type_.this, exp.Interval):
         return MONTH_INTERVAL if any(u in type_.this.sql().upper() for u in MONTH_UNITS) else DAY_INTERVAL
     return _NAMES.get(type_.this)
@@ -145,6 +146,7 @@ _TEXTS = {
     NULL: "VOID",
     DAY_INTERVAL: "INTERVAL DAY TO SECOND",
     MONTH_INTERVAL: "INTERVAL YEAR TO MONTH",
+    CALENDAR_INTERVAL: "INTERVAL",
     VARIANT: "VARIANT",
 }
 
@@ -178,11 +180,21 @@ def is_number(type_: pa.DataType) -> bool:
 
 
 def is_interval(type_: pa.DataType) -> bool:
-    return type_ in (DAY_INTERVAL, MONTH_INTERVAL)
+    return type_ in (DAY_INTERVAL, MONTH_INTERVAL, CALENDAR_INTERVAL)
+
+
+def unstorable_interval(type_: pa.DataType) -> str | None:
+    """What no store keeps of the type: calendar intervals, and months within nested values; None where there is none."""
+    inner = [type_.field(n).type for n in range(type_.num_fields)]
+    if type_ == CALENDAR_INTERVAL:
+        return "calendar intervals, of months and days"
+    if MONTH_INTERVAL in inner:
+        return "year-month intervals within nested values"
+    return next(filter(None, map(unstorable_interval, inner)), None)
 
 
 def has_months(type_: pa.DataType) -> bool:
-    """Whether values of the type have intervals of months in them, which no store keeps."""
+    """Whether values of the type have year-month intervals in them."""
     return type_ == MONTH_INTERVAL or any(has_months(type_.field(n).type) for n in range(type_.num_fields))
 
 

@@ -51,9 +51,15 @@ def define_created(statement: CreateInput, definitions: Definitions, file: str) 
     defaults: dict[str, Any] = {}
     for written in statement.columns:
         type_ = t.arrow_type(written.type)
-        if type_ is None or t.has_months(type_) or any(_has_some_fields(i) for i in written.type.find_all(exp.Interval)):
+        if (
+            type_ is None
+            or t.unstorable_interval(type_)
+            or any(_has_some_fields(i) for i in written.type.find_all(exp.Interval))
+        ):
             hint = (
-                "declare INTERVAL DAY TO SECOND" if type_ is not None else t.INSTEAD.get(written.type.this, "use another type")
+                "declare INTERVAL DAY TO SECOND or INTERVAL YEAR TO MONTH"
+                if type_ is not None
+                else t.INSTEAD.get(written.type.this, "use another type")
             )
             name = written.type.sql("spark") if type_ is not None else written.type.sql()
             raise fail("B3003", f"type {name} is not supported", span=written.span, hint=hint)
@@ -81,7 +87,7 @@ def define_created(statement: CreateInput, definitions: Definitions, file: str) 
 
 def _has_some_fields(interval: exp.Interval) -> bool:
     """Whether an interval's type leaves fields out: a column has all of them."""
-    return interval.sql("spark") != "INTERVAL DAY TO SECOND"
+    return interval.sql("spark") not in ("INTERVAL DAY TO SECOND", "INTERVAL YEAR TO MONTH")
 
 
 def define_imported(

@@ -15,12 +15,14 @@ from sqlglot import exp
 
 from belvedere.catalog import Parameter
 from belvedere.errors import BelvedereError, Span, fail
-from belvedere.functions.types import Typed, a_type, arrow_type, has_months
+from belvedere.functions.types import Typed, a_type, arrow_type, unstorable_interval
 from belvedere.intervals import interval_of, iso_text
 from belvedere.lang.metadata import read_metadata
 from belvedere.lang.select.frame import StatementContext
 from belvedere.lang.statements.tree import TemplateParameter
 from belvedere.lang.types.names import parameter_name
+from belvedere.months import months_of, months_text
+from belvedere.schema import MONTHS
 
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In, exp.Like, exp.NullSafeEQ)
 
@@ -38,7 +40,7 @@ def declared_parameters(parameters: Sequence[TemplateParameter]) -> tuple[Parame
 
 def _declared(written: TemplateParameter) -> Parameter:
     name, type_ = written.name.text, arrow_type(written.type)
-    if type_ is None or has_months(type_):
+    if type_ is None or unstorable_interval(type_):
         raise fail("B3003", f"type {written.type.sql()} is not supported", span=written.span)
     metadata = None
     if written.metadata is not None:
@@ -164,6 +166,8 @@ def _text(text: str, type_: pa.DataType) -> str | None:
 def _time(text: str, type_: pa.DataType) -> str | None:
     if pa.types.is_date(type_):
         return date.fromisoformat(text).isoformat()
+    if type_ == MONTHS:
+        return months_text(months_of(text))
     if pa.types.is_duration(type_):
         return iso_text(interval_of(text))
     if not pa.types.is_timestamp(type_):

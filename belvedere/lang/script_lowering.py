@@ -25,6 +25,7 @@ from belvedere.plan.keys import carry_keys
 from belvedere.plan.nested import Definition, join_nested
 from belvedere.plan.nodes import Filter, Node, Order, Project
 from belvedere.plan.prune import prune
+from belvedere.plan.window_by import PredicateWindow
 
 
 @dataclass
@@ -92,13 +93,14 @@ class ScriptLowering:
 
     @staticmethod
     def _refuse_unstorable(plan: Node, span: Span) -> None:
-        """Intervals of months and the type of NULL have no form in a store; some names are taken there."""
+        """Calendar intervals and the type of NULL have no form in a store; some names are taken there."""
         refuse_engine_columns((c.name for c in plan.schema.visible), span)
         refuse_variants(plan, span)
+        refuse_months_in_windows(plan, span)
         for c in plan.schema:
-            if t.has_months(c.type):
-                message = f"column `{c.name}` has intervals with months, which cannot be stored"
-                hint = "give a number of months, such as `extract(YEAR FROM i) * 12 + extract(MONTH FROM i)`"
+            if interval := t.unstorable_interval(c.type):
+                message = f"column `{c.name}` has {interval}, which cannot be stored"
+                hint = "give columns of their own: make_ym_interval(years, months), make_dt_interval(days, hours, minutes, seconds)"
                 raise fail("B3044", message, span=span, hint=hint)
             if c.type == t.NULL:
                 raise fail(
@@ -153,6 +155,15 @@ class ScriptLowering:
                 raise fail("B4004", f"`{name}` is a relationship to `{target.name}`, not a nested table", span=span, hint=hint)
             relation = target
         return relation
+
+
+def refuse_months_in_windows(plan: Node, span: Span) -> None:
+    """Raise B3044 where rows of WINDOW BY have year-month intervals: its kernels have no such values."""
+    for node in plan.walk():
+        found = next((c for c in node.schema if isinstance(node, PredicateWindow) and t.has_months(c.type)), None)
+        if found is not None:
+            message = "WINDOW BY does not take year-month intervals"
+            raise fail("B3044", message, span=span, hint="give a number of months: CAST(CAST(i AS INTERVAL MONTH) AS INT)")
 
 
 def refuse_variants(plan: Node, span: Span) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from belvedere.engine.rows import Rows, combined
 from belvedere.engine.stage import Stage
 from belvedere.engine.texts import ROWS, Texts
 from belvedere.engine.work import Work
+from belvedere.months import with_month_texts
 from belvedere.plan.nodes import Order, Scan
 from belvedere.plan.sorting import sorted_places
 from belvedere.rules.builder import Builder, StageOwner
@@ -140,6 +142,11 @@ def matching(delta: pa.Table, on: ChangeKind) -> tuple[pa.Table, pa.Table]:
     return both, old.filter(pc.is_in(old[KEY], value_set=combined(new[KEY])))
 
 
+def _shown(rows: pa.RecordBatch) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = with_month_texts(pa.Table.from_batches([rows])).to_pylist()
+    return found
+
+
 def _old_rows(old: pa.Table, type_: pa.DataType) -> pa.Array:
     """The old rows as the value of `_old`: a struct of the observed columns, or JSON text."""
     if pa.types.is_struct(type_):
@@ -147,5 +154,5 @@ def _old_rows(old: pa.Table, type_: pa.DataType) -> pa.Array:
         return pa.StructArray.from_arrays(fields, fields=list(type_))
     names = [n for n in old.schema.names if not n.startswith("_")]
     batches = old.select(names).to_batches(max_chunksize=TEXT_ROWS)  # rows as Python values take some ten times the memory
-    texts = [pa.array([json.dumps(row, default=str) for row in b.to_pylist()], pa.string()) for b in batches]
+    texts = [pa.array([json.dumps(row, default=str) for row in _shown(b)], pa.string()) for b in batches]
     return pa.concat_arrays(texts) if texts else pa.array([], pa.string())

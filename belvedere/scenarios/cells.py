@@ -16,8 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from belvedere.months import months_text
 from belvedere.rows import convert
-from belvedere.schema import Column
+from belvedere.schema import MONTHS, Column
 
 BAR = "|"
 
@@ -121,6 +122,8 @@ def same_cell(expected: Any, actual: Any, type_: pa.DataType) -> bool:
         wanted = convert(expected, type_)
     except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException):
         return write_cell(expected) == write_cell(actual)
+    if type_ == MONTHS and wanted is not None:
+        return bool(actual == months_text(wanted))
     if pa.types.is_map(type_) and wanted is not None and actual is not None:
         return same_value(dict(wanted), dict(actual))
     return same_value(wanted, actual) or (isinstance(expected, str) and expected == write_cell(actual))

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from belvedere.catalog import Catalog
 from belvedere.engine.rows import Memory, Rows, conform, fits_parquet
@@ -28,6 +28,7 @@ from belvedere.engine.texts import PreparedStage
 from belvedere.engine.turns import Task, Turns
 from belvedere.engine.windows import WindowOperator
 from belvedere.functions.types import quote
+from belvedere.spark.carried import arrow_schema, carried, carried_type, packed, unpacked
 from belvedere.spark.cluster import is_cluster
 from belvedere.spark.failures import explain_failure
 from belvedere.spark.interpreting import FEW, Interpreting
@@ -91,7 +92,7 @@ class SparkCompute:
 
     def _put_standing(self, view: str, rows: Rows) -> bool:
         if self._standing is not None and rows.frame is not None and rows.text and not rows.is_collected:
-            return self._standing.put_query(view, rows.frame, rows.text, self._views_in(rows.text))
+            return self._standing.put_query(view, unpacked(rows.frame, rows.schema), rows.text, self._views_in(rows.text))
         few = rows.is_collected and rows.num_rows <= self.small
         return self._standing is not None and self._standing.put(view, rows.table if few else None)
 
@@ -105,14 +106,14 @@ class SparkCompute:
 
     def _frame(self, rows: Rows) -> DataFrame:
         if rows.frame is not None and not rows.is_collected:
-            return rows.frame
+            return unpacked(rows.frame, rows.schema)
         if rows.files is not None:
             return self._read(rows.files, rows.schema)
         table = rows.table
         if table.num_rows <= self.small or not fits_parquet(table.schema):
             # one chunk: PySpark reads no further than the first batch of each slice, which may be empty, and no nested column of none
             whole = table.combine_chunks() if table.num_rows else table.schema.empty_table()
-            return self.spark.createDataFrame(whole).coalesce(1)
+            return unpacked(self.spark.createDataFrame(carried(whole)).coalesce(1), whole.schema)
         return self._read((self._write(table.to_batches(), table.schema, max(1, table.num_rows // 8)),), table.schema)
 
     def _read(self, files: tuple[Path, ...], schema: pa.Schema) -> DataFrame:
@@ -152,7 +153,7 @@ class SparkCompute:
         Where its inputs are large, or its result proves to be, executors write the rows to scratch files.
         """
         if schema is None:
-            schema = self._schemas.get(sql) or to_arrow_schema(self.spark.sql(sql).schema, timezone="UTC")
+            schema = self._schemas.get(sql) or arrow_schema(self.spark.sql(sql))
             self._schemas[sql] = schema
         if self._turns.is_on and not ordered and self._has_at_most(self.small, sql) and not self._is_large(sql):
             return self._turns.ask((sql, schema))
@@ -198,7 +199,9 @@ class SparkCompute:
             return error
 
     def defer(self, sql: str, schema: pa.Schema) -> Rows:
-        """The rows of a query that is run where they are read."""
+        """The rows of a query that is run where they are read: at once where they have types that Arrow does not read."""
+        if any(carried_type(f.type) != f.type for f in schema):
+            return self._compute(sql, schema)
         most = max((rows or 0 for name, rows in self._rows.items() if name in sql), default=0)
         frame = with_nullable_fields(self.spark.sql(sql).select(*[quote(n) for n in schema.names]))
         return Rows(frame=frame, schema=schema, guess=most, text=sql)
@@ -247,7 +250,7 @@ class SparkCompute:
     def windows(self, windows: WindowOperator, few: bool) -> Rows:
         """The rows of a WINDOW BY operator over the present rows of its views."""
         self._interpreting.choose(False)
-        found = find_windows(windows.node, self.spark.sql(windows.text), Spread.SINGLE if few else Spread.HASHED)
+        found = find_windows(windows.node, packed(self.spark.sql(windows.text)), Spread.SINGLE if few else Spread.HASHED)
         return Rows(frame=found, schema=windows.node.schema.arrow)
 
     def rest(self) -> None:

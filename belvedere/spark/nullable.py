@@ -10,10 +10,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from belvedere.spark.carried import packed
+
 
 def collected(frame: DataFrame) -> pa.Table:
     """All rows."""
-    return with_nullable_fields(frame).toArrow()
+    return packed(with_nullable_fields(frame)).toArrow()
 
 
 def with_nullable_fields(frame: DataFrame) -> DataFrame:

@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from belvedere.engine.rows import fits_parquet
 from belvedere.engine.scratch import uri
 from belvedere.functions.types import quote
+from belvedere.spark.carried import packed
 from belvedere.spark.nullable import collected, with_nullable_fields
 
 LENGTH = 4 << 20
@@ -152,7 +153,7 @@ class StandingViews:
         own = conf.get(BROADCAST)
         conf.set(BROADCAST, "-1")
         try:
-            frame = with_nullable_fields(self._spark.sql(sql))
+            frame = packed(with_nullable_fields(self._spark.sql(sql)))
             frame._jdf.queryExecution().executedPlan()
         finally:
             conf.set(BROADCAST, own or "")

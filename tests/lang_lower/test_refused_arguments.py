@@ -28,6 +28,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "sum(x) OVER (ORDER BY s RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)", "sum(x) OVER (ORDER BY id, k RANGE 1 PRECEDING)",
         "sum(x) OVER (RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)", "sum(x) OVER (ORDER BY t RANGE 1 PRECEDING)",
         "sum(x) FILTER (WHERE sum(x) > 1)", "sum(x) FILTER (WHERE rank() OVER (ORDER BY id) > 1)", "median(x) OVER (ORDER BY id)",
+        "listagg(s) WITHIN GROUP (ORDER BY s) OVER (ORDER BY id)", "percentile_cont(0.5) WITHIN GROUP (ORDER BY x) OVER (ORDER BY id)",
     ),
     "B1024": ("date '1999 Jan 08'", "timestamp 'hello'", "date '2020-02-30'", "timestamp '2020-02-03 24:00:00'", "date 'today'"),
     "B3072": ("128Y", "40000S", "9223372036854775808L", "1e400D", "1e50F", "-129Y", "CAST(300 AS TINYINT)"),
@@ -43,6 +44,9 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "date_add(day, n)",
         "datediff(x, t)", "extract(YEAR FROM x)", "~d", "concat(s, xs)", "s || xs", "d DIV 2", "day DIV 2", "x IS TRUE", "m <=> m",
         "x IS DISTINCT FROM day", "CAST(x AS DATE)",
+        "make_timestamp(x, 1, 1, t, 1, 1)", "make_timestamp(day, x)", "try_make_timestamp_ntz(x, 1, 1, day, 1, 1)", "unix_date(s)",
+        "unix_date(t)", "to_json(x)", "to_json(s)", "timestamp_seconds(s)", "ceil(INTERVAL '1' YEAR)", "stddev(INTERVAL '1' DAY)",
+        "CAST(INTERVAL '1' YEAR AS INTERVAL DAY TO SECOND)", "INTERVAL '1' YEAR + INTERVAL '1' DAY",
     ),
 }  # fmt: skip
 
@@ -56,6 +60,10 @@ ACCEPTED = {
     "lag(x, 1) OVER (ORDER BY id)": "INT", "sum(x) OVER (ORDER BY day RANGE 1 PRECEDING)": "BIGINT", "array_contains(xs, 1.5)": "BOOLEAN",
     "extract(DOW FROM t)": "INT", "extract(SECOND FROM s)": "DECIMAL(8, 6)", "round(d, -1)": "DOUBLE", "percentile(x, array(0.1, 0.5))":
     "ARRAY<DOUBLE>", "array_append(xs, 5000000000)": "ARRAY<BIGINT>", "sum(x) FILTER (WHERE x > 1)": "BIGINT", "x << s": "INT",
+    "make_timestamp(day)": "TIMESTAMP", "make_timestamp(x, s, 1, n, 1, d, s)": "TIMESTAMP", "unix_date(day)": "INT",
+    "mode() WITHIN GROUP (ORDER BY x) OVER (ORDER BY id)": "INT", "to_json(m)": "STRING",
+    "abs(INTERVAL '1' YEAR)": "INTERVAL YEAR TO MONTH",
+    "median(INTERVAL '1' DAY)": "INTERVAL DAY TO SECOND", "extract(MONTH FROM INTERVAL '1-2' YEAR TO MONTH)": "TINYINT",
 }  # fmt: skip
 
 QUERIES = {

@@ -14,9 +14,11 @@ from belvedere.intervals import interval_of, iso_text
 
 SCRIPT = """
 CREATE TABLE T (id INT, k INT, a TIMESTAMP, b TIMESTAMP, i INTERVAL DAY TO SECOND, PRIMARY KEY (id));
+CREATE STREAM E (k INT, t TIMESTAMP, i INTERVAL DAY TO SECOND);
 Difference := SELECT id, a - b AS d, i + (a - b) AS s, i * 2 AS t, a + i AS u, -i AS n FROM T;
 Groups := SELECT i, count(*) AS n FROM T GROUP BY i;
 Totals := SELECT k, sum(i) AS s, min(i) AS lo, max(i) AS hi, avg(i) AS m, count(DISTINCT i) AS n FROM T GROUP BY k;
+Streamed := SELECT k, sum(i) AS s, avg(i) AS m, median(i) AS middle, max(i) AS hi FROM E GROUP BY k;
 Pairs := SELECT l.id, r.id AS other, l.i FROM T l JOIN T r ON l.i = r.i;
 Longest := SELECT id, i FROM T ORDER BY i DESC, id LIMIT 3;
 Running := SELECT id, lag(i) OVER (PARTITION BY k ORDER BY id) AS p, sum(i) OVER (PARTITION BY k ORDER BY id) AS q FROM T;
@@ -28,7 +30,7 @@ Made := SELECT id, make_dt_interval(1, 2, 3, 4.5) AS m, CAST('1 02:00:00' AS INT
   CASE WHEN i > INTERVAL '1' HOUR THEN i ELSE INTERVAL '0' SECOND END AS w FROM T;
 At(x INTERVAL DAY TO SECOND = 'PT1H') := SELECT id, i FROM T WHERE i >= :x AND i < INTERVAL '3' DAY ORDER BY i;
 """
-VIEWS = "Difference Groups Totals Pairs Longest Running Nested Past Parts Made".split()
+VIEWS = "Difference Groups Totals Streamed Pairs Longest Running Nested Past Parts Made".split()
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LENGTHS = [timedelta(0), timedelta(days=1, seconds=3), timedelta(hours=2), timedelta(days=-2, microseconds=5), None]
 
@@ -49,6 +51,7 @@ def test_views_of_intervals_are_what_batch_says(store: str, request: pytest.Fixt
     with closing(Workbench(SCRIPT, store=url)) as bench:
         for epoch in range(3):
             bench.insert("T", [_row(choice, id_) for id_ in choice.sample(range(8), 4)])
+            bench.insert("E", [{"k": choice.randrange(2), "i": choice.choice(LENGTHS)}])
             bench.step()
             for view in VIEWS:
                 assert _in_any_order(bench.rows(view)) == _in_any_order(bench.batch(view)), (epoch, view)

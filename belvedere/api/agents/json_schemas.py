@@ -31,6 +31,7 @@ SCALARS: Mapping[str, Schema] = {
     "DateTime": {"type": "string", "format": "date-time"},
     "Date": {"type": "string", "format": "date"},
     "Duration": {"type": "string", "format": "duration"},
+    "YearMonthDuration": {"type": "string", "format": "duration"},
     "JSON": {},
 }
 """Schemas of values by scalar; of any other they are texts."""

@@ -25,8 +25,8 @@ from graphql import (
 )
 from graphql.utilities import value_from_ast_untyped
 
-from belvedere.schema import Column
-from belvedere.store.read.values import LONG_MOST, decimal, interval, microseconds
+from belvedere.schema import MONTHS, Column
+from belvedere.store.read.values import LONG_MOST, decimal, interval, microseconds, months
 
 types = pa.types
 
@@ -73,6 +73,7 @@ DATE_TIME = _scalar(
 )
 DATE = _scalar("Date", "A day: 2020-01-31.", _text("Date"), "rfc3339#section-5.6")
 DURATION = _scalar("Duration", "A length of time, as ISO 8601 writes it: P1DT2H30M0S. A day has 24 hours.", _checked(interval))
+YEAR_MONTH_DURATION = _scalar("YearMonthDuration", "Years and months, as ISO 8601 writes them: P1Y2M.", _checked(months))
 JSON = _scalar("JSON", "A nested value.", lambda value: value, "rfc8259")
 CURSOR = _scalar("Cursor", "A place in a list, as `endCursor` gave it.", _text("Cursor"))
 BYTES = _scalar("Bytes", "Bytes in hexadecimal.", _text("Bytes"))
@@ -116,6 +117,8 @@ def scalar_of(type_: pa.DataType) -> GraphQLScalarType:
         return DATE
     if types.is_binary(type_) or types.is_large_binary(type_):
         return BYTES
+    if type_ == MONTHS:
+        return YEAR_MONTH_DURATION
     if types.is_duration(type_):
         return DURATION
     if types.is_time(type_):

@@ -33,6 +33,7 @@ SCALARS = (
     "DateTime",
     "Date",
     "Duration",
+    "YearMonthDuration",
     "JSON",
     "Cursor",
     "Bytes",

@@ -33,6 +33,7 @@ _SCALARS: Mapping[str, Document] = {
     "DateTime": {"type": "string", "format": "date-time"},
     "Date": {"type": "string", "format": "date"},
     "Duration": {"type": "string", "format": "duration"},
+    "YearMonthDuration": {"type": "string", "format": "duration"},
     "Bytes": {"type": "string", "pattern": "^([0-9a-fA-F]{2})*$"},
     "String": {"type": "string"},
 }

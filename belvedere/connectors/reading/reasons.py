@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
@@ -16,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.functions.types import type_text
-from belvedere.schema import Column
+from belvedere.schema import MONTHS, Column
 
 FLOATS = ("nan", "infinity", "+infinity", "-infinity", "inf", "+inf", "-inf")
 LONGEST_VALUE = 200
@@ -50,6 +51,8 @@ def _shown(value: Any) -> str:
 
 def _may_fit(value: Any, type_: pa.DataType) -> bool:
     """Whether a value may be of the type; true for every text that may be a time."""
+    if type_ == MONTHS:
+        return isinstance(value, str) and re.fullmatch(r"[+-]?\d+-\d+", value.strip()) is not None
     if T.is_duration(type_):
         return isinstance(value, str)
     if T.is_timestamp(type_) or T.is_date(type_):

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from belvedere.connectors.reading.records import BAD, FAULT, FIELDS, FILE, LINE, TEXT
 from belvedere.functions.types import quote, type_text
-from belvedere.schema import Column
+from belvedere.schema import MONTHS, Column
 
 REASON = "__reason"
 CORRUPT = "__corrupt"
@@ -139,6 +139,11 @@ def _joined(reasons: Sequence[SparkColumn]) -> SparkColumn:
     return F.nullif(F.concat_ws("; ", *reasons), F.lit("")) if reasons else F.lit(None).cast("string")
 
 
+def _sent(value: SparkColumn, column: Column) -> SparkColumn:
+    """As Arrow takes it: months are whole numbers on their way (`belvedere.spark.carried`)."""
+    return value.cast("INTERVAL MONTH").cast("BIGINT") if column.type == MONTHS else value
+
+
 def _finish(raw: DataFrame, member: Mapping[str, SparkColumn], columns: Sequence[Column], reason: SparkColumn) -> DataFrame:
     place = [F.col(p) for p in PLACE]
-    return raw.select(*[member[c.name].alias(c.name) for c in columns], *place, reason.alias(REASON))
+    return raw.select(*[_sent(member[c.name], c).alias(c.name) for c in columns], *place, reason.alias(REASON))

@@ -75,8 +75,8 @@ def _window(node: Any) -> Problem | None:
     if isinstance(call, exp.Identifier):  # a name of the WINDOW clause
         return _frame(node)
     inner = node.this.this if isinstance(node.this, exp.Filter) else node.this
-    if isinstance(inner, exp.WithinGroup):
-        return _frame(node)
+    if isinstance(inner, exp.WithinGroup) or (isinstance(call, exp.GroupConcat) and isinstance(call.this, exp.Order)):
+        return _ordered_twice(node, call) or _frame(node)
     if not is_aggregate(call) and not is_window_function(call):
         hint = "OVER is for aggregates and for row_number, rank, lag and their like"
         return _problem(node, f"`{shown_name(call)}` is no window function", hint)
@@ -90,6 +90,13 @@ def _window(node: Any) -> Problem | None:
     if node.args.get("spec") is not None and is_window_function(call) and not isinstance(call, exp.NthValue):
         return _problem(node, f"`{shown_name(call)}` takes no frame", "leave out ROWS or RANGE")
     return _frame(node)
+
+
+def _ordered_twice(node: Any, call: exp.Expr) -> Problem | None:
+    """Percentiles and lists that have an order of their own are those of all rows of the partition."""
+    if isinstance(call, exp.Mode) or (node.args.get("order") is None and node.args.get("spec") is None):
+        return None
+    return _problem(node, f"`{shown_name(call)}` WITHIN GROUP takes no order in OVER", "write OVER (PARTITION BY ...)")
 
 
 def _frame(node: Any) -> Problem | None:

@@ -176,9 +176,18 @@ def date_part(scope: TypeScope, field: exp.Expr, value: exp.Expr) -> Typed:
         raise scope.fail("B3048", f"`{field.name}` is no field of a time", field if "start" in field.meta else value, hint)
     if t.is_number(found.type) or found.type in (t.BOOLEAN, t.BINARY) or pa.types.is_nested(found.type):
         raise scope.fail("B3002", f"{t.a_type(found.type)} has no fields of a time", value, "CAST it to TIMESTAMP")
+    _check_interval_field(scope, name, found.type, value)
     if t.is_interval(found.type) and name not in _SECONDS and not name.startswith(("Y", "D")):
         return Typed(t.INT8, found.nullable)  # hours, minutes and months of an interval
     return Typed(pa.decimal128(8, 6) if name in _SECONDS else t.INT32, found.nullable)
+
+
+def _check_interval_field(scope: TypeScope, name: str, type_: pa.DataType, value: exp.Expr) -> None:
+    """A year-month interval has no days, a day-time one no months."""
+    is_month = name.startswith(("YEAR", "Y", "MON"))
+    if (type_ == t.MONTH_INTERVAL and not is_month) or (type_ == t.DAY_INTERVAL and is_month):
+        fields = "YEAR and MONTH" if type_ == t.MONTH_INTERVAL else "DAY, HOUR, MINUTE and SECOND"
+        raise scope.fail("B3048", f"`{name}` is no field of {t.a_type(type_)}", value, f"it has {fields}")
 
 
 def _sorted_by(scope: TypeScope, expr: Any) -> Typed:

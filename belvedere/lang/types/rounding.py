@@ -33,7 +33,7 @@ def _ceiling(scope: TypeScope, expr: Any) -> Typed:
 
 def _number(scope: TypeScope, expr: exp.Expr) -> Typed:
     found = scope.typed(expr)
-    if t.is_number(found.type) or t.is_interval(found.type) or found.type in (t.STRING, t.NULL):
+    if t.is_number(found.type) or found.type in (t.STRING, t.NULL):
         return found
     raise scope.fail("B3002", f"a number is needed here, not {t.a_type(found.type)}", expr, "CAST it to a number")
 

@@ -132,6 +132,8 @@ def _count(call: exp.Count, condition: Expr | None) -> Accumulator | None:
 
 
 def _of_value(call: Expr, value: Expr, result: pa.DataType, source: Schema, append_only: bool) -> Accumulator | None:
+    if pa.types.is_duration(result) and not isinstance(call, exp.Min | exp.Max):
+        return None  # intervals have no common zero with numbers
     exact = pa.types.is_integer(result) or pa.types.is_decimal(result)
     match call:
         case exp.Sum() if pa.types.is_integer(result) and not is_small_integer(value, source):

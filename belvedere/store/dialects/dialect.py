@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from belvedere.errors import BelvedereError
+from belvedere.schema import MONTHS
 from belvedere.store.dialects.codec import Form, TypeNames, is_text
 from belvedere.store.dialects.faults import FaultRule, fault
 from belvedere.store.dialects.session import Session
@@ -107,7 +108,7 @@ class Dialect(ABC):
         """The value as JSON text, never NULL: NULL, NaN and infinities are `null`."""
         if is_text(type_):
             return self.json_string(sql)
-        text = self._interval(sql) if types.is_duration(type_) else self.plain_text(sql, type_)
+        text = self._duration(sql, type_) if types.is_duration(type_) else self.plain_text(sql, type_)
         if (
             types.is_timestamp(type_)
             or types.is_duration(type_)
@@ -117,6 +118,12 @@ class Dialect(ABC):
         ):
             text = f"""'"'||{text}||'"'"""
         return f"coalesce({text},'null')"
+
+    def _duration(self, number: str, type_: pa.DataType) -> str:
+        """As ISO 8601 writes it: months, or microseconds."""
+        if type_ != MONTHS:
+            return self._interval(number)
+        return f"CASE WHEN {number}<0 THEN '-P' ELSE 'P' END||abs({number}/12)||'Y'||abs({number}%12)||'M'"
 
     def _interval(self, micros: str) -> str:
         """Microseconds as `belvedere.intervals.iso_text` writes them: both databases divide towards zero."""

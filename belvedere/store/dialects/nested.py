@@ -11,13 +11,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from belvedere.intervals import interval_of, iso_text
+from belvedere.months import months_of, months_text
+from belvedere.schema import MONTHS
 
 Convert = Callable[[Any], Any]
 
@@ -96,6 +98,7 @@ _LEAVES: tuple[tuple[Callable[[pa.DataType], bool], Convert, Convert], ...] = (
     (pa.types.is_timestamp, _instant, datetime.fromisoformat),
     (pa.types.is_date, date.isoformat, date.fromisoformat),
     (pa.types.is_time, time.isoformat, time.fromisoformat),
+    (lambda type_: type_ == MONTHS, lambda value: months_text(value // timedelta(seconds=1)), months_of),
     (pa.types.is_duration, iso_text, interval_of),
     (is_bytes, bytes.hex, bytes.fromhex),
     (pa.types.is_interval, list, pa.MonthDayNano),

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from belvedere import instants
 from belvedere.intervals import interval_of
+from belvedere.months import months_of
+from belvedere.schema import MONTHS
 from belvedere.store.dialects.codec import is_text
 from belvedere.store.dialects.dialect import Dialect, is_binary
 from belvedere.store.dialects.singles import single
@@ -127,6 +129,13 @@ def interval(value: Any) -> timedelta:
     return interval_of(value)
 
 
+def months(value: Any) -> int:
+    """A year-month interval as ISO 8601 or Spark write it."""
+    if not isinstance(value, str):
+        raise ValueError(f"expected an interval such as P1Y2M, not {value!r}")
+    return months_of(value)
+
+
 def _bytes(value: Any) -> bytes:
     try:
         return bytes.fromhex(value)
@@ -199,6 +208,7 @@ _READERS: tuple[tuple[Callable[[pa.DataType], bool], Convert], ...] = (
     (pa.types.is_decimal, decimal),
     (pa.types.is_timestamp, _instant),
     (pa.types.is_date, _date),
+    (lambda type_: type_ == MONTHS, months),
     (pa.types.is_duration, interval),
     (is_binary, _bytes),
 )
