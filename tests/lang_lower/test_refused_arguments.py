@@ -62,7 +62,7 @@ ACCEPTED = {
     "ARRAY<DOUBLE>", "array_append(xs, 5000000000)": "ARRAY<BIGINT>", "sum(x) FILTER (WHERE x > 1)": "BIGINT", "x << s": "INT",
     "make_timestamp(day)": "TIMESTAMP", "make_timestamp(x, s, 1, n, 1, d, s)": "TIMESTAMP", "unix_date(day)": "INT",
     "mode() WITHIN GROUP (ORDER BY x) OVER (ORDER BY id)": "INT", "to_json(m)": "STRING",
-    "abs(INTERVAL '1' YEAR)": "INTERVAL YEAR TO MONTH",
+    "abs(INTERVAL '1-2' YEAR TO MONTH)": "INTERVAL YEAR TO MONTH",
     "median(INTERVAL '1' DAY)": "INTERVAL DAY TO SECOND", "extract(MONTH FROM INTERVAL '1-2' YEAR TO MONTH)": "TINYINT",
 }  # fmt: skip
 
