@@ -111,6 +111,7 @@ _FORMS: Mapping[str, str] = {
     ),
     "ana": "lpad rpad",
     "bba": "aes_decrypt aes_encrypt hll_union hmac theta_union try_aes_decrypt",
+    "ii": "make_ym_interval",
     "iiin": "make_dt_interval",
     "tta": "months_between",
 }

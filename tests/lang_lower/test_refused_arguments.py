@@ -67,6 +67,10 @@ ACCEPTED = {
 }  # fmt: skip
 
 QUERIES = {
+    "B3015": (
+        "SELECT median(x) OVER w AS c FROM T WINDOW w AS (ORDER BY id)",
+        "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY x) OVER W AS c FROM T WINDOW w AS (PARTITION BY k ORDER BY id)",
+    ),
     "B3073": ("WITH a AS (SELECT 1 AS q), A AS (SELECT 2 AS q) SELECT q FROM a",),
 }
 

@@ -83,7 +83,7 @@ def _window(node: Any) -> Problem | None:
     if any(isinstance(part, exp.Distinct) for part in call.iter_expressions()):
         hint = "aggregate in a view of its own and join it, or write size(collect_set(...) OVER (...))"
         return _problem(node, "DISTINCT cannot stand in a window function", hint)
-    if isinstance(call, exp.Median) and (node.args.get("order") is not None or node.args.get("spec") is not None):
+    if isinstance(call, exp.Median) and _has_order(node):
         return _problem(
             node, "`median` takes no order in OVER", "write OVER (PARTITION BY ...), or percentile(x, 0.5) OVER (...)"
         )
@@ -94,9 +94,17 @@ def _window(node: Any) -> Problem | None:
 
 def _ordered_twice(node: Any, call: exp.Expr) -> Problem | None:
     """Percentiles and lists that have an order of their own are those of all rows of the partition."""
-    if isinstance(call, exp.Mode) or (node.args.get("order") is None and node.args.get("spec") is None):
+    if isinstance(call, exp.Mode) or not _has_order(node):
         return None
     return _problem(node, f"`{shown_name(call)}` WITHIN GROUP takes no order in OVER", "write OVER (PARTITION BY ...)")
+
+
+def _has_order(node: Any) -> bool:
+    """Whether OVER says an order or a frame, itself or by the name of a window."""
+    name, query = node.args.get("alias"), node.find_ancestor(exp.Select)
+    named = (query.args.get("windows") or ()) if name is not None and query is not None else ()
+    windows = [node, *(w for w in named if w.name.casefold() == name.name.casefold())]
+    return any(w.args.get("order") is not None or w.args.get("spec") is not None for w in windows)
 
 
 def _frame(node: Any) -> Problem | None:
