@@ -68,7 +68,8 @@ _FORMS: Mapping[str, str] = {
     "m": "map_concat",
     "n": (
         "atan2 bitmap_bit_position bitmap_bucket_number corr covar_pop covar_samp hypot log log10 log2 make_date "
-        "make_dt_interval make_time make_ym_interval nanvl pmod pow power regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx "
+        "make_dt_interval make_time make_ym_interval nanvl pmod pow power "
+        "regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx "
         "regr_sxy regr_syy shiftleft shiftright shiftrightunsigned time_from_micros time_from_millis time_from_seconds "
         "timestamp_nanos try_mod width_bucket"
     ),
