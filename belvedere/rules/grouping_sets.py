@@ -74,6 +74,8 @@ def _item(c: Column, absent: bool) -> Item:
 def _where_it_counts(node: Aggregate, key: Item, number: Column) -> Expr:
     """The key's value in the sets that it takes part in, else NULL."""
     sets = [_number(grouping_number(node, s)) for s in node.grouping_sets or () if key.name in s]
+    if not sets:
+        return exp.Null()
     test = exp.In(this=column(number.name), expressions=sets)
     return exp.Case(ifs=[exp.If(this=test, true=key.expr.copy())])
 

@@ -15,6 +15,7 @@ CREATE TABLE B (id INT, b BINARY, PRIMARY KEY (id));
 Whole := SELECT count(*) AS n, sum(x) AS s FROM O GROUP BY GROUPING SETS (());
 One := SELECT 1 AS one FROM O GROUP BY GROUPING SETS (());
 Sets := SELECT x, count(*) AS n FROM O GROUP BY GROUPING SETS ((x), ());
+Absent := SELECT id, x, count(*) AS n FROM O GROUP BY id, x GROUPING SETS ((x));
 ByMap := SELECT m, count(*) AS n FROM O GROUP BY m;
 ByStruct := SELECT s, count(*) AS n FROM O GROUP BY s;
 Rolled := SELECT m, x, count(*) AS n FROM O GROUP BY ROLLUP (m, x);
@@ -50,6 +51,7 @@ def test_groups_are_told_apart_as_in_batch(spark: Any) -> None:
     wb.insert("O", [{"id": n, "x": 1, "m": m, "s": {"p": m}} for n, m in given])
     wb.step()
     assert counts(wb) == {repr(NULLS): 2, repr(ZEROS): 1, "None": 1}
+    assert rows(wb, "Absent") == [{"id": None, "x": 1, "n": 4}]
     assert sorted(r["n"] for r in rows(wb, "ByStruct")) == [1, 1, 2]
     assert {"p": list(NULLS.items())} in [r["s"] for r in rows(wb, "ByStruct")]
     assert len(rows(wb, "Each")) == 3

@@ -44,5 +44,17 @@ CHOSEN = (
     "SELECT U.id, E.l FROM U LEFT JOIN E ON U.i = E.i AND U.s IN (SELECT s FROM E)",
     "SELECT U.id, E.l FROM U FULL JOIN E ON U.i = E.i AND E.l > (SELECT min(l) FROM E)",
     "SELECT s, mode() WITHIN GROUP (ORDER BY i DESC) AS c, mode() WITHIN GROUP (ORDER BY i) AS d FROM U GROUP BY s",
+    "SELECT i, s, count(*) AS n FROM U GROUP BY i, s GROUPING SETS ((s))",
+    "SELECT i, s, grouping_id(i, s) AS g, grouping(s) AS h FROM U GROUP BY CUBE (i, s)",
+    "SELECT i AS a, i AS b, count(*) AS n FROM U GROUP BY 1, 2",
+    "SELECT count(*) FILTER (WHERE i IN (SELECT i FROM E)) AS c FROM U",
+    "SELECT id, try_to_timestamp(concat('2024', left(s, 0)), 'y') AS a, datediff(MICROSECOND, t, timestampadd(HOUR, 1, t)) AS b, "
+    "try_add(-2147483648, i) AS c, CEIL(3.14115, -3) AS d, -9223372036854775808L AS e FROM U",
+    "SELECT i, listagg(y) AS c FROM (SELECT i, y FROM T WHERE y = X'01') GROUP BY i",
+    "SELECT DISTINCT array_append(array(), 1) AS a, date_sub(day, CAST(i AS STRING)) AS b FROM T",
+    "SELECT * FROM (SELECT id AS a FROM U), (SELECT id AS b FROM T)",
+    "SELECT id, (SELECT max(E.i) FROM E WHERE E.i = q.m['a']) AS c FROM T q",
+    "SELECT id, day + make_ym_interval(0, i) AS a, extract(MONTH FROM make_ym_interval(1, i)) AS b, "
+    "CAST(CAST(sum(make_ym_interval(0, i)) OVER (PARTITION BY s) AS INTERVAL MONTH) AS INT) AS c FROM T",
     "SELECT id, q.a, q.b FROM T LATERAL VIEW stack(2, i, 'a', j) q AS a, b",
 )
