@@ -6,10 +6,11 @@ Mark such a test `deep`: `make nightly` runs it too.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+V = TypeVar("V")
 PART = 4
 quick = False
 """Set by conftest before test modules are read."""
@@ -18,6 +19,12 @@ quick = False
 def examples(number: int) -> int:
     """`number`, or its quarter in `make test`."""
     return -(-number // PART) if quick else number
+
+
+def turn(values: Iterable[V], number: int, turns: int = 2) -> list[V]:
+    """All `values`, or in `make test` those of turn `number`: each value is tried in one of `turns` tests by day, in all at night."""
+    found = list(values)
+    return found[number % turns :: turns] if quick else found
 
 
 def at_night(values: Iterable[Any]) -> list[Any]:

@@ -15,6 +15,7 @@ from belvedere.compiler import compile_script
 from belvedere.store import StoredTable
 from tests.api.committed_events import NOON, Commit, committing
 from tests.api.node_clients import NodeClient
+from tests.depth import at_night
 
 pytestmark = pytest.mark.node
 SCRIPT = """
@@ -25,7 +26,15 @@ Above(least INT) := SELECT a, b FROM T WHERE a >= :least;
 """
 CATALOG = compile_script(SCRIPT).catalog
 TABLES = {n: StoredTable(n, CATALOG.schema_of(n), meaning="test") for n in ("T", "Seen", "ByA")}
-BOTH = pytest.mark.parametrize("client", ["graphql-sse", "graphql-ws"])
+BOTH = pytest.mark.parametrize(
+    ("client", "url"),
+    [
+        ("graphql-sse", "sqlite"),
+        pytest.param("graphql-ws", "postgres", marks=pytest.mark.postgres),
+        *at_night([("graphql-sse", "postgres"), ("graphql-ws", "sqlite")]),
+    ],
+    indirect=["url"],
+)
 SEEN = "subscription($after: Long) { seen(after: $after) { a b _seq } }"
 
 Subscribe = Callable[..., NodeClient]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.console.conftest import Visit
+from tests.depth import turn
 
 pytestmark = pytest.mark.browser
 
@@ -40,9 +41,11 @@ AT_NIGHT = pytest.mark.nightly
         pytest.param(420, "light", marks=AT_NIGHT),
     ],
 )
+@pytest.mark.deep
 def test_axe_finds_nothing(visit: Callable[..., Visit], axe: str, width: int, colours: Any) -> None:
     window = visit(viewport={"width": width, "height": 800}, color_scheme=colours, bypass_csp=True)
-    for address, ready in PAGES.items():
+    for address in turn(PAGES, colours == "dark"):
+        ready = PAGES[address]
         page = window.go(address)
         page.wait_for_selector(ready)
         page.evaluate(axe)

@@ -20,7 +20,7 @@ from belvedere.rules.explain import explain
 from belvedere.rules.placed import Path, whole_plan, with_view_at_read
 from belvedere.store.read.computed import is_said
 from belvedere.workbench import Workbench
-from tests.depth import stores_by_turns
+from tests.depth import at_night, stores_by_turns
 from tests.rules.random_plans import catalog_of
 from tests.rules.test_recomputation import drive, random_row, same_rows
 
@@ -92,7 +92,7 @@ ASKED = "{ some {k s} groups {a n} first3 {d s} keyed {k some {t} bags {s m}} jo
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("each_store")
+@pytest.mark.parametrize("each_store", ["sqlite", *at_night(["postgres"])], indirect=True)
 def test_views_move_between_epochs_and_requests(spark: Any, each_store: str, tmp_path: pathlib.Path, request: Any) -> None:
     """Each start has another choice over the same store; every answer is that of batch, and of GraphQL with all views stored."""
     random = Random(7)
@@ -139,6 +139,9 @@ def test_random_views_and_random_choices(spark: Any, seed: int) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    "each_store", [pytest.param("postgres", marks=pytest.mark.postgres), *at_night(["sqlite"])], indirect=True
+)
 def test_random_cuts(spark: Any, each_store: str) -> None:
     check(spark, 501 if each_store == "sqlite" else 502)
 

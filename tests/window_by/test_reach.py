@@ -16,7 +16,7 @@ from belvedere.plan.nodes import Scan
 from belvedere.plan.window_by import PredicateWindow, Ranges, reach_of
 from belvedere.rules.window_by.around import Reach
 from belvedere.schema import KEY, Column, Schema
-from tests.depth import examples
+from tests.depth import examples, turn
 from tests.window_by.interpreter.interpret_query import compile_query
 from tests.window_by.oracle import Framing, Tree
 from tests.window_by.random_queries import conditions, labelled, sequence_text
@@ -222,6 +222,7 @@ CLOSE = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", CLOSE)
 def test_each_change_of_one_row(name: str) -> None:
     text = (HEAD.replace("r.o,", "r.o DESC,") if "falls" in name else HEAD) + CLOSE[name] + TAIL
@@ -229,7 +230,7 @@ def test_each_change_of_one_row(name: str) -> None:
     values = [1, 2, 4, 0, 3, 5, 2, 1, 0, 4, 2, 2, 5, 1, 3, 0, 1, 4]
     rows = {n: {"id": n, "k": 0, "o": n - n % 5 // 4, "v": v, "x": None, "s": ""} for n, v in enumerate(values)}
     kept = 0
-    for number, row in rows.items():
+    for number, row in turn(rows.items(), list(CLOSE).index(name), 3):
         new = {**row, "id": 100}
         for change in ({number: None}, {number: {**row, "v": 5 - row["v"]}}, {100: {**new, "v": 0}}, {100: {**new, "v": 5}}):
             kept += follow(text, window, [change], dict(rows))  # type: ignore[list-item]
