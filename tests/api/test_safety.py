@@ -24,7 +24,7 @@ from starlette.testclient import TestClient
 from belvedere.api.access.rates import Rates
 from belvedere.api.access.tokens import LEEWAY, TokenRules
 from belvedere.api.failures import RequestError
-from belvedere.api.http import connections, push_bodies, pushes
+from belvedere.api.http import connections, push_bodies
 from belvedere.api.http.connections import Connection
 from belvedere.api.http.push_bodies import LONGEST_ROW, elements
 from belvedere.api.http.server import Application, ServerSettings
@@ -245,7 +245,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A server with short patience."""
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
     monkeypatch.setattr(connections, "MOST", 2)
-    monkeypatch.setattr(pushes, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "BODY_SECONDS", 0.21)
     listener = socket.create_server(("127.0.0.1", 0))
     application = Application(CATALOG, MemoryReader)
     server = uvicorn.Server(uvicorn.Config(application, http=Connection, lifespan="off", log_config=None))

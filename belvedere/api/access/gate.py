@@ -90,6 +90,11 @@ class Gate:
         """Whether callers need a token."""
         return bool(self._fixed) or self._verifier is not None
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether there are keys of tokens to `look_for_key` in."""
+        return self._verifier is not None
+
     async def look_for_key(self, headers: Headers) -> None:
         """Read the keys of tokens again where the caller's may be among them by now."""
         given = _bearer(headers)

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from belvedere.api.agents.mcp_tools import Reading, call, tools_of
@@ -55,7 +54,7 @@ class ModelContext:
             if scope["method"] != "POST":  # it has nothing to say by itself, and no session to end
                 message = f"/mcp does not take {scope['method']}"
                 raise RequestError(BAD_REQUEST, message, "use POST", status=405, headers={"allow": "POST"})
-            body = await read_body(Request(scope, receive), self._most)
+            body = await read_body(receive, self._most)
         except RequestError as error:
             await problem_answer(error)(scope, receive, send)
             return

@@ -145,9 +145,12 @@ class Operations:
         found = self.texts.get((text, name))
         return found or (self.find(text, name) if (_literals(text).rest, name) in self.seen else None)
 
-    def is_planned(self, operation: Operation, variables: Mapping[str, Any]) -> bool:
-        """Whether `prepare` finds a plan."""
-        return _shape(operation, variables) in operation.plans
+    def known_plan(
+        self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY
+    ) -> Prepared | None:
+        """As `prepare`, where it has a plan already."""
+        plan = operation.plans.get(_shape(operation, variables))
+        return None if plan is None else self.bound(plan, literals, variables, claims)
 
     def prepare(
         self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY

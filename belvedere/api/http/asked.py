@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
-from starlette.requests import Request
 from starlette.types import Receive, Scope
 
 from belvedere.api.failures import BAD_REQUEST, NOT_ALLOWED, NOT_READY, RequestError
@@ -42,7 +41,7 @@ async def asked_of(scope: Scope, headers: Mapping[bytes, bytes], receive: Receiv
     kind = headers.get(b"content-type", b"").decode("latin-1").split(";")[0].strip().lower()
     if kind not in (JSON, GRAPHQL):
         raise RequestError(BAD_REQUEST, "the body must be JSON", "send `Content-Type: application/json`", status=415)
-    return checked(_json(await read_body(Request(scope, receive), most_bytes)))
+    return checked(_json(await read_body(receive, most_bytes)))
 
 
 def checked(asked: Any) -> Asked:

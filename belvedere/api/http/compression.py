@@ -24,7 +24,7 @@ _TEXT = (
     "application/problem+json",
     "application/openapi+json",
 )
-_REFUSED = re.compile(r"gzip\s*;\s*q\s*=\s*0(\.0*)?\s*(,|$)")
+_REFUSED = re.compile(rb"gzip\s*;\s*q\s*=\s*0(\.0*)?\s*(,|$)")
 
 
 class Compressed:
@@ -34,8 +34,8 @@ class Compressed:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        accepted = dict(scope.get("headers", ())).get(b"accept-encoding", b"").decode("latin-1")
-        if scope["type"] != "http" or "gzip" not in accepted or _REFUSED.search(accepted):
+        accepted = next((value for name, value in scope.get("headers", ()) if name == b"accept-encoding"), b"")
+        if scope["type"] != "http" or b"gzip" not in accepted or _REFUSED.search(accepted):
             await self._app(scope, receive, send)
             return
         held: list[Message] = []

@@ -12,9 +12,10 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive
 
 from belvedere.api.access.callers import own_key
 from belvedere.api.failures import AGAIN, BAD_REQUEST, LIMIT_EXCEEDED, RequestError
@@ -33,8 +34,6 @@ CLAIMS = "belvedere.claims"
 LONGEST_NAME = 200
 ACT_BYTES = 10_000
 """So many bytes has what a producer says at most: it is read where other requests wait."""
-BODY_SECONDS = 60.0
-"""So long a body may take to come."""
 
 
 class Sees(Protocol):
@@ -102,29 +101,29 @@ async def _body(request: Request, most: int, media: tuple[str, ...], needed: boo
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
         raise RequestError(BAD_REQUEST, f"the body is encoded as {encoding}", "send it as it is", status=415)
-    body = await read_body(request, most)
+    body = await read_body(request.receive, most)
     if (needed or body) and _media(request) not in media:
         hint = "send `Content-Type: application/json`, or `application/x-ndjson` for a row a line"
         raise RequestError(BAD_REQUEST, "the body must be JSON", hint, status=415)
     return body
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    """The body of a request. Raises `RequestError` where it has more bytes, takes too long, or does not end."""
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for part in request.stream():
-                body += part
-                if len(body) > most:
-                    message = f"the body has more than {most} bytes"
-                    raise RequestError(LIMIT_EXCEEDED, message, "send less in one request", status=413)
-    except TimeoutError:
-        message = f"the body did not come within {BODY_SECONDS:.0f} seconds"
-        raise RequestError(LIMIT_EXCEEDED, message, "send less in one request", status=408) from None
-    except ClientDisconnect:
-        raise RequestError(BAD_REQUEST, "the connection was closed") from None
-    return bytes(body)
+async def read_body(receive: Receive, most: int) -> bytes:
+    """The body of a request. Raises `RequestError` where it has more bytes, or does not end; how long it may take is decided by
+    `belvedere.api.http.connections`.
+    """
+    body, goes_on = b"", True
+    parts = bytearray()
+    while goes_on:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise RequestError(BAD_REQUEST, "the connection was closed")
+        body, goes_on = message.get("body", b""), message.get("more_body", False)
+        if len(parts) + len(body) > most:
+            raise RequestError(LIMIT_EXCEEDED, f"the body has more than {most} bytes", "send less in one request", status=413)
+        if parts or goes_on:
+            parts += body
+    return bytes(parts) or body
 
 
 def _media(request: Request) -> str:

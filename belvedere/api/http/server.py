@@ -21,7 +21,7 @@ from belvedere.api.access.callers import check_right, grant_of
 from belvedere.api.access.gate import Gate, ServerSettings, is_push
 from belvedere.api.agents.mcp_server import ModelContext
 from belvedere.api.failures import BAD_REQUEST, ENDING, INTERNAL, NOT_READY, RequestError
-from belvedere.api.graphql.endpoint import Answer, Api
+from belvedere.api.graphql.endpoint import QUICK, Answer, Api
 from belvedere.api.graphql.mutations import Mutations
 from belvedere.api.graphql.operations import Operation, Prepared
 from belvedere.api.http import etags
@@ -53,8 +53,6 @@ T = TypeVar("T")
 CHOICE = "_choice"
 """The document in which a store keeps its views at read: that of `belvedere.rules.placed`, which is loaded when it is asked for."""
 
-QUICK = 0.003
-"""Seconds: a plan that last took less runs where the request was read, any other in a thread."""
 PLANNERS = 2
 """Threads that parse, validate and plan."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -93,6 +91,7 @@ class Application:
         self._others = routes(self, catalog)
         self._model_context = ModelContext(self._shown, self._first, self.settings.limits.size, self.in_planner)
         self._reading, self._pushing = self._outer(self.settings.origins), self._outer(self.settings.pushing)
+        self._direct = Compressed(self._respond)
         self._ending = False
         self._under_way = 0
         self._sessions: set[Session] = set()
@@ -106,9 +105,17 @@ class Application:
             return
         self._under_way += 1
         try:
-            await (self._pushing if is_push(scope["path"]) else self._reading)(scope, receive, send)
+            await self._way_in(scope)(scope, receive, send)
         finally:
             self._under_way -= 1
+
+    def _way_in(self, scope: Scope) -> ASGIApp:
+        """What answers a request. CORS is of no interest to who is no web page; no cache keeps the answer to a POST, so that it need not
+        say that it varies.
+        """
+        if scope["method"] == "POST" and all(name != b"origin" for name, _ in scope["headers"]):
+            return self._direct
+        return self._pushing if is_push(scope["path"]) else self._reading
 
     @property
     def is_idle(self) -> bool:
@@ -172,7 +179,8 @@ class Application:
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
-        await self._gate.look_for_key(headers)
+        if self._gate.has_keys:
+            await self._gate.look_for_key(headers)
         refused = _ends() if self._ending else self._gate.enter(scope, headers)
         if refused is not None:
             await _refused(scope["path"], headers, refused)(scope, receive, send)
@@ -292,7 +300,8 @@ class Application:
             api.check_introspection()
             body = await self.in_planner(lambda: api.introspect(operation, literals, asked.variables, claims))
             return Response(body, media_type=media)
-        await self._opened()
+        if not self._lazy.is_open:
+            await self._opened()
         prepared = await self._prepared(api, operation, literals, asked.variables, claims)
         if scope["method"] == "GET":
             return await self.tagged(prepared, known or b"", media, seen)
@@ -311,8 +320,9 @@ class Application:
         self, api: Api, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims
     ) -> Prepared:
         operations = api.operations
-        if operations.is_planned(operation, variables):
-            return operations.prepare(operation, literals, variables, claims)
+        known = operations.known_plan(operation, literals, variables, claims)
+        if known is not None:
+            return known
         prepared = await self.in_planner(lambda: operations.prepare(operation, literals, variables, claims))
         self.metrics.missed(operations.misses)
         return prepared

@@ -24,6 +24,7 @@ import uvicorn
 from belvedere.api.http.connections import IDLE_SECONDS, Connection
 from belvedere.api.http.garbage import collect_when_idle, shorten_collections
 from belvedere.api.http.metrics import Metrics
+from belvedere.api.http.proxies import behind_proxy
 from belvedere.api.http.server import Application, ServerSettings
 from belvedere.catalog import Catalog
 from belvedere.intake.wire import DeskClient
@@ -58,7 +59,7 @@ def serve(assignment: Assignment, pipe: BinaryIO) -> None:
     _allow_descriptors()
     shorten_collections()
     config = uvicorn.Config(
-        application,
+        behind_proxy(application),
         http=Connection,
         ws="websockets-sansio",
         ws_max_size=200_000,
@@ -68,6 +69,7 @@ def serve(assignment: Assignment, pipe: BinaryIO) -> None:
         lifespan="off",
         server_header=False,
         date_header=False,
+        proxy_headers=False,
         backlog=2048,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=1,

@@ -6,9 +6,7 @@ In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from queue import Empty, LifoQueue
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,29 +33,30 @@ class Pool:
 
     def __init__(self, connect: Callable[[], Any]):
         self._connect = connect
-        self._idle: LifoQueue[Any] = LifoQueue(IDLE_CONNECTIONS)
+        self._idle: list[Any] = []
         self._lock = Lock()
         self._closed = False
 
-    @contextmanager
-    def lend(self) -> Iterator[Any]:
+    def use(self, work: Callable[[Any], Result]) -> Result:
+        """What the work does with a connection; where it fails, the connection is closed."""
         if self._closed:
             raise fail("B7015", "this reader is closed")
         try:
-            connection = self._idle.get_nowait()
-        except Empty:
+            connection = self._idle.pop()
+        except IndexError:
             connection = self._connect()
         try:
-            yield connection
+            result = work(connection)
         except BaseException:
             connection.close()
             raise
         self._give_back(connection)
+        return result
 
     def _give_back(self, connection: Any) -> None:
         with self._lock:
-            if not self._closed and not self._idle.full():
-                self._idle.put_nowait(connection)
+            if not self._closed and len(self._idle) < IDLE_CONNECTIONS:
+                self._idle.append(connection)
                 return
         connection.close()
 
@@ -72,8 +71,8 @@ class Pool:
         """Close what is idle."""
         while True:
             try:
-                self._idle.get_nowait().close()
-            except Empty:
+                self._idle.pop().close()
+            except IndexError:
                 return
 
 
@@ -104,8 +103,10 @@ class StatementReader(ABC):
         return self._with_connection(work)
 
     def _with_connection(self, work: Callable[[Any], Result]) -> Result:
-        with self._dialect.guarded(self.url, self.errors), self._pool.lend() as connection:
-            return work(connection)
+        try:
+            return self._pool.use(work)
+        except self.errors as error:
+            raise self._dialect.fault(error, self.url) from error
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         return self.with_connection(lambda connection: self.run(connection, sql, parameters))

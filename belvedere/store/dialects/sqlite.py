@@ -22,6 +22,7 @@ from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, TypeNames, casting, is_text
 from belvedere.store.dialects.dialect import MEAN_DIGITS, Dialect, Made, Patterns, is_binary, literal, null_order
 from belvedere.store.dialects.faults import FaultRule
+from belvedere.store.dialects.python_sqlite import IS_EXACT
 from belvedere.store.dialects.sqlite_decimal_sums import mean_of_decimals, mean_of_integers, sum_of_decimals
 from belvedere.store.dialects.sqlite_decimals import (
     DIGITS,
@@ -125,6 +126,10 @@ class Sqlite(Dialect):
     def marker(self, number: int) -> str:
         return "?"
 
+    def bound(self, marker: str, type_: pa.DataType) -> str:
+        """Behind a sign: a bare parameter lets SQLite's planner look at its value, and plan anew each time that it has another one."""
+        return f"+{marker}"
+
     # values as text
 
     def json_string(self, sql: str) -> str:
@@ -148,13 +153,14 @@ class Sqlite(Dialect):
     def _double(self, sql: str, type_: pa.DataType) -> str:
         """The fewest digits that say the number exactly: SQLite's own JSON functions write 15, which lose some of it.
 
-        `format` is SQLite's own printf; `FileReader` puts an exact one in its place.
+        `format` is SQLite's own printf; `FileReader` puts one in its place that is exact in every library, and knows floats.
         """
         finite = f"typeof({sql})='real' AND abs({sql})<=1.7976931348623157e308"
         if types.is_float64(type_):
-            tries = [f"printf('%!.15g',{sql})", f"format('%!.16g',{sql})"]
+            exact = "printf" if IS_EXACT else "format"
+            tries = [f"printf('%!.15g',{sql})", f"{exact}('%!.16g',{sql})"]
             forms = " ".join(f"WHEN CAST({t} AS REAL)={sql} THEN {t}" for t in tries)
-            return f"CASE WHEN {finite} THEN CASE {forms} ELSE format('%!.17g',{sql}) END END"
+            return f"CASE WHEN {finite} THEN CASE {forms} ELSE {exact}('%!.17g',{sql}) END END"
         tries = [f"format('%!.{digits}g',{sql})" for digits in range(6, 9)]
         near = " ".join(f"WHEN abs(CAST({t} AS REAL)-{sql})<=abs({sql})*{HALF_A_FLOAT!r} THEN {t}" for t in tries)
         return f"CASE WHEN {finite} THEN CASE {near} ELSE format('%!.9g',{sql}) END END"

@@ -98,7 +98,6 @@ def _python_connection(path: Path, seconds: float | None) -> _Timed:
         factory=_Timed,
     )
     connection.execute("PRAGMA query_only=ON")
-    # SQLite's own is inexact in the last digits before its version 3.43
     connection.create_function("format", 2, _shortest, deterministic=True)
     connection.watch(seconds)
     return connection
