@@ -49,7 +49,9 @@ def processor_seconds(processes: Sequence[int]) -> float:
     """What these processes have used so far (Linux)."""
     total = 0.0
     for process in processes:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        fields = _told(process, "stat").rpartition(")")[2].split()
+        if not fields:
+            continue
         total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return total
 
@@ -57,9 +59,17 @@ def processor_seconds(processes: Sequence[int]) -> float:
 def children(process: int) -> list[int]:
     """A process and those that it started."""
     found = [process]
-    for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
+    for child in _told(process, f"task/{process}/children").split():
         found += children(int(child))
     return found
+
+
+def _told(process: int, file: str) -> str:
+    """What the system tells of a process; nothing of one that has ended, as those do in which a database tidies up."""
+    try:
+        return Path(f"/proc/{process}/{file}").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def private_megabytes(process: int) -> float:
