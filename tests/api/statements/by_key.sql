@@ -3,7 +3,7 @@
 -- sqlite
 SELECT e.epoch,e.clock,e.committed_at,'{"monitoringGroupByKey":'||coalesce((SELECT '{"groupName":'||json_quote(t0."groupName")||',"__typename":"MonitoringGroup"}'
   FROM "MonitoringGroup" AS t0
-  WHERE t0."groupid"=? LIMIT 1),'null')||'}'
+  WHERE t0."groupid"=+? LIMIT 1),'null')||'}'
   FROM (SELECT "epoch","clock","committed_at"
   FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1) AS e
 

@@ -3,7 +3,7 @@
 -- sqlite
 SELECT e.epoch,e.clock,e.committed_at,'{"things":'||(SELECT printf('[%s]',group_concat('{"id":'||coalesce(t0."id",'null')||'}',','))
   FROM (SELECT t0."id" AS "id"
-  FROM "Things" AS t0 ORDER BY t0."name" DESC NULLS FIRST,t0."ratio",t0."id" LIMIT 100 OFFSET ?) AS t0)||'}'
+  FROM "Things" AS t0 ORDER BY t0."name" DESC NULLS FIRST,t0."ratio",t0."id" LIMIT 100 OFFSET +?) AS t0)||'}'
   FROM (SELECT "epoch","clock","committed_at"
   FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1) AS e
 

@@ -1,11 +1,11 @@
 -- { thingsPage(first: 2, after: "5B5D", order: [{small: DESC}]) { nodes { id } endCursor hasNextPage } }
 
 -- sqlite
-SELECT e.epoch,e.clock,e.committed_at,'{"thingsPage":'||(SELECT '{"nodes":'||printf('[%s]',group_concat(CASE WHEN n<=? THEN o0 END,','))||',"endCursor":'||coalesce('"'||substr(max(CASE WHEN n<=? THEN printf('%06d',n)||c END),7)||'"','null')||',"hasNextPage":'||CASE WHEN count(*)>? THEN 'true' ELSE 'false' END||'}'
+SELECT e.epoch,e.clock,e.committed_at,'{"thingsPage":'||(SELECT '{"nodes":'||printf('[%s]',group_concat(CASE WHEN n<=+? THEN o0 END,','))||',"endCursor":'||coalesce('"'||substr(max(CASE WHEN n<=+? THEN printf('%06d',n)||c END),7)||'"','null')||',"hasNextPage":'||CASE WHEN count(*)>+? THEN 'true' ELSE 'false' END||'}'
   FROM (SELECT '{"id":'||coalesce(t0."id",'null')||'}' AS o0,hex('["698e84c2ab0a"'||','||json_quote(t0."small")||','||json_quote(t0."id")||']') AS c,row_number() OVER () AS n
   FROM (SELECT t0."id" AS "id",t0."small" AS "small"
   FROM "Things" AS t0
-  WHERE (((t0."small"<? OR (t0."small" IS NULL AND NOT ? IS NULL)) OR (t0."small" IS ? AND t0."id">?))) ORDER BY t0."small" DESC,t0."id" LIMIT ?+1) AS t0) AS q)||'}'
+  WHERE (((t0."small"<? OR (t0."small" IS NULL AND NOT ? IS NULL)) OR (t0."small" IS ? AND t0."id">?))) ORDER BY t0."small" DESC,t0."id" LIMIT +?+1) AS t0) AS q)||'}'
   FROM (SELECT "epoch","clock","committed_at"
   FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1) AS e
 

@@ -6,7 +6,7 @@ SELECT e.epoch,e.clock,e.committed_at,'{"thingsNamed":'||(SELECT printf('[%s]',g
   FROM (SELECT "id" AS "id","small" AS "small","name" AS "name"
   FROM (SELECT "id","flag","small","big","ratio","price","wide","name","at","day","raw","tags","info","address.city","_secret"
   FROM "Things" AS i
-  WHERE (("small">=?) AND ("name"=?))) AS i) AS t0 ORDER BY t0."id" LIMIT 100) AS t0)||'}'
+  WHERE (("small">=+?) AND ("name"=+?))) AS i) AS t0 ORDER BY t0."id" LIMIT 100) AS t0)||'}'
   FROM (SELECT "epoch","clock","committed_at"
   FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1) AS e
 
