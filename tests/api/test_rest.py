@@ -209,6 +209,25 @@ def test_how_many_rows_there_are(client: TestClient) -> None:
     assert "content-range" not in client.get("/rest/things/1", headers={"prefer": "count=exact"}).headers
 
 
+def test_ranges_of_rows(client: TestClient) -> None:
+    def asked(range_: str, query: str = "things?select=id&order=id", **headers: str) -> tuple[list[int], str | None]:
+        answer = client.get(f"/rest/{query}", headers={"range": range_, **headers})
+        assert answer.status_code in (200, 206), answer.text
+        return [row["id"] for row in answer.json()], answer.headers.get("content-range")
+
+    assert asked("0-1") == ([1, 2], "0-1/*")
+    assert asked("items=3-9", **{"range-unit": "Items"}) == ([4, 5], "3-4/*")
+    assert asked("2-") == ([3, 4, 5], "2-4/*")
+    assert asked("7-9") == ([], "*/*")
+    assert asked("1-2", prefer="count=exact") == ([2, 3], "1-2/5")
+    assert asked("bytes=0-1") == asked("0-1", **{"range-unit": "bytes"}) == ([1, 2, 3, 4, 5], None)
+    link = client.get("/rest/things?select=id&order=id", headers={"range": "0-1"}).headers["link"]
+    assert [row["id"] for row in client.get(link[1:].partition(">")[0]).json()] == [3, 4]
+    for query, wrong in (("things", "3-1"), ("things?limit=2", "0-1"), ("things?after=5B5D", "0-1")):
+        answer = client.get(f"/rest/{query}", headers={"range": wrong})
+        assert (answer.status_code, answer.json()["code"]) == (400, "B8016")
+
+
 def test_a_cursor_belongs_to_its_order(client: TestClient) -> None:
     link = client.get("/rest/things?limit=2&order=name").headers["link"][1:].partition(">")[0]
     assert problem(client, link.removeprefix("/rest/").replace("order=name", "order=id"), 400, "B8003")["hint"]

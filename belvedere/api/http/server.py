@@ -57,7 +57,7 @@ PLANNERS = 2
 """Threads that parse, validate and plan."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _SENT = (
-    *("authorization", "content-type", "idempotency-key", "if-none-match", "last-event-id", "prefer"),
+    *("authorization", "content-type", "idempotency-key", "if-none-match", "last-event-id", "prefer", "range", "range-unit"),
     *("mcp-protocol-version", "mcp-method", "mcp-name"),
 )
 _SHOWN = ("retry-after", "etag", "link", "www-authenticate", "content-range", "preference-applied", "belvedere-epoch")

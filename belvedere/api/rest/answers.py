@@ -124,6 +124,9 @@ def headers_of(path: str, request: RestRequest, rows: Rows) -> dict[str, str]:
         headers["link"] = f'<{path}?{urlencode([*query, following])}>; rel="next"'
     if rows.total is not None:
         headers |= {"content-range": f"{_range(request, rows, rows.total)}/{rows.total}", "preference-applied": "count=exact"}
+    elif request.ranged:
+        until = (request.offset or 0) + (0 if rows.more else len(json.loads(rows.body)))
+        headers["content-range"] = f"{_range(request, rows, until)}/*"
     return headers
 
 

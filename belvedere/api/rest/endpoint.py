@@ -22,6 +22,7 @@ from belvedere.api.graphql.operations import Prepared
 from belvedere.api.http import etags
 from belvedere.api.http.pushes import CLAIMS, problem_answer
 from belvedere.api.rest.answers import CSV, JSON, body_of, headers_of, media_of, rows_of, status_of
+from belvedere.api.rest.parameters import range_of
 from belvedere.api.rest.requests import SHORT, RestRequest
 from belvedere.intake.claims import Claims
 
@@ -70,6 +71,8 @@ class RestEndpoint:
         media = media_of(request.headers.get("accept", ""))
         claims: Claims = request.scope.get(CLAIMS) or {}
         seen, query = await self._application.seen(claims), request.scope["query_string"]
+        ranged = b"" if key else range_of(request.headers.get("range-unit", ""), request.headers.get("range", ""))
+        query = b"&".join(filter(None, (query, ranged)))
         is_long = len(query) + len(key) > SHORT
         if is_long:
             asked = await self._application.in_planner(lambda: seen.requests.asked(name, key or None, query))
@@ -77,6 +80,8 @@ class RestEndpoint:
             asked = seen.requests.asked(name, key or None, query)
         if _counts(request):
             asked = replace(asked, counted=not asked.one)
+        if ranged:
+            asked = replace(asked, ranged=True)
         await self._opened()
         prepared = None if is_long else seen.reads.known(asked, claims)
         if prepared is None:

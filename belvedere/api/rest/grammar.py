@@ -246,7 +246,10 @@ def _chosen(text: _Text, depth: int) -> Chosen:
         raise unreadable(text.what, "columns are not cast here", "cast in a view of the script")
     if text.take(":"):
         name, alias = text.name(), name
-    if text.starts("::") or text.starts("!") or text.starts("."):
+    if text.starts("!"):
+        hint = f"filter by `{name}.COLUMN=...` for its rows; for rows that have some, define a view, or ask GraphQL for `some`"
+        raise unreadable(text.what, "a relationship leaves no row out here: there is no `!inner`", hint)
+    if text.starts("::") or text.starts("."):
         raise unreadable(
             text.what, f"`{text.text[text.place : text.place + 20]}` is not known here", "select columns and relationships"
         )

@@ -6,6 +6,7 @@ selected. Nothing is looked up in the model.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
@@ -14,6 +15,7 @@ from belvedere.api.limits import Limits
 from belvedere.api.rest.grammar import WORDS, read_path, unreadable
 
 Pairs = tuple[tuple[str, str], ...]
+_RANGE = re.compile(r"(?:items=)?(\d{1,18})-(\d{0,18})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,19 @@ def pairs_of(query: bytes, limits: Limits) -> Pairs:
     except ValueError:
         raise RequestError(LIMIT_EXCEEDED, f"more than {limits.fields} parameters in one request", "ask for less") from None
     return tuple(found)
+
+
+def range_of(unit: str, asked: str) -> bytes:
+    """What `Range: 10-19` says, as the parameters that say the same. Nothing of a range that is none of rows: RFC 9110 (14.2) lets a
+    server pass over it.
+    """
+    found = _RANGE.fullmatch(asked.strip())
+    if found is None or unit.strip().lower() not in ("", "items"):
+        return b""
+    first, last = int(found[1]), found[2]
+    if last and int(last) < first:
+        raise unreadable("Range", "it ends before it begins", "write `Range: 0-9` for ten rows")
+    return f"offset={first}{f'&limit={int(last) - first + 1}' if last else ''}".encode()
 
 
 def sorted_parameters(pairs: Pairs) -> Said:

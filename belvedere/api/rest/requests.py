@@ -50,6 +50,8 @@ class RestRequest:
     pairs: Pairs = ()
     counted: bool = False
     """Whether the answer has the number of all rows."""
+    ranged: bool = False
+    """Whether the answer says which rows it has, as one does to who asked by `Range`."""
 
     @cached_property
     def shape(self) -> Any:
