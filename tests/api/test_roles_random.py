@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import roles_example as shop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from belvedere.api import execute_rest
 from belvedere.api.graphql.endpoint import execute_graphql
 from belvedere.store import open_reader
 from tests.depth import examples
@@ -219,6 +221,50 @@ def test_a_role_is_answered_as_if_there_were_nothing_else(
         assert hidden, text  # something in it is not there for the role
         return
     assert found.get("data", found.get("errors")) == wanted.get("data", wanted.get("errors")), text
+
+
+@st.composite
+def selected(draw: st.DrawFn, relation: str, depth: int = 2) -> str:
+    """What REST selects of rows."""
+    parts = draw(st.lists(st.sampled_from(sorted(COLUMNS[relation])), min_size=1, max_size=3, unique=True))
+    inner = draw(st.lists(st.sampled_from(sorted(RELATED[relation].items())), max_size=2, unique=True)) if depth else []
+    return ",".join([*parts, *(f"{name}({draw(selected(target, depth - 1))})" for name, target in inner if name != "above")])
+
+
+@st.composite
+def addresses(draw: st.DrawFn) -> str:
+    """Requests of REST: lists with filters and orders, rows by key, templates."""
+    relation = draw(st.sampled_from(["Customers", "Orders"]))
+    select = draw(selected(relation))
+    kind = draw(st.sampled_from(["list", "list", "key", "template"]))
+    if kind == "key":
+        return f"{relation.lower()}/{draw(COLUMNS[relation]['id'])}?select={select}"
+    if kind == "template":
+        return draw(st.sampled_from(["ordersOf?name=name1&limit=9", "perLevel?least=0", "products?factor=2"]))
+    tests = []
+    for name in draw(st.lists(st.sampled_from(sorted(COLUMNS[relation])), max_size=3, unique=True)):
+        negated, operator = draw(st.sampled_from(["", "not."])), draw(st.sampled_from(["eq", "neq", "gt", "lte", "isdistinct"]))
+        tests.append((name, f"{negated}{operator}.{draw(COLUMNS[relation][name])}"))
+    order = f"{draw(st.sampled_from(sorted(COLUMNS[relation])))}.{draw(st.sampled_from(['asc', 'desc', 'desc.nullsfirst']))}"
+    pairs = [("select", select), *tests, ("order", order), ("limit", draw(st.integers(1, 40)))]
+    if draw(st.booleans()) and len(tests) > 1:
+        either = ",".join(f"{name}.{test}" for name, test in tests if test[-1] != ".")
+        pairs = [p for p in pairs if p not in tests] + ([("or", f"({either})")] if either else [])
+    return f"{relation.lower()}?{urlencode(pairs)}"
+
+
+@pytest.mark.deep
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.integers(0, len(ROLES) - 1), st.integers(0, len(CLAIMS) - 1), addresses())
+def test_rest_answers_a_role_as_if_there_were_nothing_else(
+    readers: Callable[..., Any], role: int, claims: int, address: str
+) -> None:
+    name, _, hidden = ROLES[role]
+    found = execute_rest(CATALOG, None, readers(), address, CLAIMS[claims], name)
+    wanted = execute_rest(CATALOG, None, readers(role, claims), address)
+    if found != wanted:
+        assert hidden, address
+        assert found["code"] in ("B8002", "B8016", "B8017"), (address, found)
 
 
 def test_the_roles_see_and_miss_rows() -> None:

@@ -23,10 +23,15 @@ from belvedere.store.protocol import Reader, StoredTable
 
 
 def execute_rest(
-    catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader, address: str, claims: Claims | None = None
+    catalog: Catalog,
+    tables: Mapping[str, StoredTable] | None,
+    reader: Reader,
+    address: str,
+    claims: Claims | None = None,
+    role: str | None = None,
 ) -> Any:
-    """Answer one request: `machines?name=like.Mill*`, `machines/1075`. `tables` are as in `execute_graphql`."""
-    api = api_over(catalog, tables, reader)
+    """Answer one request: `machines?name=like.Mill*`, `machines/1075`. `tables` and `role` are as in `execute_graphql`."""
+    api = api_over(catalog, tables, reader, role)
     path, _, query = address.partition("?")
     name, _, key = unquote(path).partition("/")
     try:
