@@ -71,6 +71,7 @@ function showConnection({ state, status, received, since }) {
   const texts = {
     connecting: "connecting",
     live: status && status.epoch !== null ? `epoch ${status.epoch}, ${age === null ? "" : `${duration(age)} ago`}` : "waiting for the first epoch",
+    away: "store is away",
     gone: "server is gone",
     refused: "needs a token",
     unseen: "connected",
@@ -78,9 +79,10 @@ function showConnection({ state, status, received, since }) {
   by("connection-text").textContent = texts[state];
   if (state === before) return;
   if (state === "gone") banner("problem", `The server does not answer since ${new Date(since).toLocaleTimeString()}. What you see is from before; it is asked again every second.`);
+  if (state === "away") banner("problem", `The server cannot reach its store since ${new Date(since).toLocaleTimeString()}. What you see is from before; it is tried again every second.`);
   if (state === "live" || state === "unseen") {
-    banner("good", before === "gone" ? "The server is back." : "");
-    if (before === "gone" && shown.failed) anew();
+    banner("good", { gone: "The server is back.", away: "The store is back." }[before] ?? "");
+    if ((before === "gone" || before === "away") && shown.failed) anew();
   }
   by("token-form").hidden = state !== "refused";
   if (state === "refused") banner("", "");

@@ -1,6 +1,6 @@
-// The status of the server as it changes. Out: to each listener `{state, status, received, since}`; `state` is "connecting", "live", "gone",
-// "refused" (a token is missing) or "unseen" (the token has no right to the status: the server is there). A stream that breaks off, or is
-// silent for too long, is opened again.
+// The status of the server as it changes. Out: to each listener `{state, status, received, since}`; `state` is "connecting", "live", "away"
+// (the server is there, its store is not), "gone", "refused" (a token is missing) or "unseen" (the token has no right to the status: the
+// server is there). A stream that breaks off, or is silent for too long, is opened again.
 
 import { readEvents } from "./api.js";
 import { parseJson } from "./numbers.js";
@@ -39,7 +39,7 @@ export async function watch() {
         clearTimeout(timer);
         timer = setTimeout(() => broken.abort(), SILENCE);
         const status = event && parseJson(event.data);
-        if (status && !status.errors) become("live", { status, received: Date.now() });
+        if (status && !status.errors) become(status.store === "away" ? "away" : "live", { status, received: Date.now() });
       });
       become("gone");
     } catch (error) {

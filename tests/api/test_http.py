@@ -165,6 +165,7 @@ def test_a_store_that_is_away_is_asked_for_again_later(fault: str, monkeypatch: 
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
             assert answer.json()["errors"][0]["extensions"]["code"] == "B8013"
             assert "secret" not in answer.text
+            assert application.status(None, CATALOG)["store"] == "away", "which `/status/events` goes on telling"
             for path in ("/readyz", "/status"):
                 answer = client.get(path)
                 assert (answer.status_code, answer.headers["retry-after"], answer.json()["code"]) == (503, "1", "B8013")
@@ -174,7 +175,8 @@ def test_a_store_that_is_away_is_asked_for_again_later(fault: str, monkeypatch: 
         assert client.post("/graphql", json=asked).status_code == 503
         now[0] += 1.0
         assert client.post("/graphql", json=asked).status_code == 200
-        assert client.get("/readyz").status_code == client.get("/status").status_code == 200
+        assert client.get("/readyz").status_code == 200
+        assert client.get("/status").json()["store"] == "here"
 
 
 def test_a_store_that_is_away_from_the_start() -> None:

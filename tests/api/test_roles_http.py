@@ -191,7 +191,7 @@ def test_status_lineage_and_metrics(client: TestClient) -> None:
     assert [i["name"] for i in whole["inputs"]] == ["Customers", "Orders", "Secrets"]
     assert some["inputs"] == [{"name": n, "kind": "table"} for n in ("Customers", "Orders")]
     assert some["views"] == []
-    assert set(some) <= {"epoch", "takes_pushes", "as_of", "committed_at", "freshness_ms", "inputs", "views"}
+    assert set(some) <= {"store", "epoch", "takes_pushes", "as_of", "committed_at", "freshness_ms", "inputs", "views"}
     every = client.get("/status", headers=bearer(signed({"role": "all"})))
     assert every.status_code == 403
     for path in ("/lineage", "/status", "/metrics", "/schema.graphql", "/openapi.json"):

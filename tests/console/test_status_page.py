@@ -53,6 +53,30 @@ def test_it_says_when_the_server_is_gone_and_when_it_is_back(visit: Callable[...
         page.wait_for_selector("tbody td")  # the page that failed comes by itself
 
 
+TOLD = """
+const asked = window.fetch;
+window.fetch = (url, ...more) => String(url).includes("status/events") ? Promise.resolve(new Response(new ReadableStream({
+  start(stream) {
+    window.tell = (store) => stream.enqueue(new TextEncoder().encode(
+      `data: ${JSON.stringify({store, epoch: 1, takes_pushes: false, inputs: [], views: []})}\\n\\n`));
+    window.tell("away");
+  },
+}), {headers: {"content-type": "text/event-stream"}})) : asked(url, ...more);
+"""
+
+
+def test_it_says_when_the_store_alone_is_away(window: Visit) -> None:
+    window.page.add_init_script(TOLD)
+    page = window.go("status")
+    page.wait_for_selector("#connection[data-state=away]")
+    assert "cannot reach its store since" in window.text("#banner")
+    page.wait_for_selector(".page.stale")
+    page.evaluate("tell('here')")
+    page.wait_for_selector("#connection[data-state=live]")
+    assert window.text("#banner") == "The store is back."
+    page.wait_for_selector(".page:not(.stale)")
+
+
 def test_it_asks_for_the_token(visit: Callable[..., Visit], tmp_path: Path) -> None:
     with serving(tmp_path, {"token": "a secret that nobody guesses"}) as service:
         window = visit(service.api.url)

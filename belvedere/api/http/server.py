@@ -347,7 +347,8 @@ class Application:
 
     def status(self, row: EpochRow | None, seen: Catalog) -> dict[str, Any]:
         """The status after an epoch, as far as a caller with that catalog may see it."""
-        return seen_status(status_of(self._catalog, row, self.desk.is_open), seen)
+        found = status_of(self._catalog, row, self.desk.is_open)
+        return seen_status(found | {"store": "away" if self._lazy.is_away else "here"}, seen)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -66,7 +66,7 @@ def seen_status(status: dict[str, Any], seen: Catalog) -> dict[str, Any]:
     return found
 
 
-SHOWN = ("epoch", "takes_pushes", "as_of", "committed_at", "freshness_ms")
+SHOWN = ("store", "epoch", "takes_pushes", "as_of", "committed_at", "freshness_ms")
 
 
 def state_figures(row: EpochRow) -> dict[str, int | float]:

@@ -43,6 +43,11 @@ class LazyReader:
         return self._reader is not None
 
     @property
+    def is_away(self) -> bool:
+        """Whether the store could not be reached when it was last asked."""
+        return self._is_away
+
+    @property
     def is_on_loop(self) -> bool:
         """Whether the store was opened, and is read on the event loop: by `fetch`."""
         return self._fetch is not None

@@ -23,7 +23,7 @@ export async function show(outlet) {
     table("Views", ["View", "Changed", "In epoch", "Final below", "Changes / epoch", "Time / epoch", "Requests / s"], views));
 
   const stop = listen(({ state, status, received }) => {
-    outlet.classList.toggle("stale", state === "gone");
+    outlet.classList.toggle("stale", state === "gone" || state === "away");
     if (!status) return tiles.replaceChildren(tile("Server", WORDS[state]));
     measured.note(status, received);
     fillTiles(tiles, status, received, measured);
@@ -38,7 +38,7 @@ export async function show(outlet) {
 }
 
 const table = (label, heads, body) => scrolling(label, make("table", {}, make("thead", {}, make("tr", {}, heads.map((h) => make("th", { scope: "col", class: NUMBERS.has(h) ? "number" : undefined, text: h })))), body));
-const WORDS = { connecting: "asking", gone: "gone", refused: "needs a token", unseen: "your token may not see the status" };
+const WORDS = { connecting: "asking", away: "its store is away", gone: "gone", refused: "needs a token", unseen: "your token may not see the status" };
 const NUMBERS = new Set(["Rows in", "Rows / s", "Late", "Rejected", "Behind", "In epoch", "Changes / epoch", "Time / epoch", "Requests / s"]);
 const nothing = (columns, text) => make("tr", {}, make("td", { colspan: columns, class: "empty", text }));
 const tile = (name, value, more, kind) => make("div", { class: kind ? `tile ${kind}` : "tile" }, make("dt", { text: name }), make("dd", {}, value, more && make("span", { class: "quiet", text: more })));
