@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.api.serving.processes import Serving, start_api
+from belvedere.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import with_changes
@@ -54,14 +55,15 @@ def bid(number: int) -> dict[str, Any]:
 class Service:
     """The store, the desk and the API. `commit` makes an epoch."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any] | None = None):
+    def __init__(self, folder: Path, settings: Mapping[str, Any] | None = None, catalog: Catalog = CATALOG):
+        self.catalog = catalog
         self.url = f"sqlite:///{folder / 'store.db'}"
         self.settings = settings
         self.store = open_store(self.url)
         self.store.create(list(TABLES.values()))
         self.store.acquire("test", 3600)
         self.clocks = _clocks()
-        self.desk = Desk(CATALOG, folder / "journal", self.clocks, Position())
+        self.desk = Desk(catalog, folder / "journal", self.clocks, Position())
         self.server = DeskServer(self.desk)
         self.epoch, self.uid, self.sequence, self.changed = 0, 1, 1, {}
         self.offset: Any = None
@@ -78,7 +80,7 @@ class Service:
 
     def start(self, port: int = 0) -> Serving:
         """Start the API, again at its own port where it is given."""
-        self.api = start_api(CATALOG, self.url, port, processes=1, settings=self.settings, desk=self.server)
+        self.api = start_api(self.catalog, self.url, port, processes=1, settings=self.settings, desk=self.server)
         self.api.wait_until_listening()
         return self.api
 
@@ -155,8 +157,8 @@ def _hours(bids: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def serving(folder: Path, settings: Mapping[str, Any] | None = None) -> Iterator[Service]:
-    made = Service(folder, settings)
+def serving(folder: Path, settings: Mapping[str, Any] | None = None, catalog: Catalog = CATALOG) -> Iterator[Service]:
+    made = Service(folder, settings, catalog)
     try:
         yield made
     finally:
