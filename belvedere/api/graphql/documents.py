@@ -23,7 +23,7 @@ from graphql import (
 )
 from graphql.validation import OverlappingFieldsCanBeMergedRule
 
-from belvedere.api.failures import LIMIT_EXCEEDED, VALIDATION, InvalidDocument, RequestError
+from belvedere.api.failures import LIMIT_EXCEEDED, SYNTAX, VALIDATION, InvalidDocument, RequestError
 from belvedere.api.limits import NESTED_MOST, Limits
 
 RULES = tuple(rule for rule in specified_rules if rule is not OverlappingFieldsCanBeMergedRule)
@@ -72,6 +72,8 @@ class _Sizes:
         """The number of selections and their depth, `above` levels down."""
         if selections is None:
             return 0, 0
+        if not selections.selections:  # which the parser lets through
+            raise RequestError(SYNTAX, "a pair of braces has no field in it", "name a field: `{ things { id } }`")
         if above >= NESTED_MOST:
             raise RequestError(LIMIT_EXCEEDED, f"selections are nested more than {NESTED_MOST} levels deep", "nest less")
         found = [self.of_selection(s, above + 1) for s in selections.selections]
