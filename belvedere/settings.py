@@ -7,18 +7,17 @@ In: the directory of a script. Out: a `ProjectSettings`, with diagnostics for wh
 from __future__ import annotations
 
 import os
-import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from belvedere.errors import Diagnostic, Severity, Span
-from belvedere.role_settings import RIGHTS_RULE, ROLE_RULES, RoleSettings
-from belvedere.setting_rules import API_RULES, JWT_RULES, LARGEST, OPTIMIZE_RULES, RUN_RULES, TOKEN_RULES, Requirement
+from belvedere.api_settings import ApiReader
+from belvedere.errors import Diagnostic, Span
+from belvedere.role_settings import RoleSettings
+from belvedere.setting_rules import OPTIMIZE_RULES, RUN_RULES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from belvedere.functions.own import OwnFunction
 
 FILE_NAME = "belvedere.toml"
-VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 TOP_KEYS = (
     *(
         "store",
@@ -178,12 +176,8 @@ def _first_lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-class _Reader:
-    """Walks the parsed file and gathers diagnostics."""
-
-    def __init__(self, text: str, file: Path, directory: Path, environ: Mapping[str, str]):
-        self.text, self.file, self.directory, self.environ = text, file, directory, environ
-        self.diagnostics: list[Diagnostic] = []
+class _Reader(ApiReader):
+    """Walks the parsed file."""
 
     def project(self, raw: Mapping[str, Any]) -> ProjectSettings:
         self.known(raw, TOP_KEYS, "")
@@ -279,201 +273,6 @@ class _Reader:
         form = self.format(table, section, connector in SINK_KEYS)
         return Sink(name, connector, path, form or "json", self.options(table, section, SINK_KEYS.get(connector)))
 
-    def ruled(self, values: Mapping[str, Any], section: str, rules: Mapping[str, Requirement]) -> dict[str, Any]:
-        """The values of a section that are as its rules say."""
-        table = self.table(values, section)
-        self.known(table, tuple(rules), section)
-        valid = {k: v for k, v in table.items() if k in rules and rules[k].fits(v)}
-        for key in [k for k in table if k in rules and k not in valid]:  # the value may be a secret: it is not shown
-            self.report("B9104", f"`{key}` is {rules[key].what}", self.at(section, key))
-        return valid
-
-    def api(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        valid, roles = self.ruled(values, "api", API_RULES), self.table(values, "roles")
-        if "jwt" in valid:
-            valid["jwt"] = self.jwt(valid, roles)
-        if "tokens" in valid:
-            valid["tokens"] = self.fixed_tokens(valid, roles)
-        self.known_role(valid, "anonymous_role", "api", roles)
-        if valid.get("limit", 0) > valid.get("max_limit", LARGEST):
-            self.report("B9104", "`limit` is more than `max_limit`", self.at("api", "limit"), "give a smaller `limit`")
-        return valid
-
-    def jwt(self, api: Mapping[str, Any], roles: Collection[str]) -> Mapping[str, Any]:
-        rules = {f"api.{k}": v for k, v in api.items()}
-        valid = self.ruled(rules, "api.jwt", JWT_RULES)
-        given = rules["api.jwt"].keys()
-        for one, other in (("key", "jwks"), ("algorithm", "algorithms")):
-            if {one, other} <= given:
-                self.report("B9104", f"[api.jwt] has `{one}` and `{other}`", self.at("api.jwt", other), "leave one of them out")
-        if not given & {"key", "jwks"}:
-            hint = 'write `key = "${env:BELVEDERE_JWT_KEY}"`, or `jwks` with the address of public keys'
-            self.report("B9104", "[api.jwt] has no `key`", self.at("api.jwt", None), hint)
-        if "jwks" in valid and "://" not in valid["jwks"]:
-            valid["jwks"] = str(self.directory / valid["jwks"])
-        self.known_role(valid, "default_role", "api.jwt", roles)
-        return valid
-
-    def fixed_tokens(self, api: Mapping[str, Any], roles: Collection[str]) -> Mapping[str, Any]:
-        """`[api.tokens.NAME]`: each has a token, and a role or rights."""
-        found = {}
-        for name, table in self.tables(api, "tokens").items():
-            section = f"api.tokens.{name}"
-            rules = {**TOKEN_RULES, "rights": RIGHTS_RULE}
-            found[name] = self.ruled({section: table}, section, rules)
-            self.known_role(found[name], "role", section, roles)
-            if "token" not in table:
-                hint = 'write `token = "${env:...}"`'
-                self.report("B9104", f"[{section}] has no `token`", self.at(section, None), hint)
-            if not table.keys() & {"role", "rights"}:
-                hint = 'write `role = "..."`, or `rights = ["read"]`'
-                self.report("B9104", f"[{section}] has no `role`", self.at(section, None), hint)
-        return found
-
-    def known_role(self, table: Mapping[str, Any], key: str, section: str, roles: Collection[str]) -> None:
-        """Report a role that the file does not have."""
-        named = table.get(key)
-        if named is not None and named not in roles:
-            hint = _suggest(named, tuple(roles)) if roles else f"write `[roles.{named}]`"
-            self.report("B9107", f"there is no role `{named}`", self.at(section, key), hint)
-
-    def role(self, name: str, table: Mapping[str, Any]) -> RoleSettings:
-        """`[roles.NAME]`."""
-        section = f"roles.{name}"
-        valid = self.ruled({section: table}, section, ROLE_RULES)
-        hidden = {n: tuple(columns) for n, columns in valid.get("hidden", {}).items()}
-        rows, views, pushes = valid.get("rows", {}), tuple(valid.get("views", ())), tuple(valid.get("pushes", ()))
-        places: dict[tuple[str, ...], Span | None] = {(): self.at(section, None)}
-        for key, names in (("views", views), ("pushes", pushes)):
-            places |= {(key, n): self.within(section, key, f'"{n}"') for n in names}
-        for n, columns in hidden.items():
-            places[("hidden", n)] = self.inside(section, "hidden", n, None)
-            places |= {("hidden", n, c): self.inside(section, "hidden", n, f'"{c}"') for c in columns}
-        places |= {("rows", n): self.inside(section, "rows", n, None) for n in rows}
-        places |= {("rows", n, "text"): self.inside(section, "rows", n, text) for n, text in rows.items()}
-        known = {k: v for k, v in places.items() if v is not None}
-        rights = tuple(valid["rights"]) if "rights" in valid else None
-        return RoleSettings(name, rights, views, pushes, hidden, rows, known)
-
-    # -- values -------------------------------------------------------------------------------------------------------
-
-    def expand(self, value: Any, key: str, section: str) -> Any:
-        """Put the environment's values in."""
-        if isinstance(value, str):
-            return VARIABLE.sub(lambda found: self.variable(found.group(1), found.group(2), key, section), value)
-        if isinstance(value, dict):
-            inner = f"{section}.{key}".strip(".")
-            return {k: self.expand(v, k, inner) for k, v in value.items()}
-        if isinstance(value, list):
-            return [self.expand(v, key, section) for v in value]
-        return value
-
-    def variable(self, name: str, default: str | None, key: str, section: str) -> str:
-        if default is not None:
-            return self.environ.get(name) or default
-        if name not in self.environ:
-            message = f"the environment variable `{name}` is not set"
-            self.report("B9105", message, self.at(section, key), f"set it: `export {name}=...`")
-        return self.environ.get(name, "")
-
-    def known(self, table: Mapping[str, Any], keys: tuple[str, ...], section: str) -> None:
-        for key in table:
-            if key not in keys:
-                where = f" in [{section}]" if section else ""
-                self.report("B9103", f"unknown key `{key}`{where}", self.at(section, key), _suggest(key, keys))
-
-    def choice(self, table: Mapping[str, Any], key: str, section: str, allowed: tuple[str, ...], default: str) -> str:
-        value = table.get(key, default)
-        if value in allowed:
-            return str(value)
-        self.report("B9104", f"`{key}` cannot be {value!r}", self.at(section, key), _suggest(str(value), allowed))
-        return default
-
-    def text_value(self, table: Mapping[str, Any], key: str, section: str, default: str | None) -> str | None:
-        value = table.get(key, default)
-        if value is not None and not isinstance(value, str):
-            self.report("B9104", f"`{key}` must be a text", self.at(section, key), f'write `{key} = "..."`')
-            return default
-        return value
-
-    def list_value(self, table: Mapping[str, Any], key: str) -> list[Any]:
-        value = table.get(key, [])
-        return value if isinstance(value, list) else [value]
-
-    def table(self, table: Mapping[str, Any], key: str) -> dict[str, Any]:
-        value = table.get(key, {})
-        if not isinstance(value, dict):
-            self.report("B9104", f"`{key}` must be a table", self.at("", key), f"write `[{key}]` and its keys below")
-            return {}
-        return value
-
-    def names(self, table: Mapping[str, Any], key: str) -> dict[str, str]:
-        """A table of names with dots between."""
-        found = {}
-        for name, value in self.table(table, key).items():
-            if isinstance(value, str) and re.fullmatch(r"\w+(\.\w+)*", value):
-                found[name] = value
-            else:
-                hint = f'write `{name} = "production"`'
-                self.report("B9104", f"`{name}` is a name, or names with dots between", self.at(key, name), hint)
-        return found
-
-    def tables(self, table: Mapping[str, Any], key: str) -> dict[str, dict[str, Any]]:
-        found = {}
-        for name, value in self.table(table, key).items():
-            if isinstance(value, dict):
-                found[name] = value
-            else:
-                self.report("B9104", f"`{key}.{name}` must be a table", self.at(key, name), f"write `[{key}.{name}]`")
-        return found
-
-    # -- places -------------------------------------------------------------------------------------------------------
-
-    def report(self, code: str, message: str, span: Span | None, hint: str | None = None) -> None:
-        self.diagnostics.append(Diagnostic(code, message, Severity.ERROR, span, hint=hint))
-
-    def at(self, section: str, key: str | None) -> Span | None:
-        """Where a key, or its section's heading, stands."""
-        start = 0
-        if section:
-            heading = re.search(rf"^[ \t]*\[\s*{re.escape(section)}\s*\]", self.text, re.MULTILINE)
-            if heading:
-                start = heading.start()
-                if key is None:
-                    return Span(str(self.file), start, heading.end())
-        if key is None:
-            return None
-        found = re.compile(rf"""^\s*\[?["']?({re.escape(key)})(?!\w)""", re.MULTILINE).search(self.text, start)
-        return Span(str(self.file), found.start(1), found.end(1)) if found else None
-
-    def within(self, section: str, key: str, text: str) -> Span | None:
-        """Where a text stands in the value of a key, as it is; else where the key does."""
-        place = self.at(section, key)
-        start = -1 if place is None else self.text.find(text, place.end)
-        return place if start < 0 else Span(str(self.file), start, start + len(text))
-
-    def inside(self, section: str, table: str, key: str, text: str | None) -> Span | None:
-        """Where a key of a table inside a section stands, or a text in its value."""
-        headed = self.at(f"{section}.{table}", None) is not None
-        if headed:
-            named = f"{section}.{table}"
-            return self.at(named, key) if text is None else self.within(named, key, text)
-        return self.within(section, table, key if text is None else text)
-
-    def at_message(self, message: str) -> Span | None:
-        """The place that tomllib names as `(at line 3, column 5)`."""
-        found = re.search(r"at line (\d+), column (\d+)", message)
-        if not found:
-            return Span(str(self.file), len(self.text), len(self.text))
-        lines = self.text.split("\n")
-        offset = sum(len(line) + 1 for line in lines[: int(found.group(1)) - 1]) + int(found.group(2)) - 1
-        return Span(str(self.file), offset, min(offset + 1, len(self.text)))
-
 
 def _spark_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _suggest(word: str, allowed: tuple[str, ...]) -> str:
-    close = get_close_matches(word, allowed, n=1)
-    return f"did you mean `{close[0]}`?" if close else "write one of " + ", ".join(f"`{a}`" for a in allowed)

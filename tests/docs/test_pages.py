@@ -112,7 +112,8 @@ def check_script(script: str, error: str | None, folder: Path, place: str) -> No
 
 
 def check_project(text: str, folder: Path, place: str) -> None:
-    from belvedere.settings import VARIABLE, read_project
+    from belvedere.setting_sections import VARIABLE
+    from belvedere.settings import read_project
 
     project = read_project(text, folder, folder / "belvedere.toml", {m[1]: "set" for m in VARIABLE.finditer(text)})
     assert not project.diagnostics, f"{place}: {[d.message for d in project.diagnostics]}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from belvedere import sensors, settings
+from belvedere import sensors, setting_rules, settings
 from belvedere.compiler import compile_script
 from belvedere.rendering import render
 from belvedere.settings import ProjectSettings, load_project, read_project
@@ -126,7 +126,7 @@ WRONG_API = {
 }
 
 
-@pytest.mark.parametrize("key", settings.API_RULES)
+@pytest.mark.parametrize("key", setting_rules.API_RULES)
 def test_every_value_of_the_api_is_checked(key: str) -> None:
     for value in WRONG_API[key]:
         project = read(f"store = 'sqlite:///a.db'\n[api]\n{key} = {value}")
