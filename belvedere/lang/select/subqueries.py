@@ -22,7 +22,7 @@ from belvedere.lang.select.scope import SourceColumn
 from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, replace_columns
 from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Aggregate, Distinct, Expr, Filter, Item, JoinKind, Node, Project
+from belvedere.plan.nodes import Aggregate, Distinct, Expr, Filter, Item, Join, JoinKind, Node, Project
 
 
 @dataclass(frozen=True)
@@ -163,9 +163,20 @@ def _linked(frame: Frame, entry: Pending, outer: Mapping[str, Expr]) -> Inner:
 
 def over_domain(frame: Frame, query: exp.Expr, outer: Mapping[str, Expr]) -> Inner:
     """The subquery over the distinct outer values (by the names under which it reads them) that the frame's plan has."""
-    domain = Distinct(Project(frame.plan, tuple(frame.item(name, expr) for name, expr in outer.items())))
+    values = tuple(frame.item(name, expr) for name, expr in outer.items())
+    domain = Distinct(Project(_source_of(frame.plan, values), values))
     found: Inner = frame.subquery(query, domain)
     return found
+
+
+def _source_of(plan: Node, values: Iterable[Item]) -> Node:
+    """The part of a plan that has all values that it has: a LEFT JOIN takes no row away. So a subquery is not computed over what others
+    have joined, which would double the plan with each.
+    """
+    needed = frozenset[str]().union(*(columns_of(v.expr) for v in values))
+    while isinstance(plan, Join) and plan.kind is JoinKind.LEFT and needed <= set(plan.left.schema.names):
+        plan = plan.left
+    return plan
 
 
 def reads_outer(plan: Node, used: Iterable[str]) -> bool:
