@@ -108,6 +108,32 @@ def test_a_live_query_tells_each_answer_once(url: str, commit: Commit) -> None:
     asyncio.run(check())
 
 
+def test_counts_pages_from_the_end_and_aggregates_live(url: str, commit: Commit) -> None:
+    async def check() -> None:
+        application = Application(CATALOG, lambda: open_reader(url))
+        commit(3)
+        await application._opened()
+        counted = Reader(application, "subscription { tPage(filter: {a: {gt: 4}}, last: 1) { nodes { a } totalCount } }")
+        summed = Reader(application, "subscription { tAggregate { by { b } count max { a } } }")
+        ordered = Reader(
+            application, 'subscription { above(least: 4, order: [{a: DESC}], filter: {b: {neq: "b0"}}, limit: 1) { a b } }'
+        )
+        assert await counted.data() == {"tPage": {"nodes": [], "totalCount": 0}}
+        (first,) = (await summed.data())["tAggregate"]
+        assert (first["count"], first["max"]) == (1, {"a": 3})
+        assert await ordered.data() == {"above": []}
+        commit(9)
+        assert await counted.data() == {"tPage": {"nodes": [{"a": 9}], "totalCount": 1}}
+        assert sorted(g["max"]["a"] for g in (await summed.data())["tAggregate"]) == [3, 9]
+        (above,) = (await ordered.data())["above"]
+        assert above["a"] == 9
+        commit(5)
+        assert await ordered.next() is None, "the largest is the same"
+        assert (await counted.data())["tPage"]["totalCount"] == 2
+
+    asyncio.run(check())
+
+
 def test_a_slow_subscriber_meets_the_newest_epoch(url: str, commit: Commit) -> None:
     async def check() -> None:
         application = Application(CATALOG, lambda: open_reader(url))

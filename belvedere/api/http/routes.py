@@ -6,6 +6,7 @@ In: an application and its catalog. Out: the routes as a Starlette application. 
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -20,16 +21,40 @@ from belvedere.api.http.status import STATE_FIGURES, state_figures
 from belvedere.api.live.sse import events_of, is_passing, no_events_yet, plain_events
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
-from belvedere.intake.claims import Claims
 
 if TYPE_CHECKING:
     from belvedere.api.http.server import Application
+    from belvedere.api.reads.seen import Seen
     from belvedere.store.protocol import EpochRow
 
 
 def routes(application: Application, catalog: Catalog) -> Starlette:
     """The routes of an application."""
     limits = application.settings.limits
+    return Starlette(
+        routes=[
+            *_watched(application),
+            *_described(application),
+            *console_routes(application, catalog),
+            Route("/streams/{name}/events", partial(_events, application), methods=["GET"]),
+            *push_routes(application.seen, application.desk, limits.push, limits.push_rows),
+        ],
+        exception_handlers={RequestError: _failed, BelvedereError: _failed},
+    )
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestError | BelvedereError)
+    return problem_answer(error)
+
+
+async def _seen(application: Application, request: Request) -> Seen:
+    """What the caller sees."""
+    return await application.seen(request.scope.get(CLAIMS) or {})
+
+
+def _watched(application: Application) -> list[Route]:
+    """What those ask who watch the server."""
 
     async def health(request: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -45,59 +70,50 @@ def routes(application: Application, catalog: Catalog) -> Starlette:
             row = await application.last_epoch()
         except RequestError:  # the counts are known all the same
             row = None
-        seen = await application.seen(request.scope.get(CLAIMS) or {})
+        seen = await _seen(application, request)
         return Response(_metrics_text(application, row, seen.catalog), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def status(request: Request) -> Response:
-        row, seen = await application.last_epoch(), await application.seen(request.scope.get(CLAIMS) or {})
+        row, seen = await application.last_epoch(), await _seen(application, request)
         return JSONResponse(await application.in_planner(lambda: application.status(row, seen.catalog)))
 
-    async def failed(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestError | BelvedereError)
-        return problem_answer(error)
+    return [Route("/healthz", health), Route("/readyz", ready), Route("/metrics", metrics), Route("/status", status)]
+
+
+def _described(application: Application) -> list[Route]:
+    """What describes the API."""
+    introspection = application.settings.limits.introspection
 
     async def schema(request: Request) -> Response:
-        if not limits.introspection:
+        if not introspection:
             return PlainTextResponse("this API does not describe itself\n", 403)
-        seen = await application.seen(request.scope.get(CLAIMS) or {})
+        seen = await _seen(application, request)
         return PlainTextResponse(await application.in_planner(lambda: seen.schema_text))
 
     async def openapi(request: Request) -> Response:
-        if not limits.introspection:
+        if not introspection:
             raise RequestError(NOT_ALLOWED, "this API does not describe itself", status=403)
-        seen = await application.seen(request.scope.get(CLAIMS) or {})
+        seen = await _seen(application, request)
         return Response(await application.in_planner(lambda: seen.openapi_text), media_type="application/json")
 
-    async def events(request: Request) -> Response:
-        given, last = dict(request.query_params), request.headers.get("last-event-id")
-        claims: Claims = request.scope.get(CLAIMS) or {}
-        seen = await application.seen(claims)
-        model, described = seen.api.model, seen.api.schema
-        if described.subscription_type is None:
-            raise RequestError("B6012", "the script has no subscription", status=404)
-        asked, field = events_of(model, described, request.path_params["name"], given, last)
-        try:
-            told = await application.told(asked, claims, lambda: None)
-        except RequestError as error:
-            if is_passing(error, request.headers.get("accept", "").encode()):
-                return no_events_yet()
-            raise
-        return plain_events(told, field)
+    return [Route("/schema.graphql", schema), Route("/openapi.json", openapi)]
 
-    return Starlette(
-        routes=[
-            Route("/healthz", health),
-            Route("/readyz", ready),
-            Route("/metrics", metrics),
-            Route("/schema.graphql", schema),
-            Route("/openapi.json", openapi),
-            Route("/status", status),
-            *console_routes(application, catalog),
-            Route("/streams/{name}/events", events, methods=["GET"]),
-            *push_routes(application.seen, application.desk, limits.push, limits.push_rows),
-        ],
-        exception_handlers={RequestError: failed, BelvedereError: failed},
-    )
+
+async def _events(application: Application, request: Request) -> Response:
+    """The events of a subscription as server-sent events."""
+    given, last = dict(request.query_params), request.headers.get("last-event-id")
+    seen, claims = await _seen(application, request), request.scope.get(CLAIMS) or {}
+    model, described = seen.api.model, seen.api.schema
+    if described.subscription_type is None:
+        raise RequestError("B6012", "the script has no subscription", status=404)
+    asked, field = events_of(model, described, request.path_params["name"], given, last)
+    try:
+        told = await application.told(asked, claims, lambda: None)
+    except RequestError as error:
+        if is_passing(error, request.headers.get("accept", "").encode()):
+            return no_events_yet()
+        raise
+    return plain_events(told, field)
 
 
 def _metrics_text(application: Application, row: EpochRow | None, seen: Catalog) -> str:
