@@ -34,6 +34,12 @@ CASES = [
     ("V := SELECT sensorid, temp, count(*) AS n FROM Readings GROUP BY sensorid", "B3030", "temp", "max(temp)"),
     ("V := SELECT sensorid FROM Sensors WHERE count(*) > 1", "B3031", "count(*) > 1", "HAVING"),
     ("V := SELECT sensorid FROM Sensors WHERE name", "B3002", "name", "compare it"),
+    (
+        "V := SELECT name FROM Sensors WHERE sensorid <=> ANY (SELECT sensorid FROM Readings)",
+        "B3012",
+        "ANY (SELECT sensorid FROM Readings)",
+        "write IN or EXISTS",
+    ),
     ("V := SELECT count(*) AS n FROM Sensors HAVING 1", "B3002", "1", "compare it"),
     ("V := SELECT name FROM Sensors GROUP BY name HAVING sum(sensorid)", "B3002", "sum(sensorid)", "compare it"),
     ("V := SELECT count(*) FILTER (WHERE sensorid) AS n FROM Sensors", "B3002", "sensorid", "compare it"),

@@ -59,7 +59,7 @@ class Resolver:
         if isinstance(node, exp.Subquery) or (isinstance(node, exp.Query) and not isinstance(node, exp.Table)):
             return self._subquery("scalar", node, node)
         if isinstance(node, (exp.Any, exp.All)):
-            raise self.frame.fail("B3012", "ANY and ALL are not supported", node, "write IN, EXISTS, min or max")
+            raise self.frame.fail("B3012", "ANY and ALL stand to the right of = <> < <= > >= alone", node, "write IN or EXISTS")
         if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
             raise self.frame.fail("B3013", "`*` cannot stand here", node, "name the columns")
         if isinstance(node, exp.Lambda):
