@@ -153,7 +153,8 @@ class Engine:
     ) -> tuple[EpochContext, dict[str, StampedRows], int, dict[str, float]]:
         """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
         if self._is_first:
-            make_tables(self.plan, self.pipeline, self.store, self.state, storage.transaction, self.compute)
+            stored = (self.store, self.state, storage.transaction)
+            make_tables(self.plan, self.catalog, self.pipeline, *stored, self.compute)
         if bounds is None:
             arrivals, clocks = judge(self.catalog, self.clocks, arrivals, clock)
         else:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog
+from belvedere.catalog import Catalog, Input, View
 from belvedere.engine.compute import Compute
 from belvedere.engine.identity import identity_columns
 from belvedere.engine.lost_rows import refuse_lost_rows
@@ -31,6 +31,7 @@ from belvedere.state.state import State
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.protocol import EpochRow, Reader, Store, StoredTable, Transaction
 from belvedere.store.read.computed import computed_table
+from belvedere.store.shown import ShownView
 
 COPIED = "copied"
 
@@ -187,7 +188,13 @@ def _has_all(name: str, pipeline: Pipeline) -> bool:
 
 
 def make_tables(
-    plan: TablePlan, pipeline: Pipeline, store: Store, state: State, transaction: Transaction, compute: Compute
+    plan: TablePlan,
+    catalog: Catalog,
+    pipeline: Pipeline,
+    store: Store,
+    state: State,
+    transaction: Transaction,
+    compute: Compute,
 ) -> None:
     """Drop what is outdated, make what is missing, and copy rows to where they lie from now on; inside an open epoch."""
     rows = {n: compute.keep(_stored_rows(n, state, transaction)) for n in plan.copied}
@@ -200,6 +207,15 @@ def make_tables(
             transaction.append(name, rows[name].reader(plan.tables[name].arrow.names))
         if to_state:
             state.arrangements[name].append(_hashed(rows[name], pipeline.relations[name], compute).batches())
+    store.show(shown_views(catalog, pipeline, {**plan.tables, **plan.computed}))
+
+
+def shown_views(catalog: Catalog, pipeline: Pipeline, tables: Mapping[str, StoredTable]) -> list[ShownView]:
+    """What other tools read: the public relations of the script that have an endpoint, by their names."""
+    relations = {**{i: i for i in pipeline.at_read}, **pipeline.served}
+    known: list[Input | View] = [*catalog.inputs.values(), *catalog.views.values()]
+    shown = [k for k in known if k.id in catalog.public - catalog.unlisted and k.id in relations and k.schema.visible]
+    return [ShownView(k.name, tables[relations[k.id]], k.doc) for k in shown]
 
 
 def _stored_rows(name: str, state: State, transaction: Transaction) -> pa.RecordBatchReader:

@@ -21,6 +21,7 @@ from belvedere.schema import KEY, WEIGHT, Schema
 
 if TYPE_CHECKING:
     from belvedere.store.read.as_of import AsOf
+    from belvedere.store.shown import ShownView
 
 CHUNK_BYTES = 64 << 20
 """So much of a table is held in memory at once where nothing else is said."""
@@ -176,6 +177,9 @@ class Store(Protocol):
         """Make missing tables and indexes, in one transaction. An existing table of the same name and meaning is kept."""
 
     def drop(self, names: Sequence[str]) -> None: ...
+
+    def show(self, views: Sequence[ShownView]) -> None:
+        """Let other tools read these relations, and no others, as views of the database."""
 
     def set_document(self, name: str, text: str) -> None:
         """Keep a small document (the catalog for `serve`, the script's text)."""

@@ -24,15 +24,29 @@ def by_key(rows: list[dict[str, Any]], key: str) -> dict[Any, dict[str, Any]]:
     return {r[key]: r for r in rows}
 
 
+def shown(wb: Workbench) -> dict[str, list[str]]:
+    """The views for other tools, with their columns."""
+    reader = wb.store.reader()
+    found = reader.execute("SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'view'")
+    reader.close()
+    return {view: [c for v, c in found if v == view] for view in dict(found)}
+
+
 @pytest.mark.spark
 def test_views_are_kept_rebuilt_added_and_dropped(spark: Any, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     wb = Workbench(BASE + MORE, url, spark=spark)
     wb.insert("T", [{"k": k, "a": a} for k, a in ((1, 5), (2, 20), (3, 30))])
+    assert not shown(wb)
     wb.step()
+    views = {"views__epoch": ["epoch", "clock", "committed_at"], "views_T": ["k", "a"], "views_Sums": ["odd", "total"]}
+    assert shown(wb) == {**views, "views_Big": ["k", "a"]}, "without hidden columns and private relations"
     wb.close()
 
-    changed = BASE.replace("sum(a)", "max(a)") + "Small := SELECT k FROM T WHERE a <= 10;"
+    changed = (
+        BASE.replace("sum(a)", "max(a)")
+        + "/*+ at_read */ Small := SELECT k FROM T WHERE a <= 10; /*+ no_query */ Odd := SELECT odd FROM Sums;"
+    )
     wb = Workbench(changed, url, spark=spark)
     reader = wb.store.reader()
     assert "Big" in {t.name for t in wb.store.tables()}, "the old views stay until the new ones are filled"
@@ -43,6 +57,7 @@ def test_views_are_kept_rebuilt_added_and_dropped(spark: Any, tmp_path: Path) ->
     assert {(r["odd"], r["total"]) for r in wb.rows("Sums")} == {(0, 30), (1, 7)}
     assert {r["k"] for r in wb.rows("Small")} == {1, 4}
     assert "Big" not in {t.name for t in wb.store.tables()}
+    assert {n: c for n, c in shown(wb).items() if n != "Small"} == {**views, "views_Small": ["k"]}
     wb.close()
 
 

@@ -141,6 +141,10 @@ class Dialect(ABC):
     def plain_text(self, sql: str, type_: pa.DataType) -> str:
         """Any other value as the text of JSON, without quotes; NULL for NULL, NaN and infinities."""
 
+    def readable(self, sql: str, type_: pa.DataType) -> str:
+        """The value as other tools read it, in the database's own type where it has one."""
+        return sql
+
     @abstractmethod
     def stored_text(self, sql: str, type_: pa.DataType) -> str:
         """The stored value as JSON text from which a cursor binds it again exactly; never NULL."""

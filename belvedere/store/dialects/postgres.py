@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from belvedere.schema import MONTHS
 from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, TypeNames, casting, form, is_text
 from belvedere.store.dialects.dialect import DIGITS_MOST, MEAN_DIGITS, Dialect, Made, Patterns, is_binary, null_order
@@ -49,6 +50,8 @@ _FAULTS = (
     FaultRule(r"too many columns|at most 1600 columns", "B7012", "a view has more columns than the store can hold",
               "select fewer columns"),
     FaultRule(r"SQLSTATE: 22", "B7088", "a value is beyond what Postgres computes with"),
+    FaultRule(r"other objects depend on it", "B7026", "something that is not Belvedere's depends on a view or table of the store",
+              "drop it (the database's own words name it), start, and make it again"),
     FaultRule(r"statement timeout|SQLSTATE: 57014", "B7086", "the read took too long", "ask for less"),
     FaultRule(r"relation .* does not exist", "B7014", "a table is missing in the store",
               "run the script again to build it, or give another --store"),
@@ -163,6 +166,13 @@ class Postgres(Dialect):
         whole = f"""to_char({local},'YYYY-MM-DD"T"HH24:MI:SS')"""
         fraction = f"CASE WHEN extract(microseconds FROM {local})::bigint%1000000=0 THEN '' ELSE to_char({local},'.US') END"
         return f"{whole}||{fraction}||'Z'"
+
+    def readable(self, sql: str, type_: pa.DataType) -> str:
+        if type_ == MONTHS:
+            return f"make_interval(months=>CAST({sql} AS integer))"
+        if types.is_duration(type_):
+            return f"({sql}*INTERVAL '1 microsecond')"
+        return f"CAST({sql} AS json)" if types.is_nested(type_) else sql
 
     def stored_text(self, sql: str, type_: pa.DataType) -> str:
         return f"coalesce(to_json(({sql})::text)::text,'null')"

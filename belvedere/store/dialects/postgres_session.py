@@ -23,10 +23,12 @@ from belvedere.store.dialects.faults import is_transient
 from belvedere.store.dialects.postgres_connect import ERRORS, connect
 from belvedere.store.dialects.postgres_long import is_narrow, narrow_index, too_long
 from belvedere.store.dialects.postgres_rows import in_array, numbered, selected
+from belvedere.store.dialects.postgres_views import place_of_views
 from belvedere.store.dialects.session import KEYS, MARK, Flat, Row, Session, overwriting
 from belvedere.store.identifiers import SYSTEM, quoted, stored_name
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import Reader
+from belvedere.store.shown import Place
 
 if TYPE_CHECKING:
     from belvedere.store.dialects.dialect import Dialect
@@ -206,6 +208,9 @@ class PostgresSession(Session):
         )
         self.execute(f"INSERT INTO {layout.name} ({columns}) SELECT {columns} FROM {name}")
         self.execute(f"DROP TABLE {name}")
+
+    def place_of_views(self) -> Place | None:
+        return place_of_views(self)
 
     def alone(self) -> PostgresSession:
         if self._alone is None:

@@ -18,6 +18,7 @@ from belvedere.store.protocol import Reader
 
 if TYPE_CHECKING:
     from belvedere.store.dialects.dialect import Dialect
+    from belvedere.store.shown import Place
 
 Row = tuple[Any, ...]
 Flat = Iterator[pa.RecordBatch]
@@ -105,6 +106,10 @@ class Session(ABC):
         raise NotImplementedError
 
     # the rest
+
+    @abstractmethod
+    def place_of_views(self) -> Place | None:
+        """Where the views for other tools lie; None where this user may not make any."""
 
     @abstractmethod
     def alone(self) -> Session:

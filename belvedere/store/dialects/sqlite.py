@@ -76,6 +76,10 @@ _FAULTS = (
 )  # fmt: skip
 
 
+EXACT_DIGITS = 15
+"""A double says each decimal of so many digits so that it reads the same."""
+
+
 class Sqlite(Dialect):
     """The dialect of SQLite."""
 
@@ -171,6 +175,23 @@ class Sqlite(Dialect):
         whole = f"replace(datetime({sql}/1000000,'unixepoch'),' ','T')||'Z'"
         exact = f"replace(datetime(({sql}-{micros})/1000000,'unixepoch'),' ','T')||printf('.%06dZ',{micros})"
         return f"CASE WHEN {sql}%1000000=0 THEN {whole} ELSE {exact} END"
+
+    def readable(self, sql: str, type_: pa.DataType) -> str:
+        """Decimals are numbers where 15 digits say them exactly, which is what a double has; else texts."""
+        if types.is_boolean(type_):
+            return self.plain_text(sql, type_)
+        if types.is_timestamp(type_):  # sorts as the times do; what is beyond the year 9999 stays a number
+            return f"coalesce(replace(rtrim({self._timestamp(sql)},'Z'),'T',' '),{sql})"
+        if types.is_date(type_):
+            return f"coalesce({self.plain_text(sql, type_)},{sql})"
+        if types.is_duration(type_):
+            return self._duration(sql, type_)
+        if types.is_decimal(type_) and (type_.scale or type_.precision > DIGITS_OF_INTEGERS):
+            digits = "length(ltrim(replace(ltrim(x,'-'),'.',''),'0'))"
+            most, number = (EXACT_DIGITS, "REAL") if type_.scale else (DIGITS_OF_INTEGERS, "INTEGER")
+            text = self.plain_text(sql, type_)
+            return f"(SELECT CASE WHEN {digits}<={most} THEN CAST(x AS {number}) ELSE x END FROM (SELECT {text} AS x))"
+        return sql
 
     def stored_text(self, sql: str, type_: pa.DataType) -> str:
         if types.is_floating(type_):

@@ -30,6 +30,7 @@ from belvedere.store.dialects.sqlite_rows import BATCH_ROWS, insert_statement, s
 from belvedere.store.identifiers import quoted
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import Reader
+from belvedere.store.shown import Place
 
 if TYPE_CHECKING:
     from belvedere.store.dialects.dialect import Dialect
@@ -152,6 +153,10 @@ class SqliteSession(Session):
     def delete_where(self, sql: str, parameters: Sequence[Any]) -> int:
         self.execute(sql, parameters)
         return int(self.execute("SELECT changes()")[0][0])
+
+    def place_of_views(self) -> Place:
+        found = self.execute("SELECT lower(name) FROM sqlite_master")
+        return Place(taken=frozenset(str(name) for (name,) in found))
 
     def alone(self) -> SqliteSession:
         return self

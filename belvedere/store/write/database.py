@@ -6,17 +6,19 @@ In: a `Session`. Out: the `Store` of the protocol. It holds all that the dialect
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from threading import RLock
 
 from belvedere.errors import fail
 from belvedere.instants import instant, microseconds
 from belvedere.store.definitions import epoch_from_values, epoch_to_values
 from belvedere.store.dialects.session import Session
-from belvedere.store.layout import Layout
 from belvedere.store.protocol import CHUNK_BYTES, EpochRow, Lease, Reader, StoredTable, Transaction
+from belvedere.store.shown import ShownView
 from belvedere.store.system import DOCUMENT, EPOCH, FORMAT, LAST_EPOCH, LEASE, SET_DOCUMENT, STATEMENTS, TAKE_LEASE
 from belvedere.store.write.tables import Tables
 from belvedere.store.write.transaction import EpochTransaction
+from belvedere.store.write.views import Views
 
 EPOCHS_KEPT = 1000
 """Epoch rows that stay for people to look at; only the last one matters."""
@@ -32,6 +34,7 @@ class DatabaseStore:
         self._lock = RLock()
         self._lease: Lease | None = None
         self._tables = Tables(session)
+        self._views = Views(session)
         self._layouts_before = self._tables.layouts
         self._transaction: EpochTransaction | None = None
         self._closed = False
@@ -174,23 +177,30 @@ class DatabaseStore:
         return tuple(layout.table for layout in self._tables.layouts.values())
 
     def create(self, tables: Sequence[StoredTable]) -> None:
-        self._in_transaction(self._tables.make, self._tables.changed(tables))
+        layouts = self._tables.changed(tables)
+        fresh = [w.table for w in layouts if w.table.name not in self._tables.layouts]
+        hide = [partial(self._views.hide, fresh)] if fresh else []
+        self._in_transaction([*hide, *(partial(self._tables.make, w) for w in layouts)])
 
     def drop(self, names: Sequence[str]) -> None:
-        layouts = self._tables.layouts
-        self._in_transaction(self._tables.drop, [layouts[n] for n in names if n in layouts])
+        going = [self._tables.layouts[n] for n in names if n in self._tables.layouts]
+        hide = [partial(self._views.hide, [g.table for g in going])] if going else []
+        self._in_transaction([*hide, *(partial(self._tables.drop, g) for g in going)])
 
-    def _in_transaction(self, work: Callable[[Layout], None], layouts: Sequence[Layout]) -> None:
-        """Do `work` in the epoch's transaction where one is open, else in its own; afterwards the tables are read anew."""
+    def show(self, views: Sequence[ShownView]) -> None:
+        self._in_transaction([partial(self._views.show, views)])
+
+    def _in_transaction(self, work: Sequence[Callable[[], None]]) -> None:
+        """Do all of it in the epoch's transaction where one is open, else in one of its own; afterwards the tables are read anew."""
         with self._lock:
-            if not layouts:
+            if not work:
                 return
             own = self._transaction is None
             if own:
                 self._session.begin()
             try:
-                for layout in layouts:
-                    work(layout)
+                for step in work:
+                    step()
                 if own:
                     self._session.commit()
             except BaseException:

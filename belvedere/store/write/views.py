@@ -1,0 +1,72 @@
+"""The views that other tools read, as one store has them: made, taken out, and noted in a document of the store.
+
+In: `ShownView`s, in the transaction that is open on the session. Out: nothing. A view whose statements are as they were is left alone, so
+that its readers never wait for an epoch that does not change it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+
+from belvedere.store.dialects.session import Session
+from belvedere.store.protocol import StoredTable
+from belvedere.store.shown import EPOCH_VIEW, Place, ShownView, dropping, making, making_epoch
+from belvedere.store.system import DOCUMENT, SET_DOCUMENT
+
+NOTE = "_views"
+"""The document: by view the table that it reads, and the statements that made it."""
+Made = dict[str, tuple[str, list[str]]]
+
+
+class Views:
+    """The views of one store for other tools."""
+
+    def __init__(self, session: Session):
+        self._session = session
+
+    def hide(self, tables: Collection[StoredTable]) -> None:
+        """Take out the views that read these tables, and those that have a name that one of them is to have."""
+        made = self._made()
+        wanted = {t.name for t in tables}
+        self._drop(made, lambda name, place: made[name][0] in wanted or place.name(name) in wanted)
+
+    def show(self, views: Sequence[ShownView]) -> None:
+        """Let these views be there, and no others; where this user may make any."""
+        place = self._session.place_of_views()
+        if place is None:
+            return
+        dialect, made = self._session.dialect, self._made()
+        own = {place.name(n).lower() for n in made}
+        free = Place(place.schema, place.first, place.reader, place.taken - own, place.has_comments)
+        wanted = {v.name: (v.table.name, list(making(v, place, dialect))) for v in views if free.is_free(v.name)}
+        if free.is_free(EPOCH_VIEW):
+            wanted[EPOCH_VIEW] = ("", list(making_epoch(place, dialect)))
+        left = self._drop(made, lambda name, _: wanted.get(name) != made[name])
+        fresh = [statements for name, (_, statements) in wanted.items() if name not in left]
+        for statement in (*(place.first if fresh else ()), *(s for statements in fresh for s in statements)):
+            self._session.execute(statement)
+        if wanted != made:
+            self._note(wanted)
+
+    def _drop(self, made: Made, is_going: Callable[[str, Place], bool]) -> Made:
+        """Take some of the views out; those that are left."""
+        place = self._session.place_of_views() if made else None
+        if place is None:
+            return made
+        going = [n for n in made if is_going(n, place)]
+        for name in going:
+            self._session.execute(dropping(name, place))
+        left = {n: content for n, content in made.items() if n not in going}
+        if going:
+            self._note(left)
+        return left
+
+    def _made(self) -> Made:
+        rows = self._session.execute(f"SELECT content FROM {DOCUMENT} WHERE name = ?", (NOTE,))
+        text = self._session.dialect.unescape(str(rows[0][0])) if rows else "{}"
+        return {name: (table, statements) for name, (table, statements) in json.loads(text).items()}
+
+    def _note(self, made: Made) -> None:
+        text = json.dumps(made, ensure_ascii=True)
+        self._session.execute(SET_DOCUMENT, (NOTE, self._session.dialect.escape(text)))
