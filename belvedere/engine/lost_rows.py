@@ -6,23 +6,35 @@ alone, so an empty store is advised only where nobody pushes.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from belvedere.catalog import Catalog, pushed_inputs
 from belvedere.engine.pipeline import Pipeline
 from belvedere.errors import BelvedereError, fail
 
+EMPTY: Mapping[str, str] = {}
+
 
 def refuse_lost_rows(
-    catalog: Catalog, pipeline: Pipeline, fresh: frozenset[str], restored: frozenset[str], known: Container[str]
+    catalog: Catalog,
+    pipeline: Pipeline,
+    fresh: frozenset[str],
+    restored: frozenset[str],
+    known: Container[str],
+    why: Mapping[str, str] = EMPTY,
 ) -> None:
     """Raise the first of `lost_rows`."""
-    for _, error in lost_rows(catalog, pipeline, fresh, restored, known):
+    for _, error in lost_rows(catalog, pipeline, fresh, restored, known, why):
         raise error
 
 
 def lost_rows(
-    catalog: Catalog, pipeline: Pipeline, fresh: frozenset[str], restored: frozenset[str], known: Container[str]
+    catalog: Catalog,
+    pipeline: Pipeline,
+    fresh: frozenset[str],
+    restored: frozenset[str],
+    known: Container[str],
+    why: Mapping[str, str] = EMPTY,
 ) -> Iterator[tuple[str, BelvedereError]]:
     """By id of a view: B7030 where a stage is computed anew (`fresh`, not `restored`) from rows that were not kept: an answer in part.
 
@@ -34,7 +46,7 @@ def lost_rows(
             if stage.output not in fresh - restored or slot.relation in computed or pipeline.relations[slot.relation].is_state:
                 continue
             feeding = _inputs_of(pipeline, slot.relation)
-            yield from changed_inputs(catalog, {i for i in feeding if i in fresh and i in known})
+            yield from changed_inputs(catalog, {i for i in feeding if i in fresh and i in known}, why)
             error = fail(
                 "B7030",
                 f'view "{stage.owner}" is new or changed, but not all rows of "{slot.relation}" so far were kept',
@@ -43,22 +55,25 @@ def lost_rows(
             yield stage.owner, error
 
 
-def refuse_changed_inputs(catalog: Catalog, changed: Container[str]) -> None:
+def refuse_changed_inputs(catalog: Catalog, changed: Container[str], why: Mapping[str, str] = EMPTY) -> None:
     """Raise the first of `changed_inputs`."""
-    for _, error in changed_inputs(catalog, changed):
+    for _, error in changed_inputs(catalog, changed, why):
         raise error
 
 
-def changed_inputs(catalog: Catalog, changed: Container[str]) -> Iterator[tuple[str, BelvedereError]]:
-    """By id: B7031 for an input that clients push to, among those that have changed (by id)."""
+def changed_inputs(
+    catalog: Catalog, changed: Container[str], why: Mapping[str, str] = EMPTY
+) -> Iterator[tuple[str, BelvedereError]]:
+    """By id: B7031 for an input that clients push to, among those that have changed (by id); `why` its rows have no place any more."""
     for id_, table in pushed_inputs(catalog).items():
         if id_ in changed:
+            what = f"{table.name}: {why[id_]}" if id_ in why else f'"{table.name}" has changed since its rows were pushed'
             error = fail(
                 "B7031",
-                f'"{table.name}" has changed since its rows were pushed: they would be lost',
+                f"{what}: the rows that were pushed would be lost",
                 span=table.span,
-                hint="leave its definition as it was, and give the new one another name: what was pushed is in this store alone, "
-                "so an empty store would lose it as well",
+                hint="leave that as it was (columns that may be NULL can be added, INT can become BIGINT, DECIMAL or DOUBLE), or define "
+                "a stream of another name and read both; what was pushed is in this store alone: an empty one would lose it as well",
             )
             yield id_, error
 

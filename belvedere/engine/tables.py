@@ -8,7 +8,6 @@ until the new ones are filled.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,16 +15,17 @@ import pyarrow as pa
 
 from belvedere.catalog import Catalog, Input, View
 from belvedere.engine.compute import Compute
+from belvedere.engine.grown import Growth, grown_rows, growth_of
 from belvedere.engine.identity import identity_columns
 from belvedere.engine.lost_rows import refuse_lost_rows
+from belvedere.engine.meanings import meaning_parts, meanings, path_print
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.render import print_expression
 from belvedere.engine.rows import Rows
 from belvedere.engine.stage import Stage
-from belvedere.functions.types import quote, type_text
+from belvedere.functions.types import quote
 from belvedere.optimize.indexes import read_indexes
-from belvedere.schema import INGEST_TIME, KEY
+from belvedere.schema import INGEST_TIME, KEY, Column, Schema, is_engine_column
 from belvedere.state.run import Arranged
 from belvedere.state.state import State
 from belvedere.store.dialects import DIALECTS
@@ -54,16 +54,21 @@ class TablePlan:
     unmade: frozenset[str] = frozenset()
     """Those of them that the first epoch makes."""
     restored: frozenset[str] = frozenset()
+    grown: Mapping[str, Schema] = field(default_factory=dict)
+    """The inputs whose columns have only grown, with those of before: copied too."""
+    misfits: Mapping[str, str] = field(default_factory=dict)
+    """Why the rows of other changed inputs have no place any more."""
 
 
 @dataclass(frozen=True)
 class StoredRelations:
-    """What is stored now: the last epoch's row, the tables, the meanings of the arrangements, the name of the dialect."""
+    """What is stored now: the last epoch's row, the tables, the meanings and columns of the arrangements, the name of the dialect."""
 
     last: EpochRow | None
     tables: tuple[StoredTable, ...]
     in_state: Mapping[str, str]
     dialect: str
+    arranged: Mapping[str, pa.Schema] = field(default_factory=dict)
 
     @property
     def filled_tables(self) -> Mapping[str, str]:
@@ -74,13 +79,21 @@ class StoredRelations:
     @property
     def filled(self) -> Mapping[str, str]:
         """Meanings by relation, wherever its rows are."""
-        return {**self.filled_tables, **{n: _parts(m)[0] for n, m in self.in_state.items()}}
+        return {**self.filled_tables, **{n: meaning_parts(m)[0] for n, m in self.in_state.items()}}
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        """The columns of what is stored, those of arrangements without keys."""
+        found = {t.name: t.schema for t in self.tables if t.meaning}
+        fields = ((n, (f for f in s if not is_engine_column(f.name))) for n, s in self.arranged.items())
+        return {n: Schema(tuple(Column(f.name, f.type, f.nullable) for f in columns)) for n, columns in fields} | found
 
 
 def stored_now(store: Store | Reader, tables: Iterable[StoredTable], state: State | None) -> StoredRelations:
     """What a store and its state hold now."""
-    in_state = {} if state is None else {n: a.meaning for n, (a, _) in state.manifest.relations.items()}
-    return StoredRelations(store.last_epoch(), tuple(tables), in_state, store.dialect)
+    arranged = {} if state is None else {n: a for n, (a, _) in state.manifest.relations.items()}
+    in_state, schemas = {n: a.meaning for n, a in arranged.items()}, {n: a.schema for n, a in arranged.items()}
+    return StoredRelations(store.last_epoch(), tuple(tables), in_state, store.dialect, schemas)
 
 
 def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store, state: State) -> TablePlan:
@@ -91,7 +104,7 @@ def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store, state: State
     stored = stored_now(store, store.tables(), state)
     found = compare_tables(catalog, pipeline, stored)
     if stored.last is not None:
-        refuse_lost_rows(catalog, pipeline, found.fresh, found.restored, stored.filled)
+        refuse_lost_rows(catalog, pipeline, found.fresh, found.restored, stored.filled, found.misfits)
     return found
 
 
@@ -103,10 +116,12 @@ def compare_tables(catalog: Catalog, pipeline: Pipeline, now: StoredRelations) -
     tables = {n: _table(r, catalog, meaning[n], n in looked_up) for n, r in stored.items() if n in served}
     arranged = {n: _arranged(r, meaning[n]) for n, r in stored.items() if n in looked_up or n not in served}
     in_tables, filled = now.filled_tables, now.filled
-    fresh = frozenset(n for n in stored if filled.get(n) != meaning[n])
+    found = growth_of(pipeline, filled, meaning, now.schemas) if now.last is not None else Growth({}, {})
+    grown = {n: s for n, s in found.grown.items() if n in stored}
+    fresh = frozenset(n for n in stored if filled.get(n) != meaning[n] and n not in grown)
     restored: frozenset[str] = frozenset()
     if now.last is not None:
-        forgetful = frozenset(n for n, m in now.in_state.items() if _parts(m)[2])
+        forgetful = frozenset(n for n, m in now.in_state.items() if meaning_parts(m)[2])
         fresh |= {n for n in forgetful if n in served}  # a private view that is read now: all its rows count
         fresh, restored = _with_forgotten(pipeline, fresh, forgetful)
     copied = {}
@@ -115,10 +130,11 @@ def compare_tables(catalog: Catalog, pipeline: Pipeline, now: StoredRelations) -
         to_state = name in arranged and now.in_state.get(name) != arranged[name].meaning
         if to_table or to_state:
             copied[name] = (to_table, to_state)
-    outdated = tuple(t.name for t in now.tables if t.meaning and (t.name not in tables or t.name in fresh))
+    remade = fresh | grown.keys()
+    outdated = tuple(t.name for t in now.tables if t.meaning and (t.name not in tables or t.name in remade))
     computed = {i: computed_table(catalog, i, plan, DIALECTS[now.dialect]) for i, plan in pipeline.at_read.items()}
     outdated, unmade = _outdated_queries(now.tables, computed, outdated)
-    return TablePlan(tables, arranged, fresh, copied, outdated, computed, unmade, restored)
+    return TablePlan(tables, arranged, fresh, copied, outdated, computed, unmade, restored, grown, found.misfits)
 
 
 def _outdated_queries(
@@ -197,7 +213,7 @@ def make_tables(
     compute: Compute,
 ) -> None:
     """Drop what is outdated, make what is missing, and copy rows to where they lie from now on; inside an open epoch."""
-    rows = {n: compute.keep(_stored_rows(n, state, transaction)) for n in plan.copied}
+    rows = {n: compute.keep(_rows_of_today(n, plan, pipeline, state, transaction)) for n in plan.copied}
     if plan.outdated:
         store.drop(plan.outdated)
     store.create(tuple(plan.tables.values()))
@@ -226,42 +242,23 @@ def _stored_rows(name: str, state: State, transaction: Transaction) -> pa.Record
     return pa.RecordBatchReader.from_batches(found.arranged.schema, found.look_up(None, None))
 
 
+def _rows_of_today(
+    name: str, plan: TablePlan, pipeline: Pipeline, state: State, transaction: Transaction
+) -> pa.RecordBatchReader:
+    """The same with the columns that the relation has now."""
+    rows = _stored_rows(name, state, transaction)
+    if name not in plan.grown:
+        return rows
+    wanted = pipeline.relations[name].schema.arrow.append(pa.field(KEY, pa.string(), nullable=False))
+    return pa.RecordBatchReader.from_batches(wanted, grown_rows(rows, wanted))
+
+
 def _hashed(rows: Rows, relation: Relation, compute: Compute) -> Rows:
     """The rows with the hashes of the access paths that they have now."""
     compute.put(COPIED, rows)
     columns = ", ".join(quote(n) for n in relation.schema.names)
     text = f"SELECT {columns}, {identity_columns(relation)} FROM {quote(compute.view_name(COPIED))}"
     return compute.compute(text, arranged_schema(relation))
-
-
-def meanings(pipeline: Pipeline) -> dict[str, str]:
-    """A fingerprint per relation: of its rule and plan and of all that feeds it, so that a change shows in all above it."""
-    found: dict[str, str] = {}
-    for stage in pipeline.stages:
-        digest = _digest(*_content(stage, pipeline), *(found[s.relation] for s in stage.slots))
-        found |= dict.fromkeys((stage.output, *stage.states), digest)
-    return found
-
-
-def _content(stage: Stage, pipeline: Pipeline) -> list[str]:
-    relation = pipeline.relations[stage.output]
-    columns = [f"{c.name} {type_text(c.type)} {c.nullable}" for c in relation.schema]
-    return [stage.rule, *stage.meaning, *columns, str(relation.schema.key), str(relation.keep), relation.serves]
-
-
-def path_print(relation: Relation) -> str:
-    """A fingerprint of the stored access paths and range columns."""
-    paths = [f"{p.name} {[print_expression(e) for e in p.exprs]} {p.types}" for p in relation.paths if p.stored]
-    return _digest(*paths, *relation.ranges, *(["by path"] if relation.by_path else []))
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
-
-
-def _parts(meaning: str) -> list[str]:
-    """Of an arrangement's meaning: that of its rows, that of its paths, the columns whose bounds make rows leave."""
-    return meaning.split(".", 2)
 
 
 def _table(relation: Relation, catalog: Catalog, meaning: str, is_arranged: bool) -> StoredTable:

@@ -21,7 +21,7 @@ from belvedere.catalog import Catalog, Input, LatePolicy, MetadataKind
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.instants import microseconds
 from belvedere.intake.journal import Journal, Position
-from belvedere.intake.read import Pushed, changed_column
+from belvedere.intake.read import Pushed, changed_column, rows_of_today
 from belvedere.intake.records import Record, decode_record, encode_record
 from belvedere.schema import WEIGHT
 from belvedere.store.protocol import EpochRow
@@ -315,6 +315,9 @@ class Desk:
                 f'record {number} of the journal has rows of "{table.name}" from before its column "{changed}" was changed'
             )
             raise fail("B6144", message, hint=hint)
+        if isinstance(entry, TakenRows):
+            late = None if entry.late is None else rows_of_today(table, entry.late)
+            entry = replace(entry, rows=rows_of_today(table, entry.rows), late=late)
         self._last_now = max(self._last_now, entry.now)
         self.intake.hold(entry)
 

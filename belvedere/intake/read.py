@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from belvedere.catalog import Catalog, Check, Input, MetadataKind
 from belvedere.errors import BelvedereError, fail
+from belvedere.functions.widening import is_wider
 from belvedere.instants import microseconds
 from belvedere.intake.claims import NOBODY, Claims, claimed_columns
 from belvedere.lang.names import did_you_mean
@@ -74,13 +75,21 @@ def key_columns(table: Input) -> list[Column]:
 
 
 def changed_column(table: Input, rows: pa.Table) -> str | None:
-    """A column for which rows that were read before do not fit the input as it is now; a new column that may be NULL fits."""
+    """A column for which rows that were read before do not fit the input as it is now: one that has not only grown."""
     known = {c.name: c for c in taken_columns(table)}
     for field in rows.schema:
-        if field.name != WEIGHT and (field.name not in known or known[field.name].type != field.type):
+        now = known.get(field.name)
+        if field.name != WEIGHT and (now is None or not (now.type == field.type or is_wider(now.type, field.type))):
             return str(field.name)
     new = (c.name for c in known.values() if not c.nullable and c.name not in rows.schema.names)
     return next(new, None)
+
+
+def rows_of_today(table: Input, rows: pa.Table) -> pa.Table:
+    """Rows that were read before, in the types that their columns have now."""
+    known = {c.name: c.type for c in taken_columns(table)}
+    fields = [pa.field(f.name, known.get(f.name, f.type), f.nullable) for f in rows.schema]
+    return rows.cast(pa.schema(fields), safe=False)  # only to wider types: a BIGINT beyond 2^53 is rounded as a DOUBLE
 
 
 def refuse_made(table: Input, place: int, row: Mapping[str, Any], allowed: Container[str] = ()) -> None:

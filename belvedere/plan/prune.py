@@ -11,7 +11,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from belvedere.plan.expressions import columns_of, replace_columns
-from belvedere.plan.keys import keep_columns
+from belvedere.plan.keys import item_of, keep_columns
 from belvedere.plan.nodes import (
     Aggregate,
     Distinct,
@@ -29,6 +29,7 @@ from belvedere.plan.nodes import (
     Values,
     Window,
 )
+from belvedere.plan.rewrite import replace_scans
 from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.plan.spl_join import SplJoin
 from belvedere.plan.time_nodes import TimeWindow
@@ -144,3 +145,15 @@ def _spl_join(node: SplJoin, wanted: frozenset[str]) -> Node:
             _prune(i, frozenset(i.schema.names) & (wanted | read | w.columns) | frozenset(i.schema.key or ())) for i, w in sides
         )
     )
+
+
+def columns_read(plan: Node) -> dict[str, frozenset[str]]:
+    """Of each relation that is scanned, by its name, the columns that make a difference to the rows of a plan."""
+    found: dict[str, frozenset[str]] = {}
+    for node in prune(replace_scans(plan, lambda scan: Project(scan, tuple(map(item_of, scan.schema))))).walk():
+        for scan in (i for i in node.inputs if isinstance(i, Scan)):
+            read = frozenset(scan.schema.names)
+            if isinstance(node, Project | Aggregate):
+                read &= frozenset().union(*map(columns_of, node.expressions))
+            found[scan.relation] = found.get(scan.relation, frozenset()) | read
+    return found

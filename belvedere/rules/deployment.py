@@ -16,6 +16,7 @@ from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.tables import StoredRelations, TablePlan, compare_tables
 from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
+from belvedere.functions.widening import growth
 from belvedere.optimize.costs import Coefficients, Sizes, Workload, maintaining, storing
 from belvedere.rules.maintain import maintain
 from belvedere.rules.placed import whole_plan
@@ -125,8 +126,9 @@ class _Comparison:
         if self.stored.last is None:
             return {}
         known, fresh = self.stored.filled, self.plan.fresh
-        found = dict(lost_rows(self.catalog, self.pipeline, fresh, self.plan.restored, known))
-        return {**found, **dict(changed_inputs(self.catalog, fresh & known.keys()))}
+        why = self.plan.misfits
+        found = dict(lost_rows(self.catalog, self.pipeline, fresh, self.plan.restored, known, why))
+        return {**found, **dict(changed_inputs(self.catalog, fresh & known.keys(), why))}
 
     def _at_read(self, id_: str) -> RelationChange:
         before = self.before.get(id_)
@@ -138,6 +140,9 @@ class _Comparison:
 
     def _filled(self, id_: str) -> RelationChange:
         relation = self.pipeline.served[id_]
+        if relation in self.plan.grown:
+            grown = growth(self.plan.grown[relation], self.pipeline.relations[relation].schema)
+            return RelationChange(id_, Change.CHANGED, "; ".join(grown))
         if relation not in self.plan.fresh:
             moved = relation in self.plan.copied
             return RelationChange(id_, Change.KEPT, "its rows are copied for other ways to find them" if moved else "")
@@ -152,7 +157,7 @@ class _Comparison:
         """Its own definition, or what it reads."""
         known = self.stored.filled
         found = (n for n in self._walk(relation, lambda n: "$" not in n) if n != relation and "$" not in n)
-        below = [n for n in found if n in self.plan.fresh and n in known]
+        below = [n for n in found if n in self.plan.fresh | self.plan.grown.keys() and n in known]
         return f"{' and '.join(dict.fromkeys(map(_name, below)))} has changed" if below else "its definition has changed"
 
     def _source_of(self, relation: str) -> str:

@@ -248,7 +248,8 @@ class Runner:
                 known = files_read(reader)
             finally:
                 reader.close()
-            sources = open_sources(self.catalog, self.project, self.store.last_epoch(), known, engine.fresh, self.desk)
+            last, misfits = self.store.last_epoch(), engine.plan.misfits
+            sources = open_sources(self.catalog, self.project, last, known, engine.fresh, self.desk, misfits)
             run = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)
             RunLoop(spark, engine, self.store, sources, run, watch, stopped, self.clock, tell).run()
         finally:

@@ -163,14 +163,16 @@ def open_sources(
     read_files: Mapping[str, set[str]],
     fresh: Iterable[str] = (),
     desk: Pushes | None = None,
+    misfits: Mapping[str, str] | None = None,
 ) -> Sources:
     """The sources of a catalog's imports, as far as the store has read them; from their start for inputs in `fresh`.
 
-    `desk` takes what clients push. Raises B7031 where an input that they push to has changed: its rows cannot be read again.
+    `desk` takes what clients push; `misfits` say why rows of changed inputs have no place any more. Raises B7031 where an input that
+    they push to has changed: its rows cannot be read again.
     """
     renewed = set(fresh)
     if last is not None:
-        refuse_changed_inputs(catalog, renewed & set(last.extra.get("meanings", {})))
+        refuse_changed_inputs(catalog, renewed & set(last.extra.get("meanings", {})), misfits or {})
     offsets = {} if last is None else {i: o for i, o in last.offsets.items() if i not in renewed}
     feeds = {}
     for id_, table in catalog.inputs.items():

@@ -93,8 +93,8 @@ def test_what_cannot_be_is_refused(spark: Any) -> None:
             SCRIPT.replace("Clicks := SELECT page, count(*)", "Clicks := SELECT page, 2 * count(*)"), url
         )["Clicks"]
         assert (change, "not all rows" in reason) == ("refused", True)
-        change, reason, _ = planned(SCRIPT.replace("visitor INT", "visitor BIGINT"), url)["Visits"]
-        assert (change, "since its rows were pushed" in reason) == ("refused", True)
+        change, reason, _ = planned(SCRIPT.replace("visitor INT", "visitor TEXT"), url)["Visits"]
+        assert (change, "rows that were pushed would be lost" in reason) == ("refused", True)
 
 
 @pytest.mark.spark

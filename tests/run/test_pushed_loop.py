@@ -171,15 +171,34 @@ def test_an_input_that_changed_is_not_emptied(spark: Any, tmp_path: Path) -> Non
     run.loop.run()
     run.close()
     for old, new in (
-        ("name STRING, PRIMARY", "name STRING, size INT, PRIMARY"),
-        ("price INT, item", "price INT, size INT, item"),
+        ("name STRING, PRIMARY", "name INT, PRIMARY"),
+        ("price INT, item", "price INT, size INT NOT NULL, item"),
     ):
         run.catalog = compile_script(SCRIPT.replace(old, new)).catalog
         with pytest.raises(BelvedereError, match="B7031") as failure:
             run.open()
         run.desk.close()
         run.store.close()
-        assert "an empty store would lose it" in (failure.value.diagnostics[0].hint or "")
+        assert "an empty one would lose it" in (failure.value.diagnostics[0].hint or "")
+
+    # what has only grown is no obstacle, nor are rows that wait in the journal
+    run.catalog = compile_script(SCRIPT).catalog
+    run.open(once=True)
+    run.push("Items", {"item": "B", "name": "Bolt"})
+    run.push("Bid", {"at": at(7), "price": 2, "item": "B"})
+    run.push("Loose", {"at": at(7), "price": 2})
+    run.close()
+    grown = SCRIPT.replace("name STRING, PRIMARY", "name STRING, size INT, PRIMARY").replace(
+        "item STRING, W", "item STRING, z INT, W"
+    )
+    run.catalog = compile_script(grown.replace("price INT, W", "price DECIMAL(12, 2), W")).catalog
+    run.open(once=True)
+    run.push("Loose", {"at": at(8), "price": "0.25"})
+    run.loop.run()
+    assert sorted((r["item"], r["name"], r["size"]) for r in run.rows("Items")) == [("A", "Anvil", None), ("B", "Bolt", None)]
+    assert [(r["item"], r["price"]) for r in run.rows("Totals")] == [("B", 2)]
+    assert sorted(str(r["price"]) for r in run.rows("Loose")) == ["0.25", "2.00"]
+    run.close()
 
 
 def test_a_clock_that_jumps_ahead_expires_nothing_until_it_is_accepted(spark: Any, tmp_path: Path) -> None:
