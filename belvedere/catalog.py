@@ -309,6 +309,17 @@ class Placement(StrEnum):
     AT_READ = "at_read"
 
 
+class OnError(StrEnum):
+    """What becomes of a view on whose rows an expression fails."""
+
+    STOP = "stop"
+    """The run ends, at the last good epoch."""
+    NULL = "null"
+    """The expression gives NULL."""
+    QUARANTINE = "quarantine"
+    """The view keeps the rows of its last good epoch, and others go on."""
+
+
 @dataclass(frozen=True)
 class Promise:
     """What is expected of the requests for a view or query template: how many a second, and the most seconds that one may take."""
@@ -376,6 +387,8 @@ class Catalog:
     """The arguments that endpoints have beside `filter`, by id (`/*+ query_by_all(a) */`)."""
     placed: Mapping[str, Placement] = field(default_factory=dict)
     """What the script says of views, by id (`/*+ maintain */`, `/*+ at_read */`): no optimizer decides otherwise."""
+    on_error: Mapping[str, OnError] = field(default_factory=dict)
+    """What becomes of views that fail, by id: the script says it (`/*+ on_error(quarantine) */`), or the project file; else they stop."""
     promises: Mapping[str, Promise] = field(default_factory=dict)
     """What the script states (`/*+ rate(200), latency(20 ms) */`), by the id of a view or the name of a query template."""
     at_read: Mapping[str, Node] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, Placement, Relationship, View, equal_as_they_are
+from belvedere.catalog import Catalog, OnError, Placement, Relationship, View, equal_as_they_are
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.lower import lower_script
@@ -46,13 +46,14 @@ def compile_script(text: str, *, path: Path | str | None = None, project: Projec
     script = parse_script(text, file)
     catalog, found = lower_script(script, path=Path(path) if path is not None else None, project=project)
     found += unread
-    if project is not None and project.on_error == "null":
-        catalog = _forgiving(catalog)
+    explicit = frozenset(catalog.on_error)
+    catalog = with_policies(catalog, OnError(project.on_error) if project is not None else OnError.STOP)
     if Compiled(catalog, (*script.diagnostics, *found)).ok:
         catalog, kept = with_kept_links(catalog)
         catalog, refused = with_views_at_read(catalog)
         found += (*kept, *refused)
         found += (*uncomputable_checks(catalog), *refused_streams(catalog), *unanswered_templates(catalog))
+        found += refused_quarantines(catalog, explicit)
         catalog, refused = with_grants(catalog, project)
         found += refused
         found += refused_callers(catalog) if project is not None and "jwt" not in project.api else ()
@@ -70,12 +71,19 @@ def with_functions(project: ProjectSettings | None) -> tuple[ProjectSettings | N
     return replace(project, functions=functions), found
 
 
+def with_policies(catalog: Catalog, other: OnError) -> Catalog:
+    """The catalog with what becomes of each view that fails; `other` where the script does not say it."""
+    said = {i: catalog.on_error.get(i, other) for i in catalog.views}
+    catalog = replace(catalog, on_error=said)
+    return _forgiving(catalog) if OnError.NULL in said.values() else catalog
+
+
 def _forgiving(catalog: Catalog) -> Catalog:
     """The catalog with views whose expressions give NULL where they would fail; such columns, and those made of them, may be NULL."""
     views: dict[str, View] = {}
     schemas: dict[str, Schema] = {}
     for id_, view in catalog.views.items():  # a view reads earlier ones
-        plan = forgive(view.plan, schemas)
+        plan = forgive(view.plan, schemas, catalog.on_error.get(id_) is OnError.NULL)
         views[id_], schemas[id_] = replace(view, plan=plan, schema=plan.schema), plan.schema
     subscriptions = {i: replace(s, schema=_as_nullable(s.schema, schemas[s.view])) for i, s in catalog.subscriptions.items()}
     return replace(catalog, views=views, subscriptions=subscriptions)
@@ -183,6 +191,30 @@ def refused_streams(catalog: Catalog) -> tuple[Diagnostic, ...]:
     except BelvedereError as error:
         return tuple(error.diagnostics)
     return ()
+
+
+def refused_quarantines(catalog: Catalog, explicit: frozenset[str]) -> tuple[Diagnostic, ...]:
+    """What only the pipeline can tell: views that could not be healed (B7046). A notice where the project file says it for all."""
+    if OnError.QUARANTINE not in catalog.on_error.values():
+        return ()
+    from belvedere.engine.quarantine import Isolation, tells  # loaded by the few scripts that have such views
+    from belvedere.rules import maintain
+
+    try:
+        isolation = Isolation(catalog, maintain(catalog))
+    except BelvedereError:  # told elsewhere
+        return ()
+    found: dict[str, Diagnostic] = {}
+    for stage in isolation.pipeline.stages:
+        view = catalog.views.get(stage.owner)
+        if view is None or tells(stage) or catalog.on_error.get(stage.owner) is not OnError.QUARANTINE or stage.owner in found:
+            continue
+        if why := isolation.why_not(stage.output):
+            severity = Severity.ERROR if stage.owner in explicit else Severity.NOTICE
+            message = f'view "{view.name}" cannot be in quarantine, so a run ends where it fails: {why}'
+            hint = "write /*+ on_error(stop) */ or /*+ on_error(null) */ before it"
+            found[stage.owner] = Diagnostic("B7046", message, severity, view.span, hint=hint)
+    return tuple(found.values())
 
 
 def refused_callers(catalog: Catalog) -> tuple[Diagnostic, ...]:

@@ -59,7 +59,7 @@ SINK_KEYS = {
     "console": ("connector",),
 }
 FORMATS = ("json", "csv", "parquet")
-ON_ERROR = ("stop", "null")
+ON_ERROR = ("stop", "null", "quarantine")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Sink:
 
 @dataclass(frozen=True)
 class ProjectSettings:
-    """What `belvedere.toml` says; an empty project where there is no file. `on_error` is `stop` or `null`."""
+    """What `belvedere.toml` says; an empty project where there is no file. `on_error` is `stop`, `null` or `quarantine`."""
 
     directory: Path
     file: Path | None = None

@@ -102,6 +102,7 @@ class Workbench:
             join_cluster(self.spark, self._scratch or beside(self.store.url).with_suffix(".scratch"))
         memory = DRIVER_MEMORY if self._driver_memory is None else self._driver_memory
         self.engine = open_engine(self.spark, self.catalog, self.pipeline, self.store, self._sinks, memory, self._state)
+        self.engine.quarantine.pause = 0.0  # a step does what it can, whenever it is taken
         self.store.acquire("workbench", 86_400.0)
         self._intake.resume(self.engine.clocks)
 

@@ -93,6 +93,7 @@ class JsonLines(PlainLines):
                 "rejected": dict(progress.rejected),
                 "rejected_examples": rejected,
                 "notices": list(progress.notices),
+                "quarantined": dict(progress.held),
                 "streams": [_stream(s) for s in progress.streams],
                 "seconds": round(progress.seconds, 4),
             }
@@ -162,6 +163,7 @@ class LiveTable:
             return f"{self.under_way}, {time.monotonic() - self.since:.0f} s so far: the first epochs take longest"
         summary = f"epoch {self.last.epoch}   {self.rows:,} rows   {self.rate:,.0f} rows/s   {self.last.seconds:.2f} s an epoch"
         summary += f"   {self.rejected:,} rejected" if self.rejected else ""
+        summary += f"   in quarantine: {', '.join(sorted(self.last.held))}" if self.last.held else ""
         table = Table()
         table.add_column("view")
         table.add_column("last changes", justify="right")
@@ -207,6 +209,7 @@ def epoch_line(progress: Progress) -> str:
     line = f"epoch {progress.epoch}: {rows}; {changed} {'view' if changed == 1 else 'views'} changed; {progress.seconds:.2f} s"
     refused = sum(progress.rejected.values())
     line += f"; {refused:,} rejected" if refused else ""
+    line += f"; in quarantine: {', '.join(sorted(progress.held))}" if progress.held else ""
     return line + "".join(f"; {s.stream} waits for {_names(s)}" for s in progress.streams if s.held_back_by)
 
 

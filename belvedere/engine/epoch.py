@@ -20,6 +20,7 @@ from belvedere.catalog import Catalog
 from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
 from belvedere.engine.expiry import expire, final_results_below
+from belvedere.engine.healing import Attempt, Healing, Quarantine, Touched
 from belvedere.engine.ingest import StampedRows, ingest, receive
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import with_changes
@@ -27,6 +28,7 @@ from belvedere.engine.late import Arrivals, judge
 from belvedere.engine.measured import DOCUMENT as MEASURED
 from belvedere.engine.measured import Measured, Meter
 from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.quarantine import Cordon, Failed, Isolation, StageFailure, failures_document, failures_of, quarantined
 from belvedere.engine.render import CLOCK_COLUMN
 from belvedere.engine.rows import Rows
 from belvedere.engine.storage import Storage
@@ -35,6 +37,8 @@ from belvedere.engine.texts import PreparedStage, prepare
 from belvedere.engine.turns import Task
 from belvedere.engine.work import EpochContext, Work
 from belvedere.instants import microseconds
+from belvedere.plan.facts import needs_clock
+from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.schema import INGEST_TIME, TIMESTAMP
 from belvedere.state.state import State
 from belvedere.store.protocol import EpochRow, Store, Transaction
@@ -58,6 +62,11 @@ class EpochReport:
     total_seconds: float = 0.0
     whole: tuple[str, ...] = ()
     """The relations that were recomputed whole, since most of their input changed or is new to them."""
+    failing: tuple[Failed, ...] = ()
+    healed: tuple[Failed, ...] = ()
+    """The stages that have failed in it and are in quarantine now, and those that are no more."""
+    held: Mapping[str, int | None] = field(default_factory=dict)
+    """The public views in quarantine after it, each with its last good epoch."""
     deltas: Mapping[str, pa.Table] = field(default_factory=dict)
     """The changes of stored relations, with `_weight`, where the caller asked for them."""
     arrivals: Mapping[str, pa.Table] = field(default_factory=dict)
@@ -87,7 +96,10 @@ class Engine:
         self.stages = prepare(pipeline.stages, pipeline.relations, self.compute.view_name)
         self.plan = plan_tables(catalog, pipeline, store, state)
         self._is_first = True
+        self._due: int | None = None
+        """The time of the next epoch that time alone makes, once it was asked for."""
         self.tables, self.fresh = {**self.plan.tables, **self.plan.computed}, self.plan.fresh
+        """`fresh`: the relations that no epoch has filled."""
         self.unmade = self.plan.unmade
         kept = self.plan.arranged.keys() - self.fresh - {n for n, (_, to_state) in self.plan.copied.items() if to_state}
         self.state.arrange(self.plan.arranged.values(), frozenset(kept))
@@ -99,6 +111,8 @@ class Engine:
         self.changed: Mapping[str, Any] = last.extra.get(CHANGED, {}) if last else {}
         measured = Measured.of_document(last.extra.get(MEASURED) if last else None)
         self.meter = Meter(measured.only(pipeline.relations, catalog.endpoints))
+        isolation = Isolation(catalog, pipeline)
+        self.quarantine = Quarantine(isolation, isolation.still(failures_of(last.extra), self.fresh) if last else ())
         self.clocks = Clocks.of_document(last.bounds) if last else Clocks()
         self._forgotten: dict[tuple[str, str], int] = {}
         self.costs = Costs(pipeline.by_cost)
@@ -125,22 +139,47 @@ class Engine:
         started = time.perf_counter()
         if self.last_clock is not None:
             clock = max(clock, self.last_clock)  # now() never goes back
+        attempt = self.quarantine.begin(clock)
+        while True:
+            try:
+                report = self._run_epoch(attempt, arrivals, clock, offsets or {}, bounds, records or {}, keep_deltas)
+            except (StageFailure, Touched) as error:
+                attempt = self.quarantine.after(error, attempt, self.epoch + 1, clock, self.fresh)
+                continue
+            before = {f.stage for f in self.quarantine.failed}
+            total = time.perf_counter() - started
+            self.quarantine.committed(attempt, clock, total)
+            failing = tuple(f for f in attempt.left if f.stage not in before)
+            healed = tuple(f for f in attempt.failed if f.stage in attempt.healing)
+            return replace(report, total_seconds=total, failing=failing, healed=healed, held=self.held)
+
+    def _run_epoch(
+        self,
+        attempt: Attempt,
+        arrivals: Arrivals,
+        clock: datetime,
+        offsets: Mapping[str, Any],
+        bounds: Mapping[str, Any] | None,
+        records: Mapping[str, pa.Table],
+        keep_deltas: bool,
+    ) -> EpochReport:
+        """One attempt: committed, or nothing has happened."""
         self.state.begin()
         transaction = self.store.begin(self.compute.memory.chunk)
         try:
             with closing(Storage(self.state, transaction, self.plan, self.compute)) as storage:
-                context, taken, next_uid, seconds = self._compute(storage, arrivals, clock, bounds)
-            for name, table in (records or {}).items():
+                context, taken, next_uid, seconds = self._compute(attempt, storage, arrivals, clock, bounds)
+            for name, table in records.items():
                 transaction.append(name, table.to_reader())
             measured = self._measure(context, seconds, clock)
-            row = self._row(
-                context, next_uid, EpochRow(self.epoch + 1, clock, offsets or {}, extra={MEASURED: measured.as_document()})
-            )
+            extra = {MEASURED: measured.as_document(), **failures_document(attempt.left)}
+            empty = self.fresh & attempt.cordon.blocked
+            row = self._row(context, next_uid, EpochRow(self.epoch + 1, clock, offsets, extra=extra), empty)
             transaction.commit(replace(row, extra={**row.extra, STATE: self.state.prepare()}))
             self.state.committed()
-            self._committed(row, context, next_uid)
+            self._committed(row, context, next_uid, empty)
             self.meter.committed()
-            return self._report(context, taken, seconds, started, keep_deltas)
+            return self._report(context, taken, seconds, keep_deltas)
         except BaseException:
             _roll_back(transaction)
             self.state.rollback()
@@ -149,7 +188,7 @@ class Engine:
             self.compute.sweep()
 
     def _compute(
-        self, storage: Storage, arrivals: Arrivals, clock: datetime, bounds: Mapping[str, Any] | None
+        self, attempt: Attempt, storage: Storage, arrivals: Arrivals, clock: datetime, bounds: Mapping[str, Any] | None
     ) -> tuple[EpochContext, dict[str, StampedRows], int, dict[str, float]]:
         """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
         if self._is_first:
@@ -161,14 +200,16 @@ class Engine:
             clocks = Clocks.of_document(bounds)
         clocks = pass_time(clocks, self.catalog, microseconds(clock))
         known = bounds_by_input(self.catalog, clocks)
+        cordon, isolation = attempt.cordon, self.quarantine.isolation
+        healing = Healing(cordon, self.fresh, storage, self.compute, isolation)
         context = EpochContext(
             self.compute,
             storage,
             self.pipeline.relations,
             {},
             clock,
-            self.fresh,
-            self.plan.restored & self.fresh,
+            (self.fresh - cordon.blocked) | cordon.fresh,
+            (self.plan.restored & self.fresh - cordon.blocked) | cordon.restored,
             sequences=dict(self.sequences),
             bounds=known,
             epoch=self.epoch + 1,
@@ -179,7 +220,8 @@ class Engine:
         self.costs.whole.clear()
         self._put_clock(clock)
         taken, next_uid = self._ingest(arrivals, context)
-        seconds = self._run_stages(context)
+        seconds = self._run_stages(context, cordon, healing)
+        self.quarantine.look(attempt, context)
         self._forget(storage, clock)
         expire(self.pipeline, context, self._forgotten, self._past)
         self.exports.forget(storage.transaction)
@@ -187,13 +229,13 @@ class Engine:
 
     def _measure(self, context: EpochContext, seconds: Mapping[str, float], clock: datetime) -> Measured:
         """What is known with this epoch; one that fills relations anew says nothing of those that follow."""
-        if self.fresh:
+        if context.fresh:
             return self.meter.known
         changed = {n: r.num_rows for n, r in context.deltas.items() if self.pipeline.relations[n].stored}
         return self.meter.measure(changed, seconds, clock)
 
-    def _row(self, context: EpochContext, next_uid: int, row: EpochRow) -> EpochRow:
-        filled = {n: t.meaning for n, t in self.tables.items()}
+    def _row(self, context: EpochContext, next_uid: int, row: EpochRow, empty: frozenset[str]) -> EpochRow:
+        filled = {n: t.meaning for n, t in self.tables.items() if n not in empty}
         extra = {**row.extra, "next_uid": next_uid, "sequences": context.sequences, "meanings": filled}
         extra[COLUMNS] = columns_document(self.catalog)
         now = datetime.now(UTC)
@@ -202,11 +244,12 @@ class Engine:
         extra[CHANGED] = with_changes(self.changed, changed, served, row.epoch, microseconds(now))
         return replace(row, bounds=context.clocks.as_document(), extra=extra, committed_at=now)
 
-    def _committed(self, row: EpochRow, context: EpochContext, next_uid: int) -> None:
-        self.epoch, self.last_clock, self.next_uid, self.fresh = row.epoch, row.clock, next_uid, frozenset()
+    def _committed(self, row: EpochRow, context: EpochContext, next_uid: int, empty: frozenset[str]) -> None:
+        self.epoch, self.last_clock, self.next_uid, self.fresh = row.epoch, row.clock, next_uid, empty
         self.changed = row.extra[CHANGED]
         self.clocks = context.clocks
         self._past.note(microseconds(row.clock), context.bounds)
+        self._due = None
         self.sequences, self._is_first, self.unmade = context.sequences, False, frozenset()
         self.exports.deliver(self.epoch, self.sequences)
 
@@ -215,15 +258,12 @@ class Engine:
         context: EpochContext,
         taken: Mapping[str, StampedRows],
         seconds: Mapping[str, float],
-        started: float,
         keep_deltas: bool,
     ) -> EpochReport:
         deltas = {n: r for n, r in context.deltas.items() if self.pipeline.relations[n].stored}
         changes = {n: r.num_rows for n, r in deltas.items()}
         rows_in = {n: a.rows for n, a in taken.items()}
-        report = EpochReport(
-            self.epoch, context.clock, rows_in, changes, seconds, time.perf_counter() - started, tuple(self.costs.whole)
-        )
+        report = EpochReport(self.epoch, context.clock, rows_in, changes, seconds, whole=tuple(self.costs.whole))
         if not keep_deltas:
             return report
         tables = {n: r.table for n, r in deltas.items()}
@@ -256,21 +296,49 @@ class Engine:
             taken[source.id], next_uid = arrived, arrived.next_uid
         return taken, next_uid
 
-    def _run_stages(self, context: EpochContext) -> dict[str, float]:
-        """Run all stages, each after those that make what it reads; seconds of those whose output changed."""
+    def _run_stages(self, context: EpochContext, cordon: Cordon, healing: Healing) -> dict[str, float]:
+        """Run all stages that are well, each after those that make what it reads; seconds of those whose output changed."""
         tasks = [
-            Task(p.stage.output, {s.relation for s in p.stage.slots} - {p.stage.output}, partial(self._run_stage, p, context))
+            Task(
+                p.stage.output,
+                {s.relation for s in p.stage.slots} - {p.stage.output},
+                partial(self._run_stage, p, context, healing),
+            )
             for p in self.stages
-            if not p.stage.is_input
+            if not p.stage.is_input and p.stage.output not in cordon.blocked
         ]
         self.compute.take_turns(tasks)
         return {t.name: t.seconds for t in tasks if t.name in context.deltas}
 
-    def _run_stage(self, prepared: PreparedStage, context: EpochContext) -> None:
+    def _run_stage(self, prepared: PreparedStage, context: EpochContext, healing: Healing) -> None:
         with self.compute.explaining(prepared, self.catalog):
-            delta = prepared.stage.run(Work(prepared, context))
+            delta = prepared.stage.run(Work(prepared, healing.seen_by(prepared.stage, context)))
         if delta is not None:
             context.deltas[prepared.stage.output] = delta
+
+    @property
+    def held(self) -> dict[str, int | None]:
+        """The public views in quarantine, each with its last good epoch."""
+        found = quarantined(self.quarantine.failed)
+        return {n: e for n, e in found.items() if n in self.catalog.public and n in self.catalog.views}
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether an epoch without rows would do something: time changes a view, or heals one."""
+        if self._due is None:
+            self._due = self._next_due()
+        return microseconds(now) >= self._due or bool(self.quarantine.due(now))
+
+    def _next_due(self) -> int:
+        """The time at which the next row enters or leaves a view by time alone, in microseconds."""
+        if any(needs_clock(n) for plan in self.pipeline.at_read.values() for n in plan.walk()):
+            return NEVER  # what is computed when it is read shows the clock itself
+        blocked = self.quarantine.isolation.around(self.quarantine.failed, ()).blocked
+        stages = (p.stage for p in self.stages if p.stage.output not in blocked)
+        return min((s.due(self._least) for s in stages if s.reads_clock), default=FOREVER)
+
+    def _least(self, relation: str, column: str) -> int | None:
+        found = self.state.arrangements.get(relation)
+        return NEVER if found is None else found.least(column)
 
     def counts(self) -> dict[str, int]:
         """How many rows each arranged relation has."""

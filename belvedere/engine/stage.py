@@ -14,6 +14,7 @@ from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.windows import print_plan
 from belvedere.plan.bounds import Bounds, Known, bounds_of
 from belvedere.plan.facts import needs_clock
+from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.plan.nodes import Node
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Stage:
     """Whether one query of the stage reads each change, so that what makes the change may be a part of that query."""
     reads_keys: ClassVar[bool] = True
     """Whether it reads the `_key` of its slots' changes."""
+    rebuilds: ClassVar[bool] = True
+    """Whether its output can be computed anew from stored rows, whenever they came."""
     by_cost: ClassVar[bool] = False
     """Whether it computes all rows in epochs in which most of its input changes."""
 
@@ -80,6 +83,13 @@ class Stage:
     def reads_clock(self) -> bool:
         """Whether time alone changes the output: the stage runs in every epoch."""
         return False
+
+    def due(self, least: Callable[[str, str], int | None]) -> int:
+        """The time, in microseconds, from which on time alone changes the output, unless rows come before.
+
+        `least` gives the least time in a column of a stored relation of the stage's own.
+        """
+        return NEVER if self.reads_clock else FOREVER
 
     @property
     def delay(self) -> int | None:

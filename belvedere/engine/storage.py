@@ -159,6 +159,14 @@ class Storage:
             if not part.is_empty:
                 self._write(partial(self._transaction.apply, name), part, columns)
 
+    def clear(self, name: str) -> None:
+        """Drop all rows, wherever they are."""
+        found = self._arrangement(name)
+        if found is not None:
+            found.overwrite(None, None, ())
+        if self.is_served(name):
+            self.transaction.clear(name)
+
     def delete_range(self, name: str, column: str, up_to: Any) -> None:
         """Drop rows with `column <= up_to`."""
         found = self._arrangement(name)

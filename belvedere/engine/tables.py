@@ -123,7 +123,7 @@ def compare_tables(catalog: Catalog, pipeline: Pipeline, now: StoredRelations) -
     if now.last is not None:
         forgetful = frozenset(n for n, m in now.in_state.items() if meaning_parts(m)[2])
         fresh |= {n for n in forgetful if n in served}  # a private view that is read now: all its rows count
-        fresh, restored = _with_forgotten(pipeline, fresh, forgetful)
+        fresh, restored = with_forgotten(pipeline, fresh, forgetful)
     copied = {}
     for name in stored.keys() - fresh:
         to_table = name in tables and in_tables.get(name) != meaning[name]
@@ -170,7 +170,7 @@ def reads_rows(stage: Stage, slot: Slot, relations: Mapping[str, Relation]) -> b
     return stage.looks_up or (slot.path is not None and relations[slot.relation].path(slot.path).stored)
 
 
-def _with_forgotten(
+def with_forgotten(
     pipeline: Pipeline, fresh: frozenset[str], forgetful: frozenset[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
     """What is rebuilt needs all rows of its inputs: state that has none, or has let some go, is rebuilt too, and all that it feeds.

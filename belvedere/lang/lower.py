@@ -25,7 +25,7 @@ from belvedere.lang.lower_inputs import define_created
 from belvedere.lang.lower_outputs import define_export, define_subscribed, define_template
 from belvedere.lang.lower_relationships import define_by_query, define_relationship
 from belvedere.lang.lower_views import define_distinct, define_view
-from belvedere.lang.query_hints import idle_hint, placements, promises, query_arguments
+from belvedere.lang.query_hints import idle_hint, placements, policies, promises, query_arguments
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.statements.tree import (
     CreateInput,
@@ -59,8 +59,9 @@ def lower_script(
         arguments, found = query_arguments(catalog, lowering.query_by, script.file)
         placed, misplaced = placements(catalog, lowering.placed, script.file)
         promised, unread = promises(catalog, lowering.promised, script.file)
-        catalog = replace(catalog, query_by=arguments, placed=placed, promises=promised)
-        lowering.diagnostics += [*told, *found, *misplaced, *unread]
+        on_error, unsaid = policies(catalog, lowering.on_error, script.file)
+        catalog = replace(catalog, query_by=arguments, placed=placed, promises=promised, on_error=on_error)
+        lowering.diagnostics += [*told, *found, *misplaced, *unread, *unsaid]
     if not any(d.severity == "error" for d in lowering.diagnostics):
         lowering.diagnostics += [
             *check_catalog(catalog),

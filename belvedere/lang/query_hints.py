@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog, Placement, Promise, QueryArgument
+from belvedere.catalog import Catalog, OnError, Placement, Promise, QueryArgument
 from belvedere.errors import Diagnostic, Severity, Span
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.statements.tree import Hint
@@ -24,6 +24,8 @@ QUERY_BY = {"query_by_all": True, "query_by_any": False}
 
 PLACEMENTS = tuple(p.value for p in Placement)
 """The hints that say who computes a view."""
+ON_ERROR = "on_error"
+"""The hint that says what becomes of a view that fails."""
 PROMISES = ("rate", "latency")
 """The hints that state how many requests a second there will be, and how long one may take."""
 
@@ -50,7 +52,7 @@ def idle_hint(hint: Hint, name: str | None, file: str) -> Diagnostic:
     """The notice about a hint that means nothing where it stands."""
     word = hint.name.casefold()
     message = f"the hint `{hint.name}` means nothing " + ("here" if name is None else f"for `{name}`")
-    words = "`no_query`, `query_by_all(a, b)`, `query_by_any(a, b)`, `maintain`, `at_read`, `rate(200)` and `latency(20 ms)`"
+    words = "`no_query`, `query_by_all(a, b)`, `query_by_any(a, b)`, `maintain`, `at_read`, `on_error(null)`, `rate(200)`, `latency(20 ms)`"
     known = f"before a table or view stand {words}; others may be left out"
     return Diagnostic("B4033", message, Severity.NOTICE, Span(file, hint.start, hint.end), hint=INSTEAD.get(word, known))
 
@@ -96,6 +98,28 @@ def placements(
             told.append(_refused("B4039", message, said[-1], file, "keep one of the hints"))
         else:
             found[id_] = Placement(words.pop())
+    return found, told
+
+
+def policies(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tuple[dict[str, OnError], list[Diagnostic]]:
+    """What becomes of views that fail, by id, all versions of a name alike; a word that says none is refused (B4035)."""
+    found: dict[str, OnError] = {}
+    told: list[Diagnostic] = []
+    for name, hint in hints.items():
+        id_ = catalog.find(name)
+        if id_ is None:  # its definition was refused
+            continue
+        word = hint.arguments[0].casefold() if len(hint.arguments) == 1 else ""
+        if id_ not in catalog.views:
+            told.append(idle_hint(hint, catalog.name_of(id_), file))
+        elif word not in tuple(OnError):
+            message = f"`{hint.name}` of `{catalog.name_of(id_)}` says nothing that can be read"
+            told.append(
+                _refused("B4035", message, hint, file, "write `on_error(stop)`, `on_error(null)` or `on_error(quarantine)`")
+            )
+        else:
+            base = id_.partition("~")[0]
+            found |= {i: OnError(word) for i in catalog.views if i.partition("~")[0] == base}
     return found, told
 
 

@@ -30,26 +30,31 @@ COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 UNIX_FORMAT = "yyyy-MM-dd HH:mm:ss"
 
 
-def forgive(node: Node, views: Mapping[str, Schema] | None = None) -> Node:
-    """The plan with every expression that may fail in its forgiving form. `views`: the schemas of earlier ones after the same."""
+def forgive(node: Node, views: Mapping[str, Schema] | None = None, expressions: bool = True) -> Node:
+    """The plan with every expression that may fail in its forgiving form. `views`: the schemas of earlier ones after the same.
+
+    Without `expressions` only what follows from those: columns that may be NULL.
+    """
     if isinstance(node, Scan):
         return replace(node, relation_schema=(views or {}).get(node.relation, node.relation_schema))
-    node = node.with_inputs(tuple(forgive(i, views) for i in node.inputs))
+    node = node.with_inputs(tuple(forgive(i, views, expressions) for i in node.inputs))
     if not node.inputs:
         return node
     source = Schema(tuple(c for i in node.inputs for c in i.schema))
-    return node.with_parts(lambda part: _part(part, source))
+    return node.with_parts(lambda part: _part(part, source, expressions))
 
 
-def _part(part: Part, source: Schema) -> Part:
+def _part(part: Part, source: Schema, expressions: bool) -> Part:
     if isinstance(part, Item):
-        return _item(part, source)
+        return _item(part, source, expressions)
+    if not expressions:
+        return part
     return replace(part, expr=forgiving(part.expr, source)) if isinstance(part, Order) else forgiving(part, source)
 
 
-def _item(item: Item, source: Schema) -> Item:
+def _item(item: Item, source: Schema, expressions: bool) -> Item:
     """What may have become NULL, here or below, is nullable."""
-    expr = forgiving(item.expr, source)
+    expr = forgiving(item.expr, source) if expressions else item.expr
     read = (source.find(c.name) for c in expr.find_all(exp.Column))
     nullable = item.nullable or expr != item.expr or any(c is not None and c.nullable for c in read)
     return replace(item, expr=expr, nullable=nullable)

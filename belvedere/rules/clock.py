@@ -7,7 +7,7 @@ functions of the clock) is not split: other rules maintain it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,6 +25,7 @@ from belvedere.instants import microseconds
 from belvedere.plan.bounds import Bounds, Known
 from belvedere.plan.expressions import column, conjunction, conjuncts, reads_clock
 from belvedere.plan.keys import item_of
+from belvedere.plan.monotone import FOREVER
 from belvedere.plan.nodes import Expr, Filter, Item, Project
 from belvedere.plan.rewrite import carry
 from belvedere.rules.builder import Draft
@@ -77,6 +78,13 @@ class ClockStage(Stage):
             return None
         batches = (b for part in entered for b in part)
         return work.replace(KEY, keys, pa.RecordBatchReader.from_batches(schema, batches))
+
+    def due(self, least: Callable[[str, str], int | None]) -> int:
+        """When the next row enters or leaves."""
+        times = [] if self.waiting is None else [least(self.waiting, ENTER)]
+        if LEAVE in self.plan.schema.names:
+            times.append(least(self.output, LEAVE))
+        return min((t for t in times if t is not None), default=FOREVER)
 
     def _due(self, waiting: str, work: Work, changed: Rows, now: int) -> Rows:
         """Rows that waited and whose time has come; those of changed keys are replaced first, and later ones wait from now on."""

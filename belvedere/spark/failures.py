@@ -14,6 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from belvedere.catalog import Catalog
+from belvedere.engine.quarantine import StageFailure
 from belvedere.engine.texts import PreparedStage
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.spark.failing_row import describe_failing_row
@@ -50,6 +51,8 @@ ROOTS = {
 """Failures of expressions that Spark gives no name of its own: by the class of Java's exception, what happened and what to do."""
 PATTERN = "[INVALID_PARAMETER_VALUE.PATTERN]"
 """Its name for such a failure where it interprets an expression instead of generating code for it."""
+PASSING = ("MEMORY", "FAILED_READ", "FILE", "CANCEL", "ABORTED", "TASK_WRITE", "CONNECT", "INTERNAL")
+"""Parts of names of failures that may not come again."""
 OVERFLOW = re.compile(r"^OverflowError: (.*)$", re.M)
 """What the kernels of WINDOW BY raise."""
 OWN = re.compile(r"OwnFunctionError: (.*)$", re.M)
@@ -64,7 +67,11 @@ def explain_failure(prepared: PreparedStage, catalog: Catalog, compute: SparkCom
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        raise full_folder(error) or BelvedereError(_diagnose(error, prepared, catalog, compute)) from error
+        if full := full_folder(error):
+            raise full from error
+        found = _diagnose(error, prepared, catalog, compute)
+        lasts = _lasts(str(error))
+        raise (StageFailure(prepared.stage.output, found) if lasts else BelvedereError(found)) from error
 
 
 @contextmanager
@@ -78,6 +85,16 @@ def explain_query_failure(hints: Mapping[str, str] | None = None) -> Iterator[No
         condition, message, hint = _named(str(error), type(error).__name__)
         hint = (hints or {}).get(condition.upper().replace(" ", "_"), hint)
         raise BelvedereError([Diagnostic("B7041", f"the query failed: {condition}", detail=message, hint=hint)]) from error
+
+
+def _lasts(text: str) -> bool:
+    """Whether the same rows would fail again: an expression says so, or a function; memory and machines do not."""
+    if OWN.search(text) or OVERFLOW.search(text):
+        return True
+    found = CONDITION.search(text)
+    if found:
+        return not any(word in found.group(1) for word in PASSING)
+    return any(r.group(1) in ROOTS for r in ROOT.finditer(text))
 
 
 def _diagnose(error: Exception, prepared: PreparedStage, catalog: Catalog, compute: SparkCompute) -> Diagnostic:

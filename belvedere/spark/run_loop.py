@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.catalog import Catalog
 from belvedere.connectors.records import FILES, REJECTED, RejectedRow, record_files, record_rejected
+from belvedere.engine.quarantine import told_failure, told_healing
 from belvedere.spark.sources import EpochInput, Sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store.protocol import EpochRow, Store
@@ -42,6 +43,9 @@ class EpochRunner(Protocol):
     @property
     def clocks(self) -> Clocks:
         """The clocks of the inputs after the last epoch."""
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether an epoch without rows would do something."""
 
     def run_epoch(
         self,
@@ -69,7 +73,9 @@ class Progress:
     streams: tuple[StreamStatus, ...] = ()
     """The status of the streams after it."""
     notices: tuple[str, ...] = ()
-    """What people should know about what came."""
+    """What people should know about what came, and of views that have failed or healed."""
+    held: Mapping[str, int | None] = field(default_factory=dict)
+    """The views in quarantine, each with its last good epoch (None: there is none)."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +156,7 @@ class RunLoop:
             return True
         now = self.clock.now()
         elapsed = (now - self.last.clock).total_seconds()
-        return (self.settings.reads_clock and elapsed >= self.settings.clock_interval) or self.sources.idles(now)
+        return (elapsed >= self.settings.clock_interval and self.engine.is_due(now)) or self.sources.idles(now)
 
     def _renew_lease(self) -> None:
         if time.monotonic() - self._renewed >= LEASE_SECONDS / 10:
@@ -202,7 +208,8 @@ def _progress(report: Any, batch: EpochInput, catalog: Catalog, clocks: Clocks, 
         seconds,
         report.seconds,
         stream_statuses(catalog, clocks),
-        batch.notices,
+        (*batch.notices, *map(told_failure, report.failing), *map(told_healing, report.healed)),
+        report.held,
     )
 
 

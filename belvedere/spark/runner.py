@@ -26,6 +26,7 @@ from belvedere.catalog import Catalog, pushed_inputs
 from belvedere.connectors.records import RECORDS
 from belvedere.engine.measured import Requests
 from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.quarantine import told_failure
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.desk import Desk, open_desk
 from belvedere.intake.wire import DeskServer
@@ -250,6 +251,8 @@ class Runner:
                 reader.close()
             last, misfits = self.store.last_epoch(), engine.plan.misfits
             sources = open_sources(self.catalog, self.project, last, known, engine.fresh, self.desk, misfits)
+            for failed in engine.quarantine.failed:
+                tell(told_failure(failed))
             run = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)
             RunLoop(spark, engine, self.store, sources, run, watch, stopped, self.clock, tell).run()
         finally:

@@ -89,6 +89,10 @@ class Arrangement:
             found.append((run, run.living(index.at(np.arange(first, max(first, last))))))
         yield from self._rows(self._counted(1, found))
 
+    def least(self, column: str) -> int | None:
+        """The least number of a row in a range column, as the last epoch has left them; None where there is none but NULL."""
+        return min((n for run in self._all if (n := _least_living(run, column)) is not None), default=None)
+
     def look_up_span(self, by: str, key: int, column: str, low: int | None, high: int | None) -> Iterator[pa.RecordBatch]:
         """The rows whose path `by` is `key` with `low <= column <= high`; None = unbounded, below with the NULLs."""
         found = []
@@ -250,6 +254,18 @@ class Arrangement:
         for run, positions in self.killed:
             run.revive(positions)
         self.new, self.killed = [], []
+
+
+def _least_living(run: Run, column: str) -> int | None:
+    index = run.index(column)
+    first = int(np.searchsorted(index.values, LEAST, "right"))
+    while first < len(index.values):
+        places = np.arange(first, min(first + TAKE, len(index.values)))
+        alive = np.ones(len(places), np.bool_) if run.dead is None else ~run.dead[index.at(places)]
+        if alive.any():
+            return int(index.values[places[int(np.argmax(alive))]])
+        first += TAKE
+    return None
 
 
 def _nearest(run: Run, positions: Positions, values: Numbers, edge: int, count: int, after: bool) -> Numbers:

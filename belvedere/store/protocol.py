@@ -112,6 +112,9 @@ class Transaction(Protocol):
     def delete_range(self, table: str, column: str, up_to: Any) -> int:
         """Drop rows with `column <= up_to` (state that is final); returns how many."""
 
+    def clear(self, table: str) -> None:
+        """Drop all rows."""
+
     def count(self, table: str) -> int:
         """How many rows the table has now."""
 

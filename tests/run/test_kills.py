@@ -21,6 +21,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from tests.depth import at_night
 from tests.examples.example_answers import EXAMPLES, answers, differences, duckdb_over, duckdb_queries, load_prepare
 from tests.run.processes import drain, first_line, kill, linux, run_once, start_run, wait_for
 
@@ -211,6 +212,74 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 def test_kill_9_neither_loses_nor_repeats(tmp_path: Path) -> None:
     kill_at_random_moments(tmp_path, kills=1, days=4, seed=1)
+
+
+QUARANTINE = """
+CREATE TABLE Rates (k BIGINT NOT NULL, a BIGINT, PRIMARY KEY (k));
+Ratio := SELECT k, 100 / a AS r FROM Rates WITH HISTORY;
+Most := SELECT k % 3 AS g, max(r) AS most, count(*) AS n FROM Ratio GROUP BY g;
+Sums := SELECT k % 3 AS g, sum(a) AS total FROM Rates GROUP BY g;
+"""
+
+
+@pytest.mark.parametrize("where", ["sqlite", *at_night(["postgres"])])
+def test_kill_9_of_a_run_with_a_view_in_quarantine(tmp_path: Path, where: str, request: pytest.FixtureRequest) -> None:
+    """A row that fails, a kill, other rows, a kill, the row replaced, a kill: nothing is lost, and the view is well at the end."""
+    script = tmp_path / "rates.sqrl"
+    script.write_text(QUARANTINE)
+    store = request.getfixturevalue("postgres_url") if where == "postgres" else f"sqlite:///{tmp_path / 'rates.db'}"
+    project = f'store = "{store}"\non_error = "quarantine"\n\n[spark]\ntrigger = "50 ms"\nmemory = "1g"\n'
+    (tmp_path / "belvedere.toml").write_text(project)
+    rows: dict[int, int] = {}
+    for pushed, held in (({1: 5, 2: 0}, True), ({3: 4, 4: 10}, True), ({2: 20, 5: 1}, False)):
+        rows |= pushed
+        push_and_kill(script, pushed, rows, held)
+    run_once(script)
+    answer = stored_rows(store, "Ratio", "Most")
+    assert sorted((r["k"], r["r"]) for r in answer["Ratio"]) == sorted((k, 100 / a) for k, a in rows.items())
+    expected: dict[int, list[float]] = {}
+    for k, a in rows.items():
+        expected.setdefault(k % 3, []).append(100 / a)
+    assert {r["g"]: (r["most"], r["n"]) for r in answer["Most"]} == {g: (max(v), len(v)) for g, v in expected.items()}
+
+
+def push_and_kill(script: Path, pushed: dict[int, int], rows: dict[int, int], held: bool) -> None:
+    """Start a run, push rows, see that all `rows` are summed up and whether a view is in quarantine, and kill it."""
+    process = start_run(script)
+    try:
+        url = first_line(process)
+        lines = drain(process)
+        body = [{"k": k, "a": a} for k, a in pushed.items()]
+        with httpx.Client(base_url=url, timeout=40, trust_env=False) as http:
+            wait_for(lambda: http.post("/streams/Rates", json=body).status_code == 200, "nobody takes rows")
+            wait_for(lambda: _sums(http) == _expected_sums(rows), "no epoch with these rows", 300)
+            said = http.post("/graphql", json={"query": "{ ratio { k r } }"}).json()
+        assert ("quarantined" in said["extensions"]) == held, (said, lines)
+        kill(process, url)
+    finally:
+        _end(process)
+
+
+def _sums(http: httpx.Client) -> dict[int, int] | None:
+    answer = http.post("/graphql", json={"query": "{ sums { g total } }"})
+    return {r["g"]: r["total"] for r in answer.json()["data"]["sums"]} if answer.status_code == 200 else None
+
+
+def _expected_sums(rows: dict[int, int]) -> dict[int, int]:
+    return {g: sum(a for k, a in rows.items() if k % 3 == g) for g in {k % 3 for k in rows}}
+
+
+def stored_rows(url: str, *tables: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of these tables of a store."""
+    from belvedere.store import open_store
+
+    store = open_store(url)
+    reader = store.reader()
+    try:
+        return {t.name: reader.rows(t).to_pylist() for t in store.tables() if t.name in tables}
+    finally:
+        reader.close()
+        store.close()
 
 
 @pytest.mark.nightly

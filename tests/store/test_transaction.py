@@ -263,6 +263,23 @@ def test_ranges_are_open_below_and_closed_above(store: Store) -> None:
     transaction.commit(epoch(2))
 
 
+def test_a_table_is_cleared_and_filled_again_in_one_transaction(store: Store) -> None:
+    filled(store, [row(str(i), at=minute(i), number=i) for i in range(5)])
+    transaction = store.begin()
+    transaction.clear("Counts")
+    assert stored(transaction) == {}
+    transaction.append("Counts", reader([row("2", number=7)]))
+    transaction.rollback()
+    transaction = store.begin()
+    assert len(stored(transaction)) == 5
+    transaction.clear("Counts")
+    transaction.append("Counts", reader([row("2", number=7)]))
+    transaction.commit(epoch(2))
+    transaction = store.begin()
+    assert {k: r["number"] for k, r in stored(transaction).items()} == {"2": 7}
+    transaction.rollback()
+
+
 def test_looking_up_by_time_does_not_end_the_transaction(store: Store) -> None:
     """Whatever is bound, the epoch's changes are committed together or not at all."""
     filled(store, [row(str(i), at=minute(i), number=i) for i in range(5)])

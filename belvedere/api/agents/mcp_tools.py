@@ -31,6 +31,17 @@ _EPOCH: Schema = {
     "freshnessMs": {"type": "integer", "description": "how long ago the epoch was committed, in milliseconds"},
 }
 
+_HELD: Schema = {
+    "type": "array",
+    "description": "views that have failed: their rows are those of an earlier epoch (null: there are none yet)",
+    "items": {
+        "type": "object",
+        "properties": {"view": {"type": "string"}, "epoch": {"type": ["integer", "null"]}},
+        "required": ["view", "epoch"],
+        "additionalProperties": False,
+    },
+}
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -120,14 +131,14 @@ def _query(api: Api) -> Tool:
         "arguments": {"type": "object", "description": "further arguments of the view, as describe_view tells them"},
     }
     text = "Rows of one view, all of one epoch."
-    return Tool(QUERY, text, _object(arguments, ("view",)), _object({"rows": _array({"type": "object"}), **_EPOCH}))
+    return Tool(QUERY, text, _object(arguments, ("view",)), _rows_answer({"type": "object"}))
 
 
 def _template(name: str, found: _Found) -> Tool:
     row = get_named_type(found.field.type)
     assert isinstance(row, GraphQLObjectType)
     text = found.field.description or f"The answer of the query template {found.name}."
-    return Tool(name, text, arguments_schema(found.field.args), _object({"rows": _array(row_schema(row)), **_EPOCH}))
+    return Tool(name, text, arguments_schema(found.field.args), _rows_answer(row_schema(row)))
 
 
 @dataclass(frozen=True)
@@ -263,6 +274,11 @@ def _row(field: GraphQLField) -> GraphQLObjectType:
 
 def _array(items: Schema) -> Schema:
     return {"type": "array", "items": items}
+
+
+def _rows_answer(row: Schema) -> Schema:
+    """What tools that read rows answer."""
+    return _object({"rows": _array(row), **_EPOCH, "quarantined": _HELD}, ("rows", *_EPOCH))
 
 
 def _object(properties: Schema, required: Iterable[str] | None = None) -> Schema:

@@ -30,6 +30,7 @@ from belvedere.api.failures import (
 from belvedere.api.graphql.operations import Operation, Operations, Prepared, only_fields
 from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import Limits, check_variables
+from belvedere.api.quarantine import Held, as_json, held_in, held_of, held_sql
 from belvedere.api.reads.entities import Model, model_of
 from belvedere.api.reads.seen_catalog import seen_catalog
 from belvedere.catalog import Catalog, Grant
@@ -54,6 +55,8 @@ class Answer(NamedTuple):
     body: bytes
     epoch: int
     committed: int
+    held: Mapping[str, int | None] = NOTHING
+    """The views in quarantine that it has read, with their last good epochs."""
 
     @property
     def data(self) -> bytes:
@@ -72,6 +75,9 @@ class Api:
         self.lenient = schema_of(self.model, self.limits, lenient=True) if self.model.pushes else self.schema
         self.operations = Operations(self.model, self.schema, reader, self.limits, self.lenient)
         self._shown: tuple[int, int, bytes] = (-1, 0, b"")
+        self._catalog = catalog
+        self._held: tuple[int, Held] = (-1, {})
+        """The last epoch that was answered, and what is in quarantine in it."""
 
     def answer(
         self, text: str, variables: Mapping[str, Any] | None = None, name: str | None = None, claims: Claims = NOTHING
@@ -113,6 +119,8 @@ class Api:
         started = time.thread_time() if timed else 0.0
         try:
             rows = self.reader.execute(plan.statement.sql, prepared.parameters)
+            if rows and rows[0][0] != self._held[0]:
+                self._held = (rows[0][0], held_in(self.reader.execute(held_sql(self.reader.dialect), (rows[0][0],))))
         except BelvedereError as error:
             raise _failure(prepared, error) from error
         finally:
@@ -125,6 +133,8 @@ class Api:
         """As `read`, on the event loop."""
         try:
             rows = await fetch(prepared.plan.statement.sql, prepared.parameters)
+            if rows and rows[0][0] != self._held[0]:
+                self._held = (rows[0][0], held_in(await fetch(held_sql(self.reader.dialect), (rows[0][0],))))
         except BelvedereError as error:
             raise _failure(prepared, error) from error
         return self._answer(prepared, rows)
@@ -139,8 +149,12 @@ class Api:
         if len(content) > self.limits.answer:
             hint = "give smaller limits"
             raise RequestError(LIMIT_EXCEEDED, f"the answer has more than {self.limits.answer} bytes", hint)
-        body = b"%b%b%b%b}" % (_OPENED, content, _BESIDE, self._extensions(epoch, clock, committed))
-        return Answer(body, epoch, committed)
+        known = self._held[1] if self._held[0] == epoch else {}
+        held = held_of(prepared.plan.draft.read, known, self._catalog) if known else NOTHING
+        beside = self._extensions(epoch, clock, committed)
+        if held:
+            beside = b'%b,"quarantined":%b}' % (beside[:-1], as_json(held))
+        return Answer(b"%b%b%b%b}" % (_OPENED, content, _BESIDE, beside), epoch, committed, held)
 
     @staticmethod
     def _check_instants(prepared: Prepared, epoch: int, clock: int, content: str | bytes) -> None:

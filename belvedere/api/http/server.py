@@ -60,7 +60,16 @@ _SENT = (
     *("authorization", "content-type", "idempotency-key", "if-none-match", "last-event-id", "prefer", "range", "range-unit"),
     *("mcp-protocol-version", "mcp-method", "mcp-name"),
 )
-_SHOWN = ("retry-after", "etag", "link", "www-authenticate", "content-range", "preference-applied", "belvedere-epoch")
+_SHOWN = (
+    "retry-after",
+    "etag",
+    "link",
+    "www-authenticate",
+    "content-range",
+    "preference-applied",
+    "belvedere-epoch",
+    "belvedere-quarantined",
+)
 
 __all__ = ["LOCAL_HOSTS", "Application", "ServerSettings"]
 

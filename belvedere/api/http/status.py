@@ -15,6 +15,7 @@ from belvedere.catalog import Catalog, Input
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import last_change
 from belvedere.engine.measured import DOCUMENT, Measured
+from belvedere.engine.quarantine import Failed, failures_of, quarantined
 from belvedere.plan.bounds import Bounds, bounds_of
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.plan.nodes import Node, Scan
@@ -89,6 +90,8 @@ def epoch_figures(catalog: Catalog, row: EpochRow) -> dict[str, Any]:
 def view_figures(catalog: Catalog, row: EpochRow, clocks: Clocks) -> list[dict[str, Any]]:
     """The last change of each public view, and per column the time below which no row of it changes any more."""
     changed, found = row.extra.get(CHANGED) or {}, list[dict[str, Any]]()
+    failed = failures_of(row.extra)
+    held = quarantined(failed)
     bounds: dict[str, Bounds | None] = dict(bounds_by_input(catalog, clocks))
     for id_, view in catalog.views.items():  # a view reads earlier ones
         bounds[id_] = bounds_of(view.plan, bounds.get)
@@ -97,8 +100,17 @@ def view_figures(catalog: Catalog, row: EpochRow, clocks: Clocks) -> list[dict[s
         last = last_change(changed, _stored_behind(catalog, id_))
         final = [{"column": c, "below": _time(b)} for c, b in (bounds[id_] or {}).items() if NEVER < b < FOREVER]
         change = None if last is None else {"epoch": last.epoch, "at": _time(last.time)}
-        found.append({"id": id_, "name": view.name, "changed": change, "final": final})
+        found.append({"id": id_, "name": view.name, "changed": change, "final": final, **_held(id_, failed, held)})
     return found
+
+
+def _held(id_: str, failed: tuple[Failed, ...], held: Mapping[str, int | None]) -> dict[str, Any]:
+    """Of a view in quarantine its last good epoch, and which view failed, since when and why."""
+    if id_ not in held:
+        return {}
+    one = next(f for f in failed if id_ in f.good)
+    why = {"view": one.owner.partition("~")[0], "since": one.since, "at": _time(one.at), "code": one.code}
+    return {"quarantine": {"epoch": held[id_], **why, "error": one.message, "detail": one.detail, "hint": one.hint}}
 
 
 def _stored_behind(catalog: Catalog, id_: str) -> set[str]:

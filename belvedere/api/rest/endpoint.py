@@ -21,6 +21,7 @@ from belvedere.api.graphql.endpoint import Answer
 from belvedere.api.graphql.operations import Prepared
 from belvedere.api.http import etags
 from belvedere.api.http.pushes import CLAIMS, problem_answer
+from belvedere.api.quarantine import as_header
 from belvedere.api.rest.answers import CSV, JSON, body_of, headers_of, media_of, rows_of, status_of
 from belvedere.api.rest.parameters import range_of
 from belvedere.api.rest.requests import SHORT, RestRequest
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from belvedere.api.http.server import Application
 
 METHODS = "GET, HEAD, OPTIONS"
-EPOCH = "belvedere-epoch"
+EPOCH, HELD = "belvedere-epoch", "belvedere-quarantined"
 HEADERS = etags.HEADERS | {"vary": f"{etags.HEADERS['vary']}, Prefer"}
 _COUNTS = ("count=exact", "count=planned", "count=estimated")
 
@@ -101,6 +102,7 @@ class RestEndpoint:
         body = body_of(asked, rows, media) if json else await application.in_planner(lambda: body_of(asked, rows, media))
         headers = HEADERS | headers_of(quote(request.scope["path"]), asked, rows)
         headers |= {"etag": etags.entity_tag(found.epoch, found.committed, print_), EPOCH: str(found.epoch)}
+        headers |= {HELD: as_header(found.held)} if found.held else {}
         return Response(body, status_of(asked, rows), headers, f"{media}; charset=utf-8" if media == CSV else media)
 
 

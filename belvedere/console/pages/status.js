@@ -78,8 +78,14 @@ function viewRow(view, status, graph) {
   const age = view.changed && status.committed_at ? Date.now() - Date.parse(view.changed.at) : null;
   return make("tr", {},
     make("th", { scope: "row" }, endpoint ? make("a", { href: addresses.view(endpoint), text: view.name }) : view.name),
-    cell(view.changed ? `${duration(Math.max(0, age))} ago` : "not yet"), cell(view.changed ? short(view.changed.epoch) : "–", "number"),
+    view.quarantine ? quarantined(view.quarantine) : cell(view.changed ? `${duration(Math.max(0, age))} ago` : "not yet"), cell(view.changed ? short(view.changed.epoch) : "–", "number"),
     cell(view.final.length ? view.final.map((f) => `${f.column}: ${time(f.below)}`).join(", ") : "–"),
     cell(figures ? short(figures.changed_rows) : "–", "number"), cell(figures ? duration(figures.seconds * 1000) : "–", "number"),
     cell(requests ? short(requests.per_second) : "–", "number"));
+}
+
+/** A view that failed, or reads one that did: since when, and why. */
+function quarantined({ epoch, view, since, error, detail, hint }) {
+  const held = epoch === null ? "in quarantine, without rows" : `in quarantine, as of epoch ${short(epoch)}`;
+  return make("td", { class: "warning", title: [`since epoch ${since}: ${error}`, detail, hint].filter(Boolean).join("\n") }, held, make("span", { class: "quiet", text: ` ${error} (${view})` }));
 }

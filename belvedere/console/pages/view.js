@@ -73,7 +73,8 @@ async function rows(page, state, change, mine) {
     const focused = document.activeElement?.closest("th")?.cellIndex;
     page.body.replaceChildren(bar(page, state, change), rowsTable({ title: endpoint.title, columns: endpoint.columns, rows: shown, order: state.order, sort, related }), pager(state, shown.length, hasNext, change, page));
     if (focused >= 0) page.body.querySelectorAll("th")[focused]?.querySelector("button")?.focus();
-    page.told.textContent = `${shown.length} rows${extensions ? ` of epoch ${extensions.epoch}` : ""}`;
+    page.told.textContent = `${shown.length} rows${extensions ? ` of epoch ${extensions.epoch}` : ""}${heldText(extensions)}`;
+    page.told.classList.toggle("warning", Boolean(extensions?.quarantined));
   }
 
   try {
@@ -86,6 +87,9 @@ async function rows(page, state, change, mine) {
     if (mine === page.turn) page.body.replaceChildren(bar(page, state, change), errorBox(error));
   }
 }
+
+/** That rows are those of an earlier epoch, since the view has failed. */
+const heldText = (extensions) => (extensions?.quarantined ?? []).map(({ view, epoch }) => `; ${view} is in quarantine: ${epoch === null ? "no epoch has filled it" : `its rows are those of epoch ${epoch}`}`).join("");
 
 const nextOrder = (order, column) => (order?.column !== column ? { column, descending: false } : order.descending ? null : { column, descending: true });
 

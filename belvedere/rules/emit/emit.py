@@ -65,6 +65,7 @@ class EmitStage(Stage):
     idles: bool
 
     rule = "emit"
+    rebuilds = False
     looks_up = True
 
     @property

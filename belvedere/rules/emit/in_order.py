@@ -47,6 +47,7 @@ class InOrderStage(Stage):
     emission: Emission
 
     rule = "in order"
+    rebuilds = False
 
     @property
     def states(self) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ from belvedere.rules.builder import Builder
 class ArrivingStage(Stage):
     """A stage over rows that only arrive; what its windows hold has no bounds of event time."""
 
+    rebuilds = False
+
     @property
     def meaning(self) -> tuple[str, ...]:
         return (plan_text(self.plan),)

@@ -134,6 +134,9 @@ class EpochTransaction:
         bound = scalar(layout.dialect, layout.arrow.field(column).type, up_to)
         return self._session.delete_where(f"DELETE FROM {layout.name} WHERE {identifier(column)} <= ?", (bound,))
 
+    def clear(self, table: str) -> None:
+        self._session.delete_where(f"DELETE FROM {self._start(table).name}", ())
+
     def count(self, table: str) -> int:
         layout = self._start(table)
         return int(self._session.execute(f"SELECT count(*) FROM {layout.name}")[0][0])

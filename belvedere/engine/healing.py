@@ -1,0 +1,192 @@
+"""Failing and healing, epoch by epoch: what an attempt at an epoch leaves alone or tries again, and what follows from its failure.
+
+In: the stages that failed so far, the failure of an attempt. Out: the next attempt, until one succeeds. A stage in quarantine is tried
+again in the first epoch of a run, in each epoch in which rows that it reads go or are replaced, and, where views behind it follow the
+clock, once a minute. It is computed anew then from what is stored, within the epoch's transaction; who is told of its changes is told
+what differs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import pyarrow as pa
+
+from belvedere.engine.compute import Compute
+from belvedere.engine.quarantine import Cordon, Failed, Isolation, StageFailure, tells
+from belvedere.engine.rows import Rows, going, weighted_stream
+from belvedere.engine.stage import Stage
+from belvedere.engine.storage import Storage
+from belvedere.engine.work import EpochContext
+from belvedere.instants import microseconds
+from belvedere.schema import WEIGHT
+from belvedere.state.arrangement import Arrangement
+from belvedere.state.run import Arranged
+
+CLOCK_PAUSE = 60_000_000
+"""Microseconds of the epochs' clock between two attempts to heal what time alone may heal."""
+PAUSE = 10.0
+"""After an attempt that failed, so many times its seconds pass before the next one."""
+
+
+class Touched(Exception):
+    """Rows that stages in quarantine read have gone in this epoch: it is begun anew, to heal them."""
+
+    def __init__(self, stages: frozenset[str]):
+        super().__init__(stages)
+        self.stages = stages
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at an epoch: the stages that have failed, those of them that it tries again (`healing`), and those tried before."""
+
+    failed: tuple[Failed, ...] = ()
+    healing: frozenset[str] = frozenset()
+    tried: frozenset[str] = frozenset()
+    cordon: Cordon = field(default_factory=Cordon)
+
+    @property
+    def left(self) -> tuple[Failed, ...]:
+        """What is in quarantine once this attempt has succeeded."""
+        return tuple(f for f in self.failed if f.stage not in self.healing)
+
+
+@dataclass
+class Quarantine:
+    """The stages of one engine that have failed."""
+
+    isolation: Isolation
+    failed: tuple[Failed, ...] = ()
+    pause: float = PAUSE
+    _waiting: set[str] = field(default_factory=set)
+    """Those to be tried again, as soon as the pause after the last attempt is over."""
+    _next: dict[str, float] = field(default_factory=dict)
+    _clocks: dict[str, int] = field(default_factory=dict)
+    """The epochs' clock at the last attempt of each."""
+
+    def __post_init__(self) -> None:
+        self._waiting |= {f.stage for f in self.failed}
+
+    def due(self, clock: datetime) -> frozenset[str]:
+        """The stages that an epoch at this clock tries to heal."""
+        now = microseconds(clock)
+        by_time = {
+            f.stage
+            for f in self.failed
+            if now - self._clocks.get(f.stage, now) >= CLOCK_PAUSE and self.isolation.follows_clock(f.stage)
+        }
+        return frozenset(s for s in self._waiting | by_time if self._is_ready(s))
+
+    def begin(self, clock: datetime) -> Attempt:
+        """The first attempt at an epoch."""
+        return self._attempt(self.failed, self.due(clock), frozenset()) if self.failed else Attempt()
+
+    def after(
+        self, error: StageFailure | Touched, attempt: Attempt, epoch: int, clock: datetime, empty: Collection[str]
+    ) -> Attempt:
+        """The next attempt after one that has failed, in epoch number `epoch`; raises the failure where the view is not to be quarantined.
+
+        `empty` are relations that no epoch has filled.
+        """
+        if isinstance(error, Touched):
+            return self._attempt(attempt.failed, attempt.healing | error.stages, attempt.tried | error.stages)
+        stage = error.output
+        inside = frozenset[str]().union(*(self.isolation.behind(s) for s in attempt.healing))
+        if stage in attempt.cordon.fresh - inside:  # it was well as it stood: only to heal another one it is computed anew
+            return self._attempt(attempt.failed, frozenset(), attempt.tried | attempt.healing)
+        if not self.isolation.is_allowed(stage):
+            raise error
+        if any(f.stage == stage for f in attempt.failed):
+            failed = tuple(f.told(error.diagnostics[0]) if f.stage == stage else f for f in attempt.failed)
+            return self._attempt(failed, attempt.healing - {stage}, attempt.tried | {stage})
+        failure = self._failure(error, attempt, epoch, clock, empty)
+        return self._attempt((*attempt.failed, failure), attempt.healing, attempt.tried | {stage})
+
+    def _failure(self, error: StageFailure, attempt: Attempt, epoch: int, clock: datetime, empty: Collection[str]) -> Failed:
+        isolation, stage, found = self.isolation, error.output, error.diagnostics[0]
+        owner = next(s.owner for s in isolation.pipeline.stages if s.output == stage)
+        known = {n: e for f in attempt.failed for n, e in f.good.items()}
+        good: dict[str, int | None] = {}
+        for id_ in isolation.served(isolation.behind(stage)):
+            is_empty = isolation.pipeline.served.get(id_, id_) in empty
+            good[id_] = known[id_] if id_ in known else None if is_empty else epoch - 1
+        meaning = isolation.meanings[stage]
+        return Failed(
+            stage, meaning, owner, epoch, microseconds(clock), found.code, found.message, found.detail, found.hint, good
+        )
+
+    def _attempt(self, failed: tuple[Failed, ...], healing: frozenset[str], tried: frozenset[str]) -> Attempt:
+        return Attempt(failed, healing, tried | healing, self.isolation.around(failed, healing))
+
+    def _is_ready(self, stage: str) -> bool:
+        return time.monotonic() >= self._next.get(stage, 0.0)
+
+    def look(self, attempt: Attempt, context: EpochContext) -> None:
+        """Raise `Touched` where rows have gone that a stage in quarantine reads, and it was not tried in this epoch."""
+        found = {f.stage for f in attempt.left if f.stage not in attempt.tried and self._is_touched(f.stage, context)}
+        self._waiting |= found
+        ready = frozenset(s for s in found if self._is_ready(s))
+        if ready:
+            raise Touched(ready)
+
+    def _is_touched(self, stage: str, context: EpochContext) -> bool:
+        for name in self.isolation.outside(stage):
+            delta = context.deltas.get(name)
+            if delta is None or delta.is_empty:
+                continue
+            if name in context.fresh or (
+                not context.relations[name].append_only and any(b.num_rows for b in delta.where(going, [WEIGHT]))
+            ):
+                return True
+        return False
+
+    def committed(self, attempt: Attempt, clock: datetime, seconds: float) -> None:
+        """An epoch was committed by this attempt, after so many seconds of all attempts at it."""
+        self.failed = attempt.left
+        stages = {f.stage for f in self.failed}
+        self._waiting = {s for s in self._waiting if s in stages} - attempt.tried
+        for stage in stages:
+            if stage in attempt.tried or stage not in self._clocks:
+                self._next[stage] = time.monotonic() + self.pause * seconds
+                self._clocks[stage] = microseconds(clock)
+
+
+class Healing:
+    """The relations that one attempt computes anew, in the epoch's transaction."""
+
+    def __init__(self, cordon: Cordon, empty: Collection[str], storage: Storage, compute: Compute, isolation: Isolation):
+        """Clears them, and holds the old rows of those whose changes somebody is told; `empty` ones have none."""
+        self._compute, self._fresh = compute, cordon.fresh
+        stages = isolation.pipeline.stages
+        told = {r.relation for s in stages if tells(s) and s.output not in cordon.blocked for r in s.slots} & cordon.fresh
+        self._old = {n: compute.keep(storage.look_up(n, None, None)) for n in told - set(empty)}
+        for name in cordon.fresh - set(empty):
+            if storage.is_arranged(name) or storage.is_served(name):
+                storage.clear(name)
+
+    def seen_by(self, stage: Stage, context: EpochContext) -> EpochContext:
+        """What a stage sees of the epoch: one that tells of changes sees what differs, not all rows."""
+        healed = {s.relation for s in stage.slots} & self._fresh if tells(stage) else set()
+        if not healed:
+            return context
+        changes = {n: self._difference(n, context) for n in healed if n in self._old}
+        return replace(context, deltas={**context.deltas, **changes})
+
+    def _difference(self, name: str, context: EpochContext) -> Rows:
+        old, new = self._old[name], context.deltas.get(name)
+        wanted = old.schema.names if new is None else [n for n in old.schema.names if n in new.schema.names]
+        schema = pa.schema([old.schema.field(n) for n in wanted])
+        arranged = Arranged(name, schema, (), (), (), frozenset(context.relations[name].silent), False, "")
+        found = Arrangement(arranged, lambda run: run, self._compute.memory.chunk)
+        found.append(old.batches(wanted))
+        rows = () if new is None else new.batches(wanted)
+        return self._compute.keep(weighted_stream(schema, found.replace(None, None, rows)))
+
+
+def names_of(failed: Collection[Failed]) -> Mapping[str, Failed]:
+    """The failures by the served relations behind them: the first of each."""
+    return {name: one for one in reversed(list(failed)) for name in one.good}
