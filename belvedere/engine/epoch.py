@@ -37,6 +37,7 @@ from belvedere.engine.texts import PreparedStage, prepare
 from belvedere.engine.turns import Task
 from belvedere.engine.work import EpochContext, Work
 from belvedere.instants import microseconds
+from belvedere.plan.clock_steps import clock_step, next_step
 from belvedere.plan.facts import needs_clock
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.schema import INGEST_TIME, TIMESTAMP
@@ -329,12 +330,16 @@ class Engine:
         return microseconds(now) >= self._due or bool(self.quarantine.due(now))
 
     def _next_due(self) -> int:
-        """The time at which the next row enters or leaves a view by time alone, in microseconds."""
-        if any(needs_clock(n) for plan in self.pipeline.at_read.values() for n in plan.walk()):
-            return NEVER  # what is computed when it is read shows the clock itself
+        """The time at which time alone may change a view next, in microseconds."""
+        if self.last_clock is None:
+            return NEVER
+        clock = microseconds(self.last_clock)
+        plans = [list(plan.walk()) for plan in self.pipeline.at_read.values()]  # they show the last epoch's clock
+        steps = [clock_step(nodes) for nodes in plans if any(map(needs_clock, nodes))]
+        times = [NEVER if s is None else next_step(clock, s) for s in steps]
         blocked = self.quarantine.isolation.around(self.quarantine.failed, ()).blocked
         stages = (p.stage for p in self.stages if p.stage.output not in blocked)
-        return min((s.due(self._least) for s in stages if s.reads_clock), default=FOREVER)
+        return min([*times, *(s.due(clock, self._least) for s in stages if s.reads_clock)], default=FOREVER)
 
     def _least(self, relation: str, column: str) -> int | None:
         found = self.state.arrangements.get(relation)

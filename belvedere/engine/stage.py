@@ -84,8 +84,8 @@ class Stage:
         """Whether time alone changes the output: the stage runs in every epoch."""
         return False
 
-    def due(self, least: Callable[[str, str], int | None]) -> int:
-        """The time, in microseconds, from which on time alone changes the output, unless rows come before.
+    def due(self, clock: int, least: Callable[[str, str], int | None]) -> int:
+        """The time, in microseconds, from which on time alone may change the output, after an epoch at `clock`.
 
         `least` gives the least time in a column of a stored relation of the stage's own.
         """

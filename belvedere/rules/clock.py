@@ -79,7 +79,7 @@ class ClockStage(Stage):
         batches = (b for part in entered for b in part)
         return work.replace(KEY, keys, pa.RecordBatchReader.from_batches(schema, batches))
 
-    def due(self, least: Callable[[str, str], int | None]) -> int:
+    def due(self, clock: int, least: Callable[[str, str], int | None]) -> int:
         """When the next row enters or leaves."""
         times = [] if self.waiting is None else [least(self.waiting, ENTER)]
         if LEAVE in self.plan.schema.names:

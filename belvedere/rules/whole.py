@@ -5,7 +5,7 @@ All rows are computed, and the difference is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +15,7 @@ from belvedere.engine.stage import Stage
 from belvedere.engine.texts import Texts
 from belvedere.engine.work import Work
 from belvedere.plan.bounds import Bounds
+from belvedere.plan.clock_steps import clock_step, next_step
 from belvedere.plan.facts import needs_clock
 from belvedere.plan.nodes import Aggregate, Join, Node, TopK, Window
 from belvedere.plan.window_by import PredicateWindow
@@ -52,6 +53,11 @@ class WholeStage(OperatorStage):
     @property
     def reads_clock(self) -> bool:
         return needs_clock(operator_of(self.plan))
+
+    def due(self, clock: int, least: Callable[[str, str], int | None]) -> int:
+        """At the next step of the clock, where all that reads it is rounded."""
+        step = clock_step(self.plan.walk()) if self.reads_clock else None
+        return super().due(clock, least) if step is None else next_step(clock, step)
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
         return {"rows": texts.all_rows(self.plan)}
