@@ -34,6 +34,7 @@ _making: list[subprocess.Popen[bytes]] = []
 
 def pytest_configure(config: pytest.Config) -> None:
     depth.quick = "not nightly" in config.option.markexpr
+    os.environ.setdefault("BELVEDERE_PROGRESS", "off")  # how long something takes is not the tests' affair
     if "PYSPARK_SUBMIT_ARGS" in os.environ:
         return
     cache = getattr(config, "cache", None)  # there is none with -p no:cacheprovider

@@ -1,7 +1,7 @@
 """`belvedere test`: run golden `.test` files.
 
-In: files, or folders that are searched for `*.test`. Out: a line per file and a difference per failure, or JSON; with `--update` the
-files with their expectations as they are now. One Spark session serves all files and starts only where one steps.
+In: files, or folders that are searched for `*.test`. Out: a line per file and a difference per failure, or JSON, and JUnit's XML; with
+`--update` the files with their expectations as they are now. One Spark session serves all files and starts only where one steps.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import difflib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from belvedere.commands.junit import junit_errors, junit_text
 from belvedere.commands.output import coloured, diagnostics_json, print_json, read_script, show
+from belvedere.commands.under_way import UnderWay
 from belvedere.errors import Diagnostic
 from belvedere.scenarios import Outcome, Scenario, read_scenarios, run_scenario, updated
 from belvedere.scenarios.run import Check
@@ -29,6 +32,9 @@ def command(
     update: Annotated[bool, typer.Option("--update", help="write what is into the expectations that failed")] = False,
     only: Annotated[str | None, typer.Option("--only", help="only scenarios whose title contains this", metavar="TEXT")] = None,
     batch: Annotated[bool, typer.Option("--batch", help="also compare every view with its batch answer at the end")] = False,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", help="also write the results as JUnit's XML", metavar="FILE", dir_okay=False)
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="print the results as JSON")] = False,
 ) -> int:
     """Run golden tests: scripts, what happens to them, and what must be seen."""
@@ -36,15 +42,20 @@ def command(
     read = {path: read_scenarios(text, str(path)) for path, text in texts.items()}
     malformed = [d for _, found in read.values() for d in found]
     if malformed:
+        write_junit(junit, junit_errors(malformed))
         return refuse(malformed, {str(p): t for p, t in texts.items()}, json=json)
+    wanted = {
+        path: [s for s in found if only is None or only.casefold() in s.title.casefold()] for path, (found, _) in read.items()
+    }
     results: dict[Path, list[Outcome]] = {}
-    with shared_session() as session:
-        for path, (scenarios, _) in read.items():
-            wanted = [s for s in scenarios if only is None or only.casefold() in s.title.casefold()]
-            if wanted:
-                results[path] = run_file(path, wanted, session, batch=batch, quiet=json, update=update)
+    with UnderWay(quiet=json) as way, shared_session(way) as session:
+        run = Run(way, session, sum(map(len, wanted.values())), batch=batch, quiet=json, update=update)
+        for path, scenarios in wanted.items():
+            if scenarios:
+                results[path] = run_file(path, scenarios, run)
                 if update:
                     write_update(path, texts[path], results[path])
+    write_junit(junit, junit_text(results, failure_text))
     if json:
         print_json(as_json(results))
     else:
@@ -72,36 +83,57 @@ def refuse(malformed: list[Diagnostic], texts: dict[str, str], *, json: bool) ->
     return 1
 
 
+def write_junit(file: Path | None, text: str) -> None:
+    """Write JUnit's XML, where it is wanted. Raises BadParameter where it cannot be written."""
+    if file is None:
+        return
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise typer.BadParameter(f"`{file}` cannot be written: {error.strerror}", param_hint="--junit") from error
+
+
 @contextmanager
-def shared_session() -> Iterator[Callable[[], Any]]:
+def shared_session(way: UnderWay) -> Iterator[Callable[[], Any]]:
     """The Spark session of all tests, started when the first one asks for it."""
     with ExitStack() as stack:
 
         @cache
         def session() -> Any:
-            from belvedere.spark.quiet_session import batch_session
+            with way.meanwhile("starting Spark"):
+                from belvedere.spark.quiet_session import short_session
 
-            return stack.enter_context(batch_session())
+                return stack.enter_context(short_session(way.say))
 
         yield session
 
 
-def run_file(
-    path: Path, scenarios: list[Scenario], session: Callable[[], Any], *, batch: bool, quiet: bool, update: bool = False
-) -> list[Outcome]:
+@dataclass
+class Run:
+    """What the files of a run share: `scenarios` are how many there are, `done` those that have been run."""
+
+    way: UnderWay
+    session: Callable[[], Any]
+    scenarios: int
+    batch: bool = False
+    quiet: bool = False
+    update: bool = False
+    done: int = 0
+
+
+def run_file(path: Path, scenarios: list[Scenario], run: Run) -> list[Outcome]:
     """Run the scenarios of one file and print the results; with `update`, only failures that cannot be updated are printed whole."""
     outcomes = []
-    for number, scenario in enumerate(scenarios, start=1):
-        if not quiet and sys.stdout.isatty():
-            sys.stdout.write(f"\r\x1b[K{path}: {number} of {len(scenarios)}, {scenario.title}")
-            sys.stdout.flush()
-        outcomes.append(run_scenario(scenario, path, session, batch=batch))
-    if not quiet:
-        start = "\r\x1b[K" if sys.stdout.isatty() else ""
-        typer.echo(f"{start}{path}: {counted(outcomes, update=update)} ({sum(o.seconds for o in outcomes):.1f} s)")
-        for outcome in outcomes:
-            if not outcome.ok and not (update and fixable(outcome)):
-                typer.echo(failure_text(path, outcome))
+    for scenario in scenarios:
+        run.way.say(f"{path}: {run.done + 1} of {run.scenarios}, {scenario.title}", run.done, run.scenarios)
+        outcomes.append(run_scenario(scenario, path, run.session, batch=run.batch))
+        run.done += 1
+    if not run.quiet:
+        with run.way.aside():
+            typer.echo(f"{path}: {counted(outcomes, update=run.update)} ({sum(o.seconds for o in outcomes):.1f} s)")
+            for outcome in outcomes:
+                if not outcome.ok and not (run.update and fixable(outcome)):
+                    typer.echo(failure_text(path, outcome))
     return outcomes
 
 

@@ -15,13 +15,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from belvedere.spark.class_archive import LONGEST_WRITE, OPTIONS, SHORT, ClassArchive
 from belvedere.spark.cluster import cluster_settings, is_local, master_of, not_started
 from belvedere.spark.session import SETTINGS, local_session, make_session
 from belvedere.temporary import temporary_folder
@@ -38,14 +39,17 @@ _chatter: IO[bytes] | None = None
 _folder: str | None = None
 
 
-def quiet_session(settings: Mapping[str, str], driver_memory: int | None = None) -> SparkSession:
+def quiet_session(settings: Mapping[str, str], driver_memory: int | None = None, options: str | None = None) -> SparkSession:
     """A session with the settings of the project file: `master`, `cores`, `memory`, and Spark's own by their names.
+
+    `options` are those of the JVM; else it reads its classes from the archive, where there is one.
 
     Results of more bytes than a quarter of `driver_memory` do not come to the driver: Spark gives up, and executors write them to files.
     """
     largest = {} if driver_memory is None else {"spark.driver.maxResultSize": str(max(LEAST_RESULT, driver_memory // 4))}
     given = largest | {k: v for k, v in settings.items() if k not in OWN_SETTINGS}
-    extra = {"spark.log.level": "OFF", **_own_folder()} | given
+    java = {OPTIONS: options if options is not None else ClassArchive().options()}
+    extra = {"spark.log.level": "OFF", **_own_folder(), **{n: o for n, o in java.items() if o}} | given
     master, cores = master_of(settings), settings.get("cores")
     with _stderr_aside(), _own_interrupts():
         if master is None:
@@ -76,6 +80,36 @@ def batch_session() -> Iterator[SparkSession]:
     finally:
         if running is None:
             end_spark(spark)
+
+
+@contextlib.contextmanager
+def short_session(tell: Callable[[str], None] = lambda text: None) -> Iterator[SparkSession]:
+    """The same for small data: it is compiled less. The first one writes the archive of Spark's classes as it ends, and tells so."""
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    archive = ClassArchive()
+    writing = archive.writing()
+    spark = quiet_session({}, options=f"{SHORT} {writing or archive.options()}".strip())
+    try:
+        yield spark
+    finally:
+        if writing is not None:
+            tell("writing an archive of Spark's classes, once: the next starts take a third of the time")
+            archive.written(_ends_by_itself(spark))
+        end_spark(spark)
+
+
+def _ends_by_itself(spark: SparkSession) -> bool:
+    """Whether the session's JVM has come to its end, with what it does then."""
+    process = jvm_of(spark)
+    if process is None:
+        return False
+    let_spark_go(spark)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(timeout=LONGEST_WRITE) == 0
+    return False
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -64,6 +65,26 @@ def test_results_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (scenario["title"], scenario["ok"]) == ("a plan", False)
     assert scenario["failures"][0]["line"] == 8
     assert scenario["failures"][0]["actual"] == ["project a, (_uid)", "  scan T"]
+
+
+def test_results_for_ci_services(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, FINE.replace("scan T", "scan U").replace("a plan", 'a <plan> & "ünï\x01"'))
+    fine = write(tmp_path, FINE, "fine.test")
+    out = tmp_path / "out.xml"
+    assert run(["test", str(tmp_path), "--junit", str(out)]) == 1
+    root = ElementTree.parse(out).getroot()
+    counts = {s.get("name"): (s.get("tests"), s.get("failures"), s.get("errors")) for s in root}
+    assert counts == {path: ("1", "1", "0"), fine: ("1", "0", "0")}
+    (case,) = root.findall(f"testsuite[@name='{path}']/testcase")
+    assert (case.get("name"), case.get("file"), case.get("line")) == ('a <plan> & "ünï\ufffd"', path, "3")
+    assert f"{path}:8: plan V" in (case.findtext("failure") or "")
+    assert "all passed" not in capsys.readouterr().out
+    assert run(["test", fine, "--junit", str(out)]) == 0
+    write(tmp_path, "=== no script\n--- nonsense\n")
+    assert run(["test", path, "--junit", str(out)]) == 1
+    (error,) = ElementTree.parse(out).getroot().iter("error")
+    assert "B94" in (error.get("message") or "")
+    assert run(["test", fine, "--junit", str(tmp_path / "no" / "out.xml")]) == 2
 
 
 def test_no_tests_is_a_wrong_command_line(tmp_path: Path) -> None:

@@ -1,0 +1,98 @@
+"""What commands tell of what is under way, and the archive with which Spark starts sooner."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from belvedere.commands import under_way
+from belvedere.commands.under_way import UnderWay, stamped
+from belvedere.spark.class_archive import ClassArchive
+
+
+@pytest.fixture(autouse=True)
+def said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BELVEDERE_PROGRESS", raising=False)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def told(stream: io.StringIO, lines: int) -> list[str]:
+    deadline = time.monotonic() + 20
+    while stream.getvalue().count("\n") < lines and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return [line[20:] for line in stream.getvalue().splitlines()]
+
+
+def test_lines_come_for_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(under_way, "TOLD_AT", (0.0,))
+    out = io.StringIO()
+    with UnderWay(out) as way:
+        way.say("reading", 0, 4)
+        assert told(out, 1) == ["INFO    reading, 0 s"]
+        with way.meanwhile("starting Spark"):
+            told(out, 2)
+        assert way.line().startswith("reading")
+        way.say("writing", 1, 4)
+        assert re.fullmatch(r"INFO    writing, 0 s, about \d+ s left", told(out, 3)[2])
+
+
+def test_nothing_is_said_where_it_is_quick_or_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick, quiet, off = io.StringIO(), io.StringIO(), io.StringIO()
+    with UnderWay(quick) as way:
+        way.say("a moment")
+    monkeypatch.setattr(under_way, "TOLD_AT", (0.0,))
+    with UnderWay(quiet, quiet=True) as way:
+        way.say("quiet")
+        time.sleep(0.3)
+    monkeypatch.setenv("BELVEDERE_PROGRESS", "off")
+    with UnderWay(off) as way:
+        way.say("off")
+        time.sleep(0.3)
+    assert [s.getvalue() for s in (quick, quiet, off)] == ["", "", ""]
+
+
+def test_a_terminal_shows_it_at_once_and_keeps_nothing_of_it() -> None:
+    out = Terminal()
+    with UnderWay(out) as way:
+        way.say("starting Spark")
+        with way.aside():
+            out.write("a result\n")
+    assert "starting Spark, 0 s" in out.getvalue()
+    assert out.getvalue().index("\x1b[2K") < out.getvalue().index("a result"), (
+        "the line is taken away before a result is printed"
+    )
+
+
+def test_a_line_has_time_and_level() -> None:
+    assert stamped("x", "WARNING", datetime(2024, 3, 1, 9, 5)) == "2024-03-01 09:05:00 WARNING x"
+
+
+def test_the_archive_counts_once_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    archive = ClassArchive(tmp_path / "new")
+    if archive.path is None:
+        pytest.skip("Java's options cannot say this path")
+    assert archive.options() == ""
+    assert archive.writing() == f"-XX:ArchiveClassesAtExit={archive.path.with_suffix(f'.{os.getpid()}')} -Xlog:cds=off"
+    archive.written(is_whole=True)  # a JVM that was killed has written nothing
+    assert not archive.is_there
+    unfinished, other = archive.path.with_suffix(f".{os.getpid()}"), archive.path.with_name("spark-0.jsa")
+    for is_whole in (False, True):
+        unfinished.write_text("classes")
+        other.write_text("of another Spark")
+        archive.written(is_whole)
+        assert (archive.is_there, unfinished.exists(), other.exists()) == (is_whole, False, not is_whole)
+    assert archive.writing() is None
+    assert archive.options() == f"-XX:SharedArchiveFile={archive.path} -Xlog:cds=off"
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf spark.driver.defaultJavaOptions=-Xms1g pyspark-shell")
+    assert ClassArchive(tmp_path).options() == ""
