@@ -17,6 +17,7 @@ import typer
 
 from belvedere.commands.answer_formats import FORMATS
 from belvedere.commands.output import show
+from belvedere.commands.under_way import UnderWay
 from belvedere.errors import BelvedereError, Severity, fail
 from belvedere.functions.types import quote
 from belvedere.plan.nodes import Scan
@@ -74,7 +75,8 @@ def command(
         if explain:
             sys.stdout.write(explained(sql, paths) + "\n")
             return 0
-        answer = query(sql, paths) if store is None else query_store(sql, store, then)
+        with UnderWay(quiet=json):
+            answer = query(sql, paths) if store is None else query_store(sql, store, then)
     except BelvedereError as error:
         show(error.diagnostics, {FILE: sql or ""}, stream=sys.stderr)
         return 1

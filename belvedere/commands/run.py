@@ -13,9 +13,11 @@ from typing import Annotated
 
 import typer
 
+from belvedere.activity import NOW
 from belvedere.catalog import Catalog
 from belvedere.commands.addresses import host_of, port_of
 from belvedere.commands.output import has_errors, read_script, show
+from belvedere.commands.under_way import UnderWay
 from belvedere.errors import Severity
 from belvedere.settings import ProjectSettings, load_project
 from belvedere.spark.stop_flag import StopFlag, stop_on_signals
@@ -95,6 +97,11 @@ def run(
     server_settings(host, project.api)  # an address that would be refused is reported before anything starts
     use_java()
     display = display_for(json)
+
+    def phase(text: str) -> None:
+        NOW.begin(text)
+        display.phase(text)
+
     costs = known_coefficients(costs_path()) if project.optimize.get("at_start") else None
     with (
         Runner(script, catalog, project, url, once=once, accept_clock=accept_clock, costs=costs) as runner,
@@ -103,6 +110,7 @@ def run(
         runner.requests = api.requests
         display.start(api.url, runner.store_url)
         try:
-            runner.run(display.progress, stopped, display.notice, display.phase)
+            with UnderWay(quiet=json, draws=False):
+                runner.run(display.progress, stopped, display.notice, phase)
         finally:
             display.end()

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import IO, Any, Protocol
 
+from belvedere.activity import NOW
+from belvedere.commands.under_way import stamped
 from belvedere.spark.run_loop import Progress
 from belvedere.time.event_time import time_text
 from belvedere.time.stream_status import StreamStatus
@@ -43,7 +45,7 @@ def display_for(as_json: bool, stream: IO[str] | None = None) -> Display:
 
 
 class PlainLines:
-    """One line per epoch, and one per rejected row up to three an epoch."""
+    """One line per epoch, and one per rejected row up to three an epoch, each with time and level."""
 
     def __init__(self, stream: IO[str]):
         self.stream = stream
@@ -52,15 +54,15 @@ class PlainLines:
         self._write(address)
 
     def phase(self, text: str) -> None:
-        self._write(text)
+        self._write(stamped(text))
 
     def progress(self, progress: Progress) -> None:
-        self._write(epoch_line(progress))
+        self._write(stamped(epoch_line(progress), "WARNING" if progress.rejected or progress.held else "INFO"))
         for text in (*progress.notices, *rejected_lines(progress)):
-            self._write(text)
+            self._write(stamped(text, "WARNING"))
 
     def notice(self, text: str) -> None:
-        self._write(text)
+        self._write(stamped(text, "WARNING"))
 
     def end(self) -> None:
         return
@@ -117,12 +119,11 @@ class LiveTable:
         from rich.live import Live
 
         self.last: Progress | None = None
-        self.under_way, self.since = "starting Spark", time.monotonic()
+        self.under_way = "starting"
         self.rows = 0
         self.rejected = 0
         self.changed: dict[str, tuple[int, float]] = {}
         self.rate = 0.0
-        self.seen = time.monotonic()
         self.console = Console(file=stream)
         self.live = Live(console=self.console, get_renderable=self.table, refresh_per_second=2, transient=False)
 
@@ -137,11 +138,11 @@ class LiveTable:
     def progress(self, progress: Progress) -> None:
         now = time.monotonic()
         count = sum(progress.rows_in.values())
-        pause = max(now - self.seen, progress.seconds, 1e-3)
-        self.rate = count / pause if self.last is None else 0.7 * self.rate + 0.3 * count / pause
+        if count:
+            self.rate = rows_a_second(progress)
         self.rows += count
         self.rejected += sum(progress.rejected.values())
-        self.seen, self.last = now, progress
+        self.last = progress
         for name, changes in _by_name(progress.changes).items():
             self.changed[name] = (changes, now)
         for text in (*progress.notices, *rejected_lines(progress)):
@@ -160,10 +161,10 @@ class LiveTable:
         from rich.text import Text
 
         if self.last is None:
-            return f"{self.under_way}, {time.monotonic() - self.since:.0f} s so far: the first epochs take longest"
+            return f"{NOW.line() if NOW.text else self.under_way}; the first epochs take longest"
         summary = f"epoch {self.last.epoch}   {self.rows:,} rows   {self.rate:,.0f} rows/s   {self.last.seconds:.2f} s an epoch"
+        summary += f"   {NOW.line()}" if NOW.text and NOW.seconds >= 1 else ""
         summary += f"   {self.rejected:,} rejected" if self.rejected else ""
-        summary += f"   in quarantine: {', '.join(sorted(self.last.held))}" if self.last.held else ""
         table = Table()
         table.add_column("view")
         table.add_column("last changes", justify="right")
@@ -171,7 +172,8 @@ class LiveTable:
         newest = sorted(self.changed.items(), key=lambda item: -item[1][1])
         for name, (changes, at) in newest[:SHOWN_VIEWS]:
             table.add_row(name, f"{changes:,}", f"{time.monotonic() - at:.0f} s ago")
-        return Group(Text(summary), table, *([_streams_table(self.last.streams)] if self.last.streams else []))
+        held = [Text(f"in quarantine: {', '.join(sorted(self.last.held))}", style="yellow")] if self.last.held else []
+        return Group(Text(summary), *held, table, *([_streams_table(self.last.streams)] if self.last.streams else []))
 
 
 def _streams_table(streams: Sequence[StreamStatus]) -> Any:
@@ -207,10 +209,16 @@ def epoch_line(progress: Progress) -> str:
     rows = ", ".join(f"{name} {count:,}" for name, count in _by_name(progress.rows_in).items()) or "no rows"
     changed = sum(1 for count in _by_name(progress.changes).values() if count)
     line = f"epoch {progress.epoch}: {rows}; {changed} {'view' if changed == 1 else 'views'} changed; {progress.seconds:.2f} s"
+    line += f", {rows_a_second(progress):,.0f} rows/s" if progress.rows_in else ""
     refused = sum(progress.rejected.values())
     line += f"; {refused:,} rejected" if refused else ""
     line += f"; in quarantine: {', '.join(sorted(progress.held))}" if progress.held else ""
     return line + "".join(f"; {s.stream} waits for {_names(s)}" for s in progress.streams if s.held_back_by)
+
+
+def rows_a_second(progress: Progress) -> float:
+    """The rows that an epoch has taken in by its seconds."""
+    return sum(progress.rows_in.values()) / max(progress.seconds, 1e-3)
 
 
 def _by_name(counts: Mapping[str, int]) -> dict[str, int]:

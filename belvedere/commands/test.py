@@ -100,10 +100,9 @@ def shared_session(way: UnderWay) -> Iterator[Callable[[], Any]]:
 
         @cache
         def session() -> Any:
-            with way.meanwhile("starting Spark"):
-                from belvedere.spark.quiet_session import short_session
+            from belvedere.spark.quiet_session import short_session
 
-                return stack.enter_context(short_session(way.say))
+            return stack.enter_context(short_session(way.say))
 
         yield session
 

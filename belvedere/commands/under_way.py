@@ -17,8 +17,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import IO, Any, Self
 
+from belvedere.activity import NOW
+
 VARIABLE = "BELVEDERE_PROGRESS"
-TOLD_AT = (1.0, 10.0, 30.0)
+TOLD_AT = (10.0, 30.0)
 """Seconds after which plain lines tell that something is still under way; then each minute."""
 LATER = 60.0
 
@@ -29,12 +31,12 @@ def stamped(text: str, level: str = "INFO", now: datetime | None = None) -> str:
 
 
 class UnderWay:
-    """A context in which what is under way is told. `quiet`: say nothing."""
+    """A context in which what is under way (`belvedere.activity`) is told. `quiet`: say nothing; `draws`: also in a terminal."""
 
-    def __init__(self, stream: IO[str] | None = None, *, quiet: bool = False):
+    def __init__(self, stream: IO[str] | None = None, *, quiet: bool = False, draws: bool = True):
         self._stream = _own(stream or sys.stderr)
         self._is_off = quiet or os.environ.get(VARIABLE) == "off"
-        self._text, self._since, self._told = "", time.monotonic(), 0
+        self._draws = draws
         self._done, self._total, self._began = 0, 0, time.monotonic()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -42,6 +44,9 @@ class UnderWay:
 
     def __enter__(self) -> Self:
         if self._is_off:
+            return self
+        NOW.begin("starting")
+        if self._stream.isatty() and not self._draws:
             return self
         if self._stream.isatty():
             from rich.console import Console
@@ -61,20 +66,11 @@ class UnderWay:
             self._live.stop()
         if self._thread is not None:
             self._thread.join()
-
-    @contextmanager
-    def meanwhile(self, text: str) -> Iterator[None]:
-        """Something is under way that something else waits for."""
-        before, since = self._text, self._since
-        self.say(text)
-        try:
-            yield
-        finally:
-            self._text, self._since = before, since
+        NOW.rest()
 
     def say(self, text: str, done: int | None = None, total: int = 0) -> None:
         """Something else is under way; with `total` the time left is estimated from how much is `done`."""
-        self._text, self._since, self._told = text, time.monotonic(), 0
+        NOW.begin(text)
         if done is not None:
             if not self._total:
                 self._began = time.monotonic()
@@ -93,25 +89,32 @@ class UnderWay:
 
     def line(self) -> str:
         """What is told now."""
-        seconds = time.monotonic() - self._since
-        parts = [self._text or "starting", f"{seconds:.0f} s"]
+        line = NOW.line()
         if 0 < self._done < self._total:
             left = (time.monotonic() - self._began) / self._done * (self._total - self._done)
-            parts.append(f"about {left:.0f} s left")
-        return ", ".join(parts)
+            line += f", about {left:.0f} s left"
+        return line
 
     def _shown(self) -> Any:
         from rich.text import Text
 
-        return Text(self.line(), style="dim")
+        return Text(self.line() if NOW.text else "", style="dim")
 
     def _tell(self) -> None:
-        while not self._ended.wait(0.2):
-            at = TOLD_AT[self._told] if self._told < len(TOLD_AT) else LATER * (self._told - len(TOLD_AT) + 1)
-            if time.monotonic() - self._since >= at:
-                self._told += 1
+        since, told = 0.0, 0
+        while not self._ended.wait(0.1):
+            if NOW.since != since:
+                since, told = NOW.since, 0
+            if NOW.text and NOW.seconds >= told_at(told, NOW.patience):
+                told += 1
                 self._stream.write(stamped(self.line()) + "\n")
                 self._stream.flush()
+
+
+def told_at(told: int, patience: float) -> float:
+    """The seconds after which something is told again that was told so many times."""
+    times = [patience, *(t for t in TOLD_AT if t > patience)]
+    return times[told] if told < len(times) else LATER * (told - len(times) + 1)
 
 
 def _own(stream: IO[str]) -> IO[str]:

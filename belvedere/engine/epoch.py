@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from belvedere.activity import NOW
 from belvedere.catalog import Catalog
 from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
@@ -47,6 +48,8 @@ from belvedere.store.source_columns import COLUMNS, columns_document
 from belvedere.time.event_time import Clocks, bounds_by_input, pass_time
 from belvedere.time.past_bounds import PastBounds
 
+EPOCH_PATIENCE = 10.0
+"""Seconds after which an epoch is so long that it is told, but for the first one."""
 STATE = "state"
 """In the epoch row's `extra`: where the manifest of the state lies."""
 
@@ -141,12 +144,15 @@ class Engine:
         if self.last_clock is not None:
             clock = max(clock, self.last_clock)  # now() never goes back
         attempt = self.quarantine.begin(clock)
+        usual = sum(self.meter.known.seconds.values())
         while True:
+            NOW.begin(f"epoch {self.epoch + 1}", EPOCH_PATIENCE if self.epoch else 1.0, usual)
             try:
                 report = self._run_epoch(attempt, arrivals, clock, offsets or {}, bounds, records or {}, keep_deltas)
             except (StageFailure, Touched) as error:
                 attempt = self.quarantine.after(error, attempt, self.epoch + 1, clock, self.fresh)
                 continue
+            NOW.rest()
             before = {f.stage for f in self.quarantine.failed}
             total = time.perf_counter() - started
             self.quarantine.committed(attempt, clock, total)
@@ -295,6 +301,7 @@ class Engine:
                     continue
                 context.deltas[source.id] = ingest(source, arrived, work)
             taken[source.id], next_uid = arrived, arrived.next_uid
+            NOW.rows += arrived.rows
         return taken, next_uid
 
     def _run_stages(self, context: EpochContext, cordon: Cordon, healing: Healing) -> dict[str, float]:
@@ -309,6 +316,7 @@ class Engine:
             if not p.stage.is_input and p.stage.output not in cordon.blocked
         ]
         self.compute.take_turns(tasks)
+        NOW.at("writing", len(tasks), len(tasks))
         return {t.name: t.seconds for t in tasks if t.name in context.deltas}
 
     def _run_stage(self, prepared: PreparedStage, context: EpochContext, healing: Healing) -> None:

@@ -15,6 +15,8 @@ from typing import Any, Generic, TypeVar
 
 from greenlet import getcurrent, greenlet
 
+from belvedere.activity import NOW
+
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
@@ -51,6 +53,7 @@ class Turns(Generic[Question, Answer]):
     def __init__(self, together: Callable[[Sequence[Question]], Sequence[Answer | Exception]]):
         self._together = together
         self._hub: greenlet | None = None
+        self._all: Sequence[Task] = ()
 
     @property
     def is_on(self) -> bool:
@@ -66,7 +69,7 @@ class Turns(Generic[Question, Answer]):
     def run(self, tasks: Sequence[Task]) -> None:
         """Run all tasks, in their order as far as they do not wait. Raises what one of them raises."""
         self._hub = getcurrent()
-        left = list(tasks)
+        self._all = left = list(tasks)
         try:
             while left:
                 self._begin(left)
@@ -86,11 +89,13 @@ class Turns(Generic[Question, Answer]):
             ready = next((t for t in left if t.thread is None and names.isdisjoint(t.follows)), None)
             if ready is None:
                 return
+            NOW.at(_shown([ready]), len(self._all) - len([t for t in left if t.thread is None]) + 1, len(self._all))
             ready.thread = greenlet(ready.run)
             ready.go_on(ready.thread.switch)
 
     def _answer(self, waiting: Sequence[Task]) -> None:
         assert waiting, "stages wait for each other"
+        NOW.stage = _shown(waiting)
         started = time.perf_counter()
         answers = self._together([t.question for t in waiting])
         share = (time.perf_counter() - started) / len(waiting)
@@ -99,3 +104,9 @@ class Turns(Generic[Question, Answer]):
             assert task.thread is not None
             resume = task.thread.throw if isinstance(answer, Exception) else task.thread.switch
             task.go_on(partial(resume, answer))
+
+
+def _shown(tasks: Sequence[Task]) -> str:
+    """The stages as people know them: by the views that they are a part of."""
+    names = list(dict.fromkeys(t.name.partition("$")[0].partition("~")[0] for t in tasks))
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from sqlglot import exp
 
+from belvedere.activity import NOW
 from belvedere.catalog import Catalog, InputKind, QueryTemplate, View
 from belvedere.connectors.reading.reader import Taken, read_files
 from belvedere.connectors.records import RejectedRow, SourceFile
@@ -42,10 +43,11 @@ class Answer:
 
 def query_template(spark: SparkSession, catalog: Catalog, template: QueryTemplate, paths: Mapping[str, Path]) -> Answer:
     """Answer a template without parameters over the files of the catalog's inputs (`paths` by input id)."""
-    taken = {
-        id_: read_table(spark, id_, paths[id_], [c for c in table.schema if not c.hidden])
-        for id_, table in catalog.inputs.items()
-    }
+    taken = {}
+    for id_, table in catalog.inputs.items():
+        NOW.begin(f"reading {table.name}")
+        taken[id_] = read_table(spark, id_, paths[id_], [c for c in table.schema if not c.hidden])
+    NOW.begin("computing")
     rows = answer_template(spark, catalog, template, {i: t.rows.table for i, t in taken.items()})
     return Answer(rows, tuple(r for t in taken.values() for r in t.rejected))
 

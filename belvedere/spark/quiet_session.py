@@ -22,6 +22,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from belvedere.activity import NOW
 from belvedere.spark.class_archive import LONGEST_WRITE, OPTIONS, SHORT, ClassArchive
 from belvedere.spark.cluster import cluster_settings, is_local, master_of, not_started
 from belvedere.spark.session import SETTINGS, local_session, make_session
@@ -51,7 +52,7 @@ def quiet_session(settings: Mapping[str, str], driver_memory: int | None = None,
     java = {OPTIONS: options if options is not None else ClassArchive().options()}
     extra = {"spark.log.level": "OFF", **_own_folder(), **{n: o for n, o in java.items() if o}} | given
     master, cores = master_of(settings), settings.get("cores")
-    with _stderr_aside(), _own_interrupts():
+    with NOW.meanwhile("starting Spark"), _stderr_aside(), _own_interrupts():
         if master is None:
             return local_session(int(cores) if cores else None, settings.get("memory", "4g"), extra)
         return _session_of(master, settings, extra)

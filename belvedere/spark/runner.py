@@ -22,6 +22,7 @@ from typing import Self
 
 from pyspark.sql import SparkSession
 
+from belvedere.activity import NOW
 from belvedere.catalog import Catalog, pushed_inputs
 from belvedere.connectors.records import RECORDS
 from belvedere.engine.measured import Requests
@@ -265,6 +266,7 @@ class Runner:
         """
         self._failing_since = self._failing_since or time.monotonic()
         pause = FIRST_PAUSE
+        NOW.begin("waiting for the store", LONGEST_PAUSE)
         with contextlib.suppress(BelvedereError):
             self.store.close()
         while not stopped.is_set():

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from belvedere.activity import NOW
 from belvedere.catalog import Catalog, Input
 from belvedere.connectors.connector import Arrived, Feed, OffsetRange, Wanted
 from belvedere.connectors.push import OFFSET, Pushes, Unpushed
@@ -31,6 +32,9 @@ from belvedere.settings import ProjectSettings
 from belvedere.store.protocol import EpochRow, Reader
 from belvedere.time.event_time import Clocks, pass_time
 from belvedere.time.intake import Waiting
+
+PATIENCE = 10.0
+"""Seconds after which it is told that a source is still being read."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,10 @@ class Sources:
 
     def take(self, spark: SparkSession, new: New, now: datetime) -> EpochInput:
         """The rows of what is new, judged."""
-        arrived = {i: self._read(i, spark, span) for i, span in new.spans.items()}
+        arrived: dict[str, Arrived] = {}
+        for id_, span in new.spans.items():
+            (NOW.begin if arrived else NOW.read)(f"reading {self.catalog.inputs[id_].name}", PATIENCE)
+            arrived[id_] = self._read(id_, spark, span)
         read = {i: a.rows for i, a in arrived.items() if isinstance(a.rows, DataFrame) or a.rows.num_rows or a.marks}
         used, clocks = judge(self.catalog, new.waiting.clocks, read, now, {i: a.marks for i, a in arrived.items()})
         used = {i: rows for i, rows in used.items() if isinstance(rows, DataFrame) or rows.num_rows}

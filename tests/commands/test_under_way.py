@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from belvedere.commands import under_way
-from belvedere.commands.under_way import UnderWay, stamped
+from belvedere.activity import NOW, Activity
+from belvedere.commands.under_way import UnderWay, stamped, told_at
+from belvedere.engine.turns import Task, Turns
 from belvedere.spark.class_archive import ClassArchive
 
 
@@ -26,31 +27,60 @@ class Terminal(io.StringIO):
         return True
 
 
-def told(stream: io.StringIO, lines: int) -> list[str]:
+def hasty(activity: Activity, text: str, patience: float = 0.0, usual: float = 0.0) -> None:
+    """Tells at once."""
+    activity.text, activity.since, activity.patience, activity.usual = text, time.monotonic(), 0.0, usual
+
+
+def told(stream: io.StringIO, text: str) -> list[str]:
+    """The lines, once there is one with this text."""
     deadline = time.monotonic() + 20
-    while stream.getvalue().count("\n") < lines and time.monotonic() < deadline:
+    while text not in stream.getvalue() and time.monotonic() < deadline:
         time.sleep(0.01)
     return [line[20:] for line in stream.getvalue().splitlines()]
 
 
 def test_lines_come_for_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(under_way, "TOLD_AT", (0.0,))
+    monkeypatch.setattr(Activity, "begin", hasty)
     out = io.StringIO()
     with UnderWay(out) as way:
         way.say("reading", 0, 4)
-        assert told(out, 1) == ["INFO    reading, 0 s"]
-        with way.meanwhile("starting Spark"):
-            told(out, 2)
+        assert told(out, "reading")[-1] == "INFO    reading, 0 s"
+        with NOW.meanwhile("starting Spark"):
+            told(out, "starting Spark")
         assert way.line().startswith("reading")
         way.say("writing", 1, 4)
-        assert re.fullmatch(r"INFO    writing, 0 s, about \d+ s left", told(out, 3)[2])
+        assert re.fullmatch(r"INFO    writing, 0 s, about \d+ s left", told(out, "writing")[-1])
+    assert NOW.text == ""
+
+
+def test_an_epoch_that_hangs_is_told_with_its_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    with UnderWay(out, draws=False):
+        NOW.begin("epoch 7", patience=0.0, usual=3.0)
+        NOW.rows = 1200
+        NOW.at("Totals", 2, 5)
+        found = told(out, "epoch 7")[-1]
+    assert found == "INFO    epoch 7, stage 2 of 5 (Totals), 1,200 rows, 1,200 rows/s, 0 s, usually 3 s"
+    assert [told_at(n, 1.0) for n in range(5)] == [1.0, 10.0, 30.0, 60.0, 120.0]
+    assert [told_at(n, 10.0) for n in range(4)] == [10.0, 30.0, 60.0, 120.0], "a short epoch is not told"
+
+
+def test_stages_are_told_by_the_views_they_are_part_of() -> None:
+    seen: list[tuple[str, int, int]] = []
+    turns: Turns[str, str] = Turns(
+        lambda questions: [seen.append((NOW.stage, NOW.number, NOW.stages)) or "" for _ in questions]
+    )
+    tasks = [Task(name, (), lambda: turns.ask("?")) for name in ("Sums$1", "Sums", "Other~1", "A", "B")]
+    turns.run(tasks)
+    assert seen[0] == ("Sums, Other, A and 1 more", 5, 5)
 
 
 def test_nothing_is_said_where_it_is_quick_or_off(monkeypatch: pytest.MonkeyPatch) -> None:
     quick, quiet, off = io.StringIO(), io.StringIO(), io.StringIO()
     with UnderWay(quick) as way:
         way.say("a moment")
-    monkeypatch.setattr(under_way, "TOLD_AT", (0.0,))
+    monkeypatch.setattr(Activity, "begin", hasty)
     with UnderWay(quiet, quiet=True) as way:
         way.say("quiet")
         time.sleep(0.3)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import re
+from dataclasses import replace
 from datetime import UTC, datetime
 
+from belvedere.activity import NOW
 from belvedere.commands.run_display import JsonLines, LiveTable, PlainLines, display_for, epoch_line
 from belvedere.connectors.records import RejectedRow
 from belvedere.spark.run_loop import Progress
@@ -26,6 +29,7 @@ PROGRESS = Progress(
         StreamStatus("Orders", "at", 1_577_865_600_000_000, True, ("p1", None), 2),
         StreamStatus("Bid", "t", None, False, (), 0),
     ),
+    held={"Totals": 6},
 )
 
 
@@ -37,13 +41,16 @@ def test_plain_lines_begin_with_the_address() -> None:
     display.phase("starting Spark")
     display.progress(PROGRESS)
     display.end()
-    assert out.getvalue().splitlines() == [
-        "http://127.0.0.1:8080",
-        "starting Spark",
-        "epoch 7: Orders 1,200; 1 view changed; 0.46 s; 4 rejected; Orders waits for p1, the default producer",
-        'rejected for "Orders": /data/1.json:2: column "amount": "many" is not of type BIGINT: {"amount": "many"}',
-        'rejected for "Orders": /data/2.parquet: is not a whole Parquet file: cut',
-        "... and 2 more rejected",
+    address, *lines = out.getvalue().splitlines()
+    assert address == "http://127.0.0.1:8080"
+    assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (INFO   |WARNING) ", line) for line in lines)
+    assert [line[20:] for line in lines] == [
+        "INFO    starting Spark",
+        "WARNING epoch 7: Orders 1,200; 1 view changed; 0.46 s, 2,632 rows/s; 4 rejected; in quarantine: Totals; "
+        "Orders waits for p1, the default producer",
+        'WARNING rejected for "Orders": /data/1.json:2: column "amount": "many" is not of type BIGINT: {"amount": "many"}',
+        'WARNING rejected for "Orders": /data/2.parquet: is not a whole Parquet file: cut',
+        "WARNING ... and 2 more rejected",
     ]
 
 
@@ -87,15 +94,24 @@ def test_the_live_table_shows_address_views_and_rejected_rows() -> None:
     assert isinstance(display, LiveTable)
     display.start("http://127.0.0.1:8080", "sqlite:///shop.db")
     display.phase("computing the first epoch")
-    assert str(display.table()).startswith("computing the first epoch, 0 s so far")
+    NOW.rest()
+    assert str(display.table()) == "computing the first epoch; the first epochs take longest"
+    NOW.begin("epoch 1")
+    NOW.at("Totals", 2, 5)
+    assert str(display.table()) == "epoch 1, stage 2 of 5 (Totals), 0 s; the first epochs take longest"
+    NOW.rest()
     display.progress(PROGRESS)
+    display.progress(replace(PROGRESS, epoch=8, rows_in={}))
+    assert display.rate == 1200 / 0.456, "rows a second are those of the last epoch with rows"
     display.end()
     text = out.getvalue()
     assert text.splitlines()[0].strip() == "http://127.0.0.1:8080"
     for part in (
-        "epoch 7",
+        "epoch 8",
+        "2,632 rows/s",
+        "in quarantine: Totals",
         "Totals",
-        "4 rejected",
+        "8 rejected",
         "/data/2.parquet",
         "rows/s",
         "2020-01-01T08:00:00Z (assumed)",
@@ -108,4 +124,4 @@ def test_the_live_table_shows_address_views_and_rejected_rows() -> None:
 def test_operators_state_does_not_show_and_earlier_definitions_go_under_their_name() -> None:
     counts = {"Customers~1": 3, "Customers": 2, "Customers$1": 9, "Revenue": 1}
     progress = Progress(8, PROGRESS.clock, {"Customers~1": 3}, counts, {}, (), 0.5)
-    assert epoch_line(progress) == "epoch 8: Customers 3; 2 views changed; 0.50 s"
+    assert epoch_line(progress) == "epoch 8: Customers 3; 2 views changed; 0.50 s, 6 rows/s"

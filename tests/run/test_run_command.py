@@ -131,8 +131,8 @@ def test_it_serves_refuses_a_second_runner_and_stops_when_told(shop: Shop) -> No
     wait_for(lambda: status_of(f"{url}/healthz") == 200, "the API never answered")
     wait_for(lambda: status_of(f"{url}/readyz") == 200, "no epoch came")
     wait_for(lambda: len(lines) > 2, "the epoch was not told")  # it is told after it is there
-    assert lines[:2] == ["starting Spark", "computing the first epoch"]
-    assert lines[2].startswith("epoch 1: no rows")
+    assert [line[20:] for line in lines[:2]] == ["INFO    starting Spark", "INFO    computing the first epoch"]
+    assert lines[2][20:].startswith("INFO    epoch 1: no rows")
     second = shop.start()
     _, err = second.communicate(timeout=60)
     assert (second.returncode, "B7006" in err, "Traceback" in err) == (1, True, False)

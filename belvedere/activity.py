@@ -1,0 +1,77 @@
+"""What this process is doing now, for whoever tells of it: starting Spark, reading rows, a stage of an epoch.
+
+In: who does something says it. Out: one line at any moment. There is one `NOW`, since a process does one thing after another; it may be
+read from any thread. Nothing is printed here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Activity:
+    """One thing after another: each has a text and a beginning, some have stages and rows."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.first = self.since = time.monotonic()
+        self.patience = 1.0
+        """Seconds after which it is long enough to be told where nobody watches."""
+        self.stage, self.number, self.stages = "", 0, 0
+        self.rows = 0
+        self.usual = 0.0
+
+    def begin(self, text: str, patience: float = 1.0, usual: float = 0.0) -> None:
+        """Something else is under way, which takes `usual` seconds where that is known."""
+        before, now = self.text, time.monotonic()
+        self.text, self.since, self.patience, self.usual = text, now, patience, usual
+        self.first = self.first if before else now
+        self.stage, self.number, self.stages, self.rows = "", 0, 0, 0
+
+    @contextmanager
+    def meanwhile(self, text: str) -> Iterator[None]:
+        """Something is under way that something else waits for."""
+        before, since, patience = self.text, self.since, self.patience
+        self.begin(text)
+        try:
+            yield
+        finally:
+            self.text, self.since, self.patience = before, since, patience
+
+    def at(self, stage: str, number: int, stages: int) -> None:
+        """It has come to a stage, the `number`-th of all."""
+        self.stage, self.number, self.stages = stage, number, stages
+
+    def read(self, text: str, patience: float = 1.0) -> None:
+        """Rows are being read, from now on: their number by the second counts from here."""
+        self.begin(text, patience)
+        self.first = self.since
+
+    def rest(self) -> None:
+        """Nothing is under way."""
+        self.begin("")
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been under way."""
+        return time.monotonic() - self.since
+
+    def line(self) -> str:
+        """What is under way: the stage, rows, how long so far, how long as a rule."""
+        seconds = self.seconds
+        parts = [self.text]
+        if self.stages:
+            parts.append(f"stage {self.number} of {self.stages} ({self.stage})")
+        if self.rows:
+            parts.append(f"{self.rows:,} rows")
+            parts.append(f"{self.rows / max(1.0, time.monotonic() - self.first):,.0f} rows/s")
+        parts.append(f"{seconds:.0f} s")
+        if self.usual >= 1:
+            parts.append(f"usually {self.usual:.0f} s")
+        return ", ".join(parts)
+
+
+NOW = Activity()
+"""What this process is doing."""
