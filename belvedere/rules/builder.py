@@ -308,12 +308,15 @@ def _unread(pipeline: Pipeline) -> Iterator[str]:
 
 
 def healing_inputs(catalog: Catalog) -> frozenset[str]:
-    """The inputs from whose rows a view is computed again that was in quarantine."""
+    """The inputs from whose rows a view is computed again that was in quarantine: of private ones those that can be read again.
+
+    What was pushed to a private stream before it was stored is gone: to store it from now on would give a part of the answer.
+    """
     found = {i for i, said in catalog.on_error.items() if said is OnError.QUARANTINE}
     for id_, view in reversed(list(catalog.views.items())):  # a view reads earlier ones
         if id_ in found:
             found |= {n.relation for n in view.plan.walk() if isinstance(n, Scan)}
-    return frozenset(found & catalog.inputs.keys())
+    return frozenset(i for i, t in catalog.inputs.items() if i in found and t.source is not None)
 
 
 def never_final_inputs(catalog: Catalog, expire: bool) -> frozenset[str]:

@@ -16,6 +16,7 @@ from belvedere.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import with_changes
+from belvedere.engine.quarantine import Failed, failures_document
 from belvedere.instants import microseconds
 from belvedere.intake.desk import OFFSET, Desk
 from belvedere.intake.journal import Position
@@ -67,6 +68,8 @@ class Service:
         self.server = DeskServer(self.desk)
         self.epoch, self.uid, self.sequence, self.changed = 0, 1, 1, {}
         self.offset: Any = None
+        self.failed: tuple[Failed, ...] = ()
+        """What is in quarantine in the epochs to come."""
         self._lock, self._ended = threading.Lock(), threading.Event()
         self.commit(
             {
@@ -97,7 +100,7 @@ class Service:
             now = datetime.now(UTC)
             self.changed = with_changes(self.changed, [n for n in NAMES if given.get(n)], NAMES, self.epoch, microseconds(now))
             self.clocks = clocks or self.clocks.counted("Bid", len(rows.get("Bid", [])))
-            extra = {CHANGED: self.changed, "sequences": {"Dear": self.sequence}}
+            extra = {CHANGED: self.changed, "sequences": {"Dear": self.sequence}, **failures_document(self.failed)}
             offsets = {} if self.offset is None else {OFFSET: self.offset}
             transaction.commit(EpochRow(self.epoch, now, offsets, self.clocks.as_document(), extra, now))
             self.epoch += 1

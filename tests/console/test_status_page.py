@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from belvedere.engine.quarantine import Failed
 from tests.console.conftest import Visit
 from tests.console.served import Service, bid, serving
 
@@ -33,6 +34,26 @@ def test_it_tells_epochs_views_and_who_holds_a_stream_back(window: Visit, servic
     window.wait(f"document.querySelector('.tile dd').textContent.startsWith('{before}')")
     page.get_by_role("link", name="Hourly").click()
     page.wait_for_selector("h1:text-is('Hourly')")
+
+
+def test_it_says_what_is_in_quarantine_and_why(visit: Callable[..., Visit], tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        why = ('view "Hourly" failed: divide by zero', "in the row item anvil", "write nullif(b, 0)")
+        service.failed = (Failed("Hourly", "m", "Hourly", 1, 0, "B7040", *why, {"Hourly": 0}),)
+        service.commit({"Bid": [bid(1000)]})
+        window = visit(service.api.url)
+        page = window.go("status")
+        held = page.locator("tr", has=page.locator("th", has_text="Hourly")).locator("td.warning")
+        held.wait_for()
+        assert 'in quarantine, as of epoch 0 view "Hourly" failed: divide by zero (Hourly)' in held.inner_text()
+        assert "in the row item anvil\nwrite nullif(b, 0)" in (held.get_attribute("title") or "")
+        page.get_by_role("link", name="Hourly").click()
+        page.wait_for_selector(".told.warning")
+        assert "Hourly is in quarantine: its rows are those of epoch 0" in window.text(".told")
+        service.failed = ()
+        service.commit({"Bid": [bid(1001)]})
+        page.reload()
+        page.wait_for_selector(".told:not(.warning)")
 
 
 def test_it_says_when_the_server_is_gone_and_when_it_is_back(visit: Callable[..., Visit], tmp_path: Path) -> None:

@@ -16,24 +16,24 @@ from belvedere.compiler import compile_script
 from belvedere.engine.quarantine import Failed, Isolation, quarantined
 from belvedere.errors import BelvedereError
 from belvedere.rules import maintain
-from belvedere.settings import ProjectSettings
+from belvedere.settings import ProjectSettings, load_project
 from belvedere.workbench import Workbench
 from tests.depth import at_night
 
 SCRIPT = """
 CREATE TABLE T (k INT NOT NULL, g STRING, a INT, s STRING, at TIMESTAMP, PRIMARY KEY (k));
-CREATE STREAM _S (g STRING, a INT);
+CREATE STREAM S (g STRING, a INT);
 Ratio := SELECT k, g, 100 / a AS r FROM T WITH HISTORY;
 Sums := SELECT g, sum(a) AS total, count(*) AS n FROM T GROUP BY g;
 Best := SELECT g, max(r) AS most FROM Ratio GROUP BY g;
-Both := SELECT s.g, s.a, b.most FROM _S AS s LEFT JOIN Best AS b ON s.g = b.g;
+Both := SELECT s.g, s.a, b.most FROM S AS s LEFT JOIN Best AS b ON s.g = b.g;
 _Read := SELECT g, sum(CAST(s AS INT)) AS n FROM T GROUP BY g;
 Pairs := SELECT b.g, b.most, r.n FROM Best AS b JOIN _Read AS r ON b.g = r.g;
 Top := SELECT g, n FROM _Read ORDER BY n DESC, g LIMIT 2;
 Ranks := SELECT k, g, row_number() OVER (PARTITION BY g ORDER BY 10 / (a - 1), k) AS place FROM T;
 Recent := SELECT g, count(*) AS n, sum(10 / (a - 2)) AS m FROM T WHERE at > now() - INTERVAL 10 MINUTES GROUP BY g;
-Streamed := SELECT g, 10 / (a - 3) AS q FROM _S;
-Windows := SELECT a, sum(q) AS q FROM (SELECT a % 2 AS a, 10 / (a - 3) AS q FROM _S) GROUP BY a;
+Streamed := SELECT g, 10 / (a - 3) AS q FROM S;
+Windows := SELECT a, sum(q) AS q FROM (SELECT a % 2 AS a, 10 / (a - 3) AS q FROM S) GROUP BY a;
 Added := SUBSCRIBE ON ADD SELECT g, most FROM Best;
 Changed := SUBSCRIBE ON CHANGE SELECT g, most FROM Best;
 Gone := SUBSCRIBE ON DELETE SELECT g, most FROM Best;
@@ -43,7 +43,8 @@ EVERYWHERE = {"on_error": "quarantine"}
 
 
 def shown(rows: list[dict[str, Any]]) -> list[str]:
-    return sorted(map(str, rows))
+    """The bag of rows; the last digits of a sum of doubles depend on its order."""
+    return sorted(str({n: float(f"{v:.9g}") if isinstance(v, float) else v for n, v in row.items()}) for row in rows)
 
 
 def held(wb: Workbench) -> dict[str, int | None]:
@@ -96,14 +97,14 @@ def test_random_rows_fail_and_heal(spark: Any, seed: int, tmp_path: Path) -> Non
     watched, keys = Watched(wb, VIEWS), set[int]()
     for minute in range(8):
         wb.clock(f"2024-01-01 00:{4 * minute:02}:00")
-        bad = 0.25 if minute % 3 else 0.0
+        bad = 0.45 if minute % 3 else 0.0
         changed = {r.randint(1, 12) for _ in range(3)} if minute else set(range(1, 7))
         wb.insert("T", [random_row(r, k, bad) for k in changed])
         keys |= changed
         rows = [{"g": r.choice(["é", "y", None]), "a": r.randint(4, 9)} for _ in range(2)]
         if minute == 5:  # nobody takes a row of a stream back: only another script heals what reads it
             rows.append({"g": "y", "a": 3})
-        wb.insert("_S", rows)
+        wb.insert("S", rows)
         watched.step()
         if r.random() < 0.3:
             wb.restart()
@@ -146,14 +147,14 @@ def test_history_and_events_tell_what_was_shown(spark: Any, tmp_path: Path) -> N
 def test_another_script_heals_what_was_stored(spark: Any, tmp_path: Path) -> None:
     wb = Workbench(SCRIPT, spark=spark, project=ProjectSettings(tmp_path, **EVERYWHERE))
     url = wb.store.url
-    wb.insert("_S", [{"g": "y", "a": 4}])
+    wb.insert("S", [{"g": "y", "a": 4}])
     wb.step()
-    wb.insert("_S", [{"g": "y", "a": 3}, {"g": "é", "a": 5}])
+    wb.insert("S", [{"g": "y", "a": 3}, {"g": "é", "a": 5}])
     wb.step()
     assert held(wb) == {"Streamed": 1, "Windows": 1}
     wb.restart()
     assert held(wb) == {"Streamed": 1, "Windows": 1}
-    fixed = SCRIPT.replace("10 / (a - 3) AS q FROM _S;", "10 / nullif(a - 3, 0) AS q FROM _S;")
+    fixed = SCRIPT.replace("10 / (a - 3) AS q FROM S;", "10 / nullif(a - 3, 0) AS q FROM S;")
     log = wb._log
     wb.close()
     wb = Workbench(fixed, url, spark=spark, project=ProjectSettings(tmp_path, **EVERYWHERE))
@@ -217,6 +218,36 @@ def test_a_stage_is_known_again_in_another_script() -> None:
     assert [f.stage for f in same.still([replace(both[0], stage="A$1")], ())] == ["A", "B"]
 
 
+@pytest.mark.spark
+def test_a_function_of_the_project_that_raises(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "belvedere.toml").write_text('on_error = "quarantine"\n[functions]\nmodule = "own.py"\n')
+    module = """
+import belvedere
+import pyarrow.compute as pc
+
+@belvedere.function("a BIGINT", "BIGINT")
+def halved(a):
+    if pc.any(pc.equal(a, 13)).as_py():
+        raise ValueError("thirteen")
+    return pc.divide(a, 2)
+"""
+    (tmp_path / "own.py").write_text(module)
+    views = "H := SELECT k, halved(a) AS h FROM T; N := SELECT count(*) AS n FROM T;"
+    script = "CREATE TABLE T (k INT NOT NULL, a BIGINT, PRIMARY KEY (k));" + views
+    wb = Workbench(script, spark=spark, project=load_project(tmp_path))
+    wb.insert("T", [{"k": 1, "a": 4}])
+    wb.step()
+    wb.insert("T", [{"k": 2, "a": 13}])
+    wb.step()
+    (failed,) = wb.engine.quarantine.failed
+    assert "ValueError: thirteen (own.py, line 8); at a = 13" in (failed.detail or "")
+    assert (held(wb), wb.rows("N")) == ({"H": 1}, [{"n": 2}])
+    wb.insert("T", [{"k": 2, "a": 8}])
+    wb.step()
+    assert (held(wb), wb.rows("H")) == ({}, [{"k": 1, "h": 2}, {"k": 2, "h": 4}])
+    wb.close()
+
+
 def test_a_view_that_could_not_be_computed_again_is_refused() -> None:
     script = """
     CREATE STREAM S (a INT) KEEP 1 DAY;
@@ -226,6 +257,20 @@ def test_a_view_that_could_not_be_computed_again_is_refused() -> None:
     said = r'B7046: view "Q" cannot be in quarantine.*not all rows of "S" so far were kept'
     with pytest.raises(BelvedereError, match=said):
         Workbench(script)
+
+
+def test_what_can_be_read_again_is_stored_for_it_and_what_was_pushed_is_not(tmp_path: Path) -> None:
+    """To store a stream only from now on, and to fill views anew from that, would lose what was pushed before."""
+    (tmp_path / "data" / "T").mkdir(parents=True)
+    (tmp_path / "data" / "T" / "1.json").write_text('{"a": 1}\n')
+    (tmp_path / "belvedere.toml").write_text('on_error = "quarantine"\n[sources.f]\nconnector = "files"\npath = "data"\n')
+    read = "IMPORT f.T AS _T; V := SELECT 1 / a AS r FROM _T;"
+    pushed = "CREATE STREAM _S (a INT); W := SELECT 1 / a AS r FROM _S;"
+    found = compile_script(read + pushed, path=tmp_path / "s.sqrl")
+    relations = maintain(found.catalog).relations
+    assert (relations["_T"].stored, relations["_S"].stored) == (True, False)
+    (told,) = [d for d in found.diagnostics if d.code == "B7046"]
+    assert (told.severity, '"W"' in told.message) == ("notice", True)
 
 
 def test_a_word_that_says_nothing_is_refused() -> None:
