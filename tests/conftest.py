@@ -17,7 +17,7 @@ import pytest
 
 from tests import class_archive, depth
 
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m -Xms600m -XX:NewSize=300m"
+JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:-UseCodeCacheFlushing -XX:+UseSerialGC -XX:MetaspaceSize=256m -Xms600m -XX:NewSize=300m"
 """A run is over before more compilation or collection would pay."""
 SMALL_AND_SHORT = [
     "spark.sql.codegen.wholeStage=false",
