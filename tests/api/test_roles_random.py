@@ -64,7 +64,7 @@ def made(seed: int) -> tuple[str, dict[str, str], dict[str, tuple[str, ...]]]:
     return f"role{seed}", rows, {n: columns for n, columns in hidden.items() if columns}
 
 
-ROLES = [made(seed) for seed in range(12)]
+ROLES = [made(seed) for seed in range(examples(12))]
 
 
 def project() -> str:
@@ -270,6 +270,6 @@ def test_rest_answers_a_role_as_if_there_were_nothing_else(
 def test_the_roles_see_and_miss_rows() -> None:
     """Else the test above would show little."""
     counts = {(r, c): len(seen_rows(r, CLAIMS[c])["Orders"]) for r in range(len(ROLES)) for c in range(len(CLAIMS))}
-    assert sum(0 < n < len(ROWS["Orders"]) for n in counts.values()) > 20
+    assert sum(0 < n < len(ROWS["Orders"]) for n in counts.values()) > len(counts) // 4
     assert any(hidden for _, _, hidden in ROLES)
-    assert sum(not hidden for _, _, hidden in ROLES) > 3
+    assert sum(not hidden for _, _, hidden in ROLES) >= len(ROLES) // 4

@@ -98,7 +98,7 @@ def test_a_latency_counts_all_branches_of_a_view() -> None:
 @pytest.mark.spark
 def test_a_machine_is_measured(spark: Any) -> None:
     told: list[str] = []
-    found = calibrate(spark, told.append, many=200, epochs=3)
+    found = calibrate(spark, told.append, many=200, epochs=1)
     scripts = [f"epochs of a script with {name}" for name in SCRIPTS]
     assert told[1:] == [scripts[0], "requests on SQLite", *scripts[1:]]
     assert all(LEAST * asdict(SHIPPED)[n] <= v < 10 for n, v in asdict(found).items())
