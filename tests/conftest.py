@@ -17,8 +17,12 @@ import pytest
 
 from tests import class_archive, depth
 
-JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:-UseCodeCacheFlushing -XX:+UseSerialGC -XX:MetaspaceSize=256m -Xms600m -XX:NewSize=300m"
-"""A run is over before more compilation or collection would pay."""
+JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:-UseCodeCacheFlushing "
+    "-XX:+UseSerialGC -XX:MetaspaceSize=256m -Xms600m -XX:NewSize=300m"
+)
+"""A run is over before more compilation or collection would pay. The first compiler alone has 48 MB for its code by default: a worker
+compiles more, and what is thrown out is compiled again and again."""
 SMALL_AND_SHORT = [
     "spark.sql.codegen.wholeStage=false",
     "spark.sql.codegen.factoryMode=NO_CODEGEN",  # some rows do not pay for a class of their own
