@@ -24,6 +24,7 @@ COMMANDS = {
     "check": "say what is wrong with a script, in under a second and without Spark",
     "fmt": "write scripts in the one layout",
     "explain": "explain a diagnostic's code, or how a script's views are maintained",
+    "schema": "print the columns of imported tables, or accept new ones",
     "plan": "say what a start would do to a store",
     "run": "maintain a script's views and serve them",
     "serve": "serve the views of an existing store",

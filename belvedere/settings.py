@@ -46,13 +46,14 @@ SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "sta
 FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files")
 SOURCE_OPTIONS = {"files": FILE_OPTIONS, "sensors": SENSOR_OPTIONS}
 SOURCE_KEYS: Mapping[str, tuple[str, ...]] = {
-    "files": ("connector", "path", "format", "options", "tables", *FILE_OPTIONS),
+    "files": ("connector", "path", "format", "options", "tables", "new_columns", *FILE_OPTIONS),
     "sensors": ("connector", "options", *SENSOR_OPTIONS),
 }
 CONNECTORS = "belvedere.connectors"
 """The group of entry points by which other packages add connectors."""
 OWN_CONNECTORS = ("files", "sensors", "console")
-COMMON_KEYS = ("connector", "path", "format", "options", "tables")
+COMMON_KEYS = ("connector", "path", "format", "options", "tables", "new_columns")
+NEW_COLUMNS = ("ignore", "add", "reject")
 TABLE_KEYS = ("columns", "primary_key")
 SINK_KEYS = {
     "files": ("connector", "path", "format", "options"),
@@ -77,6 +78,8 @@ class Source:
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     stored: Mapping[str, pa.Schema] = field(default_factory=dict)
     """The columns of tables as the store knows them: they were found in rows when it began."""
+    new_columns: str = "ignore"
+    """What becomes of a column that later files have: `ignore`, `add` (with the next start), or `reject` the rows that have it."""
 
 
 class TableFinder(Protocol):
@@ -221,7 +224,8 @@ class _Reader(ApiReader):
         path = self.path(table, section, connector, 'write `path = "data/..."`')
         form = self.format(table, section, connector in SOURCE_KEYS)
         options = self.options(table, section, SOURCE_KEYS.get(connector), SOURCE_OPTIONS.get(connector))
-        return Source(name, connector, path, form, options, self.declared(table, section))
+        new = self.choice(table, "new_columns", section, NEW_COLUMNS, "ignore")
+        return Source(name, connector, path, form, options, self.declared(table, section), new_columns=new)
 
     def connector(self, table: Mapping[str, Any], section: str, own: tuple[str, ...]) -> str:
         """The connector that is named: one of our `own`, or another package's."""

@@ -33,7 +33,7 @@ def command(
     from belvedere.commands.stores import compile_over_store
 
     text, project = read_script(script), load_project(script.parent)
-    over = compile_over_store(script, text, store, project)
+    over = compile_over_store(script, text, store, project, starting=True)
     if has_errors(over.diagnostics):
         show(over.diagnostics, {str(script): text}, stream=sys.stderr)
         return 1

@@ -49,7 +49,7 @@ def command(
     from belvedere.commands.plan import confirm_deployment, deployment_of
     from belvedere.commands.stores import compile_over_store
 
-    over = compile_over_store(script, text, store, project)
+    over = compile_over_store(script, text, store, project, starting=True)
     if has_errors(over.diagnostics):
         show(over.diagnostics, {str(script): text}, stream=sys.stderr)
         return 1

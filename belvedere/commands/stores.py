@@ -23,13 +23,19 @@ class OverStore:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def compile_over_store(script: Path, text: str, given: str | None, project: ProjectSettings) -> OverStore:
-    """Compile a script with the columns of sources that its store knows; `given` is the store of the command line."""
+def compile_over_store(
+    script: Path, text: str, given: str | None, project: ProjectSettings, *, starting: bool = False
+) -> OverStore:
+    """Compile a script with the columns of sources that its store knows; `given` is the store of the command line.
+
+    `starting`: with those that were accepted since, or that sources add by themselves, as a start has them.
+    """
     from belvedere.compiler import compile_script
+    from belvedere.connectors.growing import with_starting_columns
     from belvedere.store.source_columns import with_stored_columns
 
     url = store_url(given, project, script)
-    project = with_stored_columns(project, url)
+    project = with_starting_columns(project, url) if starting else with_stored_columns(project, url)
     compiled = compile_script(text, path=script, project=project)
     return OverStore(url, project, compiled.catalog, tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics))))
 

@@ -7,14 +7,17 @@ writers put it there whole (write elsewhere, then rename). How files become rows
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 from belvedere.connectors.connector import Arrived, OffsetRange, Wanted
 from belvedere.connectors.listing import Listing
+from belvedere.connectors.reading.columns import unknown_columns
+from belvedere.connectors.reading.formats import format_of
 from belvedere.connectors.reading.infer import options_of, schema_of_files, table_files, table_names
 from belvedere.connectors.records import SourceFile, path_text
 from belvedere.connectors.writing import SUFFIXES, WRITERS
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 32 << 20
 """So many bytes of rows are read in the driver at once."""
 LEAST_CHUNK = 64 << 10
+IGNORED = "ignored"
+"""In a feed's offset: columns that the table has not, with the place where each came first."""
 
 
 def tables(source: Source) -> tuple[str, ...]:
@@ -47,6 +52,14 @@ def open_feed(wanted: Wanted) -> FileFeed:
     return FileFeed(wanted)
 
 
+@dataclass(frozen=True)
+class NewFiles:
+    """What is new: files, and columns that nobody was told of, each with its place."""
+
+    files: tuple[SourceFile, ...]
+    ignored: Mapping[str, str]
+
+
 class FileFeed:
     """The files of one table. Its offset is their number; their names are in the store, which knows each that was read."""
 
@@ -56,9 +69,13 @@ class FileFeed:
         self.id, self.table = table.id, wanted.table
         self.options = options_of(source, wanted.options)
         self.columns = wanted.columns
+        self.new_columns = source.new_columns if table.source is not None else "ignore"
+        if self.new_columns == "reject":
+            self.options["new_columns"] = "reject"
         self.bounded = table if table.watermarks and table.schema.find(CONTROL) is None else None
-        self.tells_ignored = table.source is not None and table.source.columns is not None
-        self.told: set[str] = set()
+        self.tells_ignored = table.source is not None and table.source.columns is not None and self.new_columns != "reject"
+        self.ignored: dict[str, str] = dict(wanted.offset.get(IGNORED, {}))
+        """Columns that files had and the table has not, each with the place where it came first: told once for a store."""
         self.chunk = min(CHUNK_BYTES, max(LEAST_CHUNK, wanted.memory // 16))
         self.listing = Listing(str(source.path), self.table, wanted.files)
 
@@ -67,27 +84,47 @@ class FileFeed:
         new = sorted(self.listing.new_files(must_list=once), key=lambda f: (f.modified, f.path))
         most = self.options.get("max_files")
         new = new if most is None else new[: max(1, int(most))]
-        return OffsetRange({"files": len(self.listing.known) + len(new)}, tuple(new)) if new else None
+        if not new:
+            return None
+        ignored = self._ignored(new) if self.tells_ignored else {}
+        if ignored and self.new_columns == "add":
+            name, place = next(iter(ignored.items()))
+            hint = 'start again: the start adds it; the file is read then. `new_columns = "ignore"` reads it without'
+            raise fail("B6025", f'"{self.table}" gets the column "{name}" of {place} with the next start', hint=hint)
+        end: dict[str, Any] = {"files": len(self.listing.known) + len(new)}
+        if told := self.ignored | ignored:
+            end[IGNORED] = told
+        return OffsetRange(end, NewFiles(tuple(new), ignored))
+
+    def _ignored(self, files: Iterable[SourceFile]) -> dict[str, str]:
+        """Columns of these files that the table has not, and that were not told yet: `file:line` of each."""
+        found: dict[str, str] = {}
+        for file in files:
+            for name, line in unknown_columns(
+                file.path, format_of(file.path, self.options), self.columns, self.options
+            ).items():
+                if name not in self.ignored:
+                    found.setdefault(name, f"{path_text(file.path)}{'' if line is None else f':{line}'}")
+        return found
 
     def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
         """The rows of these files."""
         from belvedere.connectors.reading.reader import read_files
 
-        new = cast(tuple[SourceFile, ...], span.content)
+        new, ignored = cast(NewFiles, span.content).files, cast(NewFiles, span.content).ignored
         taken = read_files(
             spark, self.id, new, self.columns, self.options, bounds_of=self.bounded, apart=True, chunk=self.chunk
         )
-        ignored = {n: p for n, p in taken.ignored.items() if n not in self.told} if self.tells_ignored else {}
-        self.told |= ignored.keys()
-        notices = tuple(
-            f'"{self.table}" has no column "{n}", which {path_text(p)} has: it is ignored' for n, p in ignored.items()
-        )
+        hint = "it is ignored until `belvedere schema accept`"
+        notices = tuple(f'"{self.table}" has no column "{n}", which {p} has: {hint}' for n, p in ignored.items())
         rows = taken.rows.table if taken.rows.is_collected else taken.rows
         return Arrived(rows, taken.rejected, taken.refused, new, taken.marks, notices)
 
     def committed(self, span: OffsetRange) -> None:
         """The store has noted the names of these files."""
-        self.listing.add(cast(tuple[SourceFile, ...], span.content))
+        content = cast(NewFiles, span.content)
+        self.listing.add(content.files)
+        self.ignored |= content.ignored
 
     def close(self) -> None:
         """Nothing is open."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,8 +16,10 @@ import pyarrow as pa
 
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
+from belvedere.functions.widening import misfit
+from belvedere.schema import Column
 from belvedere.settings import ProjectSettings
-from belvedere.store.protocol import EpochRow
+from belvedere.store.protocol import EpochRow, Reader
 
 COLUMNS = "columns"
 """The name of the document in `EpochRow.extra`."""
@@ -27,8 +30,7 @@ def columns_document(catalog: Catalog) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for table in catalog.inputs.values():
         if table.source is not None and table.source.columns is not None:
-            text = base64.b64encode(table.source.columns.serialize().to_pybytes()).decode()
-            found.setdefault(table.source.source, {})[table.source.table] = text
+            found.setdefault(table.source.source, {})[table.source.table] = _text(table.source.columns)
     return found
 
 
@@ -36,6 +38,10 @@ def columns_of(row: EpochRow | None) -> dict[str, dict[str, pa.Schema]]:
     """What `columns_document` wrote into an epoch's row."""
     document: Mapping[str, Mapping[str, str]] = row.extra.get(COLUMNS, {}) if row is not None else {}
     return {s: {t: _schema(text) for t, text in tables.items()} for s, tables in document.items()}
+
+
+def _text(schema: pa.Schema) -> str:
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 
 def _schema(text: str) -> pa.Schema:
@@ -53,3 +59,42 @@ def with_stored_columns(project: ProjectSettings, url: str) -> ProjectSettings:
         finally:
             reader.close()
     return project
+
+
+ACCEPTED = "_columns"
+"""The document of columns that were accepted, and are taken with the next start."""
+
+
+def accept_columns(url: str, tables: Mapping[str, Mapping[str, pa.Schema]]) -> None:
+    """Keep columns, by source and table, for the next start."""
+    from belvedere.store import open_store
+
+    store = open_store(url)
+    try:
+        known = json.loads(store.document(ACCEPTED) or "{}")
+        for source, schemas in tables.items():
+            known.setdefault(source, {}).update({t: _text(s) for t, s in schemas.items()})
+        store.set_document(ACCEPTED, json.dumps(known))
+    finally:
+        store.close()
+
+
+def starting_columns(reader: Reader) -> dict[str, dict[str, pa.Schema]]:
+    """The columns with which a start begins: those of the last epoch, or what was accepted since."""
+    now = columns_of(reader.last_epoch())
+    accepted = json.loads(reader.document(ACCEPTED) or "{}")
+    for source, tables in now.items():
+        for table, schema in tables.items():
+            text = accepted.get(source, {}).get(table)
+            if text is not None and has_grown(schema, later := _schema(text)):
+                tables[table] = later
+    return now
+
+
+def has_grown(before: pa.Schema, after: pa.Schema) -> bool:
+    """Whether rows of before have their place in the columns of after, and these are others."""
+    return before != after and misfit(_as_columns(before), _as_columns(after)) is None
+
+
+def _as_columns(schema: pa.Schema) -> list[Column]:
+    return [Column(f.name, f.type, f.nullable) for f in schema]

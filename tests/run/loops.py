@@ -9,10 +9,10 @@ from belvedere.api.failures import RequestError
 from belvedere.api.http.push_bodies import rows_of
 from belvedere.catalog import pushed_inputs
 from belvedere.compiler import compile_script
+from belvedere.connectors.growing import with_starting_columns
 from belvedere.intake.desk import Desk, Request, open_desk
 from belvedere.intake.read import find_input
 from belvedere.settings import load_project
-from belvedere.store.source_columns import with_stored_columns
 
 
 class Loop:
@@ -33,7 +33,7 @@ class Loop:
         from belvedere.spark.sources import files_read, open_sources
         from belvedere.store import open_store
 
-        project = with_stored_columns(load_project(self.folder), self.url)
+        project = with_starting_columns(load_project(self.folder), self.url)
         compiled = compile_script(self.script, path=self.folder / "s.sqrl", project=project)
         assert compiled.ok, compiled.diagnostics
         catalog = compiled.catalog

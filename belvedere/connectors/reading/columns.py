@@ -1,7 +1,7 @@
-"""Columns that a file has and its table has not: they are ignored, and reported.
+"""Columns that a file has and its table has not: ignored and reported, added, or a reason to reject, as the source says.
 
-In: a file, its format, the table's columns. Out: names. Of JSON only the beginning is looked at; a file that cannot be read has none,
-since its reader reports that.
+In: a file, its format, the table's columns. Out: names with their first lines. Of JSON only the beginning is looked at; a file that
+cannot be read has none, since its reader reports that.
 """
 
 from __future__ import annotations
@@ -20,30 +20,35 @@ LOOKED_AT = 64 << 10
 MOST_LINES = 100
 
 
-def unknown_columns(path: str, format_: str, columns: Sequence[Column], options: Mapping[str, Any]) -> list[str]:
-    """The names, each once. JSON names are compared with their case, as they are read."""
+def unknown_columns(path: str, format_: str, columns: Sequence[Column], options: Mapping[str, Any]) -> dict[str, int | None]:
+    """The names, each with the first line that has it, None where files have no lines. JSON names are compared with their case."""
+    line: int | None = None
     try:
         match format_:
             case "json":
-                known = {CONTROL, *(c.name for c in columns)}
-                return [n for n in dict.fromkeys(_members(path)) if n not in known]
+                known, found = {CONTROL, *(c.name for c in columns)}, dict[str, int | None]()
+                for number, name in _members(path):
+                    if name not in known:
+                        found.setdefault(name, number)
+                return found
             case "csv":
+                line = 1
                 names = first_csv_record(path, delimiter_of(path, options)) if has_header(options) else []
             case _:
                 names = pq.read_schema(open_file(path)).names
     except (*READ_ERRORS, ValueError):
-        return []
+        return {}
     folded = {c.name.casefold() for c in columns}
-    return [n.strip() for n in dict.fromkeys(names) if n.strip() and n.strip().casefold() not in folded]
+    return {n.strip(): line for n in names if n.strip() and n.strip().casefold() not in folded}
 
 
-def _members(path: str) -> Iterator[str]:
+def _members(path: str) -> Iterator[tuple[int, str]]:
     with open_bytes(path) as stream:
         lines = stream.read(LOOKED_AT).split(b"\n")
-    for line in lines[:MOST_LINES]:
+    for number, line in enumerate(lines[:MOST_LINES], 1):
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
-            yield from value
+            yield from ((number, name) for name in value)

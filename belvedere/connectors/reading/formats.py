@@ -66,8 +66,6 @@ class Reading:
     """The control rows that were found and not yet placed among the rows, in order."""
     order: list[str] = field(default_factory=list)
     """The paths that are read now, in order."""
-    ignored: dict[str, str] = field(default_factory=dict)
-    """Columns that files have and the table has not, each with the first such file."""
 
     def reject(self, path: str, reason: str) -> None:
         """The whole file cannot be read."""

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from belvedere.connectors.reading.columns import unknown_columns
 from belvedere.connectors.reading.formats import Reading, csv_header, delimiter_of, first_line, format_of
 from belvedere.connectors.reading.marks import without_marks
 from belvedere.connectors.reading.parquet import parquet_schema
@@ -52,6 +53,11 @@ def _piece(reading: Reading, file: SourceFile, format_: str, schema: pa.Schema |
 def _told(reading: Reading, file: SourceFile, format_: str) -> tuple[str, ...] | pa.Schema | None:
     """What a file says of its columns: a header, a schema; None for a file without rows, or one that is rejected."""
     try:
+        if format_ != "json" and reading.options.get("new_columns") == "reject":
+            new = unknown_columns(file.path, format_, reading.columns, reading.options)
+            if new:
+                reading.reject(file.path, f'has the column "{next(iter(new))}", which its table has not')
+                return None
         if format_ == "parquet":
             return parquet_schema(file.path, {c.name.casefold() for c in reading.columns})
         if format_ == "csv":

@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from belvedere.catalog import Input
-from belvedere.connectors.reading.columns import unknown_columns
 from belvedere.connectors.reading.formats import CHUNK_BYTES, MOST_REJECTED, Reading, by_format, first_line
 from belvedere.connectors.reading.frames import frames_of
 from belvedere.connectors.reading.marks import MarkScratch, has_marks
@@ -55,8 +54,6 @@ class Taken:
     rejected: tuple[RejectedRow, ...] = ()
     refused: int = 0
     marks: Iterable[BoundMark] = ()
-    ignored: Mapping[str, str] = field(default_factory=dict)
-    """Columns that the table does not have, each with the first file that has it."""
 
 
 def read_files(
@@ -89,9 +86,6 @@ def read_files(
                 reading.reject(file.path, "is of no known format: json, csv or parquet")
             continue
         reading.order[:] = [str(path_text(f.path)) for f in group]
-        for file in group:
-            for name in unknown_columns(file.path, format_, columns, options):
-                reading.ignored.setdefault(name, file.path)
         for frame in frames_of(reading, group, in_driver):
             if frame is not None:
                 _take(frame, reading, rows, marks, by_executors=apart and not in_driver)
@@ -100,7 +94,7 @@ def read_files(
     found = rows.rows()
     rejected = (*reading.rejected_files, *reading.rejected)
     taken = Rows(found) if isinstance(found, pa.Table) else found
-    return Taken(taken, rejected, reading.refused, marks.marks(), dict(reading.ignored))
+    return Taken(taken, rejected, reading.refused, marks.marks())
 
 
 def _take(frame: DataFrame, reading: Reading, rows: Scratch, marks: MarkScratch, by_executors: bool) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from belvedere.connectors.reading.records import BAD, FAULT, FIELDS, FILE, LINE, TEXT
 from belvedere.functions.types import quote, type_text
-from belvedere.schema import MONTHS, Column
+from belvedere.schema import CONTROL, MONTHS, Column
 
 REASON = "__reason"
 CORRUPT = "__corrupt"
@@ -41,9 +41,13 @@ def json_rows(raw: DataFrame, columns: Sequence[Column], options: Mapping[str, A
     elements = F.from_json(F.concat(F.lit("["), F.col(TEXT), F.lit("]")), "ARRAY<STRING>")
     followed = suspicious & (F.coalesce(F.size(elements), F.lit(0)) != 1)
     broken = F.col(RECORD).isNull() | F.col(RECORD).getField(CORRUPT).isNotNull() | followed
-    reason = (
-        _fault().when(F.col(BAD), F.lit("is not UTF-8")).when(broken, F.lit(NOT_JSON)).otherwise(_null_reasons(member, columns))
-    )
+    misfits = _null_reasons(member, columns)
+    if options.get("new_columns") == "reject":
+        known = F.array(*map(F.lit, [CONTROL, *member]))
+        new = F.array_except(F.json_object_keys(F.col(TEXT)), known)
+        said = F.concat(F.lit('has "'), F.array_join(new, '", "'), F.lit('", which its table has not'))
+        misfits = F.coalesce(F.when(F.size(new) > 0, said), misfits)
+    reason = _fault().when(F.col(BAD), F.lit("is not UTF-8")).when(broken, F.lit(NOT_JSON)).otherwise(misfits)
     return _finish(parsed, member, columns, reason)
 
 

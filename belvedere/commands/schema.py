@@ -1,0 +1,121 @@
+"""`belvedere schema`: the columns of a script's imported tables, to paste into belvedere.toml; `accept` takes what files have beside them.
+
+In: a script, its store. Out: the columns that the store has, or else those that the rows tell; what is new in files. `accept` notes it for
+the next start. It starts no Spark.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+
+from belvedere.commands.output import has_errors, print_json, read_script, show
+from belvedere.connectors.growing import TableGrowth, growth_of_sources
+from belvedere.errors import BelvedereError
+from belvedere.functions.types import type_text
+from belvedere.settings import ProjectSettings, load_project
+
+ACCEPT = "accept"
+
+
+def command(
+    words: Annotated[
+        list[str], typer.Argument(help="a script (.sqrl), after `accept` to take new columns", metavar="[accept] SCRIPT")
+    ],
+    store: Annotated[
+        str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+) -> int:
+    """Print the columns of imported tables, to paste; `schema accept SCRIPT` takes new columns and wider types with the next start."""
+    from belvedere.commands.stores import compile_over_store
+    from belvedere.store.source_columns import accept_columns
+
+    accepts = len(words) == 2 and words[0] == ACCEPT
+    if len(words) != 1 and not accepts:
+        raise typer.BadParameter("write `belvedere schema SCRIPT` or `belvedere schema accept SCRIPT`")
+    script = Path(words[-1])
+    text, project = read_script(script), load_project(script.parent)
+    over = compile_over_store(script, text, store, project, starting=True)
+    if has_errors(over.diagnostics):
+        show(over.diagnostics, {str(script): text}, stream=sys.stderr)
+        return 1
+    imported = {i: t.source for i, t in over.catalog.inputs.items() if t.source is not None}
+    columns = {(s.source, s.table): s.columns for s in imported.values() if s.columns is not None}
+    growths = _growths(over.project, over.url, {(s.source, s.table): i for i, s in imported.items() if s.columns is not None})
+    grown = [g for g in growths if g.has_grown]
+    if accepts and grown:
+        accept_columns(over.url, {s: {g.table: g.after for g in grown if g.source == s} for s in {g.source for g in grown}})
+    if json:
+        print_json(
+            {
+                "tables": [_as_json(s, t, c) for (s, t), c in columns.items()],
+                "new": [_told(g) for g in grown],
+                "accepted": accepts,
+            }
+        )
+        return 0
+    if not accepts:
+        for (source, table), found in columns.items():
+            typer.echo(f"[sources.{source}.tables.{table}]\ncolumns = {{ {', '.join(_pasted(found))} }}\n")
+    for growth in growths:
+        for line in (*_changes(growth), *growth.stays):
+            typer.echo(f"{growth.source}.{growth.table}: {line}", err=not accepts)
+    if accepts:
+        typer.echo("taken with the next start" if grown else "there is nothing new to accept")
+    elif grown:
+        typer.echo(f"not taken yet: `belvedere schema accept {script}`", err=True)
+    return 0
+
+
+def _growths(project: ProjectSettings, url: str, ids: Mapping[tuple[str, str], str]) -> list[TableGrowth]:
+    """What is new; nothing where there is no store yet."""
+    from belvedere.store import open_reader
+
+    try:
+        reader = open_reader(url)
+    except BelvedereError:
+        return []
+    try:
+        return growth_of_sources(project, reader, ids)
+    finally:
+        reader.close()
+
+
+def _changes(growth: TableGrowth) -> list[str]:
+    """A line for each new column and wider type."""
+    found = []
+    for field in growth.after:
+        place = growth.before.get_field_index(field.name)
+        if place < 0:
+            found.append(f'new column "{field.name}" {type_text(field.type)}')
+        elif growth.before.field(place).type != field.type:
+            found.append(f'"{field.name}" {type_text(growth.before.field(place).type)} becomes {type_text(field.type)}')
+    return found
+
+
+def _told(growth: TableGrowth) -> dict[str, Any]:
+    return {"source": growth.source, "table": growth.table, "changes": _changes(growth), "stays": list(growth.stays)}
+
+
+def _as_json(source: str, table: str, schema: pa.Schema) -> dict[str, Any]:
+    return {"source": source, "table": table, "columns": {f.name: type_text(f.type) for f in schema}}
+
+
+def _pasted(schema: pa.Schema) -> list[str]:
+    """Columns as belvedere.toml has them; names that are no plain keys in quotes."""
+    names = (
+        f.name if f.name.isascii() and f.name.replace("_", "a").replace("-", "a").isalnum() else _quoted(f.name) for f in schema
+    )
+    return [f"{n} = {_quoted(type_text(f.type))}" for n, f in zip(names, schema, strict=True)]
+
+
+def _quoted(text: str) -> str:
+    import json
+
+    return json.dumps(text, ensure_ascii=False)
