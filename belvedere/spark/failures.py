@@ -58,6 +58,8 @@ OVERFLOW = re.compile(r"^OverflowError: (.*)$", re.M)
 OWN = re.compile(r"OwnFunctionError: (.*)$", re.M)
 OWN_HINT = "correct the function, or test its arguments before; what is stored stays as it was"
 WINDOW_HINTS = {"ARITHMETIC_OVERFLOW": "whole numbers have 64 bits: compute with TO_DOUBLE(value), or as DECIMAL"}
+ADVICE = re.compile(r"\s*(?:Use `try_\w+` to [^.]*\.|If necessary set [^.]*(?:\.[^. ]+)* to [^.]* to bypass this error\.)")
+"""What Spark says to do: the hint says it for Belvedere, which no setting of Spark makes wrong."""
 ROOT = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)+([A-Z]\w*Exception)(?:: (.*))?$", re.M)
 
 
@@ -127,7 +129,8 @@ def _named(text: str, kind: str) -> tuple[str, str, str | None]:
         return ROOTS["PatternSyntaxException"][0], " ".join(found.group(2).split()), ROOTS["PatternSyntaxException"][1]
     if found:
         name = found.group(1)
-        return name.lower().replace("_", " "), " ".join(found.group(2).split()), HINTS.get(name)
+        message = " ".join(found.group(2).split())
+        return name.lower().replace("_", " "), ADVICE.sub("", message) if name in HINTS else message, HINTS.get(name)
     roots = [r for r in ROOT.finditer(text) if r.group(1) in ROOTS]
     if roots:
         short, hint = ROOTS[roots[-1].group(1)]
