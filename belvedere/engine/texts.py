@@ -16,7 +16,7 @@ from belvedere.engine.moved import is_identified, moved_columns
 from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.render import render
 from belvedere.engine.stage import Stage
-from belvedere.engine.windows import WindowOperator, split_windows
+from belvedere.engine.windows import Apart, split_windows
 from belvedere.functions.types import quote
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.rewrite import with_column
@@ -42,8 +42,8 @@ class Texts:
     stage: Stage
     relations: Mapping[str, Relation]
     qualify: Callable[[str], str]
-    windows: list[WindowOperator] = field(default_factory=list)
-    """The WINDOW BY operators in the plans printed so far: their rows must be views before the SQL is run."""
+    windows: list[Apart] = field(default_factory=list)
+    """The operators that are no SQL in the plans printed so far: their rows must be views before the SQL is run."""
 
     @property
     def output(self) -> Relation:
@@ -76,7 +76,7 @@ class Texts:
         return f"SELECT {columns}, {identity_columns(relation)}{extra} FROM ({query}) AS o"
 
     def all_rows(self, plan: Node) -> str:
-        """A plan over rows of its slots; rows of WINDOW BY in it come through views of their own."""
+        """A plan over rows of its slots; rows of WINDOW BY and recursions in it come through views of their own."""
         plan, windows = split_windows(plan, lambda scan: self.view(scan, ROWS), self.qualify("clock"))
         self.windows += windows
         return self.rows(plan, ROWS)
@@ -112,7 +112,7 @@ class PreparedStage:
     sql: Mapping[str, str]
     slots: tuple[tuple[Slot, Relation], ...]
     states: Mapping[str, Relation]
-    windows: tuple[WindowOperator, ...] = ()
+    windows: tuple[Apart, ...] = ()
     moved: Mapping[str, str] | None = None
     """Of a stage that only chooses and renames columns, the column behind each, where Arrow alone can make its rows."""
 

@@ -1,4 +1,5 @@
-"""WINDOW BY inside a plan: such an operator is no SQL text, so its rows become a temporary view that the rest of the plan scans.
+"""WINDOW BY and recursion inside a plan: such operators are no SQL text, so their rows become temporary views
+that the rest of the plan scans.
 
 In: a plan. Out: the plan over scans, and what to compute for them, innermost first. Nothing is computed here.
 """
@@ -8,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from belvedere.engine.recursion import RecursionOperator, numbered, recursion_operator
 from belvedere.engine.render import order_text, render
 from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.recursion import Recursion
 from belvedere.plan.window_by import PredicateWindow
 
 
@@ -22,15 +25,22 @@ class WindowOperator:
     text: str
 
 
-def split_windows(plan: Node, view_of: Callable[[str], str], clock: str) -> tuple[Node, tuple[WindowOperator, ...]]:
-    """The plan with scans `w0`, `w1`, ... in place of its WINDOW BY operators; `view_of` and `clock` as for `render`."""
-    found: list[WindowOperator] = []
+Apart = WindowOperator | RecursionOperator
+"""An operator whose rows become a view."""
+
+
+def split_windows(plan: Node, view_of: Callable[[str], str], clock: str) -> tuple[Node, tuple[Apart, ...]]:
+    """The plan with scans `w0`, `w1`, ... in place of these operators; `view_of` and `clock` as for `render`."""
+    found: list[Apart] = []
 
     def walk(node: Node) -> Node:
         node = node.with_inputs(tuple(walk(i) for i in node.inputs))
+        name = f"w{len(found)}"
+        if isinstance(node, Recursion):
+            found.append(recursion_operator(name, node, view_of, clock))
+            return numbered(name, node)
         if not isinstance(node, PredicateWindow):
             return node
-        name = f"w{len(found)}"
         found.append(WindowOperator(name, node, render(node.input, view_of, clock)))
         return Scan(name, node.schema)
 
@@ -38,11 +48,14 @@ def split_windows(plan: Node, view_of: Callable[[str], str], clock: str) -> tupl
 
 
 def print_plan(plan: Node) -> str:
-    """All of a plan as text, with its WINDOW BY operators: for fingerprints."""
-    rest, windows = split_windows(plan, lambda name: name, "clock")
-    texts = [
-        part
-        for w in windows
-        for part in (w.name, str(w.node.spec), str(w.node.columns), *map(order_text, w.node.order), w.text)
-    ]
-    return "\n".join([*texts, render(rest, lambda name: name)])
+    """All of a plan as text, with the operators that are none: for fingerprints."""
+    rest, operators = split_windows(plan, lambda name: name, "clock")
+    return "\n".join([*(part for o in operators for part in _parts(o)), render(rest, lambda name: name)])
+
+
+def _parts(operator: Apart) -> tuple[str, ...]:
+    if isinstance(operator, RecursionOperator):
+        sides = (part for name, text, _ in operator.sides for part in (name, text))
+        return operator.name, operator.base, operator.step, *sides  # limits change no row
+    node = operator.node
+    return operator.name, str(node.spec), str(node.columns), *map(order_text, node.order), operator.text

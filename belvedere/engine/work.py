@@ -15,8 +15,10 @@ import pyarrow as pa
 
 from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
+from belvedere.engine.levels import all_levels
 from belvedere.engine.moved import identified
 from belvedere.engine.ordered import stream
+from belvedere.engine.recursion import RecursionOperator
 from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.rows import WEIGHT_FIELD, Keys, Rows, combined, coming, keys_of, weighted_stream
 from belvedere.engine.storage import Storage
@@ -174,7 +176,7 @@ class Work:
         return any(d is not None for d in self.deltas)
 
     def put_rows(self, keys: Keys | None) -> None:
-        """Make the views of the slots' rows that have these keys (None: of all), and of WINDOW BY operators over them."""
+        """Make the views of the slots' rows that have these keys (None: of all), and of operators over them that are no SQL."""
         count = 0
         for slot, _ in self.slots:
             rows = self.look_up(slot.relation, None if keys is None else slot.path, keys)
@@ -183,8 +185,11 @@ class Work:
         self.put_windows(count)
 
     def put_windows(self, rows: int) -> None:
-        """Make the views of WINDOW BY operators, over the views of the slots, which have so many rows."""
+        """Make the views of operators that are no SQL, over the views of the slots, which have so many rows."""
         for windows in self.prepared.windows:
+            if isinstance(windows, RecursionOperator):
+                self.put(windows.name, ROWS, all_levels(windows, self.compute, lambda name, found: self.put(name, ROWS, found)))
+                continue
             found = self.compute.windows(windows, rows <= self.compute.small)
             self.put(windows.name, ROWS, Rows(frame=found.frame, schema=found.schema, count=rows))  # about as many
 

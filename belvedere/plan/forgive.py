@@ -17,6 +17,7 @@ from belvedere.functions.function import Function
 from belvedere.functions.table import function_of
 from belvedere.plan.expressions import call
 from belvedere.plan.nodes import Expr, Item, Node, Order, Part, Scan
+from belvedere.plan.recursion import Recursion
 from belvedere.schema import Schema
 
 BINARY: dict[type[Expr], str] = {
@@ -38,6 +39,8 @@ def forgive(node: Node, views: Mapping[str, Schema] | None = None, expressions: 
     if isinstance(node, Scan):
         return replace(node, relation_schema=(views or {}).get(node.relation, node.relation_schema))
     node = node.with_inputs(tuple(forgive(i, views, expressions) for i in node.inputs))
+    if isinstance(node, Recursion):
+        return replace(node, step=forgive(node.step, None, expressions))
     if not node.inputs:
         return node
     source = Schema(tuple(c for i in node.inputs for c in i.schema))

@@ -25,6 +25,7 @@ from belvedere.plan.nodes import (
     Values,
     Window,
 )
+from belvedere.plan.recursion import Recursion
 from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.plan.spl_join import JoinedWindow, SplJoin
 from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
@@ -35,6 +36,8 @@ def plan_text(node: Node, indent: str = "") -> str:
     """The tree, two spaces per level, without a line end at the end."""
     lines = [indent + _line(node)]
     lines += [plan_text(child, indent + "  ") for child in node.inputs]
+    if isinstance(node, Recursion):
+        lines += [f"{indent}  step", plan_text(node.step, indent + "    ")]
     return "\n".join(lines)
 
 
@@ -78,7 +81,13 @@ def _line(node: Node) -> str:
             then = "".join(f", {name}{' desc' if down else ''}" for name, down, _ in node.then)
             return f"in order of {node.time}{then}" + (f" within {node.within}us" if node.within is not None else "")
         case _:
-            return _of_spl(node) or type(node).__name__.lower()
+            return _recursion(node) or _of_spl(node) or type(node).__name__.lower()
+
+
+def _recursion(node: Node) -> str | None:
+    if not isinstance(node, Recursion):
+        return None
+    return f"recursion {node.name} by {'union' if node.distinct else 'union all'}, at most {node.levels} levels"
 
 
 def _items(items: Iterable[Item]) -> str:

@@ -18,6 +18,7 @@ from belvedere.plan.bounds import Bounds
 from belvedere.plan.clock_steps import clock_step, next_step
 from belvedere.plan.facts import needs_clock
 from belvedere.plan.nodes import Aggregate, Join, Node, TopK, Window
+from belvedere.plan.recursion import Recursion
 from belvedere.plan.window_by import PredicateWindow
 from belvedere.plan.window_words import search_of
 from belvedere.rules.bounds_below import operator_of
@@ -97,6 +98,8 @@ def _why(node: Node) -> str:
             return "grouping sets share no key"
         case Window():
             return "window functions without PARTITION BY"
+        case Recursion():
+            return "one row may be the first of any number of others"
         case PredicateWindow():
             why = node.why_all or "windows have no PARTITION BY"
             return f"any row may change any window: {why}; {search_of(node)}"

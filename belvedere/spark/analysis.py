@@ -39,6 +39,7 @@ from belvedere.plan.nodes import (
     Values,
     Window,
 )
+from belvedere.plan.recursion import Recursion
 from belvedere.plan.time_nodes import TimeWindow
 from belvedere.schema import Column
 from belvedere.spark.failures import CONDITION
@@ -163,7 +164,7 @@ def _queries(plan: Node) -> Iterator[Node]:
         if isinstance(node, Scan):
             return _empty(node.schema.columns)
         if not isinstance(node, PRINTED):
-            waiting.extend(node.inputs)
+            waiting.extend((*node.inputs, node.step) if isinstance(node, Recursion) else node.inputs)
             return _empty(node.schema.columns)
         return node.with_inputs(tuple(map(cut, node.inputs)))
 

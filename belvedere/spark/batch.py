@@ -19,9 +19,11 @@ from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog, Input
 from belvedere.engine.epoch import EpochReport
+from belvedere.engine.levels import all_levels
+from belvedere.engine.recursion import RecursionOperator
 from belvedere.engine.render import CLOCK_COLUMN, render
 from belvedere.engine.rows import Rows
-from belvedere.engine.windows import split_windows
+from belvedere.engine.windows import Apart, split_windows
 from belvedere.functions.types import quote
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.rewrite import inline
@@ -209,10 +211,16 @@ class BatchAnswers:
         clock = compute.view_name(CLOCK)
         plan, windows = split_windows(plan, view_of, clock)
         for found in windows:
-            compute.put(own + found.name, compute.windows(found, few=False))
+            compute.put(own + found.name, self._apart(found, own))
         columns = ", ".join(quote(c.name) for c in plan.schema)
         fields: list[Any] = [pa.field(c.name, c.type) for c in plan.schema]
         return f"SELECT {columns} FROM ({render(plan, view_of, clock)}) AS v", pa.schema(fields)
+
+    def _apart(self, operator: Apart, own: str) -> Rows:
+        """The rows of an operator that is no SQL; `own` begins the names of its views."""
+        if isinstance(operator, RecursionOperator):
+            return all_levels(operator, self._compute, lambda name, rows: self._compute.put(own + name, rows))
+        return self._compute.windows(operator, few=False)
 
     def _make(self, relation: str, rows: Callable[[], pa.Table]) -> None:
         """A relation's view at this moment, once."""

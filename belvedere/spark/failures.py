@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from belvedere.catalog import Catalog
+from belvedere.engine.levels import ENDLESS
 from belvedere.engine.quarantine import StageFailure
 from belvedere.engine.texts import PreparedStage
 from belvedere.errors import BelvedereError, Diagnostic
@@ -74,6 +76,19 @@ def explain_failure(prepared: PreparedStage, catalog: Catalog, compute: SparkCom
         found = _diagnose(error, prepared, catalog, compute)
         lasts = _lasts(str(error))
         raise (StageFailure(prepared.stage.output, found) if lasts else BelvedereError(found)) from error
+    except BelvedereError as error:
+        if error.diagnostics[0].code != ENDLESS:
+            raise
+        raise StageFailure(prepared.stage.output, _placed(error.diagnostics[0], prepared, catalog)) from error
+
+
+def _placed(diagnostic: Diagnostic, prepared: PreparedStage, catalog: Catalog) -> Diagnostic:
+    """A recursion that does not end, with its view."""
+    owner = prepared.stage.owner
+    view = catalog.views.get(owner)
+    if view is None:
+        return diagnostic
+    return replace(diagnostic, message=f'view "{catalog.name_of(owner)}" failed: {diagnostic.message}', span=view.span)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ STATEMENTS = {
     "EXPORT": ("the changes of a view into a sink", "language.md"),
 }
 CLAUSES = {
-    "with_": "WITH name AS (...)",
+    "with_": "WITH name AS (...), WITH RECURSIVE name [MAX RECURSION LEVEL n] AS (first rows UNION [ALL] step)",
     "expressions": "SELECT items, `*`, `* EXCEPT`, `AS`",
     "distinct": "DISTINCT",
     "from_": "FROM tables, views, paths, subqueries, VALUES, Tumble, Hop, Cumulate, Session",

@@ -10,7 +10,7 @@ from belvedere.engine.render import render
 from belvedere.functions.table import BY_KEY
 from belvedere.lang.statements.supported import ONE, PRINTED_AS_LISTED, READ, WORDS, unsupported
 
-OURS = {"emit", "stream", "within", "over", "spl"}
+OURS = {"emit", "stream", "within", "over", "spl", "levels"}
 """Arguments that our dialect adds to classes of the parser."""
 ARGUMENTS = [(class_, name) for class_ in READ for name in class_.arg_types if name not in READ[class_]]
 

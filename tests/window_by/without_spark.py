@@ -15,7 +15,7 @@ import sqlglot
 from sqlglot import exp
 
 from belvedere.engine.render import order_text, quote, render
-from belvedere.engine.windows import split_windows
+from belvedere.engine.windows import WindowOperator, split_windows
 from belvedere.kernels.windows import window_tables
 from belvedere.lang.window_by.bindings import output_items
 from belvedere.lang.window_by.lower import lowered_query
@@ -85,6 +85,7 @@ def run(text: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     tables = {"rows": table_of(rows)}
     rest, operators = split_windows(prune(plan), str, "clock")
     for operator in operators:
+        assert isinstance(operator, WindowOperator)
         tables[operator.name] = found_windows(operator.node, tables)
     sort = ", ".join(order_text(Order(column(f"order{n}"), o.descending, o.nulls_first)) for n, o in enumerate(order))
     text = f"SELECT * FROM ({render(rest, str)}) AS r" + (f" ORDER BY {sort}" if order else "")

@@ -20,6 +20,7 @@ from belvedere.lang.lower_stream import emitted, lower_stream
 from belvedere.lang.names import counted, did_you_mean, misfit
 from belvedere.lang.select.frame import Frame, StatementContext, scan
 from belvedere.lang.select.items import limit_parameter, limits, make_order, ordinal, sort_keys
+from belvedere.lang.select.recursion import lower_recursion, references, refuse_later
 from belvedere.lang.select.scope import FromItem, Scope
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.subqueries import Inner
@@ -186,20 +187,26 @@ def with_tables(query: exp.Query, context: StatementContext) -> StatementContext
     if clause is None:
         return context
     if clause.args.get("recursive"):
-        raise context.fail("B3051", "WITH RECURSIVE is not supported", clause)
+        refuse_later(clause.expressions, context)
     own: set[str] = set()
     for entry in clause.expressions:
         if entry.alias.casefold() in own:
             raise context.fail("B3073", f"WITH has `{entry.alias}` twice", entry, "give one of them another name")
         own.add(entry.alias.casefold())
-        plan = lower_query(entry.this, replace(context, repeats=True))
-        names = [c.name for c in entry.args["alias"].columns]
-        if names and len(names) != len(plan.schema.visible):
-            raise context.fail("B3025", misfit(entry.alias, plan.schema.visible, names), entry)
-        if names:
-            plan = Project(plan, tuple(item_of(c, n) for n, c in zip(names, plan.schema.visible, strict=True)))
+        plan = _entry(entry, context, bool(clause.args.get("recursive")))
         context = replace(context, tables={**context.tables, entry.alias.casefold(): plan})
     return context
+
+
+def _entry(entry: exp.CTE, context: StatementContext, recursive: bool) -> Node:
+    """The plan of one name of a WITH clause."""
+    if recursive and references(entry.this, entry.alias):
+        return lower_recursion(entry, context)
+    plan = lower_query(entry.this, replace(context, repeats=True))
+    names = [c.name for c in entry.args["alias"].columns]
+    if names and len(names) != len(plan.schema.visible):
+        raise context.fail("B3025", misfit(entry.alias, plan.schema.visible, names), entry)
+    return Project(plan, tuple(item_of(c, n) for n, c in zip(names, plan.schema.visible, strict=True))) if names else plan
 
 
 # -- set operations ---------------------------------------------------------------------------------------------------

@@ -77,6 +77,8 @@ class SqrlParser(PipeParser):
     """The window after a stream in FROM, until the stream's node is there to hold it."""
     _spl_window: SplClause | None = None
     """SPL's window after a table in FROM, likewise."""
+    _names_entry = False
+    """Whether the name of an entry of WITH comes next."""
     _bare_numbers = False
     """Whether a number stands for itself, inside INTERVAL, rather than beginning `n UNIT`."""
 
@@ -258,7 +260,26 @@ class SqrlParser(PipeParser):
     def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:
         return this if self._at_emit() else super()._parse_alias(this, explicit)
 
+    def _parse_cte(self) -> Any:
+        self._names_entry = True
+        entry = super()._parse_cte()
+        if isinstance(entry, exp.CTE) and "levels" in entry.args["alias"].meta:
+            entry.set("levels", entry.args["alias"].meta.pop("levels"))
+        return entry
+
+    def _entry_alias(self) -> exp.TableAlias | None:
+        """The name of an entry of WITH, and its `MAX RECURSION LEVEL n`."""
+        self._names_entry = False
+        alias = super()._parse_table_alias(self.ID_VAR_TOKENS)
+        if alias is not None and self._match_text_seq("MAX", "RECURSION", "LEVEL"):
+            if not self._match(TokenType.NUMBER) or not self._prev.text.isdecimal():
+                self.expected("a whole number")
+            alias.meta["levels"] = exp.Literal.number(self._prev.text)
+        return alias
+
     def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
+        if self._names_entry:
+            return self._entry_alias()
         if self._at_emit():
             return None
         if self._curr and self._curr.token_type == TokenType.OVER:

@@ -30,7 +30,7 @@ _NAMES: dict[str, str] = {
     "Union Except Intersect": _SET_OPERATION,
     "Subquery": "this alias with_ joins order limit offset emit sample pivots spl",
     "With": "expressions recursive",
-    "CTE": "this alias materialized",  # rows are the same either way
+    "CTE": "this alias materialized levels",  # rows are the same either way
     "Null": "",
     "Where Having Qualify From Paren Not Neg BitwiseNot Var Any All Boolean RawString National IgnoreNulls RespectNulls": "this",
     "Table": "this alias db catalog joins version when sample pivots over spl",

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from belvedere.engine.identity import key_text
 from belvedere.engine.rows import Rows, combined
 from belvedere.engine.texts import ROWS
+from belvedere.engine.windows import WindowOperator
 from belvedere.engine.work import Work
 from belvedere.functions.types import quote
 from belvedere.kernels.search import GREATEST, LEAST, Bools, Ints
@@ -176,7 +177,7 @@ class _Stored:
         scan = self.work.slots[0][0].name
         self.work.put(scan, ROWS, Rows(rows))
         self.work.put(scan, "reach", reach_rows(self.work, self.reach.ranges, self.reach.ranges.column, rows.num_rows))
-        node = self.work.prepared.windows[0].node
+        node = _operator(self.work).node
         names = ", ".join(map(quote, reach_of(node, self.reach.ranges, self.reach.ranges.column).shown))
         found = self.work.compute.compute(
             f"SELECT {names}, {key_text(node.schema)} AS {quote(KEY)} FROM {self.work.view(scan, 'reach')}"
@@ -190,8 +191,14 @@ class _Stored:
         return combined(self.work.look_up(self.work.output.name, KEY, keys).table[KEY])
 
 
+def _operator(work: Work) -> WindowOperator:
+    operator = work.prepared.windows[0]
+    assert isinstance(operator, WindowOperator)
+    return operator
+
+
 def reach_rows(work: Work, ranges: Ranges | None, column: str, count: int) -> Rows:
     """How far the windows over the present view of the slot reach; `count` is that of its rows."""
-    operator = work.prepared.windows[0]
+    operator = _operator(work)
     found = work.compute.windows(replace(operator, node=reach_of(operator.node, ranges, column)), count <= work.compute.small)
     return Rows(frame=found.frame, schema=found.schema, count=count)  # about as many

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from belvedere.engine.render import print_expression, render
-from belvedere.engine.windows import split_windows
+from belvedere.engine.windows import WindowOperator, split_windows
 from belvedere.errors import BelvedereError, Severity
 from belvedere.functions.types import quote
 from belvedere.functions.window_by import DURATION
@@ -94,6 +94,7 @@ def _answer(spark: SparkSession, result: Result, tables: Mapping[str, DataFrame]
             put(name, _plain(tables[name]))
         rest, operators = split_windows(plan, prefix.__add__, "clock")
         for operator in operators:
+            assert isinstance(operator, WindowOperator)
             ordered = spread is not Spread.ORDERED or (operator is operators[-1] and result.sorted)
             put(operator.name, windows(operator.node, spark.sql(operator.text), spread if ordered else Spread.HASHED))
         frame = spark.sql(render(rest, prefix.__add__))

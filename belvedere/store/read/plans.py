@@ -104,7 +104,13 @@ def _sort(order: Order, names: Mapping[str, str]) -> Sort:
     return Sort(names[order.expr.name], order.descending, order.nulls_come_first)
 
 
-_SHOWN = {"Unnest": "UNNEST", "Emit": "EMIT", "InOrder": "SELECT STREAM", "SplAggregate": "a window of SPL"}
+_SHOWN = {
+    "Unnest": "UNNEST",
+    "Emit": "EMIT",
+    "InOrder": "SELECT STREAM",
+    "SplAggregate": "a window of SPL",
+    "Recursion": "WITH RECURSIVE",
+}
 
 
 @dataclass(frozen=True)
