@@ -27,6 +27,7 @@ COMMANDS = {
     "schema": "print the columns of imported tables, or accept new ones",
     "plan": "say what a start would do to a store",
     "run": "maintain a script's views and serve them",
+    "rejected": "list rejected rows, or try them again",
     "serve": "serve the views of an existing store",
     "optimize": "choose what is maintained and what is computed when it is read",
     "calibrate": "measure what epochs and requests cost on this machine, for `optimize`",

@@ -41,7 +41,7 @@ from belvedere.instants import microseconds
 from belvedere.plan.clock_steps import clock_step, next_step
 from belvedere.plan.facts import needs_clock
 from belvedere.plan.monotone import FOREVER, NEVER
-from belvedere.schema import INGEST_TIME, TIMESTAMP
+from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT
 from belvedere.state.state import State
 from belvedere.store.protocol import EpochRow, Store, Transaction
 from belvedere.store.source_columns import COLUMNS, columns_document
@@ -136,7 +136,8 @@ class Engine:
     ) -> EpochReport:
         """Bring all views up to date with `arrivals` (by input id) at `clock`, in one transaction.
 
-        `records` are rows for stored tables outside the pipeline (rejected rows, files read), appended as they are.
+        `records` are rows for stored tables outside the pipeline (rejected rows, files read), appended as they are, or changed where they
+        have `_weight`.
         `bounds` is the document of the inputs' clocks where the caller has judged the arrivals by them; else that is done here.
         Raises BelvedereError, with the store at the last epoch, where a view cannot be computed or the store cannot commit.
         """
@@ -177,7 +178,8 @@ class Engine:
             with closing(Storage(self.state, transaction, self.plan, self.compute)) as storage:
                 context, taken, next_uid, seconds = self._compute(attempt, storage, arrivals, clock, bounds)
             for name, table in records.items():
-                transaction.append(name, table.to_reader())
+                change = transaction.apply if WEIGHT in table.schema.names else transaction.append
+                change(name, table.to_reader())
             measured = self._measure(context, seconds, clock)
             extra = {MEASURED: measured.as_document(), **failures_document(attempt.left)}
             empty = self.fresh & attempt.cordon.blocked

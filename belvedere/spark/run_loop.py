@@ -112,6 +112,8 @@ class RunLoop:
         self.clock = clock or MachineClock()
         self._stopped = stopped or StopFlag()
         self._renewed = time.monotonic()
+        self.leaving: Mapping[str, pa.Table] = {}
+        """Records that leave with the epoch in which rejected rows arrive, with weights."""
 
     def stop(self) -> None:
         """Ask the loop to end after the epoch in flight; returns at once, and may be called from a signal handler."""
@@ -178,7 +180,7 @@ class RunLoop:
             now,
             offsets=self.sources.offsets(new) | {CLOCK: self.clock.document()},
             bounds=batch.clocks.as_document(),
-            records=_records(batch, self.last.epoch + 1 if self.last else 1),
+            records=_records(batch, self.last.epoch + 1 if self.last else 1) | (dict(self.leaving) if new.is_retry else {}),
         )
         self.sources.committed(new, self.engine.clocks)
         self.last = EpochRow(report.epoch, report.clock)

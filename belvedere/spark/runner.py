@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from belvedere.activity import NOW
 from belvedere.catalog import Catalog, pushed_inputs
-from belvedere.connectors.records import RECORDS
+from belvedere.connectors.records import RECORDS, REJECTED
 from belvedere.engine.measured import Requests
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.quarantine import told_failure
@@ -42,8 +42,9 @@ from belvedere.spark.analysis import analyze
 from belvedere.spark.cluster import has_ended, is_cluster, join_cluster, master_of
 from belvedere.spark.engine import open_engine
 from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session
+from belvedere.spark.retrying import Retried, going, retry_rejected
 from belvedere.spark.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings, silence_py4j
-from belvedere.spark.sources import files_read, open_sources
+from belvedere.spark.sources import Sources, files_read, open_sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store import file_of, open_store
 from belvedere.store.dialects.faults import is_transient
@@ -98,6 +99,10 @@ class Runner:
         self.server = DeskServer(self.desk) if self.desk is not None else None
         self.spark: SparkSession | None = None
         self._failing_since: float | None = None
+        self.retries = False
+        """Whether rejected rows are tried again, once."""
+        self.retried: Retried | None = None
+        """What came of it."""
         self.requests: Callable[[], Requests] = dict
         """What the API has counted so far."""
 
@@ -255,9 +260,23 @@ class Runner:
             for failed in engine.quarantine.failed:
                 tell(told_failure(failed))
             run = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)
-            RunLoop(spark, engine, self.store, sources, run, watch, stopped, self.clock, tell).run()
+            loop = RunLoop(spark, engine, self.store, sources, run, watch, stopped, self.clock, tell)
+            if self.retries:
+                self._retry(spark, sources, loop)
+            loop.run()
         finally:
             engine.discard()
+
+    def _retry(self, spark: SparkSession, sources: Sources, loop: RunLoop) -> None:
+        """Let the first epoch take the rejected rows that fit now."""
+        reader = self.store.reader()
+        try:
+            found = retry_rejected(spark, self.catalog, self.project, reader, self.desk)
+        finally:
+            reader.close()
+        self.retried = self.retried or found
+        sources.retried = found.arrived
+        loop.leaving = {REJECTED.name: going(found.gone)} if found.taken else {}
 
     def _come_back(self, error: BelvedereError, stopped: StopFlag, tell: Callable[[str], None]) -> None:
         """Open the store again, with growing pauses; raises the last error where it stays away for longer than `retry`.

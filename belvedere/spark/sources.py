@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -43,10 +43,13 @@ class New:
 
     spans: Mapping[str, OffsetRange]
     waiting: Waiting
+    retried: Mapping[str, Arrived] = field(default_factory=dict)
+    """Rejected rows that fit now, by input id."""
+    is_retry: bool = False
 
     def __bool__(self) -> bool:
         """Whether there is anything new."""
-        return bool(self.spans or self.waiting.entries)
+        return bool(self.spans or self.waiting.entries or self.is_retry)
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,16 @@ class Sources:
         self._offsets = {i: dict(offsets.get(i, {})) for i in feeds}
         self._has_idle = any(w.idle_after is not None for t in catalog.inputs.values() for w in t.watermarks)
         self._told: dict[str, str] = {}
+        self.retried: Mapping[str, Arrived] | None = None
+        """Rejected rows that fit now: the next epoch takes them, and nothing else of its feeds."""
 
     def look(self, now: datetime, once: bool = False, tell: Callable[[str], None] = lambda text: None) -> New:
-        """What is new. A feed that cannot be looked at ends a run that is to end by itself; another one tells it and goes on."""
+        """What is new; rejected rows that are tried again come first.
+
+        A feed that cannot be looked at ends a run that is to end by itself; another one tells it and goes on.
+        """
+        if self.retried is not None:
+            return New({}, self.pushes.waiting(microseconds(now)), self.retried, is_retry=True)
         spans = {}
         for id_, feed in self.feeds.items():
             try:
@@ -117,7 +127,7 @@ class Sources:
 
     def take(self, spark: SparkSession, new: New, now: datetime) -> EpochInput:
         """The rows of what is new, judged."""
-        arrived: dict[str, Arrived] = {}
+        arrived: dict[str, Arrived] = dict(new.retried)
         for id_, span in new.spans.items():
             (NOW.begin if arrived else NOW.read)(f"reading {self.catalog.inputs[id_].name}", PATIENCE)
             arrived[id_] = self._read(id_, spark, span)
@@ -154,6 +164,8 @@ class Sources:
         for id_, span in new.spans.items():
             self._offsets[id_] = dict(span.end)
             self.feeds[id_].committed(span)
+        if new.is_retry:
+            self.retried = None
         self.pushes.committed(new.waiting, clocks)
 
     def close(self) -> None:

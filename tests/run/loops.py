@@ -24,11 +24,12 @@ class Loop:
         (folder / "belvedere.toml").write_text(project)
         self.progress: list[Any] = []
 
-    def once(self, *pushes: tuple[str, bytes]) -> None:
-        """Compile the script and run it until nothing is left; `pushes` are bodies in JSON for inputs."""
-        from belvedere.connectors.records import RECORDS
+    def once(self, *pushes: tuple[str, bytes], retry: bool = False) -> None:
+        """Compile the script and run it until nothing is left; `pushes` are bodies in JSON for inputs, `retry` tries rejected rows again."""
+        from belvedere.connectors.records import RECORDS, REJECTED
         from belvedere.rules import maintain
         from belvedere.spark.engine import open_engine
+        from belvedere.spark.retrying import going, retry_rejected
         from belvedere.spark.run_loop import RunLoop, RunSettings
         from belvedere.spark.sources import files_read, open_sources
         from belvedere.store import open_store
@@ -52,7 +53,13 @@ class Loop:
             reader.close()
             sources = open_sources(catalog, project, store.last_epoch(), known, engine.fresh, desk)
             settings = RunSettings("test", once=True)
-            RunLoop(self.spark, engine, store, sources, settings, self.progress.append).run()
+            loop = RunLoop(self.spark, engine, store, sources, settings, self.progress.append)
+            if retry:
+                reader = store.reader()
+                found = retry_rejected(self.spark, catalog, project, reader, desk)
+                reader.close()
+                sources.retried, loop.leaving = found.arrived, {REJECTED.name: going(found.gone)} if found.taken else {}
+            loop.run()
         finally:
             if desk is not None:
                 desk.close()

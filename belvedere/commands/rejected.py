@@ -1,0 +1,102 @@
+"""`belvedere rejected`: the rows that no input could take: `list` shows them, `retry` tries them again.
+
+In: a script, its store. Out: the rows with their reasons; or an epoch in which those arrive that the script as it is now takes. The others
+stay. `retry` needs the store for itself: a run of the script ends first.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from belvedere.commands.output import has_errors, print_json, print_table, read_script, show
+from belvedere.commands.stores import OverStore, compile_over_store
+from belvedere.errors import BelvedereError
+from belvedere.settings import load_project
+
+SHOWN = ("table", "file", "line", "reason", "text", "epoch", "rejected_at")
+LONGEST = 60
+
+
+def command(
+    what: Annotated[str, typer.Argument(help="`list`, or `retry`", metavar="list|retry")],
+    script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
+    store: Annotated[
+        str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+) -> int:
+    """List the rows that were rejected, or try them again with the script as it is now."""
+    if what not in ("list", "retry"):
+        raise typer.BadParameter("write `belvedere rejected list SCRIPT` or `belvedere rejected retry SCRIPT`")
+    text, project = read_script(script), load_project(script.parent)
+    over = compile_over_store(script, text, store, project, starting=what == "retry")
+    if has_errors(over.diagnostics):
+        show(over.diagnostics, {str(script): text}, stream=sys.stderr)
+        return 1
+    return _list(over, json) if what == "list" else _retry(script, over, json)
+
+
+def _list(over: OverStore, json: bool) -> int:
+    rows = _rejected(over.url)
+    if json:
+        print_json({"rejected": [{**r, "rejected_at": r["rejected_at"].isoformat()} for r in rows]})
+        return 0
+    table = Table(box=None, pad_edge=False)
+    for name in ("table", "where", "reason", "row"):
+        table.add_column(name)
+    for row in rows:
+        where = f"{row['file'] or ''}{'' if row['line'] is None else ':' + str(row['line'])}"
+        table.add_row(row["table"], where, row["reason"], (row["text"] or "")[:LONGEST])
+    if rows:
+        print_table(table, sys.stdout)
+    typer.echo(f"{len(rows):,} rejected; a file without a line is rejected as a whole" if rows else "nothing was rejected")
+    return 0
+
+
+def _retry(script: Path, over: OverStore, json: bool) -> int:
+    from belvedere.commands.plan import deployment_of
+    from belvedere.spark.java import use_java
+    from belvedere.spark.runner import Runner
+    from belvedere.spark.stop_flag import stop_on_signals
+
+    if deployment_of(over.catalog, over.url).takes_away:
+        typer.echo(
+            "this start would take away what is served: look at `belvedere plan`, and start `belvedere run` first", err=True
+        )
+        return 1
+    if not _rejected(over.url):
+        typer.echo("nothing was rejected")
+        return 0
+    use_java()
+    with stop_on_signals() as stopped, Runner(script, over.catalog, over.project, over.url, once=True) as runner:
+        runner.retries = True
+        runner.run(lambda progress: None, stopped, lambda told: typer.echo(told, err=True))
+        found = runner.retried
+    taken, stay = (0, 0) if found is None else (found.taken, found.stay)
+    if json:
+        print_json({"taken": taken, "stay": stay})
+    else:
+        typer.echo(f"{taken:,} taken in, {stay:,} stay rejected")
+    return 0
+
+
+def _rejected(url: str) -> list[dict[str, Any]]:
+    """All rejected rows, in the order of their epochs. Raises B7014 where there is no store."""
+    from belvedere.connectors.records import REJECTED
+    from belvedere.store import open_reader
+
+    reader = open_reader(url)
+    try:
+        found = reader.rows(REJECTED).select(list(SHOWN)).to_pylist()
+    except BelvedereError as error:
+        if error.diagnostics[0].code != "B7014":
+            raise
+        found = []  # a store that has had no sources
+    finally:
+        reader.close()
+    return sorted(found, key=lambda r: (r["epoch"], r["table"], r["file"] or "", r["line"] or 0))
