@@ -28,6 +28,7 @@ def command(
     store: Annotated[
         str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="go on though the start drops what is served (`belvedere plan`)")] = False,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """List the rows that were rejected, or try them again with the script as it is now."""
@@ -38,7 +39,7 @@ def command(
     if has_errors(over.diagnostics):
         show(over.diagnostics, {str(script): text}, stream=sys.stderr)
         return 1
-    return _list(over, json) if what == "list" else _retry(script, over, json)
+    return _list(over, json) if what == "list" else _retry(script, over, json, yes)
 
 
 def _list(over: OverStore, json: bool) -> int:
@@ -58,16 +59,13 @@ def _list(over: OverStore, json: bool) -> int:
     return 0
 
 
-def _retry(script: Path, over: OverStore, json: bool) -> int:
-    from belvedere.commands.plan import deployment_of
+def _retry(script: Path, over: OverStore, json: bool, yes: bool) -> int:
+    from belvedere.commands.plan import confirm_deployment, deployment_of
     from belvedere.spark.java import use_java
     from belvedere.spark.runner import Runner
     from belvedere.spark.stop_flag import stop_on_signals
 
-    if deployment_of(over.catalog, over.url).takes_away:
-        typer.echo(
-            "this start would take away what is served: look at `belvedere plan`, and start `belvedere run` first", err=True
-        )
+    if not yes and not confirm_deployment(deployment_of(over.catalog, over.url)):
         return 1
     if not _rejected(over.url):
         typer.echo("nothing was rejected")

@@ -25,7 +25,7 @@ class Loop:
         self.progress: list[Any] = []
 
     def once(self, *pushes: tuple[str, bytes], retry: bool = False) -> None:
-        """Compile the script and run it until nothing is left; `pushes` are bodies in JSON for inputs, `retry` tries rejected rows again."""
+        """Compile the script and run it until nothing is left; `pushes` are bodies in JSON, `retry` tries rejected rows again."""
         from belvedere.connectors.records import RECORDS, REJECTED
         from belvedere.rules import maintain
         from belvedere.spark.engine import open_engine
