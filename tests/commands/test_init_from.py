@@ -1,0 +1,38 @@
+"""`belvedere init --from`: a project over a folder of data files, which checks without an error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from belvedere.cli import app, run
+
+
+def test_a_project_is_made_of_a_folder(tmp_path: Path) -> None:
+    data = tmp_path / "My Dätä 1"
+    (data / "Trips").mkdir(parents=True)
+    (data / "Trips" / "1.jsonl").write_text('{"id": 1, "né": "x"}\n')
+    (data / "zones-of-2024.csv").write_text("zone,at\n1,2024-01-01\n")
+    (data / "empty.json").write_text("")
+    (data / "notes.txt").write_text("no table")
+    call = ["init", str(tmp_path / "p"), "--from", str(data), "--json"]
+    made = CliRunner().invoke(app, call)
+    assert made.exit_code == 0, made.output
+    found = json.loads(made.stdout)
+    assert [x.split(" ")[0] for x in found["left_out"]] == ["empty"]
+    script = Path(found["script"])
+    assert "-- id BIGINT, né STRING\nIMPORT my_d_t_1.Trips;" in script.read_text()
+    assert "-- zone BIGINT, at DATE\nIMPORT my_d_t_1.`zones-of-2024`;" in script.read_text()
+    checked = CliRunner().invoke(app, ["check", str(script)])
+    assert checked.exit_code == 0, checked.output
+    assert run(call) == 1, "nothing is overwritten"
+
+
+def test_a_folder_without_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "data").mkdir()
+    assert run(["init", str(tmp_path / "p"), "--from", str(tmp_path / "data")]) == 1
+    assert "B9113" in capsys.readouterr().err
+    assert run(["init", str(tmp_path / "p"), "--from", str(tmp_path / "none")]) == 2
