@@ -41,7 +41,7 @@ def command(
     deployment = deployment_of(catalog, url)
     if json:
         changes = [asdict(c) for c in deployment.changes]
-        print_json({"is_new": deployment.is_new, "changes": changes})
+        print_json({"is_new": deployment.is_new, "changes": changes, "gone": list(deployment.gone)})
     else:
         show_deployment(deployment, sys.stdout)
     return 1 if deployment.of(Change.REFUSED) else 0
@@ -88,7 +88,7 @@ def confirm_deployment(deployment: Deployment) -> bool:
 
     Raises B7069 where there is no terminal to ask at.
     """
-    if deployment.is_new or len(deployment.of(Change.KEPT)) == len(deployment.changes):
+    if deployment.is_new or (not deployment.gone and len(deployment.of(Change.KEPT)) == len(deployment.changes)):
         return True
     show_deployment(deployment, sys.stderr)
     if not deployment.takes_away:
@@ -121,7 +121,7 @@ def _lines(deployment: Deployment) -> Iterator[str]:
     for change in deployment.changes:
         if change.missed:
             yield f"clients of {change.name} will miss {', '.join(change.missed)}"
-    if gone := ", ".join(c.name for c in deployment.of(Change.DROPPED)):
+    if gone := ", ".join((*(c.name for c in deployment.of(Change.DROPPED)), *deployment.gone)):
         yield f"clients will miss {gone}"
     counts = ((kind, len(deployment.of(kind))) for kind in Change)
     counted = ", ".join(f"{count} {kind}" for kind, count in counts if count)

@@ -32,6 +32,7 @@ from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.quarantine import Cordon, Failed, Isolation, StageFailure, failures_document, failures_of, quarantined
 from belvedere.engine.render import CLOCK_COLUMN
 from belvedere.engine.rows import Rows
+from belvedere.engine.served_names import SERVED, served_names
 from belvedere.engine.storage import Storage
 from belvedere.engine.tables import make_tables, plan_tables
 from belvedere.engine.texts import PreparedStage, prepare
@@ -247,6 +248,7 @@ class Engine:
         filled = {n: t.meaning for n, t in self.tables.items() if n not in empty}
         extra = {**row.extra, "next_uid": next_uid, "sequences": context.sequences, "meanings": filled}
         extra[COLUMNS] = columns_document(self.catalog)
+        extra[SERVED] = served_names(self.catalog)
         now = datetime.now(UTC)
         served = dict.fromkeys(self.pipeline.served.values())
         changed = (n for n in served if n in context.deltas and context.deltas[n].num_rows)

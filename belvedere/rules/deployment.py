@@ -13,6 +13,7 @@ from enum import StrEnum
 from belvedere.catalog import Catalog
 from belvedere.engine.lost_rows import changed_inputs, lost_rows
 from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.served_names import SERVED, served_names
 from belvedere.engine.tables import StoredRelations, TablePlan, compare_tables
 from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
@@ -58,6 +59,8 @@ class Deployment:
     changes: tuple[RelationChange, ...]
     is_new: bool = False
     """Whether the store has no epoch yet."""
+    gone: tuple[str, ...] = ()
+    """Query templates, and fields that lead to related rows, that clients will miss or that take other arguments."""
 
     def of(self, *kinds: Change) -> tuple[RelationChange, ...]:
         """Those of which one of these things becomes."""
@@ -66,7 +69,7 @@ class Deployment:
     @property
     def takes_away(self) -> bool:
         """Whether clients will miss something that is served now."""
-        return any(c.missed or c.change is Change.DROPPED for c in self.changes)
+        return bool(self.gone) or any(c.missed or c.change is Change.DROPPED for c in self.changes)
 
 
 def plan_deployment(catalog: Catalog, stored: StoredRelations, rows: Mapping[str, int]) -> Deployment:
@@ -75,7 +78,10 @@ def plan_deployment(catalog: Catalog, stored: StoredRelations, rows: Mapping[str
     tables = compare_tables(catalog, pipeline, stored)
     comparison = _Comparison(catalog, pipeline, stored, tables, rows)
     dropped = tuple(comparison.dropped())
-    return Deployment((*comparison.relations(), *dropped), stored.last is None)
+    before: list[str] = stored.last.extra.get(SERVED, []) if stored.last is not None else []
+    now = set(served_names(catalog))
+    gone = tuple(n for n in before if n not in now)
+    return Deployment((*comparison.relations(), *dropped), stored.last is None, gone)
 
 
 @dataclass(frozen=True)

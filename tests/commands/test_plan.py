@@ -123,3 +123,24 @@ def test_the_command_and_run(
         monkeypatch.setattr(terminal, "isatty", lambda: True)
         monkeypatch.setattr(sys, "stdin", terminal)
         assert confirm_deployment(gone) is goes
+
+
+@pytest.mark.spark
+def test_query_templates_and_fields_that_go_are_told(spark: Any, tmp_path: Path) -> None:
+    script = (
+        "CREATE TABLE Machines (id INT NOT NULL, parts ARRAY<STRUCT<name STRING>>, PRIMARY KEY (id));\n"
+        "CREATE TABLE Stops (machine INT NOT NULL, at INT NOT NULL, PRIMARY KEY (machine, at));\n"
+        "Machines.stops(least INT NOT NULL) := JOIN Stops s ON s.machine = this.id AND s.at >= :least;\n"
+        "Machines._own := JOIN Stops s ON s.machine = this.id;\n"
+        "Late(since INT NOT NULL) := SELECT machine, at FROM Stops WHERE at > :since;\n"
+    )
+    url = f"sqlite:///{tmp_path}/s.db"
+    with closing(Workbench(script, url, spark=spark)) as bench:
+        bench.step()
+    assert deployment_of(compile_script(script).catalog, url).gone == ()
+    other = "\n".join(line for line in script.splitlines() if "stops" not in line and "_own" not in line)
+    found = deployment_of(compile_script(other.replace("since INT", "after INT").replace(":since", ":after")).catalog, url)
+    assert found.gone == ("field Machines.stops(least)", "query Late(since)")
+    assert found.takes_away
+    found = deployment_of(compile_script(script.replace("parts ARRAY<STRUCT<name STRING>>, ", "")).catalog, url)
+    assert "field Machines.parts" in found.gone

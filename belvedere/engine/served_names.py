@@ -1,0 +1,27 @@
+"""What the API serves beside relations: query templates and fields that lead to related rows, by their names.
+
+In: a catalog. Out: a list for the epoch's row, by which the plan of a later start says what clients will miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from belvedere.catalog import Catalog, Parameter
+
+SERVED = "served"
+"""The name of the list in `EpochRow.extra`."""
+
+
+def served_names(catalog: Catalog) -> list[str]:
+    """Each as the script says it, with its arguments: `query Top(n)`, `field Orders.items`."""
+    found = [f"query {t.name}{_arguments(t.parameters)}" for t in catalog.templates.values()]
+    for r in catalog.relationships:
+        if not r.name.startswith("_") and {r.owner, r.target} <= catalog.public:
+            found.append(f"field {catalog.name_of(r.owner)}.{r.name}{_arguments(r.parameters)}")
+    return sorted(set(found))
+
+
+def _arguments(parameters: Iterable[Parameter]) -> str:
+    names = ", ".join(p.name for p in parameters if p.metadata is None)
+    return f"({names})" if names else ""
