@@ -7,10 +7,10 @@ will miss; rows and estimated seconds. It writes nothing, and starts no Spark. `
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -20,6 +20,9 @@ from belvedere.commands.output import has_errors, print_json, print_table, read_
 from belvedere.errors import BelvedereError, fail
 from belvedere.rules.deployment import Change, Deployment, plan_deployment
 from belvedere.settings import load_project
+
+if TYPE_CHECKING:
+    from belvedere.store import Store
 
 
 def command(
@@ -41,7 +44,9 @@ def command(
     deployment = deployment_of(catalog, url)
     if json:
         changes = [asdict(c) for c in deployment.changes]
-        print_json({"is_new": deployment.is_new, "changes": changes, "gone": list(deployment.gone)})
+        print_json(
+            {"is_new": deployment.is_new, "changes": changes, "gone": list(deployment.gone), "lost_files": deployment.lost}
+        )
     else:
         show_deployment(deployment, sys.stdout)
     return 1 if deployment.of(Change.REFUSED) else 0
@@ -70,9 +75,31 @@ def deployment_of(catalog: Catalog, url: str) -> Deployment:
             catalog = with_choice(catalog, PlacedViews.of_text(reader.document(DOCUMENT)))
         finally:
             reader.close()
-        return plan_deployment(catalog, stored, {n: rows for n, (rows, _) in store.size().items()})
+        found = plan_deployment(catalog, stored, {n: rows for n, (rows, _) in store.size().items()})
+        return replace(found, lost=_files_gone(store, found.read_again)) if found.read_again else found
     finally:
         store.close()
+
+
+def _files_gone(store: Store, ids: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Of inputs whose files were read, how many of these are not there any more, and of how many."""
+    from belvedere.connectors.records import FILES
+
+    if not any(t.name == FILES.name for t in store.tables()):
+        return {}
+    reader = store.reader()
+    try:
+        rows = reader.rows(FILES)
+    finally:
+        reader.close()
+    read = set(zip(rows["source"].to_pylist(), rows["path"].to_pylist(), strict=True))
+    found = {}
+    for id_ in ids:
+        paths = [p for i, p in read if i == id_]
+        gone = sum(not Path(p).exists() for p in paths if not p.startswith("file:"))
+        if gone:
+            found[id_] = (gone, len(paths))
+    return found
 
 
 def show_deployment(deployment: Deployment, stream: IO[str]) -> None:
@@ -123,6 +150,8 @@ def _lines(deployment: Deployment) -> Iterator[str]:
             yield f"clients of {change.name} will miss {', '.join(change.missed)}"
     if gone := ", ".join((*(c.name for c in deployment.of(Change.DROPPED)), *deployment.gone)):
         yield f"clients will miss {gone}"
+    for name, (count, whole) in deployment.lost.items():
+        yield f"{name} is read again, and {count:,} of its {whole:,} files are gone: their rows would be lost"
     counts = ((kind, len(deployment.of(kind))) for kind in Change)
     counted = ", ".join(f"{count} {kind}" for kind, count in counts if count)
     seconds = sum(c.seconds for c in deployment.changes)

@@ -88,7 +88,10 @@ def _hint(catalog: Catalog, feeding: set[str]) -> str:
         )
     if pushed:
         return f"make the input public: it is read again, and its rows are kept; an empty store would lose what was pushed to {names}"
-    return "start with an empty store so that all input is read again, or make the input public to keep its rows"
+    return (
+        "make the input public: its source is read again, as far as it is still there, and its rows are kept from then on; or start "
+        "another store beside this one (--store)"
+    )
 
 
 def _inputs_of(pipeline: Pipeline, relation: str) -> set[str]:

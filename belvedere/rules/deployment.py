@@ -62,6 +62,11 @@ class Deployment:
     gone: tuple[str, ...] = ()
     """Query templates, and fields that lead to related rows, that clients will miss or that take other arguments."""
 
+    read_again: tuple[str, ...] = ()
+    """The ids of stored imports whose rows are dropped and read again."""
+    lost: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Of these, how many of their files are gone, and of how many: their rows cannot be read again."""
+
     def of(self, *kinds: Change) -> tuple[RelationChange, ...]:
         """Those of which one of these things becomes."""
         return tuple(c for c in self.changes if c.change in kinds)
@@ -69,7 +74,7 @@ class Deployment:
     @property
     def takes_away(self) -> bool:
         """Whether clients will miss something that is served now."""
-        return bool(self.gone) or any(c.missed or c.change is Change.DROPPED for c in self.changes)
+        return bool(self.gone or self.lost) or any(c.missed or c.change is Change.DROPPED for c in self.changes)
 
 
 def plan_deployment(catalog: Catalog, stored: StoredRelations, rows: Mapping[str, int]) -> Deployment:
@@ -81,7 +86,7 @@ def plan_deployment(catalog: Catalog, stored: StoredRelations, rows: Mapping[str
     before: list[str] = stored.last.extra.get(SERVED, []) if stored.last is not None else []
     now = set(served_names(catalog))
     gone = tuple(n for n in before if n not in now)
-    return Deployment((*comparison.relations(), *dropped), stored.last is None, gone)
+    return Deployment((*comparison.relations(), *dropped), stored.last is None, gone, tuple(comparison.read_again()))
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,11 @@ class _Comparison:
             is_shown = not name.startswith("_") and "@" not in name and not (base != name and base in self.before)
             if is_shown and name not in there:
                 yield RelationChange(base, Change.DROPPED, "the script does not define it any more", self.rows.get(name, 0))
+
+    def read_again(self) -> Iterator[str]:
+        """The imports that were stored, and whose rows have no place any more."""
+        known = self.stored.filled
+        return (i for i, t in self.catalog.inputs.items() if t.source is not None and i in self.plan.fresh and i in known)
 
     def _ids(self) -> list[str]:
         shown = self.catalog.public | self.catalog.subscriptions.keys()

@@ -106,3 +106,17 @@ def test_rows_with_new_columns_are_rejected(spark: Any, tmp_path: Path) -> None:
         'has "w", which its table has not',
         'has the column "w", which its table has not',
     ]
+
+
+@pytest.mark.spark
+def test_files_that_are_gone_are_told_before_they_would_be_read_again(spark: Any, tmp_path: Path) -> None:
+    loop = started(spark, tmp_path, "[sources.trips.tables.Rides]\ncolumns = {k = 'STRING', fare = 'BIGINT'}\n")
+    project = tmp_path / "belvedere.toml"
+    project.write_text(project.read_text().replace("BIGINT", "INT"))
+    call = ["plan", str(tmp_path / "s.sqrl"), "--store", loop.url]
+    assert "files are gone" not in CliRunner().invoke(app, call).output
+    (tmp_path / "data" / "Rides" / "1.json").unlink()
+    assert (
+        "Rides is read again, and 1 of its 1 files are gone: their rows would be lost" in CliRunner().invoke(app, call).output
+    )
+    assert json.loads(CliRunner().invoke(app, [*call, "--json"]).output)["lost_files"] == {"Rides": [1, 1]}
