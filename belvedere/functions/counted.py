@@ -32,7 +32,6 @@ _GROUPS: Mapping[tuple[int, int], str] = {
         "vector_norm vector_normalize"
     ),
     (1, 3): ("approx_top_k tuple_union_agg_double tuple_union_agg_integer"),
-    (1, 7): ("try_make_interval"),
     (2, 2): (
         "element_at filter histogram_numeric kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double "
         "kll_sketch_get_quantile_float kll_sketch_get_rank_bigint kll_sketch_get_rank_double "

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from belvedere.functions.calendar import to_its_unit
 from belvedere.functions.function import Function, Stored, function, stored
-from belvedere.functions.type_rules import instant, number_or_text, plain, time_or_text
+from belvedere.functions.type_rules import instant, instant_or_local, number_or_text, plain, time_or_text
 from belvedere.functions.types import (
     CALENDAR_INTERVAL,
     DATE,
@@ -127,6 +127,7 @@ TIMES: tuple[Function, ...] = (
     function("make_timestamp_ntz", "make_timestamp_ntz:2-6", _of_parts(LOCAL_TIMESTAMP), forgiving="try_make_timestamp_ntz"),
     function("make_ym_interval", "make_ym_interval:0-2", MONTH_INTERVAL),
     function("MakeInterval", "make_interval:0-7", CALENDAR_INTERVAL),
+    function("try_make_interval", "try_make_interval:1-7", CALENDAR_INTERVAL),
     function(
         "Minute",
         "minute:1",
@@ -196,12 +197,12 @@ TIMES: tuple[Function, ...] = (
         "unix_micros:1",
         INT64,
         window_by("UNIX_MICROS:1", INT64, Native("{0}", is_time, INT64, "micros")),
-        first=instant,
+        first=instant_or_local,
         total=True,
         stored=stored(instant, sqlite="{0}", postgres="CAST(extract(epoch FROM {0}) * 1000000 AS bigint)"),
     ),
-    function("UnixMillis", "unix_millis:1", INT64, first=instant, total=True, stored=_since_1970(1_000)),
-    function("UnixSeconds", "unix_seconds:1", INT64, first=instant, total=True, stored=_since_1970(1_000_000)),
+    function("UnixMillis", "unix_millis:1", INT64, first=instant_or_local, total=True, stored=_since_1970(1_000)),
+    function("UnixSeconds", "unix_seconds:1", INT64, first=instant_or_local, total=True, stored=_since_1970(1_000_000)),
     function("UnixToStr", "from_unixtime:1-2", STRING, first=number_or_text),
     function("UnixToTime", "", TIMESTAMP),
     function("Week", "week:1", INT32),

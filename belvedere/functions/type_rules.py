@@ -242,5 +242,9 @@ def instant(type_: pa.DataType) -> bool:
     return bool(type_ == TIMESTAMP)
 
 
+def instant_or_local(type_: pa.DataType) -> bool:
+    return type_ in (TIMESTAMP, t.LOCAL_TIMESTAMP)
+
+
 def no_map(type_: pa.DataType) -> bool:
     return not pa.types.is_map(type_)

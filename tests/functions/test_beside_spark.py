@@ -28,7 +28,7 @@ OTHERWISE = {
 }
 """Functions whose type differs from Spark's for some arguments, and in what."""
 REFUSED = {
-    "make_interval": "a view has no column of months and days",
+    **dict.fromkeys(("make_interval", "try_make_interval"), "a view has no column of months and days"),
     **dict.fromkeys(("max_by", "min_by"), "a third argument is not maintained"),
     **dict.fromkeys(("avg", "mean", "sum", "try_avg", "try_sum"), "a time is no number"),
     **dict.fromkeys(("trunc", "date_trunc"), "the unit is a constant, or bounds could not follow it"),

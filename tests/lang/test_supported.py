@@ -74,6 +74,9 @@ def test_an_argument_of_a_function_is_printed_or_refused(class_: type[exp.Expr])
 
 TABLE = "CREATE TABLE O (id INT, js STRING, x INT, y INT, m MAP<STRING, INT>, l ARRAY<INT>, PRIMARY KEY (id));\n"
 REFUSED = [
+    ("(SELECT id, x FROM O) |> AGGREGATE count(*) AS n GROUP BY 3", "B3042", "3", "there are 2 columns"),
+    ("(SELECT id FROM O) |> AGGREGATE count(*) AS n GROUP BY -1", "B3042", "1", "there is 1 column"),
+    ("(SELECT id FROM O) |> AGGREGATE count(*) AS n GROUP BY 'x'", "B3040", "'x'", "name the column"),
     ("SELECT id FROM O LIMIT 40 PERCENT", "B3040", "LIMIT 40 PERCENT", "number of rows"),
     ("SELECT id FROM O LIMIT 1 BY id", "B3040", "LIMIT 1 BY id", "row_number()"),
     ("SELECT id FROM O ORDER BY id LIMIT 1 WITH TIES", "B3040", "LIMIT 1 WITH TIES", "rank()"),

@@ -176,6 +176,11 @@ SELECT id, decode(x, 10, 'ten', NULL, 'none', 'many') AS w, decode(x, 7, 'seven'
 FROM a |> WHERE x > 5 |> SELECT id, x |> EXTEND x + 1 AS z |> SET x = x + 10, z = x |> DROP id
 FROM a |> ORDER BY id |> LIMIT 3 |> OFFSET 1 |> WHERE a.id > 1 |> SELECT a.id, k
 FROM a |> AGGREGATE count(*) AS n, sum(x) AS s GROUP BY k AS kk |> WHERE n > 1
+FROM a |> SELECT k, x |> AGGREGATE count(*) AS n GROUP BY 2, 1
+FROM a |> AGGREGATE count(*) AS n GROUP BY 1 AS one
+FROM a |> SELECT k |> AGGREGATE GROUP BY 1
+SELECT unix_micros(TIMESTAMP_NTZ '2020-01-01 00:00:00.5') AS u, unix_millis(TIMESTAMP_NTZ '2020-01-01 00:00:00.5') AS m FROM a
+SELECT TIMESTAMP '2020-01-31 00:00:00' + try_make_interval(1, 1, 1, 1, 5, 6, 7.5) AS t, DATE '2020-01-01' + try_make_interval(2147483647, 2) AS d FROM a
 FROM a |> WHERE x > 5 |> LEFT JOIN b USING (id) |> SELECT DISTINCT x, y
 FROM a |> AS q |> SELECT q.id |> INTERSECT (SELECT id FROM b)
 SELECT id FROM a UNION ALL SELECT id FROM b |> WHERE id = 1

@@ -18,9 +18,9 @@ from belvedere.functions import types as t
 from belvedere.lang.names import counted, did_you_mean, text_name
 from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.resolve import Resolver
-from belvedere.lang.select.scope import FromItem
+from belvedere.lang.select.scope import FromItem, SourceColumn
 from belvedere.lang.select.unnesting import generator_call, unnest
-from belvedere.lang.statements.query_tree import span_of
+from belvedere.lang.statements.query_tree import PLACE, span_of
 from belvedere.lang.types.names import parameter_name
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr, Order, Unnest
@@ -102,7 +102,7 @@ class SelectItems:
         self._check_named(set(replaced), "REPLACE", sources, options)
         merged = self.frame.scope.merged if not isinstance(star, exp.Column) else {}
         others = (c for s in sources for c in s.columns if not c.hidden and c.name.casefold() not in merged)
-        for c in (*merged.values(), *others):
+        for c in self._at_place([*merged.values(), *others], star):
             name = c.name.casefold()
             if name in excluded:
                 continue
@@ -110,6 +110,21 @@ class SelectItems:
             if name in replaced:
                 value = Resolver(self.frame).resolve(replaced[name].this)
             self.outputs.append(Output(value, star, renamed.get(name, c.name), c.doc))
+
+    def _at_place(self, columns: list[SourceColumn], star: exp.Expr) -> list[SourceColumn]:
+        """All columns, or the one that a number says."""
+        place = star.meta.get(PLACE)
+        if place is None:
+            return columns
+        if not 1 <= place <= len(columns):
+            found = counted(len(columns), "column")
+            raise self.context.fail(
+                "B3042",
+                "there is no column of this number before AGGREGATE",
+                star,
+                f"there {'is' if len(columns) == 1 else 'are'} {found}",
+            )
+        return [columns[place - 1]]
 
     def _fields(self, star: exp.Column) -> bool:
         """`s.*` of a struct is its fields; whether it is one."""

@@ -13,6 +13,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from belvedere.lang.statements.positioned_parser import PositionedParser
 from belvedere.lang.statements.problems import shown
+from belvedere.lang.statements.query_tree import PLACE
 
 STEPS = (
     "WHERE, SELECT, EXTEND, SET, DROP, AS, AGGREGATE, JOIN, UNION, INTERSECT, EXCEPT, ORDER BY, LIMIT, OFFSET, PIVOT, UNPIVOT"
@@ -113,7 +114,7 @@ class PipeParser(PositionedParser):
         keys = []
         if self._match(TokenType.GROUP_BY):
             keys = self._parse_csv(self._key)
-            select.set("group", exp.Group(expressions=[key.unalias().copy() for key in keys]))
+            select.set("group", exp.Group(expressions=[_grouped(key, place) for place, key in enumerate(keys, 1)]))
         elif not aggregates:
             self.expected("an aggregate, or GROUP BY", "write |> AGGREGATE count(*) AS n GROUP BY k")
         select.set("expressions", [*keys, *aggregates])
@@ -128,7 +129,12 @@ class PipeParser(PositionedParser):
     def _key(self) -> exp.Expr:
         first = self._curr
         key: exp.Expr = self._select_item()
-        if isinstance(key.unalias(), (exp.Literal, exp.GroupingSets, exp.Rollup, exp.Cube)):
+        number = key.this if isinstance(key, exp.Neg) else key
+        if isinstance(number, exp.Literal) and number.is_int:
+            star = exp.Star()
+            star.meta.update(number.meta, **{PLACE: int(number.this) if number is key else -1})
+            return star
+        if isinstance(key, (exp.Literal, exp.GroupingSets, exp.Rollup, exp.Cube)):
             self.refuse("B3040", f"{shown(first)} after AGGREGATE ... GROUP BY is not supported", first, hint="name the column")
         return key
 
@@ -142,6 +148,16 @@ class PipeParser(PositionedParser):
         if order is not None:
             query.set("order", order)
         return _limited(query, limit, offset)
+
+
+def _grouped(key: exp.Expr, place: int) -> exp.Expr:
+    """What to group by for a key that is the item at a place: the place itself where the key's own text would be one."""
+    value = key.unalias()
+    if not isinstance(value, (exp.Star, exp.Literal)):
+        return value.copy()
+    number = exp.Literal.number(place)
+    number.meta.update(key.meta)
+    return number
 
 
 _WORDS = {

@@ -12,6 +12,7 @@ What the dialect has already made the same, whatever its spelling:
 * `second(t)` ... `year(t)` and `FLOOR(t TO HOUR)` are `exp.TimestampTrunc(this=t, unit=Var(HOUR))`;
   `now()` is `exp.CurrentTimestamp`.
 * `EMIT ...` is `EmitClause`, at `query.args["emit"]` of the `exp.Query` (select or set operation) it belongs to: `emit_of(query)`.
+* `GROUP BY 2` of a pipe's AGGREGATE is an `exp.Star` with `meta[PLACE]`: the second column alone.
 * `SELECT STREAM` sets `select.args["stream"] = True`: `is_stream(query)`.
 * `ORDER BY t WITHIN INTERVAL d` sets `order.args["within"]` (an `exp.Interval`) on the `exp.Order`.
 * `Tumble(...)`, `Hop(...)`, `Cumulate(...)`, `Session(...)` in FROM are `exp.Table(this=WindowCall)`, the alias on the Table.
@@ -31,6 +32,9 @@ from typing import ClassVar
 from sqlglot import exp
 
 from belvedere.errors import Span
+
+PLACE = "place"
+"""In the meta of a star: which column of all it is, from 1."""
 
 
 class EmitClause(exp.Expression):
