@@ -77,6 +77,8 @@ REFUSED = [
     ("(SELECT id, x FROM O) |> AGGREGATE count(*) AS n GROUP BY 3", "B3042", "3", "there are 2 columns"),
     ("(SELECT id FROM O) |> AGGREGATE count(*) AS n GROUP BY -1", "B3042", "1", "there is 1 column"),
     ("(SELECT id FROM O) |> AGGREGATE count(*) AS n GROUP BY 'x'", "B3040", "'x'", "name the column"),
+    ("SELECT explode(list => l) AS x FROM O", "B3040", "explode(list => l)", "its parameter is collection"),
+    ("SELECT upper(str => js) AS x FROM O", "B3040", "upper(str => js)", "in their order"),
     ("SELECT id FROM O LIMIT 40 PERCENT", "B3040", "LIMIT 40 PERCENT", "number of rows"),
     ("SELECT id FROM O LIMIT 1 BY id", "B3040", "LIMIT 1 BY id", "row_number()"),
     ("SELECT id FROM O ORDER BY id LIMIT 1 WITH TIES", "B3040", "LIMIT 1 WITH TIES", "rank()"),
@@ -167,6 +169,9 @@ def test_no_statement_takes_a_function_of_another_answer_each_time(statement: st
 
 
 READ_RIGHT = [
+    "SELECT id, e FROM O LATERAL VIEW inline_outer(input => transform(l, x -> struct(x AS e))) AS e",
+    "SELECT id, inline(input => transform(l, x -> struct(x AS e))) FROM O",
+    "SELECT id, posexplode_outer(collection => l) FROM O",
     "TABLE O |> SET x = y, y = x + 1 |> DROP l, m |> AS p |> WHERE p.x > 1 |> EXTEND p.x + 1 AS z |> SELECT id, z |> LIMIT 3",
     "(SELECT id, x FROM O) |> AGGREGATE count(*) AS n GROUP BY x |> UNION ALL (SELECT x, id FROM O) |> ORDER BY n",
     "SELECT id FROM O SORT BY x",

@@ -149,16 +149,23 @@ def _formatted(node: exp.ToChar) -> exp.Expr:
 PARAMETERS = {"mask": (("str", None), ("upperChar", "X"), ("lowerChar", "x"), ("digitChar", "n"), ("otherChar", None))}
 """The parameters of functions that take arguments by their names, with what they are by default."""
 
+ONLY_PARAMETER = {"explode": "collection", "posexplode": "collection", "inline": "input"}
+"""The same of those with one, and of their OUTER forms."""
+
 
 def _named(node: exp.Kwarg) -> exp.Expr:
     """An argument by its name, in a call that takes such."""
     call: Any = node.parent
-    if isinstance(call, (exp.Explode, exp.Posexplode)) and node.this.name.lower() == "collection":
-        value: exp.Expr = node.expression.copy()
-        return value
-    if isinstance(call, exp.Anonymous) and call.name.lower() in PARAMETERS:
+    name = (call.name if isinstance(call, exp.Anonymous) else type(call).__name__).lower()
+    if name in PARAMETERS:
         return node
-    raise Problem("B3040", "this function takes no arguments by name", *place_of(call), "write them in their order")
+    only = ONLY_PARAMETER.get(name.strip("_").removesuffix("outer").removesuffix("_"))
+    if only is None:
+        raise Problem("B3040", "this function takes no arguments by name", *place_of(call), "write them in their order")
+    if node.this.name.lower() != only:
+        raise Problem("B3040", f"it has no parameter `{node.this.name}`", *place_of(call), f"its parameter is {only}")
+    value: exp.Expr = node.expression.copy()
+    return value
 
 
 def _by_position(node: exp.Anonymous) -> exp.Expr:
