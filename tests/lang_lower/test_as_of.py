@@ -25,6 +25,21 @@ Small := SELECT cur, rate, c FROM Rates WHERE rate < 10;
 AS_OF = "FOR SYSTEM_TIME AS OF o.ts"
 
 
+def test_the_clock_of_arrival_is_a_time_as_any_other() -> None:
+    compiled = compile_script(
+        """
+        CREATE STREAM O (id INT, cur STRING, p TIMESTAMP METADATA FROM 'timestamp', WATERMARK FOR p);
+        CREATE STREAM Changed (cur STRING, rate DOUBLE, p TIMESTAMP METADATA FROM 'timestamp', WATERMARK FOR p);
+        Valid := DISTINCT Changed ON cur ORDER BY p DESC;
+        V := SELECT o.id, r.rate FROM O o LEFT JOIN Valid FOR SYSTEM_TIME AS OF o.p r ON r.cur = o.cur;
+        """
+    )
+    assert compiled.ok, compiled.diagnostics
+    assert any(isinstance(n, TopK) for n in compiled.catalog.views["V"].plan.walk())
+    (refused,) = compile_script("CREATE STREAM O (id INT, p AS PROCTIME());").diagnostics
+    assert (refused.code, "METADATA FROM 'timestamp'" in (refused.hint or "")) == ("B3005", True)
+
+
 @pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT])
 @pytest.mark.parametrize("table", ["Rates", "Changes", "Dated"])
 def test_it_is_a_join_with_the_last_version(kind: JoinKind, table: str) -> None:
