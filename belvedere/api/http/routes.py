@@ -18,6 +18,7 @@ from belvedere.api.failures import AGAIN, NOT_ALLOWED, RequestError
 from belvedere.api.http.console_routes import console_routes
 from belvedere.api.http.pushes import CLAIMS, problem_answer, push_routes
 from belvedere.api.http.status import STATE_FIGURES, state_figures
+from belvedere.api.http.view_metrics import view_metrics
 from belvedere.api.live.sse import events_of, is_passing, no_events_yet, plain_events
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
@@ -71,7 +72,9 @@ def _watched(application: Application) -> list[Route]:
         except RequestError:  # the counts are known all the same
             row = None
         seen = await _seen(application, request)
-        return Response(_metrics_text(application, row, seen.catalog), media_type="text/plain; version=0.0.4; charset=utf-8")
+        told = await application.in_planner(lambda: application.status(row, seen.catalog))
+        text = _metrics_text(application, row, seen.catalog) + view_metrics(told, row)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def status(request: Request) -> Response:
         row, seen = await application.last_epoch(), await _seen(application, request)
