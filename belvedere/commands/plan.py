@@ -7,8 +7,9 @@ will miss; rows and estimated seconds. It writes nothing, and starts no Spark. `
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
+from io import StringIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
@@ -110,14 +111,18 @@ def show_deployment(deployment: Deployment, stream: IO[str]) -> None:
     stream.flush()
 
 
-def confirm_deployment(deployment: Deployment) -> bool:
-    """Show on standard error what a start changes, and ask before it takes away what is served: whether it may.
+def confirm_deployment(deployment: Deployment, shown: Callable[[str], None] | None = None) -> bool:
+    """Show on standard error, or let `shown` show, what a start changes, and ask before it takes away what is served: whether it may.
 
     Raises B7069 where there is no terminal to ask at.
     """
     if deployment.is_new or (not deployment.gone and len(deployment.of(Change.KEPT)) == len(deployment.changes)):
         return True
-    show_deployment(deployment, sys.stderr)
+    if shown is None:
+        show_deployment(deployment, sys.stderr)
+    else:
+        show_deployment(deployment, text := StringIO())
+        shown(text.getvalue())
     if not deployment.takes_away:
         return True
     if not sys.stdin.isatty():

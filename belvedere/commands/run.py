@@ -6,7 +6,6 @@ stopped or `--once` is done, 1 where script, data or store are wrong. The API ru
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -16,8 +15,9 @@ import typer
 from belvedere.activity import NOW
 from belvedere.catalog import Catalog
 from belvedere.commands.addresses import host_of, port_of
-from belvedere.commands.output import has_errors, read_script, show
-from belvedere.commands.under_way import UnderWay
+from belvedere.commands.logs import LogFormat, LogLines, log_line, logged, report, tell
+from belvedere.commands.output import has_errors, read_script
+from belvedere.commands.under_way import UnderWay, stamped
 from belvedere.errors import Severity
 from belvedere.settings import ProjectSettings, load_project
 from belvedere.spark.stop_flag import StopFlag, stop_on_signals
@@ -40,8 +40,26 @@ def command(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="go on though the start drops what is served (`belvedere plan`)")] = False,
     json: Annotated[bool, typer.Option("--json", help="print a JSON object per line")] = False,
+    log: Annotated[LogFormat, typer.Option("--log", help="json: a JSON object a line on stderr")] = LogFormat.TEXT,
 ) -> int:
     """Maintain a script's views and serve them."""
+    with logged(log):
+        return _maintained(script, store, port, host, master, once=once, accept_clock=accept_clock, yes=yes, json=json, log=log)
+
+
+def _maintained(
+    script: Path,
+    store: str | None,
+    port: int | None,
+    host: str | None,
+    master: str | None,
+    *,
+    once: bool,
+    accept_clock: bool,
+    yes: bool,
+    json: bool,
+    log: LogFormat,
+) -> int:
     text = read_script(script)
     project = load_project(script.parent)
     if master is not None:
@@ -51,11 +69,11 @@ def command(
 
     over = compile_over_store(script, text, store, project, starting=True)
     if has_errors(over.diagnostics):
-        show(over.diagnostics, {str(script): text}, stream=sys.stderr)
+        report(over.diagnostics, {str(script): text}, log)
         return 1
     url, project, catalog = over.url, over.project, over.catalog
-    show([d for d in over.diagnostics if d.severity is Severity.WARNING], {str(script): text}, stream=sys.stderr)
-    if not yes and not confirm_deployment(deployment_of(catalog, url)):
+    report([d for d in over.diagnostics if d.severity is Severity.WARNING], {str(script): text}, log)
+    if not yes and not confirm_deployment(deployment_of(catalog, url), None if log is LogFormat.TEXT else _tell_plan):
         return 1
     address = (host_of(host, project), port_of(port, project))
     with stop_on_signals() as stopped:
@@ -69,8 +87,13 @@ def command(
             json=json,
             stopped=stopped,
             accept_clock=accept_clock,
+            log=log,
         )
     return 0
+
+
+def _tell_plan(text: str) -> None:
+    tell("the start changes views", plan=text.splitlines())
 
 
 def run(
@@ -84,6 +107,7 @@ def run(
     json: bool,
     stopped: StopFlag,
     accept_clock: bool = False,
+    log: LogFormat = LogFormat.TEXT,
 ) -> None:
     """Open the store, start the API at host and port, then Spark, and run epochs until `stopped` is set or `once` is done."""
     from belvedere.api.serving.processes import server_settings, start_api
@@ -96,7 +120,7 @@ def run(
     host, port = address
     server_settings(host, project.api)  # an address that would be refused is reported before anything starts
     use_java()
-    display = display_for(json)
+    display = display_for(json) if log is LogFormat.TEXT else LogLines(json)
 
     def phase(text: str) -> None:
         NOW.begin(text)
@@ -110,7 +134,7 @@ def run(
         runner.requests = api.requests
         display.start(api.url, runner.store_url)
         try:
-            with UnderWay(quiet=json, draws=False):
+            with UnderWay(quiet=json, draws=False, line_of=stamped if log is LogFormat.TEXT else log_line):
                 runner.run(display.progress, stopped, display.notice, phase)
         finally:
             display.end()

@@ -143,7 +143,7 @@ class LiveTable:
         self.rows += count
         self.rejected += sum(progress.rejected.values())
         self.last = progress
-        for name, changes in _by_name(progress.changes).items():
+        for name, changes in by_name(progress.changes).items():
             self.changed[name] = (changes, now)
         for text in (*progress.notices, *rejected_lines(progress)):
             self.live.console.print(text, style="yellow", highlight=False, markup=False)
@@ -206,8 +206,8 @@ def _stream(stream: StreamStatus) -> dict[str, Any]:
 
 def epoch_line(progress: Progress) -> str:
     """An epoch in one line."""
-    rows = ", ".join(f"{name} {count:,}" for name, count in _by_name(progress.rows_in).items()) or "no rows"
-    changed = sum(1 for count in _by_name(progress.changes).values() if count)
+    rows = ", ".join(f"{name} {count:,}" for name, count in by_name(progress.rows_in).items()) or "no rows"
+    changed = sum(1 for count in by_name(progress.changes).values() if count)
     line = f"epoch {progress.epoch}: {rows}; {changed} {'view' if changed == 1 else 'views'} changed; {progress.seconds:.2f} s"
     line += f", {rows_a_second(progress):,.0f} rows/s" if progress.rows_in else ""
     refused = sum(progress.rejected.values())
@@ -221,7 +221,7 @@ def rows_a_second(progress: Progress) -> float:
     return sum(progress.rows_in.values()) / max(progress.seconds, 1e-3)
 
 
-def _by_name(counts: Mapping[str, int]) -> dict[str, int]:
+def by_name(counts: Mapping[str, int]) -> dict[str, int]:
     """Counts under the names of the script: without operators' own state (`Hot$1`), earlier definitions (`Hot~1`) under theirs."""
     shown: dict[str, int] = {}
     for id_, count in counts.items():

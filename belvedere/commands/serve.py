@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from functools import partial
 from json import dumps
 from pathlib import Path
 from threading import Event
@@ -15,7 +16,8 @@ from typing import Annotated
 import typer
 
 from belvedere.commands.addresses import host_of, port_of
-from belvedere.commands.output import has_errors, read_script, show
+from belvedere.commands.logs import LogFormat, logged, report, tell
+from belvedere.commands.output import has_errors, read_script
 from belvedere.errors import Diagnostic, Severity
 from belvedere.settings import load_project
 
@@ -28,15 +30,21 @@ def command(
     port: Annotated[int | None, typer.Option("--port", help="the port; 0 takes a free one", min=0, max=65535)] = None,
     host: Annotated[str | None, typer.Option("--host", help="the address; a public one needs a token")] = None,
     json: Annotated[bool, typer.Option("--json", help="print the address as a JSON object, in a line")] = False,
+    log: Annotated[LogFormat, typer.Option("--log", help="json: a JSON object a line on stderr")] = LogFormat.TEXT,
 ) -> int:
     """Serve the views of an existing store."""
+    with logged(log):
+        return _served(script, store, port, host, json=json, log=log)
+
+
+def _served(script: Path, store: str | None, port: int | None, host: str | None, *, json: bool, log: LogFormat) -> int:
     text = read_script(script)
     project = load_project(script.parent)
     from belvedere.commands.stores import compile_over_store
 
     over = compile_over_store(script, text, store, project)
     if has_errors(over.diagnostics):
-        show(over.diagnostics, {str(script): text}, stream=sys.stderr)
+        report(over.diagnostics, {str(script): text}, log)
         return 1
     url, project, catalog = over.url, over.project, over.catalog
     from belvedere.api.reads.entities import model_of
@@ -45,12 +53,15 @@ def command(
 
     address, asked = host_of(host, project), port_of(port, project)
     open_reader(url).close()  # a store that is missing or damaged is reported at once
-    _tell_what_is_missing(model_of(catalog).omitted, script, text)
+    _tell_what_is_missing(model_of(catalog).omitted, script, text, log)
     stopped = Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, lambda *_: stopped.set())
-    with start_api(catalog, url, DEFAULT_PORT if asked is None else asked, address, settings=project.api, tell=_tell) as api:
+    told = _tell if log is LogFormat.TEXT else partial(tell, level="WARNING")
+    with start_api(catalog, url, DEFAULT_PORT if asked is None else asked, address, settings=project.api, tell=told) as api:
         api.wait_until_listening()
+        if log is LogFormat.JSON:
+            tell("the API listens", url=api.url)
         typer.echo(dumps({"url": api.url}) if json else api.url)
         sys.stdout.flush()
         stopped.wait()
@@ -61,9 +72,9 @@ def _tell(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def _tell_what_is_missing(omitted: tuple[Diagnostic, ...], script: Path, text: str) -> None:
+def _tell_what_is_missing(omitted: tuple[Diagnostic, ...], script: Path, text: str, log: LogFormat) -> None:
     """Relationships and templates that the API cannot show are warnings: everything else is served."""
     from dataclasses import replace
 
     if omitted:
-        show([replace(d, severity=Severity.WARNING) for d in omitted], {str(script): text}, stream=sys.stderr)
+        report([replace(d, severity=Severity.WARNING) for d in omitted], {str(script): text}, log)

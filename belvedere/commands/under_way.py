@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
@@ -31,9 +31,20 @@ def stamped(text: str, level: str = "INFO", now: datetime | None = None) -> str:
 
 
 class UnderWay:
-    """A context in which what is under way (`belvedere.activity`) is told. `quiet`: say nothing; `draws`: also in a terminal."""
+    """A context in which what is under way (`belvedere.activity`) is told.
 
-    def __init__(self, stream: IO[str] | None = None, *, quiet: bool = False, draws: bool = True):
+    `quiet`: say nothing; `draws`: also in a terminal; `line_of` makes a plain line of a text.
+    """
+
+    def __init__(
+        self,
+        stream: IO[str] | None = None,
+        *,
+        quiet: bool = False,
+        draws: bool = True,
+        line_of: Callable[[str], str] = stamped,
+    ):
+        self._line_of = line_of
         self._stream = _own(stream or sys.stderr)
         self._is_off = quiet or os.environ.get(VARIABLE) == "off"
         self._draws = draws
@@ -107,7 +118,7 @@ class UnderWay:
                 since, told = NOW.since, 0
             if NOW.text and NOW.seconds >= told_at(told, NOW.patience):
                 told += 1
-                self._stream.write(stamped(self.line()) + "\n")
+                self._stream.write(self._line_of(self.line()) + "\n")
                 self._stream.flush()
 
 
