@@ -50,7 +50,7 @@ TEXTS: tuple[Function, ...] = (
     function("BitmapBucketNumber", "bitmap_bucket_number:1", INT64),
     function("BitmapCount", "bitmap_count:1", INT64),
     function("Collate", "collate:2", nth(0)),
-    function("collation", "collation:1", STRING),
+    function("Collation", "collation:1", STRING),
     function("Concat", "concat:0+", joined, window_by("CONCAT:1+", STRING), total=True),
     function("ConcatWs", "concat_ws:1+", STRING, total=True),
     function(
