@@ -29,6 +29,8 @@ COMMANDS = {
     "run": "maintain a script's views and serve them",
     "rejected": "list rejected rows, or try them again",
     "serve": "serve the views of an existing store",
+    "backup": "copy a store as of one epoch, also while it is in use",
+    "restore": "make a store from a backup",
     "optimize": "choose what is maintained and what is computed when it is read",
     "calibrate": "measure what epochs and requests cost on this machine, for `optimize`",
     "query": "run one query over files",

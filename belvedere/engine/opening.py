@@ -52,10 +52,16 @@ def read_state(reader: Reader, url: str) -> State:
     last, known = reader.last_epoch(), reader.document(DOCUMENT)
     if last is None or known is None:
         raise fail("B7063", "the store has no state yet", hint="run its script first: `belvedere run SCRIPT`")
-    found = json.loads(known)
+    folder, remote = state_place(known, url)
+    return State(folder, last.extra.get(STATE), remote=remote)
+
+
+def state_place(document: str, url: str) -> tuple[Path, Remote | None]:
+    """Where the state is by the store's document: its folder, and what it has copies of where it lies elsewhere."""
+    found = json.loads(document)
     moved = beside(url).absolute() / found["id"]
     remote = Remote(found["address"], found["id"]) if "address" in found else None
-    return State(moved if moved.is_dir() else Path(found["folder"]), last.extra.get(STATE), remote=remote)
+    return moved if moved.is_dir() else Path(found["folder"]), remote
 
 
 def beside(url: str) -> Path:
@@ -64,3 +70,8 @@ def beside(url: str) -> Path:
     if file is not None:
         return file.with_suffix(".state")
     return Path(tempfile.gettempdir()) / f"belvedere-state-{hashlib.sha256(url.encode()).hexdigest()[:16]}"
+
+
+def folder_of(url: str, script: Path, ending: str) -> Path:
+    """A folder that belongs to a store: beside its file; for a store on a server beside the script."""
+    return (file_of(url) or script.resolve()).with_suffix(ending)

@@ -26,6 +26,7 @@ from belvedere.activity import NOW
 from belvedere.catalog import Catalog, pushed_inputs
 from belvedere.connectors.records import RECORDS, REJECTED
 from belvedere.engine.measured import Requests
+from belvedere.engine.opening import folder_of
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.quarantine import told_failure
 from belvedere.errors import BelvedereError, fail
@@ -310,7 +311,7 @@ class Runner:
 
     def _beside(self, ending: str) -> Path:
         """A folder beside the store's file; beside the script for a store on a server."""
-        return (file_of(self.store_url) or self.script.resolve()).with_suffix(ending)
+        return folder_of(self.store_url, self.script, ending)
 
     def _open_desk(self) -> Desk | None:
         """The desk for pushes, where the script has an input that takes them."""

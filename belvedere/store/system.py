@@ -13,6 +13,8 @@ FORMAT = "4"
 EPOCH = f"{SYSTEM}epoch"
 TABLE = f"{SYSTEM}table"
 DOCUMENT = f"{SYSTEM}document"
+SHOWN = "_views"
+"""The document with the views that other tools read: by view the table that it reads, and the statements that made it."""
 LEASE = f"{SYSTEM}lease"
 
 STATEMENTS = (

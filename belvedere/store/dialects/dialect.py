@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from belvedere.errors import BelvedereError
 from belvedere.schema import MONTHS
+from belvedere.store.copies import Snapshot
 from belvedere.store.dialects.codec import Form, TypeNames, is_text
 from belvedere.store.dialects.faults import FaultRule, fault
 from belvedere.store.dialects.session import Session
@@ -254,6 +255,20 @@ class Dialect(ABC):
     def served_reader(self, url: str, seconds: float | None, connections: int) -> AnsweringReader:
         """A reader for a process of the API, on so many connections at most where its reads are on the loop."""
         return self.reader(url, seconds)
+
+    # copies
+
+    @abstractmethod
+    def snapshot(self, url: str) -> Snapshot:
+        """The store of one moment, to be copied (`belvedere.store.copies`)."""
+
+    @abstractmethod
+    def put_back(self, url: str, folder: Path, documents: Mapping[str, str]) -> None:
+        """Make the store from a snapshot's files, with other documents."""
+
+    @abstractmethod
+    def check_free(self, url: str) -> None:
+        """Raises B7101 where a store is there."""
 
     def file(self, url: str) -> Path | None:
         """The file that a URL names, absolute; None for a server."""

@@ -6,13 +6,16 @@ connection is made.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from belvedere.schema import MONTHS
+from belvedere.store.copies import Snapshot
 from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, TypeNames, casting, form, is_text
 from belvedere.store.dialects.dialect import DIGITS_MOST, MEAN_DIGITS, Dialect, Made, Patterns, is_binary, null_order
@@ -276,6 +279,21 @@ class Postgres(Dialect):
         from belvedere.store.dialects.postgres_served import ServedPostgresReader
 
         return ServedPostgresReader(self, url, _reading(seconds), seconds, connections)
+
+    def snapshot(self, url: str) -> Snapshot:
+        from belvedere.store.dialects.postgres_copies import PostgresSnapshot
+
+        return PostgresSnapshot(self, url)
+
+    def put_back(self, url: str, folder: Path, documents: Mapping[str, str]) -> None:
+        from belvedere.store.dialects.postgres_copies import put_back
+
+        put_back(self, url, folder, documents)
+
+    def check_free(self, url: str) -> None:
+        from belvedere.store.dialects.postgres_copies import check_free
+
+        check_free(self, url)
 
 
 def _reading(seconds: float | None) -> tuple[str, ...]:

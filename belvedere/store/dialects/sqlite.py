@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import math
 import shutil
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from belvedere.errors import fail
 from belvedere.instants import microseconds
+from belvedere.store.copies import Snapshot
 from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, TypeNames, casting, is_text
 from belvedere.store.dialects.dialect import MEAN_DIGITS, Dialect, Made, Patterns, is_binary, literal, null_order
@@ -306,6 +308,21 @@ class Sqlite(Dialect):
         from belvedere.store.dialects.sqlite_reader import FileReader
 
         return FileReader(self, path, url, seconds)
+
+    def snapshot(self, url: str) -> Snapshot:
+        from belvedere.store.dialects.sqlite_copies import SqliteSnapshot
+
+        return SqliteSnapshot(self, self.file(url), url)
+
+    def put_back(self, url: str, folder: Path, documents: Mapping[str, str]) -> None:
+        from belvedere.store.dialects.sqlite_copies import put_back
+
+        put_back(self, self.file(url), url, folder, documents)
+
+    def check_free(self, url: str) -> None:
+        from belvedere.store.dialects.sqlite_copies import check_free
+
+        check_free(self.file(url))
 
     def file(self, url: str) -> Path:
         if not url.startswith(_FILE) or url == _FILE:

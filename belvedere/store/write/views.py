@@ -12,10 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 from belvedere.store.dialects.session import Session
 from belvedere.store.protocol import StoredTable
 from belvedere.store.shown import EPOCH_VIEW, Place, ShownView, dropping, making, making_epoch
-from belvedere.store.system import DOCUMENT, SET_DOCUMENT
+from belvedere.store.system import DOCUMENT, SET_DOCUMENT, SHOWN
 
-NOTE = "_views"
-"""The document: by view the table that it reads, and the statements that made it."""
 Made = dict[str, tuple[str, list[str]]]
 
 
@@ -63,10 +61,10 @@ class Views:
         return left
 
     def _made(self) -> Made:
-        rows = self._session.execute(f"SELECT content FROM {DOCUMENT} WHERE name = ?", (NOTE,))
+        rows = self._session.execute(f"SELECT content FROM {DOCUMENT} WHERE name = ?", (SHOWN,))
         text = self._session.dialect.unescape(str(rows[0][0])) if rows else "{}"
         return {name: (table, statements) for name, (table, statements) in json.loads(text).items()}
 
     def _note(self, made: Made) -> None:
         text = json.dumps(made, ensure_ascii=True)
-        self._session.execute(SET_DOCUMENT, (NOTE, self._session.dialect.escape(text)))
+        self._session.execute(SET_DOCUMENT, (SHOWN, self._session.dialect.escape(text)))

@@ -1,0 +1,98 @@
+"""What a backup says of itself: `backup.json`, which is written last, so that a backup that was not finished has none.
+
+In: a folder. Out: `Contents`. The files are in the folders `database`, `state` and `intake`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from belvedere.durable import sync_folder
+from belvedere.errors import BelvedereError, fail
+
+NAME = "backup.json"
+VERSION = 1
+DATABASE, STATE, INTAKE = "database", "state", "intake"
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a backup holds. `files` are path, bytes and SHA-256 of each file; times are ISO 8601, in UTC."""
+
+    version: int
+    belvedere: str
+    """The version that took it."""
+    dialect: str
+    format: str
+    epoch: int
+    clock: str
+    taken_at: str
+    files: Mapping[str, tuple[int, str]]
+
+    @property
+    def bytes(self) -> int:
+        return sum(size for size, _ in self.files.values())
+
+
+def write_contents(folder: Path, contents: Contents) -> None:
+    """Say that the backup is complete."""
+    path = folder / NAME
+    with path.open("x", encoding="utf-8") as file:
+        json.dump(asdict(contents), file, indent=2)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(folder)
+
+
+def read_contents(folder: Path) -> Contents:
+    """What a backup holds. Raises B7102 where there is none, or not all of one, B7103 where another version took it."""
+    try:
+        found = json.loads((folder / NAME).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        hint = "name a folder that `belvedere backup` has made; one that was interrupted has no backup.json"
+        raise fail("B7102", f"{folder} is no complete backup", hint=hint) from error
+    except (OSError, ValueError) as error:
+        raise damaged(folder, f"{NAME} cannot be read", str(error)) from error
+    if not isinstance(found, dict) or found.get("version") != VERSION:
+        raise fail("B7103", f"{folder} is a backup of another version of Belvedere", hint="restore it with that version")
+    try:
+        return Contents(**{**found, "files": {name: (size, check) for name, (size, check) in found["files"].items()}})
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(folder, f"{NAME} is not as it was written", str(error)) from error
+
+
+def check_files(folder: Path, contents: Contents) -> None:
+    """Compare each file with what it was. Raises B7102."""
+    for name, (size, check) in contents.files.items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != size or digest(path) != check:
+            raise damaged(folder, f"the file {name} is not what it was")
+
+
+def damaged(folder: Path, what: str, detail: str | None = None) -> BelvedereError:
+    """The diagnostic for a backup that cannot be used."""
+    return fail("B7102", f"the backup {folder} is damaged: {what}", hint="restore another backup", detail=detail)
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def copied(source: BinaryIO, target: Path) -> None:
+    """Copy an open file from its beginning, and sync the copy."""
+    source.seek(0)
+    with target.open("xb") as file:
+        while block := source.read(CHUNK):
+            file.write(block)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,185 @@
+"""Take a backup of a store, also while a run writes it: nobody waits for it.
+
+In: a store's URL, the folder of its journal, an empty folder. Out: the backup in it. The database is read as of one epoch. Files of
+state never change, and a file that is open outlives its name: so all that the epoch names are opened at once, and copied at
+leisure. The journal's files are opened in the same moment; what is pushed meanwhile may be in it, and is taken in after a restore.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+from contextlib import ExitStack
+from dataclasses import fields
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import BinaryIO
+
+from belvedere.backups.contents import DATABASE, INTAKE, STATE, VERSION, Contents, copied, digest, write_contents
+from belvedere.durable import sync_folder
+from belvedere.engine.epoch import STATE as PLACE
+from belvedere.engine.opening import DOCUMENT, state_place
+from belvedere.errors import BelvedereError, fail
+from belvedere.intake.journal import ENDING as SEGMENT
+from belvedere.state.files import Files, damaged
+from belvedere.state.manifest import read_manifest
+from belvedere.state.remote import Remote
+from belvedere.state.run import Place
+from belvedere.store import open_reader
+from belvedere.store.copies import Snapshot, snapshot
+from belvedere.store.dialects import dialect_of
+from belvedere.store.protocol import EpochRow
+
+TRIES = 50
+"""Epochs that may be committed one after another in the moment in which the files are opened."""
+
+
+def take_backup(url: str, intake: Path, target: Path) -> Contents:
+    """Copy the store into a folder that is empty, or not there yet.
+
+    Raises B7001, B7005, B7014 where there is no store, B7063 where it has no epoch yet, B7061 where files of its state are missing, B7104
+    where the folder cannot take the backup.
+    """
+    _empty(target)
+    try:
+        with ExitStack() as stack:
+            for part in (DATABASE, STATE, INTAKE):
+                (target / part).mkdir()
+            taken, row, opened = _moment(url, intake, target, stack)
+            for path, file in opened:
+                copied(file, path)
+                file.close()
+            _fetch(taken, row, url, target)
+            taken.write(target / DATABASE)
+            return _finished(url, taken, row, target)
+    except BaseException as error:
+        shutil.rmtree(target, ignore_errors=True)  # it was empty
+        if not isinstance(error, OSError):
+            raise
+        hint = "give it a folder with space where this user may write, and start again"
+        raise fail("B7104", f"the backup could not be written to {target}", hint=hint, detail=str(error)) from error
+
+
+def _empty(target: Path) -> None:
+    try:
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        there = any(target.iterdir())
+    except OSError as error:
+        hint = "name a folder that this user may make"
+        raise fail("B7104", f"{target} cannot take a backup", hint=hint, detail=str(error)) from error
+    if there:
+        raise fail("B7104", f"the folder {target} is not empty", hint="name a new folder for each backup")
+
+
+def _moment(url: str, intake: Path, target: Path, stack: ExitStack) -> tuple[Snapshot, EpochRow, list[tuple[Path, BinaryIO]]]:
+    """The store as of one epoch, and the open files of that epoch with the places for their copies."""
+    _allow_many_files()
+    for _ in range(TRIES):
+        with ExitStack() as attempt:
+            taken = attempt.enter_context(snapshot(url))
+            row = taken.last_epoch()
+            if row is None:
+                raise fail("B7063", "the store has no epoch yet", hint="run its script first: `belvedere run SCRIPT`")
+            opened = _opened(url, taken, row, intake, target, attempt)
+            if _is_last(url, row):
+                if isinstance(opened, BelvedereError):
+                    raise opened
+                stack.enter_context(attempt.pop_all())
+                return taken, row, opened
+    hint = "write a larger `trigger` under [spark], or take the backup while less arrives"
+    raise fail("B7104", f"epochs followed each other too fast for a backup, {TRIES} times", hint=hint)
+
+
+def _opened(
+    url: str, taken: Snapshot, row: EpochRow, intake: Path, target: Path, stack: ExitStack
+) -> list[tuple[Path, BinaryIO]] | BelvedereError:
+    """The open files, each with the place for its copy; or what is missing: it may have gone with its epoch."""
+    try:
+        opened = [(target / INTAKE / p.name, _open(p, stack)) for p in sorted(intake.glob(f"*{SEGMENT}"))]
+        return opened + [(target / STATE / p.name, _open(p, stack)) for p in _state_files(taken, row, url)]
+    except FileNotFoundError as error:
+        return damaged(Path(error.filename), "it is not there")
+    except BelvedereError as error:
+        if error.diagnostics[0].code != "B7061":
+            raise
+        return error
+
+
+def _open(path: Path, stack: ExitStack) -> BinaryIO:
+    return stack.enter_context(path.open("rb"))
+
+
+def _allow_many_files() -> None:
+    """As many open files as this process may have."""
+    with contextlib.suppress(OSError, ValueError):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _is_last(url: str, row: EpochRow) -> bool:
+    """Whether no other epoch was committed since: then no file of this one can have gone."""
+    with contextlib.closing(open_reader(url)) as reader:
+        last = reader.last_epoch()
+    return last is not None and last.epoch == row.epoch
+
+
+def _state_files(taken: Snapshot, row: EpochRow, url: str) -> list[Path]:
+    """The files of state that the epoch names; none of a state that lies elsewhere."""
+    folder, remote = _state_place(taken, url)
+    if folder is None or remote is not None:
+        return []
+    return [folder / name for name in _named(row, Files(folder))]
+
+
+def _fetch(taken: Snapshot, row: EpochRow, url: str, target: Path) -> None:
+    """Copy the files of a state that lies elsewhere: there they stay for `[run] retain` after their epoch."""
+    _, remote = _state_place(taken, url)
+    if remote is None:
+        return
+    files = Files(target / STATE, remote)
+    for name in _named(row, files):
+        try:
+            remote.get(target / STATE / name)
+        except FileNotFoundError as error:
+            what = f"it went from {remote.address} meanwhile: write a longer `retain` under [run]"
+            raise damaged(target / STATE / name, what, str(error)) from error
+
+
+def _state_place(taken: Snapshot, url: str) -> tuple[Path | None, Remote | None]:
+    document = taken.document(DOCUMENT)
+    return (None, None) if document is None else state_place(document, url)
+
+
+def _named(row: EpochRow, files: Files) -> list[str]:
+    """The names of the files of state that an epoch names, its manifest's among them."""
+    at = row.extra.get(PLACE)
+    if at is None:
+        return []
+    place = Place(*(at[f.name] for f in fields(Place)))
+    return sorted({place.file, *read_manifest(files.read(place)).files})
+
+
+def _finished(url: str, taken: Snapshot, row: EpochRow, target: Path) -> Contents:
+    """Let everything reach the disk, and say what there is."""
+    files = {}
+    for path in sorted(p for p in target.glob("*/*") if p.is_file()):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        files[f"{path.parent.name}/{path.name}"] = (path.stat().st_size, digest(path))
+    for folder in (target / DATABASE, target / STATE, target / INTAKE):
+        sync_folder(folder)
+    contents = Contents(
+        VERSION,
+        version("belvedere"),
+        dialect_of(url).name,
+        taken.document("_format") or "",
+        row.epoch,
+        row.clock.astimezone(UTC).isoformat(),
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        files,
+    )
+    write_contents(target, contents)
+    return contents

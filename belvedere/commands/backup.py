@@ -1,0 +1,41 @@
+"""`belvedere backup`: a copy of a store, as of one epoch, also while it is in use.
+
+In: a script, its store, a folder. Out: database, state of operators and journal of pushes in the folder. It starts no Spark.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from belvedere.commands.output import print_json, read_script
+from belvedere.settings import load_project
+
+
+def command(
+    script: Annotated[Path, typer.Argument(help="the script of the store (.sqrl)", metavar="SCRIPT")],
+    folder: Annotated[Path, typer.Argument(help="where the backup goes: a new or empty folder", metavar="FOLDER")],
+    store: Annotated[
+        str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="print what was copied as JSON")] = False,
+) -> int:
+    """Copy a store as of one epoch, also while it is in use."""
+    read_script(script)
+    from belvedere.backups import take_backup
+    from belvedere.commands.stores import store_url
+    from belvedere.engine.opening import folder_of
+
+    started = time.perf_counter()
+    url = store_url(store, load_project(script.parent), script)
+    contents = take_backup(url, folder_of(url, script, ".intake"), folder)
+    seconds = round(time.perf_counter() - started, 3)
+    if json:
+        print_json({"folder": str(folder), "bytes": contents.bytes, "seconds": seconds, **asdict(contents)})
+    else:
+        typer.echo(f"epoch {contents.epoch:,} is in {folder}: {contents.bytes:,} bytes in {seconds:.1f} s")
+    return 0

@@ -1,0 +1,41 @@
+"""`belvedere restore`: a store out of a backup.
+
+In: a script, a backup's folder, the store to make. Out: the store as of the backup's epoch; the next start goes on from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from belvedere.commands.output import print_json, read_script
+from belvedere.settings import load_project
+
+
+def command(
+    script: Annotated[Path, typer.Argument(help="the script of the store (.sqrl)", metavar="SCRIPT")],
+    folder: Annotated[Path, typer.Argument(help="what `belvedere backup` has written", metavar="FOLDER")],
+    store: Annotated[str | None, typer.Option("--store", help="the store to make: sqlite:///file.db, postgresql://...")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print what was restored as JSON")] = False,
+) -> int:
+    """Make a store from a backup: nothing must be there yet."""
+    read_script(script)
+    from belvedere.backups import restore_backup
+    from belvedere.commands.stores import store_url
+    from belvedere.engine.opening import folder_of
+    from belvedere.store import file_of
+
+    project = load_project(script.parent)
+    url = store_url(store, project, script)
+    state = project.state or (None if file_of(url) else folder_of(url, script, ".state"))
+    contents, aside = restore_backup(folder, url, folder_of(url, script, ".intake"), state)
+    if aside is not None:
+        typer.echo(f"the journal of pushes that was there is of another store; it is now in {aside}", err=True)
+    if json:
+        print_json(asdict(contents))
+    else:
+        typer.echo(f"the store is at epoch {contents.epoch:,} of {contents.clock}; `belvedere run {script}` goes on from there")
+    return 0

@@ -1,0 +1,55 @@
+"""A whole store at one moment, copied into a folder and put back from it.
+
+In: a store's URL, a folder. Out: the database's part of a backup: what its tables hold, in files of the database's own form, so that a
+copy is put back into the same kind of database. The state of operators and the journal of pushes are for `belvedere.backups`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from belvedere.store.protocol import EpochRow
+
+
+class Snapshot(Protocol):
+    """A store as of one epoch, whatever others commit meanwhile. To be used in a process that does not write the store."""
+
+    def last_epoch(self) -> EpochRow | None: ...
+
+    def document(self, name: str) -> str | None: ...
+
+    def write(self, folder: Path) -> None:
+        """Write the database into files of an empty folder; they are synced by whoever asked."""
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+
+
+def snapshot(url: str) -> Snapshot:
+    """The store now. Raises B7001 and B7005 where it is not there, B7014 where it has no tables yet."""
+    from belvedere.store.dialects import dialect_of
+
+    return dialect_of(url).snapshot(url)
+
+
+def put_back(url: str, folder: Path, documents: Mapping[str, str]) -> None:
+    """Make the store anew from the files of a snapshot, with other `documents`: all of it is there, or nothing.
+
+    Raises B7101 where a store is there already.
+    """
+    from belvedere.store.dialects import dialect_of
+
+    dialect_of(url).put_back(url, folder, documents)
+
+
+def check_free(url: str) -> None:
+    """Raises B7101 where a store is there already."""
+    from belvedere.store.dialects import dialect_of
+
+    dialect_of(url).check_free(url)
