@@ -27,6 +27,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 KNOWN = {"sql", "python", "console", "toml", "js", "json", "csv", "sh", "text", "graphql", "mermaid"}
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 NEEDS_SPARK = re.compile(r"^\$ belvedere (run|query|test)\b", re.MULTILINE)
 
 
@@ -151,15 +152,37 @@ def matches(expected: str, printed: str) -> bool:
     return re.fullmatch(pattern, text) is not None
 
 
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
+
+
+def anchors_of(page: Path) -> set[str]:
+    """What a link may name behind `#`: its headings, as GitHub writes them."""
+    lines = FENCED.sub("", page.read_text(encoding="utf-8")).split("\n")
+    headings = [line.lstrip("#").strip() for line in lines if re.match(r"#{1,6} ", line)]
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def broken_links(page: Path) -> list[str]:
+    """The links to files that are not there, and to headings that a page has not."""
+    found = []
+    for target, anchor in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
+        file = page.parent / target if target else page
+        if "://" in target:
+            continue
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors_of(file)):
+            found.append(f"{page.name}: {target}#{anchor}" if anchor else f"{page.name}: {target}")
+    return found
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     pages = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
-    broken = [
-        f"{page.relative_to(ROOT)}: {target}"
-        for page in pages
-        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
-        if "://" not in target and not (page.parent / target).exists()
-    ]
-    assert not broken
+    assert [link for page in pages for link in broken_links(page)] == []
+
+
+def test_a_dead_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "b.md").write_text("# One `two`, three\n```sh\n# no heading\n```\n")
+    (tmp_path / "a.md").write_text("[a](b.md#one-two-three) [b](b.md#no-heading) [c](c.md) [d](#x) [e](https://e/#x)\n")
+    assert broken_links(tmp_path / "a.md") == ["a.md: b.md#no-heading", "a.md: c.md", "a.md: #x"]
 
 
 def test_the_output_of_a_page_is_matched_as_promised() -> None:
