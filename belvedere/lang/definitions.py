@@ -56,6 +56,8 @@ class Definitions:
         self.histories: dict[str, int | None] = {}
         """Which relations keep their history, and for how many microseconds (None: always)."""
         self.broken = BrokenNames()
+        self.lines: dict[str, int] = {}
+        """The line of the script in which a folded name is first defined, also of those that come later."""
         self.origins: dict[str, tuple[Path, str]] = {}
         """Where imported relations were defined: the script and the id there."""
         self.namespaces: dict[str, str] = {}
@@ -139,6 +141,13 @@ class Definitions:
         """What the name of a relation means now."""
         return self.find(relation.name) or relation
 
+    def missing(self, name: str, candidates: Iterable[str]) -> str | None:
+        """A hint for a name that is not defined here."""
+        line = self.lines.get(name.casefold())
+        if line is not None:
+            return f"`{name}` is defined in line {line}: a definition may use what stands above it"
+        return did_you_mean(name, candidates)
+
     def get(self, name: str, span: Span | None = None) -> NamedRelation:
         """The current version, or a name error with the nearest name. Silent where the name's own definition was refused."""
         found = self.find(name)
@@ -146,7 +155,7 @@ class Definitions:
             return found
         if name.casefold() in self.broken:
             raise BelvedereError(())
-        raise fail("B2001", f"table `{name}` is not defined", span=span, hint=did_you_mean(name, self.names))
+        raise fail("B2001", f"table `{name}` is not defined", span=span, hint=self.missing(name, self.names))
 
     def final_ids(self) -> dict[str, str]:
         """Compile-time id -> the catalog's id."""

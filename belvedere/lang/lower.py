@@ -82,11 +82,14 @@ def lower_statements(
     compiled: dict[Path, Definitions],
 ) -> ScriptLowering:
     """All statements of one script. `chain` are the scripts that import this one; `compiled` are those that are done."""
-    sinks = frozenset(project.sinks) if project is not None and project.file is not None else None
+    sinks = frozenset(project.sinks) if project is not None else None
     lowering = ScriptLowering(script.file, script.text, sinks)
     lowering.definitions.broken |= script.unread
     lowering.definitions.functions = project.functions if project is not None else {}
     importer = Importer(lowering, path.resolve() if path is not None else None, project, chain, lower_statements, compiled)
+    for statement in reversed(script.statements):
+        if (name := _defined_name(statement)) is not None:
+            lowering.definitions.lines[name.casefold()] = script.text.count("\n", 0, statement.span.start) + 1
     for statement in script.statements:
         try:
             _lower(statement, lowering, importer)
@@ -142,14 +145,17 @@ def _lower(statement: Statement, lowering: ScriptLowering, importer: Importer) -
         HANDLERS[type(statement)](lowering, statement)
 
 
+def _defined_name(statement: Statement) -> str | None:
+    """What a statement defines, with dots."""
+    if isinstance(statement, (DefineView, CreateSubscription, DistinctOn, DefineLocalQuery, DefineRelationship)):
+        return statement.path.text
+    return statement.name.text if isinstance(statement, (ImportTable, CreateInput)) else None
+
+
 def _break(statement: Statement, definitions: Definitions) -> None:
     """Names that a refused statement would have defined: others say nothing more about them."""
-    name = None
-    if isinstance(statement, (DefineView, CreateSubscription, DistinctOn, DefineLocalQuery, DefineRelationship)):
-        name = statement.path.text
-    elif isinstance(statement, (ImportTable, CreateInput)):
-        name = statement.name.text
-    elif isinstance(statement, ImportAll):
+    name = _defined_name(statement)
+    if isinstance(statement, ImportAll):
         definitions.broken.all = True
     if name is not None and definitions.find(name) is None:
         definitions.broken.add(name.casefold())

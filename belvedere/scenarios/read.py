@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import takewhile
 from typing import Any
 
 from belvedere.errors import Diagnostic, Span
@@ -109,9 +110,11 @@ class _Reader:
         if not case.closed:
             self.wrong("B9402", case.text_line - 1, "the script does not end", "close it with a line `~~~`")
         elif (case.text is None) == (not paths):
+            hint = "write the script between two lines `~~~`, or a line `script: name.sqrl`"
+            if not paths and any(map(SCRIPT.match, takewhile(lambda line: not line.startswith("==="), self.lines))):
+                hint = "move the line `script: ...` below the title: each scenario has its own"
             self.wrong(
-                "B9402", case.line, f'scenario "{case.title}" has no script' if not paths else "there are two scripts",
-                "write the script between two lines `~~~`, or a line `script: name.sqrl`",
+                "B9402", case.line, f'scenario "{case.title}" has no script' if not paths else "there are two scripts", hint,
             )  # fmt: skip
         steps: list[Step] = []
         for section in case.sections:

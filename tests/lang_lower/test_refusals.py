@@ -18,6 +18,20 @@ CASES = [
     ("V := SELECT sensrid FROM Sensors", "B2002", "sensrid", "did you mean `sensorid`?"),
     ("V := SELECT s.foo FROM Sensors s", "B2002", "s.foo", "there is `sensorid`, `machineid`, `name`"),
     ("V := SELECT s.11 = name AS b FROM Sensors s", "B1001", "s.11", "quote"),
+    (
+        "V := SELECT * FROM W;\nW := SELECT * FROM Sensors",
+        "B2001",
+        "W",
+        "`W` is defined in line 6: a definition may use what stands above it",
+    ),
+    ("V := SELECT coun(*) AS n FROM Sensors", "B3005", "coun(*)", "did you mean `count`?"),
+    (
+        "V := SELECT * FROM Readings WHERE hour(time) BETWEEN 8 AND 17",
+        "B3002",
+        "hour(time) BETWEEN 8 AND 17",
+        "extract(HOUR FROM t)",
+    ),
+    ("V := SELECT * FROM Readings WHERE year(time) IN (2024)", "B3002", "2024", "extract(YEAR FROM t)"),
     ("V := SELECT * FROM Sensor", "B2001", "Sensor", "did you mean `Sensors`?"),
     ("V := SELECT x.name FROM Sensors s", "B2004", "x.name", "did you mean `s`?"),
     (

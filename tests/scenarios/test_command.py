@@ -125,6 +125,11 @@ MALFORMED = {
 }
 
 
+def test_a_script_above_the_first_title_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["test", write(tmp_path, "script: it.sqrl\n\n=== a\n--- plan V\n")]) == 1
+    assert "below the title" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("text", MALFORMED)
 def test_a_malformed_file_is_told_with_its_place(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, line = MALFORMED[text]

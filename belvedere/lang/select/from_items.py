@@ -124,7 +124,7 @@ def find_relation(frame: Frame, path: Sequence[exp.Identifier]) -> NamedRelation
     names = list(context.definitions.names) + list(context.tables)
     if first.name.casefold() in context.definitions.broken:
         raise BelvedereError(())
-    raise context.fail("B2001", f"table `{name}` is not defined", first, did_you_mean(name, names))
+    raise context.fail("B2001", f"table `{name}` is not defined", first, context.definitions.missing(name, names))
 
 
 def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:

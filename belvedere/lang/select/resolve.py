@@ -15,6 +15,7 @@ from sqlglot import exp
 from belvedere.errors import BelvedereError
 from belvedere.functions.own import OwnFunction, marked, own_call, signature
 from belvedere.functions.types import cast, type_text
+from belvedere.lang.names import nearest_name
 from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.navigation import navigate, navigation
 from belvedere.lang.select.scope import name_parts
@@ -61,6 +62,10 @@ class Resolver:
         if isinstance(node, (exp.Any, exp.All)):
             raise self.frame.fail("B3012", "ANY and ALL stand to the right of = <> < <= > >= alone", node, "write IN or EXISTS")
         if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+            if isinstance(node.parent, exp.Anonymous) and nearest_name(node.parent.name, ["count"]):
+                raise self.frame.fail(
+                    "B3005", f"function `{node.parent.name}` is not known", node.parent, "did you mean `count`?"
+                )
             raise self.frame.fail("B3013", "`*` cannot stand here", node, "name the columns")
         if isinstance(node, exp.Lambda):
             return self._lambda(node)

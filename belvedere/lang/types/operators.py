@@ -52,9 +52,18 @@ def compared(scope: TypeScope, expr: exp.Expr, parts: Sequence[exp.Expr]) -> Typ
         if not by_place and not t.same_kind(first[1].type, other.type):
             message = f"{t.a_type(first[1].type)} cannot be compared with {t.a_type(other.type)}"
             maps = has_map(first[1].type)
-            hint = "compare map_entries(...) or one of its values" if maps else "CAST one side to the type of the other"
+            hint = "compare map_entries(...) or one of its values" if maps else _part_of_time(first, (written, other))
             raise scope.fail("B3002", message, written if isinstance(expr, exp.In) else expr, hint)
     return Typed(t.BOOLEAN, any(part.nullable for _, part in (first, *others)))
+
+
+def _part_of_time(*parts: tuple[Any, Typed]) -> str:
+    """A hint for values that do not compare: in SQRL `hour(t)` is the hour's start, elsewhere its number."""
+    rounded = next((e for e, _ in parts if isinstance(e, exp.TimestampTrunc)), None)
+    if rounded is not None and any(pa.types.is_integer(typed.type) for _, typed in parts):
+        unit = rounded.text("unit").lower()
+        return f"`{unit}(t)` rounds a time down to the {unit}: its number is extract({unit.upper()} FROM t)"
+    return "CAST one side to the type of the other"
 
 
 def _same(scope: TypeScope, expr: Any) -> Typed:
