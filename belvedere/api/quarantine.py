@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from belvedere.catalog import Catalog
-from belvedere.engine.quarantine import DOCUMENT, failures_of, quarantined
+from belvedere.engine.quarantine import DOCUMENT, earlier, failures_of, quarantined
 from belvedere.plan.nodes import Scan
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.read.query import Read, StoreQuery, queries_in
@@ -37,8 +37,7 @@ def held_of(read: Read, held: Held, catalog: Catalog) -> dict[str, int | None]:
     for query in queries_in(read.fields):
         for relation in _relations(query) & held.keys():
             name = catalog.name_of(relation) if relation in catalog.public else query.template or "a query template"
-            known = found.get(name, held[relation])
-            found[name] = None if known is None or held[relation] is None else min(known, held[relation] or 0)
+            found[name] = earlier(found.get(name, held[relation]), held[relation])
     return found
 
 

@@ -32,6 +32,7 @@ from belvedere.store import open_reader
 from belvedere.store.copies import Snapshot, snapshot
 from belvedere.store.dialects import dialect_of
 from belvedere.store.protocol import EpochRow
+from belvedere.store.system import FORMAT_OF
 
 TRIES = 50
 """Epochs that may be committed one after another in the moment in which the files are opened."""
@@ -79,7 +80,7 @@ def _moment(url: str, intake: Path, target: Path, stack: ExitStack) -> tuple[Sna
     _allow_many_files()
     for _ in range(TRIES):
         with ExitStack() as attempt:
-            taken = attempt.enter_context(snapshot(url))
+            taken = attempt.enter_context(contextlib.closing(snapshot(url)))
             row = taken.last_epoch()
             if row is None:
                 raise fail("B7063", "the store has no epoch yet", hint="run its script first: `belvedere run SCRIPT`")
@@ -175,7 +176,7 @@ def _finished(url: str, taken: Snapshot, row: EpochRow, target: Path) -> Content
         VERSION,
         version("belvedere"),
         dialect_of(url).name,
-        taken.document("_format") or "",
+        taken.document(FORMAT_OF) or "",
         row.epoch,
         row.clock.astimezone(UTC).isoformat(),
         datetime.now(UTC).isoformat(timespec="seconds"),

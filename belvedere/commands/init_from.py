@@ -10,6 +10,7 @@ import os
 import re
 from pathlib import Path
 
+from belvedere.commands.output import in_quotes
 from belvedere.connectors.files import columns, tables
 from belvedere.errors import BelvedereError, fail
 from belvedere.functions.types import type_text
@@ -40,11 +41,5 @@ def project_from(directory: Path, data: Path) -> tuple[dict[Path, str], list[str
         hint = "put files there as Table.json, Table.csv or Table.parquet, or as Table/..."
         raise fail("B9113", f"no file of {data} tells a table", hint=hint, detail="; ".join(skipped) or None)
     path = os.path.relpath(data.resolve(), directory.resolve()).replace("\\", "/")
-    project = f'[sources.{name}]\nconnector = "files"\npath = {_text(path)}\n'
+    project = f'[sources.{name}]\nconnector = "files"\npath = {in_quotes(path)}\n'
     return {Path(f"{name}.sqrl"): "\n".join(imports), Path(FILE_NAME): project}, skipped
-
-
-def _text(value: str) -> str:
-    import json
-
-    return json.dumps(value, ensure_ascii=False)

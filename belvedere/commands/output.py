@@ -35,6 +35,11 @@ def read_script(path: Path) -> str:
         raise typer.BadParameter(f"`{path}` cannot be read: {error}") from error
 
 
+def in_quotes(text: str) -> str:
+    """A text as JSON and belvedere.toml have it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
 def coloured(stream: IO[str]) -> bool:
     """Whether to paint: on a terminal, unless NO_COLOR is set."""
     return stream.isatty() and not os.environ.get("NO_COLOR")

@@ -84,19 +84,18 @@ def deployment_of(catalog: Catalog, url: str) -> Deployment:
 
 def _files_gone(store: Store, ids: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Of inputs whose files were read, how many of these are not there any more, and of how many."""
-    from belvedere.connectors.records import FILES
+    from belvedere.connectors.records import FILES, files_read
 
     if not any(t.name == FILES.name for t in store.tables()):
         return {}
     reader = store.reader()
     try:
-        rows = reader.rows(FILES)
+        read = files_read(reader)
     finally:
         reader.close()
-    read = set(zip(rows["source"].to_pylist(), rows["path"].to_pylist(), strict=True))
     found = {}
     for id_ in ids:
-        paths = [p for i, p in read if i == id_]
+        paths = read.get(id_, set())
         gone = sum(not Path(p).exists() for p in paths if not p.startswith("file:"))
         if gone:
             found[id_] = (gone, len(paths))

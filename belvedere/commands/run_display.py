@@ -14,6 +14,7 @@ from typing import IO, Any, Protocol
 
 from belvedere.activity import NOW
 from belvedere.commands.under_way import stamped
+from belvedere.engine.relation import name_in_script
 from belvedere.spark.run_loop import Progress
 from belvedere.time.event_time import time_text
 from belvedere.time.stream_status import StreamStatus
@@ -226,7 +227,7 @@ def by_name(counts: Mapping[str, int]) -> dict[str, int]:
     shown: dict[str, int] = {}
     for id_, count in counts.items():
         if "$" not in id_:
-            name = id_.split("~")[0]
+            name = name_in_script(id_)
             shown[name] = shown.get(name, 0) + count
     return shown
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from belvedere.commands.output import has_errors, print_json, read_script, show
+from belvedere.commands.output import has_errors, in_quotes, print_json, read_script, show
 from belvedere.connectors.growing import TableGrowth, growth_of_sources
 from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
@@ -110,12 +110,7 @@ def _as_json(source: str, table: str, schema: pa.Schema) -> dict[str, Any]:
 def _pasted(schema: pa.Schema) -> list[str]:
     """Columns as belvedere.toml has them; names that are no plain keys in quotes."""
     names = (
-        f.name if f.name.isascii() and f.name.replace("_", "a").replace("-", "a").isalnum() else _quoted(f.name) for f in schema
+        f.name if f.name.isascii() and f.name.replace("_", "a").replace("-", "a").isalnum() else in_quotes(f.name)
+        for f in schema
     )
-    return [f"{n} = {_quoted(type_text(f.type))}" for n, f in zip(names, schema, strict=True)]
-
-
-def _quoted(text: str) -> str:
-    import json
-
-    return json.dumps(text, ensure_ascii=False)
+    return [f"{n} = {in_quotes(type_text(f.type))}" for n, f in zip(names, schema, strict=True)]

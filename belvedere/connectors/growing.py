@@ -19,7 +19,7 @@ from belvedere.connectors.files import IGNORED
 from belvedere.connectors.reading.columns import unknown_columns
 from belvedere.connectors.reading.formats import format_of
 from belvedere.connectors.reading.infer import options_of, schema_of_files, table_files
-from belvedere.connectors.records import FILES, REJECTED, path_text
+from belvedere.connectors.records import REJECTED, files_read, path_text
 from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
 from belvedere.functions.widening import is_wider
@@ -158,7 +158,7 @@ def _rejected_texts(reader: Reader) -> dict[str, list[str]]:
 
 def _noted(reader: Reader) -> frozenset[str]:
     with contextlib.suppress(BelvedereError):
-        return frozenset(reader.rows(FILES)["path"].to_pylist())
+        return frozenset().union(*files_read(reader).values())
     return frozenset()
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from belvedere.schema import KEY, TIMESTAMP, Column, Schema
-from belvedere.store.protocol import StoredTable
+from belvedere.store.protocol import Reader, StoredTable
 
 FILES = StoredTable(
     "_belvedere_files",
@@ -122,3 +122,12 @@ def record_rejected(rejected: Iterable[RejectedRow], epoch: int, now: datetime |
         for r in rejected
     ]
     return pa.Table.from_pylist(rows, schema=REJECTED.arrow)
+
+
+def files_read(reader: Reader) -> dict[str, set[str]]:
+    """The names of files that the store has noted, by input id."""
+    found: dict[str, set[str]] = {}
+    table = reader.rows(FILES)
+    for source, path in zip(table["source"].to_pylist(), table["path"].to_pylist(), strict=True):
+        found.setdefault(source, set()).add(path)
+    return found

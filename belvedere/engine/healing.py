@@ -9,7 +9,7 @@ what differs.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -185,8 +185,3 @@ class Healing:
         found.append(old.batches(wanted))
         rows = () if new is None else new.batches(wanted)
         return self._compute.keep(weighted_stream(schema, found.replace(None, None, rows)))
-
-
-def names_of(failed: Collection[Failed]) -> Mapping[str, Failed]:
-    """The failures by the served relations behind them: the first of each."""
-    return {name: one for one in reversed(list(failed)) for name in one.good}

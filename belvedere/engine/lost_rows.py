@@ -15,16 +15,9 @@ from belvedere.errors import BelvedereError, fail
 EMPTY: Mapping[str, str] = {}
 
 
-def refuse_lost_rows(
-    catalog: Catalog,
-    pipeline: Pipeline,
-    fresh: frozenset[str],
-    restored: frozenset[str],
-    known: Container[str],
-    why: Mapping[str, str] = EMPTY,
-) -> None:
-    """Raise the first of `lost_rows`."""
-    for _, error in lost_rows(catalog, pipeline, fresh, restored, known, why):
+def refuse(found: Iterable[tuple[str, BelvedereError]]) -> None:
+    """Raise the first error of `lost_rows` or `changed_inputs`, if there is one."""
+    for _, error in found:
         raise error
 
 
@@ -53,12 +46,6 @@ def lost_rows(
                 hint=_hint(catalog, feeding),
             )
             yield stage.owner, error
-
-
-def refuse_changed_inputs(catalog: Catalog, changed: Container[str], why: Mapping[str, str] = EMPTY) -> None:
-    """Raise the first of `changed_inputs`."""
-    for _, error in changed_inputs(catalog, changed, why):
-        raise error
 
 
 def changed_inputs(

@@ -15,6 +15,7 @@ from belvedere.catalog import Catalog, OnError
 from belvedere.engine.lost_rows import lost_rows
 from belvedere.engine.meanings import meanings
 from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.relation import name_in_script
 from belvedere.engine.stage import Stage
 from belvedere.engine.tables import with_forgotten
 from belvedere.errors import BelvedereError, Diagnostic
@@ -82,9 +83,13 @@ def quarantined(failed: Iterable[Failed]) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     for one in failed:
         for name, epoch in one.good.items():
-            known = found.get(name, epoch)
-            found[name] = None if known is None or epoch is None else min(known, epoch)
+            found[name] = earlier(found.get(name, epoch), epoch)
     return found
+
+
+def earlier(one: int | None, other: int | None) -> int | None:
+    """The earlier of two last good epochs; None, no epoch yet, comes before all."""
+    return None if one is None or other is None else min(one, other)
 
 
 @dataclass(frozen=True)
@@ -169,7 +174,7 @@ class Isolation:
         fresh, restored = self.rebuilt(self.behind(stage))
         for name in fresh:
             if name in made and not made[name].rebuilds:
-                return f'"{_shown(name)}" depends on when its rows came: it cannot be computed again from stored rows'
+                return f'"{name_in_script(name)}" depends on when its rows came: it cannot be computed again from stored rows'
         for _, error in lost_rows(self.catalog, self.pipeline, fresh, restored, ()):
             found = error.diagnostics[0].message
             return found.partition(", but ")[2] or found
@@ -193,30 +198,26 @@ def tells(stage: Stage) -> bool:
     return stage.is_result and not stage.is_input
 
 
-def _shown(relation: str) -> str:
-    return relation.partition("$")[0].partition("~")[0]
-
-
 def told_failure(failed: Failed) -> str:
     """That a view is in quarantine, for people: since when, why, what shows which epoch, and what to do."""
-    others = [n for n in _names(failed) if n != _shown(failed.owner)]
+    others = [n for n in _names(failed) if n != name_in_script(failed.owner)]
     known = [e for e in failed.good.values() if e is not None]
     held = f"shows epoch {min(known)}" if known else "has no rows yet"
     behind = f", and what reads it: {', '.join(others)}" if others else ""
     why = ": ".join(filter(None, (failed.message.partition(" failed: ")[2] or failed.message, failed.detail)))
     hint = failed.hint or "correct the row or the script"
     return (
-        f'{CODE}: "{_shown(failed.owner)}" is in quarantine since epoch {failed.since} and {held}{behind}: {why}; {hint}. '
+        f'{CODE}: "{name_in_script(failed.owner)}" is in quarantine since epoch {failed.since} and {held}{behind}: {why}; {hint}. '
         "It heals when the row goes or is replaced, or with a corrected script"
     )
 
 
 def told_healing(failed: Failed) -> str:
     """That it is no more."""
-    others = [n for n in _names(failed) if n != _shown(failed.owner)]
+    others = [n for n in _names(failed) if n != name_in_script(failed.owner)]
     behind = f", with {', '.join(others)}" if others else ""
-    return f'"{_shown(failed.owner)}" is out of quarantine: it is up to date{behind}'
+    return f'"{name_in_script(failed.owner)}" is out of quarantine: it is up to date{behind}'
 
 
 def _names(failed: Failed) -> list[str]:
-    return list(dict.fromkeys(_shown(n) for n in failed.good if not _shown(n).startswith("_")))
+    return list(dict.fromkeys(name_in_script(n) for n in failed.good if not name_in_script(n).startswith("_")))

@@ -13,6 +13,11 @@ from belvedere.plan.nodes import Expr
 from belvedere.schema import Schema
 
 
+def name_in_script(relation: str) -> str:
+    """A relation as the script calls it: `Hot` for an operator's own state (`Hot$1`) and for earlier definitions (`Hot~1`)."""
+    return relation.partition("$")[0].partition("~")[0]
+
+
 @dataclass(frozen=True)
 class Path:
     """An access path: rows are found by a hash of these expressions over the relation's own columns."""

@@ -17,7 +17,7 @@ from belvedere.catalog import Catalog, Input, View
 from belvedere.engine.compute import Compute
 from belvedere.engine.grown import Growth, grown_rows, growth_of
 from belvedere.engine.identity import identity_columns
-from belvedere.engine.lost_rows import refuse_lost_rows
+from belvedere.engine.lost_rows import lost_rows, refuse
 from belvedere.engine.meanings import meaning_parts, meanings, path_print
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation, Slot
@@ -104,7 +104,7 @@ def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store, state: State
     stored = stored_now(store, store.tables(), state)
     found = compare_tables(catalog, pipeline, stored)
     if stored.last is not None:
-        refuse_lost_rows(catalog, pipeline, found.fresh, found.restored, stored.filled, found.misfits)
+        refuse(lost_rows(catalog, pipeline, found.fresh, found.restored, stored.filled, found.misfits))
     return found
 
 

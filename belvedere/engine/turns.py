@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from greenlet import getcurrent, greenlet
 
 from belvedere.activity import NOW
+from belvedere.engine.relation import name_in_script
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -108,5 +109,5 @@ class Turns(Generic[Question, Answer]):
 
 def _shown(tasks: Sequence[Task]) -> str:
     """The stages as people know them: by the views that they are a part of."""
-    names = list(dict.fromkeys(t.name.partition("$")[0].partition("~")[0] for t in tasks))
+    names = list(dict.fromkeys(name_in_script(t.name) for t in tasks))
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

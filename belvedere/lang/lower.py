@@ -42,6 +42,7 @@ from belvedere.lang.statements.tree import (
     ImportTable,
     Script,
     Statement,
+    defined_name,
 )
 from belvedere.plan.nodes import Node
 from belvedere.plan.rewrite import replace_scans
@@ -88,7 +89,7 @@ def lower_statements(
     lowering.definitions.functions = project.functions if project is not None else {}
     importer = Importer(lowering, path.resolve() if path is not None else None, project, chain, lower_statements, compiled)
     for statement in reversed(script.statements):
-        if (name := _defined_name(statement)) is not None:
+        if (name := _name_of(statement)) is not None:
             lowering.definitions.lines[name.casefold()] = script.text.count("\n", 0, statement.span.start) + 1
     for statement in script.statements:
         try:
@@ -145,16 +146,14 @@ def _lower(statement: Statement, lowering: ScriptLowering, importer: Importer) -
         HANDLERS[type(statement)](lowering, statement)
 
 
-def _defined_name(statement: Statement) -> str | None:
-    """What a statement defines, with dots."""
-    if isinstance(statement, (DefineView, CreateSubscription, DistinctOn, DefineLocalQuery, DefineRelationship)):
-        return statement.path.text
-    return statement.name.text if isinstance(statement, (ImportTable, CreateInput)) else None
+def _name_of(statement: Statement) -> str | None:
+    """What a statement defines, relationships too."""
+    return statement.path.text if isinstance(statement, DefineRelationship) else defined_name(statement)
 
 
 def _break(statement: Statement, definitions: Definitions) -> None:
     """Names that a refused statement would have defined: others say nothing more about them."""
-    name = _defined_name(statement)
+    name = _name_of(statement)
     if isinstance(statement, ImportAll):
         definitions.broken.all = True
     if name is not None and definitions.find(name) is None:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from belvedere.catalog import Catalog
 from belvedere.engine.lost_rows import changed_inputs, lost_rows
 from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.relation import name_in_script
 from belvedere.engine.served_names import SERVED, served_names
 from belvedere.engine.tables import StoredRelations, TablePlan, compare_tables
 from belvedere.errors import BelvedereError
@@ -61,7 +62,6 @@ class Deployment:
     """Whether the store has no epoch yet."""
     gone: tuple[str, ...] = ()
     """Query templates, and fields that lead to related rows, that clients will miss or that take other arguments."""
-
     read_again: tuple[str, ...] = ()
     """The ids of stored imports whose rows are dropped and read again."""
     lost: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -174,7 +174,9 @@ class _Comparison:
         known = self.stored.filled
         found = (n for n in self._walk(relation, lambda n: "$" not in n) if n != relation and "$" not in n)
         below = [n for n in found if n in self.plan.fresh | self.plan.grown.keys() and n in known]
-        return f"{' and '.join(dict.fromkeys(map(_name, below)))} has changed" if below else "its definition has changed"
+        return (
+            f"{' and '.join(dict.fromkeys(map(name_in_script, below)))} has changed" if below else "its definition has changed"
+        )
 
     def _source_of(self, relation: str) -> str:
         """Where the rows come from: relations that are stored, or the sources of inputs."""
@@ -183,7 +185,7 @@ class _Comparison:
         for name in self._walk(relation, is_kept):
             table = self.catalog.inputs.get(name)
             if is_kept(name):
-                stored["its state" if "$" in name else _name(name)] = None
+                stored["its state" if "$" in name else name_in_script(name)] = None
             elif table is not None and table.source is not None:
                 again[table.name] = None
         parts = [f"computed from stored rows ({', '.join(stored)})"] if stored else []
@@ -209,11 +211,6 @@ class _Comparison:
         rows = {n: float(count) for n, count in self.rows.items()}
         sizes = Sizes(Workload(rows, rows))
         return sum(maintaining(n, sizes, costs) for n in plan.walk() if n.inputs) + storing(plan, sizes, costs)
-
-
-def _name(relation: str) -> str:
-    """A relation as the script calls it."""
-    return relation.partition("$")[0].partition("~")[0]
 
 
 def _missed(before: Schema, after: Schema) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from belvedere.activity import NOW
 from belvedere.catalog import Catalog, pushed_inputs
-from belvedere.connectors.records import RECORDS, REJECTED
+from belvedere.connectors.records import RECORDS, REJECTED, files_read
 from belvedere.engine.measured import Requests
 from belvedere.engine.opening import folder_of
 from belvedere.engine.pipeline import Pipeline
@@ -45,7 +45,7 @@ from belvedere.spark.engine import open_engine
 from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session
 from belvedere.spark.retrying import Retried, going, retry_rejected
 from belvedere.spark.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings, silence_py4j
-from belvedere.spark.sources import Sources, files_read, open_sources
+from belvedere.spark.sources import Sources, open_sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store import file_of, open_store
 from belvedere.store.dialects.faults import is_transient

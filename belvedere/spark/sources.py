@@ -19,17 +19,17 @@ from belvedere.activity import NOW
 from belvedere.catalog import Catalog, Input
 from belvedere.connectors.connector import Arrived, Feed, OffsetRange, Wanted
 from belvedere.connectors.push import OFFSET, Pushes, Unpushed
-from belvedere.connectors.records import FILES, RejectedRow, SourceFile
+from belvedere.connectors.records import RejectedRow, SourceFile
 from belvedere.connectors.registry import reading_connector
 from belvedere.engine.late import judge
-from belvedere.engine.lost_rows import refuse_changed_inputs
+from belvedere.engine.lost_rows import changed_inputs, refuse
 from belvedere.engine.rows import Rows
 from belvedere.engine.scratch import scratch_frame
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
 from belvedere.schema import INGEST_TIME, ROWTIME, UID
 from belvedere.settings import ProjectSettings
-from belvedere.store.protocol import EpochRow, Reader
+from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks, pass_time
 from belvedere.time.intake import Waiting
 
@@ -191,7 +191,7 @@ def open_sources(
     """
     renewed = set(fresh)
     if last is not None:
-        refuse_changed_inputs(catalog, renewed & set(last.extra.get("meanings", {})), misfits or {})
+        refuse(changed_inputs(catalog, renewed & set(last.extra.get("meanings", {})), misfits or {}))
     offsets = {} if last is None else {i: o for i, o in last.offsets.items() if i not in renewed}
     feeds = {}
     for id_, table in catalog.inputs.items():
@@ -237,12 +237,3 @@ def _conformed(rows: pa.Table, table: Input) -> pa.Table:
             detail=str(error).split("\n")[0],
             hint="its rows have the names and types of the table's columns",
         ) from error
-
-
-def files_read(reader: Reader) -> dict[str, set[str]]:
-    """The names of files that the store has noted, by input id."""
-    found: dict[str, set[str]] = {}
-    table = reader.rows(FILES)
-    for source, path in zip(table["source"].to_pylist(), table["path"].to_pylist(), strict=True):
-        found.setdefault(source, set()).add(path)
-    return found

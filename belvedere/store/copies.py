@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from belvedere.store.protocol import EpochRow
 
@@ -25,10 +24,6 @@ class Snapshot(Protocol):
         """Write the database into files of an empty folder; they are synced by whoever asked."""
 
     def close(self) -> None: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
 
 
 def snapshot(url: str) -> Snapshot:

@@ -9,6 +9,8 @@ from belvedere.store.identifiers import SYSTEM
 
 FORMAT = "4"
 """Another one where stored forms or these tables change so that an older version would read them wrongly."""
+FORMAT_OF = "_format"
+"""The document with the store's format."""
 
 EPOCH = f"{SYSTEM}epoch"
 TABLE = f"{SYSTEM}table"

@@ -165,7 +165,7 @@ def test_a_snapshot_sees_one_epoch(stored: str, tmp_path: Path, urls: Callable[[
         "import sys; from belvedere.store import open_store; from tests.store.samples import *\n"
         "s = open_store(sys.argv[1]); t = s.begin(); t.append('Counts', reader([row('later')])); t.commit(epoch(2)); s.close()"
     )
-    with snapshot(stored) as taken:
+    with closing(snapshot(stored)) as taken:
         subprocess.run([sys.executable, "-c", program, stored], check=True)
         taken.write(tmp_path)
     target = urls()

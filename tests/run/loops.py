@@ -26,12 +26,12 @@ class Loop:
 
     def once(self, *pushes: tuple[str, bytes], retry: bool = False) -> None:
         """Compile the script and run it until nothing is left; `pushes` are bodies in JSON, `retry` tries rejected rows again."""
-        from belvedere.connectors.records import RECORDS, REJECTED
+        from belvedere.connectors.records import RECORDS, REJECTED, files_read
         from belvedere.rules import maintain
         from belvedere.spark.engine import open_engine
         from belvedere.spark.retrying import going, retry_rejected
         from belvedere.spark.run_loop import RunLoop, RunSettings
-        from belvedere.spark.sources import files_read, open_sources
+        from belvedere.spark.sources import open_sources
         from belvedere.store import open_store
 
         project = with_starting_columns(load_project(self.folder), self.url)

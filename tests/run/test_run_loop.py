@@ -82,11 +82,11 @@ class Shop:
             store.close()
 
     def open(self, **settings: Any) -> Any:
-        from belvedere.connectors.records import RECORDS
+        from belvedere.connectors.records import RECORDS, files_read
         from belvedere.rules import maintain
         from belvedere.spark.engine import open_engine
         from belvedere.spark.run_loop import RunLoop, RunSettings
-        from belvedere.spark.sources import files_read, open_sources
+        from belvedere.spark.sources import open_sources
         from belvedere.store import open_store
 
         found = catalog()

@@ -11,8 +11,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from belvedere.durable import sync_folder
@@ -75,12 +74,6 @@ class SqliteSnapshot:
         if self._connection is not None:
             self._connection.close()
         closed(PYTHON, self._path)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
 
 def _read_only(path: Path) -> str:

@@ -15,7 +15,7 @@ from belvedere.store.definitions import epoch_from_values, epoch_to_values
 from belvedere.store.dialects.session import Session
 from belvedere.store.protocol import CHUNK_BYTES, EpochRow, Lease, Reader, StoredTable, Transaction
 from belvedere.store.shown import ShownView
-from belvedere.store.system import DOCUMENT, EPOCH, FORMAT, LAST_EPOCH, LEASE, SET_DOCUMENT, STATEMENTS, TAKE_LEASE
+from belvedere.store.system import DOCUMENT, EPOCH, FORMAT, FORMAT_OF, LAST_EPOCH, LEASE, SET_DOCUMENT, STATEMENTS, TAKE_LEASE
 from belvedere.store.write.tables import Tables
 from belvedere.store.write.transaction import EpochTransaction
 from belvedere.store.write.views import Views
@@ -47,9 +47,9 @@ class DatabaseStore:
         try:
             for statement in (*self._session.dialect.first_start, *STATEMENTS):
                 self._session.execute(statement)
-            found = self.document("_format")
+            found = self.document(FORMAT_OF)
             if found is None:
-                self.set_document("_format", FORMAT)
+                self.set_document(FORMAT_OF, FORMAT)
             self._session.commit()
         except BaseException:
             self._session.rollback()

@@ -7,7 +7,8 @@ that its readers never wait for an epoch that does not change it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from belvedere.store.dialects.session import Session
 from belvedere.store.protocol import StoredTable
@@ -26,8 +27,10 @@ class Views:
     def hide(self, tables: Collection[StoredTable]) -> None:
         """Take out the views that read these tables, and those that have a name that one of them is to have."""
         made = self._made()
-        wanted = {t.name for t in tables}
-        self._drop(made, lambda name, place: made[name][0] in wanted or place.name(name) in wanted)
+        place = self._session.place_of_views() if made else None
+        if place is not None:
+            wanted = {t.name for t in tables}
+            self._drop(made, [n for n, (table, _) in made.items() if table in wanted or place.name(n) in wanted], place)
 
     def show(self, views: Sequence[ShownView]) -> None:
         """Let these views be there, and no others; where this user may make any."""
@@ -36,23 +39,19 @@ class Views:
             return
         dialect, made = self._session.dialect, self._made()
         own = {place.name(n).lower() for n in made}
-        free = Place(place.schema, place.first, place.reader, place.taken - own, place.has_comments)
+        free = replace(place, taken=place.taken - own)
         wanted = {v.name: (v.table.name, list(making(v, place, dialect))) for v in views if free.is_free(v.name)}
         if free.is_free(EPOCH_VIEW):
             wanted[EPOCH_VIEW] = ("", list(making_epoch(place, dialect)))
-        left = self._drop(made, lambda name, _: wanted.get(name) != made[name])
+        left = self._drop(made, [n for n in made if wanted.get(n) != made[n]], place)
         fresh = [statements for name, (_, statements) in wanted.items() if name not in left]
         for statement in (*(place.first if fresh else ()), *(s for statements in fresh for s in statements)):
             self._session.execute(statement)
         if wanted != made:
             self._note(wanted)
 
-    def _drop(self, made: Made, is_going: Callable[[str, Place], bool]) -> Made:
+    def _drop(self, made: Made, going: Collection[str], place: Place) -> Made:
         """Take some of the views out; those that are left."""
-        place = self._session.place_of_views() if made else None
-        if place is None:
-            return made
-        going = [n for n in made if is_going(n, place)]
         for name in going:
             self._session.execute(dropping(name, place))
         left = {n: content for n, content in made.items() if n not in going}
