@@ -6,17 +6,14 @@ makes it beside the tests; until it is there, and where it does not fit, Java lo
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import pyspark
-
 from belvedere.errors import BelvedereError
-from belvedere.spark.java import find_java
+from belvedere.spark import class_archive
 
 SCRIPT = """
 CREATE TABLE T (k INT PRIMARY KEY, g INT, s STRING, t TIMESTAMP);
@@ -30,15 +27,11 @@ Most := SELECT k, upper(s) AS s FROM T WHERE k > 1 ORDER BY k DESC LIMIT 2;
 
 
 def archive_in(folder: Path) -> Path | None:
-    """Where the archive of this Java and this Spark is, or will be; None where its path does not fit into Java's options."""
+    """Where the archive of this Java and this Spark is, or will be; None where there can be none."""
     try:
-        home = find_java()
+        return class_archive.archive_in(folder)
     except BelvedereError:
         return None
-    release = (home / "release").read_text(errors="replace") if (home / "release").is_file() else ""
-    name = hashlib.sha256(f"{home}\n{release}\n{pyspark.__file__}\n{pyspark.__version__}".encode()).hexdigest()[:16]
-    path = folder.resolve() / f"spark-{name}.jsa"
-    return None if any(c.isspace() or c in "\"'\\" for c in str(path)) else path
 
 
 def start_making(archive: Path) -> subprocess.Popen[bytes]:

@@ -15,14 +15,10 @@ from typing import Any
 
 import pytest
 
+from belvedere.spark.class_archive import QUIET, SHORT
 from tests import class_archive, depth
 
-JAVA = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:-UseCodeCacheFlushing "
-    "-XX:+UseSerialGC -XX:MetaspaceSize=256m -Xms600m -XX:NewSize=300m"
-)
-"""A run is over before more compilation or collection would pay. The first compiler alone has 48 MB for its code by default: a worker
-compiles more, and what is thrown out is compiled again and again."""
+HEAP = "-Xms600m -XX:NewSize=300m"
 SMALL_AND_SHORT = [
     "spark.sql.codegen.wholeStage=false",
     "spark.sql.codegen.factoryMode=NO_CODEGEN",  # some rows do not pay for a class of their own
@@ -43,7 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     cache = getattr(config, "cache", None)  # there is none with -p no:cacheprovider
     archive = None if cache is None else class_archive.archive_in(Path(cache.mkdir("classes")))
-    options = JAVA if archive is None else f"{JAVA} -XX:SharedArchiveFile={archive} -Xlog:cds=off"
+    java = f"{SHORT} {HEAP}"
+    options = java if archive is None else f"{java} -XX:SharedArchiveFile={archive} {QUIET}"
     settings = [f"spark.driver.defaultJavaOptions={options}", *SMALL_AND_SHORT]
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{' '.join(shlex.join(['--conf', s]) for s in settings)} pyspark-shell"
     if getattr(config.option, "numprocesses", None) and archive is not None and not archive.exists():

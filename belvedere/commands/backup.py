@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from belvedere.commands.addresses import StoreOption
 from belvedere.commands.output import print_json, read_script
 from belvedere.settings import load_project
 
@@ -19,9 +20,7 @@ from belvedere.settings import load_project
 def command(
     script: Annotated[Path, typer.Argument(help="the script of the store (.sqrl)", metavar="SCRIPT")],
     folder: Annotated[Path, typer.Argument(help="where the backup goes: a new or empty folder", metavar="FOLDER")],
-    store: Annotated[
-        str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
-    ] = None,
+    store: StoreOption = None,
     json: Annotated[bool, typer.Option("--json", help="print what was copied as JSON")] = False,
 ) -> int:
     """Copy a store as of one epoch, also while it is in use."""

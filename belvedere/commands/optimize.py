@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from belvedere.commands.addresses import StoreOption
 from belvedere.commands.output import has_errors, print_json, print_table, read_script, show
 from belvedere.settings import load_project
 
@@ -32,9 +33,7 @@ class CostModel(StrEnum):
 
 def command(
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
-    store: Annotated[
-        str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
-    ] = None,
+    store: StoreOption = None,
     apply: Annotated[bool, typer.Option("--apply", help="take the choice from the next start on")] = False,
     cost_model: Annotated[CostModel, typer.Option("--cost-model", help="who chooses")] = CostModel.LEAST,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,

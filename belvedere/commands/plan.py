@@ -17,6 +17,7 @@ import typer
 from rich.table import Table
 
 from belvedere.catalog import Catalog
+from belvedere.commands.addresses import StoreOption
 from belvedere.commands.output import has_errors, print_json, print_table, read_script, show
 from belvedere.errors import BelvedereError, fail
 from belvedere.rules.deployment import Change, Deployment, plan_deployment
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 
 def command(
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
-    store: Annotated[
-        str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
-    ] = None,
+    store: StoreOption = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Say what a start would do to the store: which views stay, are filled, go, or cannot be."""

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from belvedere.commands.addresses import StoreOption
 from belvedere.commands.output import has_errors, print_json, print_table, read_script, show
 from belvedere.commands.stores import OverStore, compile_over_store
 from belvedere.errors import BelvedereError
@@ -25,9 +26,7 @@ LONGEST = 60
 def command(
     what: Annotated[str, typer.Argument(help="`list`, or `retry`", metavar="list|retry")],
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
-    store: Annotated[
-        str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
-    ] = None,
+    store: StoreOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="go on though the start drops what is served (`belvedere plan`)")] = False,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:

@@ -14,7 +14,7 @@ import typer
 
 from belvedere.activity import NOW
 from belvedere.catalog import Catalog
-from belvedere.commands.addresses import host_of, port_of
+from belvedere.commands.addresses import StoreOption, host_of, port_of
 from belvedere.commands.logs import LogFormat, LogLines, log_line, logged, report, tell
 from belvedere.commands.output import has_errors, read_script
 from belvedere.commands.under_way import UnderWay, stamped
@@ -25,9 +25,7 @@ from belvedere.spark.stop_flag import StopFlag, stop_on_signals
 
 def command(
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
-    store: Annotated[
-        str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
-    ] = None,
+    store: StoreOption = None,
     port: Annotated[int | None, typer.Option("--port", help="the API's port; 0 takes a free one", min=0, max=65535)] = None,
     host: Annotated[str | None, typer.Option("--host", help="the API's address; a public one needs a token")] = None,
     master: Annotated[

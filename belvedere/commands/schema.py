@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
+from belvedere.commands.addresses import StoreOption
 from belvedere.commands.output import has_errors, in_quotes, print_json, read_script, show
 from belvedere.connectors.growing import TableGrowth, growth_of_sources
 from belvedere.errors import BelvedereError
@@ -27,9 +28,7 @@ def command(
     words: Annotated[
         list[str], typer.Argument(help="a script (.sqrl), after `accept` to take new columns", metavar="[accept] SCRIPT")
     ],
-    store: Annotated[
-        str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
-    ] = None,
+    store: StoreOption = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Print the columns of imported tables, to paste; `schema accept SCRIPT` takes new columns and wider types with the next start."""

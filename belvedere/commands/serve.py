@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from belvedere.commands.addresses import host_of, port_of
+from belvedere.commands.addresses import StoreOption, host_of, port_of
 from belvedere.commands.logs import LogFormat, logged, report, tell
 from belvedere.commands.output import has_errors, read_script
 from belvedere.errors import Diagnostic, Severity
@@ -24,9 +24,7 @@ from belvedere.settings import load_project
 
 def command(
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
-    store: Annotated[
-        str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
-    ] = None,
+    store: StoreOption = None,
     port: Annotated[int | None, typer.Option("--port", help="the port; 0 takes a free one", min=0, max=65535)] = None,
     host: Annotated[str | None, typer.Option("--host", help="the address; a public one needs a token")] = None,
     json: Annotated[bool, typer.Option("--json", help="print the address as a JSON object, in a line")] = False,

@@ -15,8 +15,11 @@ import pyspark
 
 from belvedere.spark.java import find_java
 
-SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
-"""Options for a JVM that ends before more compilation or collection would pay."""
+SHORT = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:-UseCodeCacheFlushing -XX:+UseSerialGC -XX:MetaspaceSize=256m"
+)
+"""Options for a JVM that ends before more compilation or collection would pay. The first compiler alone has 48 MB for its code by default:
+after some minutes it is full, and what is thrown out is compiled again and again."""
 QUIET = "-Xlog:cds=off"
 OPTIONS = "spark.driver.defaultJavaOptions"
 LONGEST_WRITE = 60.0
@@ -27,7 +30,7 @@ class ClassArchive:
     """The archive for this Java and this Spark; `path` is None where there can be none."""
 
     def __init__(self, folder: Path | None = None):
-        self.path = None if _is_set_elsewhere() else _archive_in(folder or cache_folder())
+        self.path = None if _is_set_elsewhere() else archive_in(folder or cache_folder())
 
     @property
     def is_there(self) -> bool:
@@ -76,8 +79,8 @@ def _is_set_elsewhere() -> bool:
     return OPTIONS in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
 
 
-def _archive_in(folder: Path) -> Path | None:
-    """Its path; None where that does not fit into Java's options."""
+def archive_in(folder: Path) -> Path | None:
+    """The archive's path; None where that does not fit into Java's options. Raises BelvedereError where there is no Java."""
     home = find_java()
     release = (home / "release").read_text(errors="replace") if (home / "release").is_file() else ""
     name = hashlib.sha256(f"{home}\n{release}\n{pyspark.__file__}\n{pyspark.__version__}".encode()).hexdigest()[:16]
