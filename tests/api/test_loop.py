@@ -20,11 +20,11 @@ from api_reader import MemoryReader
 
 from belvedere.api.http import garbage
 from belvedere.api.http.connections import Connection
-from belvedere.api.http.garbage import shorten_collections
 from belvedere.api.http.server import Application, ServerSettings
 from belvedere.api.limits import Limits
 from belvedere.compiler import compile_script
 
+pytestmark = pytest.mark.usefixtures("as_in_a_serving_process")
 MOST_SECONDS = 0.05
 TRIES = 4
 CATALOG = example.catalog()
@@ -72,15 +72,6 @@ def sent(port: int, path: str, body: bytes, media: str = "application/json") -> 
         connection.sendall(head.encode() + body)
         answer = b"".join(iter(lambda: connection.recv(1 << 20), b""))
     return int(answer.split()[1])
-
-
-@pytest.fixture(autouse=True)
-def as_in_a_serving_process() -> Iterator[None]:
-    kept = gc.get_threshold()
-    shorten_collections()
-    yield
-    gc.set_threshold(*kept)
-    gc.unfreeze()
 
 
 def longest(catalog: Any, path: str, body: bytes, media: str) -> float:
