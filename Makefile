@@ -8,7 +8,7 @@ WORKERS ?= 2
 TESTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test fast nightly cluster bench clean
+.PHONY: help setup run check test fast nightly cluster bench docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ cluster: setup  ## the tests that start a Spark cluster on this machine: a maste
 
 bench: setup  ## measure on this machine: throughput, latency, memory, against Spark in batch and DuckDB
 	$(BIN)/python -m bench
+
+docs: setup  ## make the site of docs/ in build/site; open build/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## remove .venv and everything that tools and runs left behind
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist bench/results spark-warehouse
