@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from belvedere.errors import BelvedereError as BelvedereError
     from belvedere.frame_windows import window_by as window_by
     from belvedere.functions.own import function as function
     from belvedere.queries import sql as sql
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 # loaded at first use: pyspark is slow to import
 _LAZY = {
+    "BelvedereError": "belvedere.errors",
     "function": "belvedere.functions.own",
     "sql": "belvedere.queries",
     "window_by": "belvedere.frame_windows",

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from belvedere.catalog import Catalog, QueryTemplate
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.functions.types import quote, type_text
 from belvedere.lang.spl.mentions import mentions_spl_window
+from belvedere.plan.nodes import Scan
+from belvedere.plan.rewrite import inline
 from belvedere.schema import TIMESTAMP, Column
 from belvedere.settings import ProjectSettings
+from belvedere.store.protocol import StoredTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,14 +27,17 @@ if TYPE_CHECKING:
 QUERY_FILE = "<query>"
 
 
-def sql(spark: SparkSession, text: str, **tables: DataFrame) -> DataFrame:
-    """One query over DataFrames by name: of SQL++ with WINDOW BY, of SQL with windows of SPL, or of Spark SQL.
+def sql(spark: SparkSession, text: str, **tables: Any) -> DataFrame:
+    """One query over frames by name: of SQL++ with WINDOW BY, of SQL with windows of SPL, or of Spark SQL.
 
-    Rows enter windows of SPL in the order of the DataFrame. Raises `BelvedereError` where a query with windows is wrong.
+    A frame is a DataFrame of Spark, pandas or Polars, a Table or RecordBatch of Arrow, or what else offers Arrow's PyCapsule interface.
+    Rows enter windows of SPL in the order of the frame. Raises `BelvedereError` where a query with windows is wrong, or a frame is none.
     """
     from belvedere.lang.window_by.parser import mentions_window_by
+    from belvedere.spark.given_frames import spark_frame
     from belvedere.spark.window_by.run import sql as run
 
+    tables = {name: spark_frame(spark, name, frame) for name, frame in tables.items()}
     if mentions_window_by(text) or not mentions_spl_window(text):
         return run(spark, text, **tables)
     from belvedere.spark.query_files import answer_template
@@ -67,6 +73,37 @@ def compile_query(
         name = templates[0].parameters[0].name
         raise fail("B9121", f"the query has a parameter `{name}`", hint="write its value instead")
     return compiled.catalog, templates[0]
+
+
+def compile_over(
+    sql: str, tables: Mapping[str, StoredTable], project: ProjectSettings | None = None
+) -> tuple[Catalog, QueryTemplate, dict[str, tuple[str, ...]]]:
+    """A query over relations of a store: its catalog, the query, and which columns of which relation it may read, by the id there.
+
+    A view keeps its own order. Relations whose names no query can write are operators' own, and left out.
+    """
+    named = {n: t for n, t in tables.items() if n.isidentifier() and t.schema.visible}
+    columns = {n: _readable(t) for n, t in named.items()}
+    catalog, template = compile_query(sql, columns, "".join(_in_order(t) for t in named.values() if t.order), project)
+    views = {i: v.plan for i, v in catalog.views.items()}
+    used = {n.relation for n in inline(template.plan, views.get).walk() if isinstance(n, Scan)}
+    return catalog, template, {i: tuple(c.name for c in columns[t.name]) for i, t in catalog.inputs.items() if i in used}
+
+
+def _readable(table: StoredTable) -> list[Column]:
+    """The columns that a query may name, and those of the view's order."""
+    order = {name for name, _, _ in table.order}
+    return [c for c in table.schema.columns if not c.hidden or c.name in order]
+
+
+def _in_order(table: StoredTable) -> str:
+    """The table as the view that it is, with the view's own order."""
+    name, shown = quote(table.name), ", ".join(quote(c.name) for c in table.schema.visible)
+    keys = (
+        f"{quote(c)} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if first else 'LAST'}"
+        for c, descending, first in table.order
+    )
+    return f"{name} := SELECT {shown} FROM {name} ORDER BY {', '.join(keys)};\n"
 
 
 def _declaration(name: str, columns: Sequence[Column]) -> str:

@@ -62,25 +62,33 @@ def converted_row(
     for name, value in row.items():
         known = names.get(name.casefold())
         if known is None:
-            raise fail(
-                "B6002",
-                f'row {number + 1} of "{table}" has a column "{name}" that the table does not have',
-                hint=f"its columns are {', '.join(c.name for c in columns if not c.hidden)}",
-            )
+            raise unknown_column(f'row {number + 1} of "{table}"', name, columns)
         given[known] = value
     result: dict[str, Any] = {}
     for column in columns:
         value = given.get(column.name)
         if value is None and not column.nullable and not column.hidden:
-            raise fail("B6003", f'row {number + 1} of "{table}" has no value for "{column.name}", which may not be NULL')
+            raise missing_value(table, number, column)
         try:
             result[column.name] = convert(value, column.type)
         except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException) as error:
-            raise _misfit(table, number, column, value, error) from error
+            raise misfit(table, number, column, value, error) from error
     return result
 
 
-def _misfit(table: str, number: int, column: Column, value: Any, error: Exception) -> BelvedereError:
+def unknown_column(of: str, name: str, columns: Iterable[Column]) -> BelvedereError:
+    """The diagnostic for a column of `of` that the table does not have."""
+    hint = f"its columns are {', '.join(c.name for c in columns if not c.hidden)}"
+    return fail("B6002", f'{of} has a column "{name}" that the table does not have', hint=hint)
+
+
+def missing_value(table: str, number: int, column: Column) -> BelvedereError:
+    """The diagnostic for row `number` (from 0) without a value that it needs."""
+    return fail("B6003", f'row {number + 1} of "{table}" has no value for "{column.name}", which may not be NULL')
+
+
+def misfit(table: str, number: int, column: Column, value: Any, error: Exception) -> BelvedereError:
+    """The diagnostic for a value of row `number` (from 0) that is none of its column; `error` says why."""
     return fail(
         "B6001",
         f'row {number + 1} of "{table}": {shown(value)} is no {describe(column.type)} for column "{column.name}"',
@@ -174,9 +182,18 @@ def _as_nested(value: Any, type_: pa.DataType) -> Any:
             raise ValueError(f"unknown field {min(unknown)!r}")
         return {f.name: convert(value.get(f.name), f.type) for f in type_}
     if pa.types.is_map(type_):
-        pairs = value.items() if isinstance(value, Mapping) else value
+        pairs = value.items() if isinstance(value, Mapping) else map(_pair, value)
         return [(convert(k, type_.key_type), convert(v, type_.item_type)) for k, v in pairs]
     return value
+
+
+def _pair(entry: Any) -> tuple[Any, Any]:
+    """An entry of a map: a key and a value, in a list or under these names."""
+    if isinstance(entry, Mapping) and entry.keys() == {"key", "value"}:
+        return entry["key"], entry["value"]
+    if isinstance(entry, list | tuple) and len(entry) == 2:
+        return entry[0], entry[1]
+    raise TypeError("an object, or a list of keys with their values, is wanted")
 
 
 def as_instant(value: Any) -> datetime:

@@ -17,27 +17,31 @@ from belvedere.compiler import compile_script
 from belvedere.engine.epoch import EpochReport
 from belvedere.engine.opening import beside
 from belvedere.errors import BelvedereError, fail
+from belvedere.frames.plain import plain
+from belvedere.frames.shown import QueryRows, RowList, row_list
 from belvedere.instants import microseconds
 from belvedere.intake.claims import claimed_columns
-from belvedere.intake.read import check_broken, find_input, given_columns, key_columns, refuse_made, taken_columns
-from belvedere.months import with_month_texts
+from belvedere.intake.handed import handed_deletions, handed_rows
+from belvedere.intake.read import find_input
 from belvedere.plan.nodes import Order
 from belvedere.plan.sorting import sorted_rows
 from belvedere.plan.time_nodes import SEQUENCE
-from belvedere.rows import NO_DEFAULTS, arrow_rows, as_instant
+from belvedere.queries import compile_over
+from belvedere.rows import as_instant, shown
 from belvedere.rules import Options, maintain
 from belvedere.schema import WEIGHT
 from belvedere.spark.batch import BatchAnswers, InputLog
 from belvedere.spark.cluster import is_cluster, join_cluster
 from belvedere.spark.compute import DRIVER_MEMORY
 from belvedere.spark.engine import open_engine
+from belvedere.spark.query_files import answer_template
 from belvedere.spark.session import SparkSession, local_session
 from belvedere.store import open_store
 from belvedere.store.read.history import AsOf, not_whole, rows_as_of
-from belvedere.store.row_checks import broken_checks
 from belvedere.temporary import is_shared
 from belvedere.time.arrival import arrival_times
 from belvedere.time.intake import Intake
+from belvedere.workbench_page import workbench_html
 
 
 class Workbench:
@@ -63,6 +67,7 @@ class Workbench:
         self._driver_memory = project.driver_memory if project is not None else None
         self._state = project.state if project is not None else None
         self._scratch = project.scratch if project is not None else None
+        self._project = project
         self._start(compiled.catalog, store, spark, options)
 
     @classmethod
@@ -80,7 +85,7 @@ class Workbench:
         made = cls.__new__(cls)
         made.diagnostics = ()
         made._sinks = sinks or {}
-        made._driver_memory, made._state, made._scratch = driver_memory, None, None
+        made._driver_memory, made._state, made._scratch, made._project = driver_memory, None, None, None
         made._start(catalog, store, spark, options)
         return made
 
@@ -111,51 +116,34 @@ class Workbench:
     def insert(
         self,
         table: str,
-        rows: Iterable[Mapping[str, Any]],
+        rows: Any,
         producer: str | None = None,
         claims: Mapping[str, Any] | None = None,
     ) -> None:
         """Rows of an input, for the next epoch. A row that does not fit raises at once and none of the call is taken.
 
+        `rows` are dicts, or a frame of pandas, Polars, Arrow, Spark, or of what else offers Arrow's PyCapsule interface.
         `claims` are those of the caller's token. Rows below the stream's bound are late: where it rejects them this raises B5024,
         and the other rows are taken.
         """
-        source = find_input(self.catalog, table)
-        self._add(source, rows, 1, producer, claims)
+        source = find_input(self.catalog, str(table))
+        self._take(source, handed_rows(source, rows), 1, producer, claims)
 
-    def delete(self, table: str, rows: Iterable[Mapping[str, Any]], claims: Mapping[str, Any] | None = None) -> None:
-        """A retraction: by key where the table has a primary key, else by equality of all columns, one for one."""
-        source = find_input(self.catalog, table)
+    def delete(self, table: str, rows: Any, claims: Mapping[str, Any] | None = None) -> None:
+        """A retraction, of dicts or a frame: by key where the table has a primary key, else by equality of all columns, one for one."""
+        source = find_input(self.catalog, str(table))
         if source.append_only:
             raise fail("B6011", f'"{source.name}" is a stream: its rows cannot be deleted', hint="declare it with CREATE TABLE")
-        self._add(source, rows, -1, claims=claims)
+        self._take(source, handed_deletions(source, rows), -1, claims=claims)
 
-    def _add(
-        self,
-        source: Input,
-        rows: Iterable[Mapping[str, Any]],
-        weight: int,
-        producer: str | None = None,
-        claims: Mapping[str, Any] | None = None,
+    def _take(
+        self, source: Input, table: pa.Table, weight: int, producer: str | None = None, claims: Mapping[str, Any] | None = None
     ) -> None:
-        columns, rows, claimed = given_columns(source), list(rows), {}
-        if weight > 0 or source.primary_key:
-            claimed = claimed_columns(source, claims or {})
-        if weight < 0 and source.primary_key:
-            columns = key_columns(source)
-            rows = [{k: v for k, v in r.items() if k.casefold() in {c.name.casefold() for c in columns}} for r in rows]
-        elif weight < 0:
-            columns = taken_columns(source)
-        else:
-            for place, row in enumerate(rows):
-                refuse_made(source, place, row)
-        table = arrow_rows(source.name, columns, rows, source.defaults if weight > 0 else NO_DEFAULTS)
-        for place, check in broken_checks(source, table).items() if weight > 0 else ():
-            raise check_broken(source, place, check)
         if not table.num_rows:
             return
-        for name, value in claimed.items():
-            table = table.append_column(name, pa.array([value] * table.num_rows, source.schema[name].type))
+        if weight > 0 or source.primary_key:
+            for name, value in claimed_columns(source, claims or {}).items():
+                table = table.append_column(name, pa.array([value] * table.num_rows, source.schema[name].type))
         table = table.append_column(WEIGHT, pa.array([weight] * table.num_rows, pa.int64()))
         if weight > 0 and self._clock is None and _lacks_time(source, table):
             self._early.append((source, table, producer))  # the clock at their arrival is not set yet
@@ -168,12 +156,12 @@ class Workbench:
         self, table: str, time: Any, producer: str | None = None, strict: bool = False, column: str | None = None
     ) -> None:
         """A rowtime bound: no later row of the producer is below `time` (`strict`: nor at it). `column` None: the first."""
-        at = microseconds(as_instant(time))
+        at = microseconds(_time(time))
         self._intake.bound(find_input(self.catalog, table), at, self._now(), column=column, producer=producer, strict=strict)
 
     def open(self, table: str, producer: str | None = None, bound: Any = None) -> None:
         """A producer comes: until its first row or bound it holds the stream where it is."""
-        least = None if bound is None else microseconds(as_instant(bound))
+        least = None if bound is None else microseconds(_time(bound))
         self._intake.open(find_input(self.catalog, table), producer, least, self._now())
 
     def close(self, table: str | None = None, producer: str | None = None) -> None:
@@ -189,7 +177,7 @@ class Workbench:
 
     def clock(self, time: Any) -> None:
         """Set now(); it never goes back."""
-        instant = as_instant(time)
+        instant = _time(time)
         if self._clock is not None and instant < self._clock:
             raise fail("B6013", f"the clock cannot go back from {self._clock} to {instant}")
         self._clock = instant
@@ -226,50 +214,69 @@ class Workbench:
 
     # --- answers
 
-    def rows(self, view: str, as_of: int | datetime | str | None = None) -> list[dict[str, Any]]:
+    def rows(self, view: str, as_of: int | datetime | str | None = None) -> RowList[dict[str, Any]]:
         """The view now, as the store serves it; with `as_of` as it was after an epoch, or after the last one at a time."""
         id_ = self._relation(view)
         table, arranged = self.engine.tables.get(id_), self.engine.plan.arranged.get(id_)
         if table is None and arranged is not None:
             if arranged.final:
                 raise not_whole(view)
-            return _dicts(self._shown(id_, sorted_rows(self.engine.rows(id_), self._order(id_))))
+            return row_list(self._shown(id_, sorted_rows(self.engine.rows(id_), self._order(id_))))
         if table is None:
             raise fail(
                 "B7050", f'"{view}" is private and not stored', hint="give it a name without the leading underscore to serve it"
             )
+        then = as_of if as_of is None or isinstance(as_of, int) else _time(as_of)
+        rows = self._stored(id_, then)
+        if table.schema.key == (SEQUENCE,):
+            rows = rows.sort_by(SEQUENCE)
+        return row_list(self._shown(id_, sorted_rows(rows, self._order(id_))))
+
+    def _stored(self, id_: str, then: int | datetime | None = None) -> pa.Table:
+        """The rows of a table of the store; none where no epoch has filled it yet."""
         if id_ in self.engine.fresh | self.engine.unmade:
-            return []  # no epoch has filled it yet
+            return self.engine.tables[id_].arrow.empty_table()
         reader = self.store.reader()
         try:
-            then = as_of if as_of is None or isinstance(as_of, int) else as_instant(as_of)
-            rows = reader.rows(table) if then is None else rows_as_of(reader, self.engine.tables, id_, AsOf.of(then))
-            if table.schema.key == (SEQUENCE,):
-                rows = rows.sort_by(SEQUENCE)
-            return _dicts(self._shown(id_, sorted_rows(rows, self._order(id_))))
+            if then is None:
+                return reader.rows(self.engine.tables[id_])
+            return rows_as_of(reader, self.engine.tables, id_, AsOf.of(then))
         finally:
             reader.close()
 
-    def changes(self, view: str) -> list[tuple[dict[str, Any], int]]:
+    def changes(self, view: str) -> RowList[tuple[dict[str, Any], int]]:
         """What the last epoch changed in the view: rows with weight +1 or -1."""
         if self._relation(view) in self.catalog.at_read:
             hint = "write /*+ maintain */ before its definition"
             raise fail("B7050", f'"{view}" is computed when it is read: nobody notes its changes', hint=hint)
         delta = self._report.deltas.get(self._relation(view)) if self._report else None
         if delta is None:
-            return []
-        return list(zip(_dicts(self._shown(self._relation(view), delta)), delta[WEIGHT].to_pylist(), strict=True))
+            fields = [*self.catalog.schema_of(self._relation(view)).arrow, pa.field(WEIGHT, pa.int64())]
+            delta = pa.schema(fields).empty_table()
+        rows = self._shown(self._relation(view), delta)
+        pairs = zip(row_list(rows), delta[WEIGHT].to_pylist(), strict=True)
+        return RowList(pairs, rows.append_column(WEIGHT, delta[WEIGHT]))
 
-    def batch(self, view: str) -> list[dict[str, Any]]:
+    def query(self, sql: str) -> QueryRows:
+        """One query over the tables and views that are served now, in batch by Spark; `now()` is the clock of the last epoch.
+
+        Raises BelvedereError with places in the query where it is wrong.
+        """
+        catalog, template, read = compile_over(str(sql), self.engine.tables, self._project)
+        now = self.engine.last_clock or self._clock or datetime.now(UTC)
+        rows = {i: self._stored(catalog.inputs[i].name).select(columns) for i, columns in read.items()}
+        return QueryRows(answer_template(self.spark, catalog, template, rows, now))
+
+    def batch(self, view: str) -> RowList[dict[str, Any]]:
         """The same view recomputed by Spark from all input so far: the oracle."""
         return self.batches([view])[view]
 
-    def batches(self, views: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    def batches(self, views: Iterable[str]) -> dict[str, RowList[dict[str, Any]]]:
         """`batch` of several views, in as few queries as they allow."""
         ids = {view: self._relation(view) for view in views}
         now = self.engine.last_clock or self._clock or datetime.now(UTC)
         answers = self._batch.answers(list(dict.fromkeys(ids.values())), now)
-        return {view: _dicts(self._shown(id_, sorted_rows(answers[id_], self._order(id_)))) for view, id_ in ids.items()}
+        return {view: row_list(self._shown(id_, sorted_rows(answers[id_], self._order(id_)))) for view, id_ in ids.items()}
 
     def graphql(
         self,
@@ -299,8 +306,11 @@ class Workbench:
         finally:
             reader.close()
 
+    def _repr_html_(self) -> str:
+        return workbench_html(self.engine, self.store.url, self._clock)
+
     def _relation(self, name: str) -> str:
-        id_ = self.catalog.find(name)
+        id_ = self.catalog.find(str(name))
         if id_ is None:
             known = ", ".join([*self.catalog.inputs, *self.catalog.views])
             raise fail("B2001", f'the script defines no "{name}"', hint=f"it defines {known}")
@@ -319,6 +329,10 @@ def _lacks_time(source: Input, table: pa.Table) -> bool:
     return any(n not in table.schema.names or table[n].null_count > 0 for n in arrival_times(source))
 
 
-def _dicts(table: pa.Table) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = with_month_texts(table).to_pylist()
-    return rows
+def _time(value: Any) -> datetime:
+    """A time as `as_instant` takes it, or one of NumPy or pandas. Raises B6016."""
+    try:
+        return as_instant(plain(value))
+    except (ValueError, TypeError, OverflowError) as error:
+        hint = 'write "2020-01-01 08:07:00", a datetime, or seconds since 1970'
+        raise fail("B6016", f"{shown(value)} is no time", hint=hint, detail=str(error)) from None

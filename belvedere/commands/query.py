@@ -19,10 +19,7 @@ from belvedere.commands.answer_formats import FORMATS
 from belvedere.commands.output import show
 from belvedere.commands.under_way import UnderWay
 from belvedere.errors import BelvedereError, Severity, fail
-from belvedere.functions.types import quote
-from belvedere.plan.nodes import Scan
-from belvedere.plan.rewrite import inline
-from belvedere.queries import QUERY_FILE, compile_query
+from belvedere.queries import QUERY_FILE, compile_over, compile_query
 from belvedere.schema import KEY, Column, Schema
 from belvedere.settings import load_project
 
@@ -166,16 +163,10 @@ def query_store(sql: str, url: str, then: int | datetime | None) -> Answer:
     reader = open_reader(url)
     try:
         stored = stored_tables(reader)
-        tables = {n: t for n, t in stored.items() if n.isidentifier()}  # others are operators' own state
-        columns = {n: _columns(t) for n, t in tables.items() if t.schema.visible}
-        catalog, template = compile_query(
-            sql, columns, "".join(_in_order(t) for t in tables.values() if t.order), load_project(Path.cwd())
-        )
-        views = {i: v.plan for i, v in catalog.views.items()}
-        used = {n.relation for n in inline(template.plan, views.get).walk() if isinstance(n, Scan)}
-        names = {i: t.name for i, t in catalog.inputs.items() if i in used}
+        catalog, template, read = compile_over(sql, stored, load_project(Path.cwd()))
+        names = {i: catalog.inputs[i].name for i in read}
         if then is None:
-            rows = _rows_now(reader, {i: tables[n] for i, n in names.items()})
+            rows = _rows_now(reader, {i: stored[n] for i, n in names.items()})
         else:
             rows = {i: rows_as_of(reader, stored, n, AsOf.of(then)) for i, n in names.items()}
     finally:
@@ -183,7 +174,7 @@ def query_store(sql: str, url: str, then: int | datetime | None) -> Answer:
     from belvedere.spark.query_files import Answer, answer_template
     from belvedere.spark.quiet_session import batch_session
 
-    shown = {i: r.select([c.name for c in columns[names[i]]]) for i, r in rows.items()}
+    shown = {i: r.select(read[i]) for i, r in rows.items()}
     with batch_session() as spark:
         return Answer(answer_template(spark, catalog, template, shown))
 
@@ -218,19 +209,3 @@ def _rows_now(reader: Reader, tables: Mapping[str, StoredTable]) -> dict[str, pa
         rows = {i: reader.rows(t) for i, t in tables.items()}
         if reader.last_epoch() == before:
             return rows
-
-
-def _columns(table: StoredTable) -> list[Column]:
-    """The columns that a query may name, and those of the view's order."""
-    order = {name for name, _, _ in table.order}
-    return [c for c in table.schema.columns if not c.hidden or c.name in order]
-
-
-def _in_order(table: StoredTable) -> str:
-    """The table as the view that it is, with the view's own order."""
-    name, shown = quote(table.name), ", ".join(quote(c.name) for c in table.schema.visible)
-    keys = (
-        f"{quote(c)} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if first else 'LAST'}"
-        for c, descending, first in table.order
-    )
-    return f"{name} := SELECT {shown} FROM {name} ORDER BY {', '.join(keys)};\n"

@@ -85,7 +85,7 @@ def _changes(world: World, step: Step) -> Observed:
 
 
 def _events(world: World, step: Step) -> Observed:
-    rows = world.workbench.rows(step.arguments["relation"])
+    rows = list(world.workbench.rows(step.arguments["relation"]))
     if rows and SEQUENCE in rows[0]:
         rows = sorted(rows, key=lambda row: row[SEQUENCE])
     return _table(world, step, rows, ordered=True)

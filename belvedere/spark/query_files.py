@@ -52,9 +52,15 @@ def query_template(spark: SparkSession, catalog: Catalog, template: QueryTemplat
     return Answer(rows, tuple(r for t in taken.values() for r in t.rejected))
 
 
-def answer_template(spark: SparkSession, catalog: Catalog, template: QueryTemplate, tables: Mapping[str, pa.Table]) -> pa.Table:
-    """The answer of a template without parameters over the rows of the catalog's inputs (by id), in its order."""
-    now = datetime.now(UTC)
+def answer_template(
+    spark: SparkSession,
+    catalog: Catalog,
+    template: QueryTemplate,
+    tables: Mapping[str, pa.Table],
+    now: datetime | None = None,
+) -> pa.Table:
+    """The answer of a template without parameters over the rows of the catalog's inputs (by id), in its order; `now` is `now()`."""
+    now = now or datetime.now(UTC)
     # rows are read once, so they only ever arrive
     inputs = {i: replace(t, kind=InputKind.IMPORT) for i, t in catalog.inputs.items()}
     plan, ordered = with_position(template.plan)
