@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from belvedere.commands.profile_option import with_profile
 from belvedere.errors import BelvedereError
 
 # typer brings its own copy of click or uses the installed one, by version: its exceptions are those of BadParameter's family.
@@ -37,6 +38,9 @@ COMMANDS = {
     "test": "run a script's tests",
 }
 
+WITHOUT_PROJECT = {"init", "fmt", "calibrate"}
+"""Commands that read no belvedere.toml, so there is no profile to choose."""
+
 
 class LazyGroup(TyperGroup):
     """Knows the commands' names and first lines; imports a command's module when it is used."""
@@ -49,7 +53,8 @@ class LazyGroup(TyperGroup):
         if module is None:
             return None
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-        single.command(name=cmd_name, help=COMMANDS[cmd_name] if not module.command.__doc__ else None)(module.command)
+        command = module.command if cmd_name in WITHOUT_PROJECT else with_profile(module.command)
+        single.command(name=cmd_name, help=COMMANDS[cmd_name] if not command.__doc__ else None)(command)
         return get_command(single)
 
     def _module(self, name: str) -> Any:

@@ -24,6 +24,9 @@ class SectionReader:
     def __init__(self, text: str, file: Path, directory: Path, environ: Mapping[str, str]):
         self.text, self.file, self.directory, self.environ = text, file, directory, environ
         self.diagnostics: list[Diagnostic] = []
+        self.above: Mapping[str, Any] = {}
+        self.above_section = ""
+        """The tables that are laid over the others, and the section that they are in."""
 
     # -- values -------------------------------------------------------------------------------------------------------
 
@@ -112,7 +115,9 @@ class SectionReader:
         self.diagnostics.append(Diagnostic(code, message, Severity.ERROR, span, hint=hint))
 
     def at(self, section: str, key: str | None) -> Span | None:
-        """Where a key, or its section's heading, stands."""
+        """Where a key, or its section's heading, stands: in the tables that are laid over the others, if they have it."""
+        if self.is_above(section, key):
+            section = f"{self.above_section}.{section}".strip(".")
         start = 0
         if section:
             heading = re.search(rf"^[ \t]*\[\s*{re.escape(section)}\s*\]", self.text, re.MULTILINE)
@@ -124,6 +129,15 @@ class SectionReader:
             return None
         found = re.compile(rf"""^\s*\[?["']?({re.escape(key)})(?!\w)""", re.MULTILINE).search(self.text, start)
         return Span(str(self.file), found.start(1), found.end(1)) if found else None
+
+    def is_above(self, section: str, key: str | None) -> bool:
+        """Whether the tables that are laid over the others have a key, or a section."""
+        table: Any = self.above
+        for name in (*filter(None, section.split(".")), *([] if key is None else [key])):
+            if not isinstance(table, Mapping) or name not in table:
+                return False
+            table = table[name]
+        return bool(self.above)
 
     def within(self, section: str, key: str, text: str) -> Span | None:
         """Where a text stands in the value of a key, as it is; else where the key does."""

@@ -1,7 +1,8 @@
 """The project file: sources, sinks, store, Spark and API settings of the scripts beside it.
 
-In: the directory of a script. Out: a `ProjectSettings`, with diagnostics for what the file says wrongly. Values may hold `${env:NAME}` or
-`${env:NAME:-default}`. Opens no source: connectors (`belvedere.connectors`) know tables and their columns.
+In: the directory of a script, maybe a profile (`belvedere.profiles`). Out: a `ProjectSettings`, with diagnostics for what the file says
+wrongly. Values may hold `${env:NAME}` or `${env:NAME:-default}`. Opens no source: connectors (`belvedere.connectors`) know tables and
+their columns.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from belvedere.api_settings import ApiReader
 from belvedere.errors import Diagnostic, Span
+from belvedere.profiles import DEFAULT_CONNECTOR, PROFILE_KEY, PROFILE_VARIABLE, chosen_tables, laid_over
 from belvedere.role_settings import RoleSettings
 from belvedere.setting_rules import OPTIMIZE_RULES, RUN_RULES
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from belvedere.functions.own import OwnFunction
 
 FILE_NAME = "belvedere.toml"
-TOP_KEYS = (
+PROFILE_KEYS = (
     *(
         "store",
         "on_error",
@@ -41,6 +43,7 @@ TOP_KEYS = (
         "functions",
     ),
 )
+TOP_KEYS = (*PROFILE_KEYS, PROFILE_KEY)
 DRIVER_MEMORY_MB = 1024
 SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "start", "fahrenheit", "move_every")
 FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files")
@@ -152,16 +155,21 @@ class ProjectSettings:
 
 
 def load_project(directory: Path | str, environ: Mapping[str, str] | None = None) -> ProjectSettings:
-    """Read `belvedere.toml` of a directory; what is wrong in it is in `diagnostics`, and left out."""
+    """Read `belvedere.toml` of a directory; what is wrong in it is in `diagnostics`, and left out.
+
+    The environment's BELVEDERE_PROFILE chooses a profile; raises B9108 where the file does not have it.
+    """
     directory = Path(directory).resolve()
     file = directory / FILE_NAME
+    environ = os.environ if environ is None else environ
     if not file.is_file():
+        chosen_tables({}, environ.get(PROFILE_VARIABLE))
         return ProjectSettings(directory)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         return ProjectSettings(directory, file, diagnostics=(Diagnostic("B9102", f"{FILE_NAME} cannot be read: {error}"),))
-    return read_project(text, directory, file, os.environ if environ is None else environ)
+    return read_project(text, directory, file, environ)
 
 
 def read_project(text: str, directory: Path, file: Path, environ: Mapping[str, str]) -> ProjectSettings:
@@ -184,7 +192,13 @@ class _Reader(ApiReader):
 
     def project(self, raw: Mapping[str, Any]) -> ProjectSettings:
         self.known(raw, TOP_KEYS, "")
-        values = {k: self.expand(v, k, "") for k, v in raw.items()}
+        for name, profile in self.tables(raw, PROFILE_KEY).items():
+            self.known(profile, PROFILE_KEYS, f"{PROFILE_KEY}.{name}")
+        chosen = self.environ.get(PROFILE_VARIABLE)
+        self.above = chosen_tables(raw, chosen)
+        self.above_section = f"{PROFILE_KEY}.{chosen}"
+        below = {k: v for k, v in raw.items() if k != PROFILE_KEY}
+        values = {k: self.expand(v, k, "") for k, v in laid_over(below, self.above).items()}
         run = self.ruled(values, "run", RUN_RULES)
         module = self.module(values)
         return ProjectSettings(
@@ -229,11 +243,11 @@ class _Reader(ApiReader):
 
     def connector(self, table: Mapping[str, Any], section: str, own: tuple[str, ...]) -> str:
         """The connector that is named: one of our `own`, or another package's."""
-        named = table.get("connector", "files")
+        named = table.get("connector", DEFAULT_CONNECTOR)
         if named in own:
             return str(named)
         others = tuple(sorted(entry_points(group=CONNECTORS).names))
-        return self.choice(table, "connector", section, (*own, *others), "files")
+        return self.choice(table, "connector", section, (*own, *others), DEFAULT_CONNECTOR)
 
     def path(self, table: Mapping[str, Any], section: str, connector: str, hint: str) -> Path | None:
         """The path, which files need."""

@@ -14,7 +14,6 @@ import typer
 
 from belvedere.commands.addresses import StoreOption
 from belvedere.commands.output import print_json, read_script
-from belvedere.settings import load_project
 
 
 def command(
@@ -26,11 +25,11 @@ def command(
     """Copy a store as of one epoch, also while it is in use."""
     read_script(script)
     from belvedere.backups import take_backup
-    from belvedere.commands.stores import store_url
+    from belvedere.commands.stores import sound_project, store_url
     from belvedere.engine.opening import folder_of
 
     started = time.perf_counter()
-    url = store_url(store, load_project(script.parent), script)
+    url = store_url(store, sound_project(script), script)
     contents = take_backup(url, folder_of(url, script, ".intake"), folder)
     seconds = round(time.perf_counter() - started, 3)
     if json:

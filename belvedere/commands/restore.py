@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from belvedere.commands.output import print_json, read_script
-from belvedere.settings import load_project
 
 
 def command(
@@ -24,11 +23,11 @@ def command(
     """Make a store from a backup: nothing must be there yet."""
     read_script(script)
     from belvedere.backups import restore_backup
-    from belvedere.commands.stores import store_url
+    from belvedere.commands.stores import sound_project, store_url
     from belvedere.engine.opening import folder_of
     from belvedere.store import file_of
 
-    project = load_project(script.parent)
+    project = sound_project(script)
     url = store_url(store, project, script)
     state = project.state or (None if file_of(url) else folder_of(url, script, ".state"))
     contents, aside = restore_backup(folder, url, folder_of(url, script, ".intake"), state)

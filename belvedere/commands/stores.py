@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from belvedere.catalog import Catalog
-from belvedere.errors import Diagnostic
-from belvedere.settings import ProjectSettings
+from belvedere.commands.output import has_errors
+from belvedere.errors import BelvedereError, Diagnostic
+from belvedere.settings import ProjectSettings, load_project
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,14 @@ def compile_over_store(
     project = with_starting_columns(project, url) if starting else with_stored_columns(project, url)
     compiled = compile_script(text, path=script, project=project)
     return OverStore(url, project, compiled.catalog, tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics))))
+
+
+def sound_project(script: Path) -> ProjectSettings:
+    """The project of a script, for commands that do not compile it. Raises what is wrong in its file: another store might be meant."""
+    project = load_project(script.parent)
+    if has_errors(project.diagnostics):
+        raise BelvedereError(project.diagnostics)
+    return project
 
 
 def store_url(given: str | None, project: ProjectSettings, script: Path) -> str:

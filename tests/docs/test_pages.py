@@ -7,7 +7,7 @@ What a block is, its fence says:
 * `python` runs; the blocks of a page share their names.
 * `console` holds commands after `$ ` and what they print; a line `...` stands for any lines, and `...` in a line for
   anything in it.
-* `toml` is a project file without mistakes, in an environment that has its variables.
+* `toml` is a project file without mistakes, in an environment that has its variables, with each of its profiles.
 * any of them with `file=NAME` is written to that file first, in the page's own folder; `json` and `csv` can do no more.
 * `sh`, `text`, `graphql` and `json` are not run: commands that serve until they are stopped, and answers.
 """
@@ -18,6 +18,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,8 +117,10 @@ def check_project(text: str, folder: Path, place: str) -> None:
     from belvedere.setting_sections import VARIABLE
     from belvedere.settings import read_project
 
-    project = read_project(text, folder, folder / "belvedere.toml", {m[1]: "set" for m in VARIABLE.finditer(text)})
-    assert not project.diagnostics, f"{place}: {[d.message for d in project.diagnostics]}"
+    variables = {m[1]: "set" for m in VARIABLE.finditer(text)}
+    for profile in ("", *tomllib.loads(text).get("profile", ())):
+        project = read_project(text, folder, folder / "belvedere.toml", variables | {"BELVEDERE_PROFILE": profile})
+        assert not project.diagnostics, f"{place}: {[d.message for d in project.diagnostics]}"
 
 
 def check_console(text: str, folder: Path, place: str) -> None:

@@ -1,0 +1,68 @@
+"""Profiles of a project file: what is otherwise in production than at the desk.
+
+In: the parsed `belvedere.toml`, a profile's name. Out: the file as it is with that profile's tables laid over the others. Values are not
+judged here, and their `${env:NAME}` are put in later, so that variables of other profiles may be unset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from belvedere.errors import fail
+
+DEFAULT_CONNECTOR = "files"
+PROFILE_KEY = "profile"
+PROFILE_VARIABLE = "BELVEDERE_PROFILE"
+"""The environment variable that chooses a profile; `--profile` sets it for the time of a command."""
+
+
+def chosen_tables(raw: Mapping[str, Any], profile: str | None) -> Mapping[str, Any]:
+    """The tables of a profile, as the file has them; none where none is chosen. Raises B9108 where there is no such profile."""
+    if not profile:
+        return {}
+    profiles = raw.get(PROFILE_KEY)
+    known = [n for n, t in profiles.items() if isinstance(t, Mapping)] if isinstance(profiles, Mapping) else []
+    if profile not in known:
+        raise fail("B9108", f"belvedere.toml has no profile `{profile}`", hint=_hint(profile, known))
+    found: Mapping[str, Any] = raw[PROFILE_KEY][profile]
+    return found
+
+
+def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """`below` with the values of `above`: tables are laid over each other key by key, other values are replaced.
+
+    A source or sink whose connector is changed has only what `above` says: the other keys were for the other connector.
+    """
+    kept = {k: _without_changed(v, above.get(k)) if k in ("sources", "sinks") else v for k, v in below.items()}
+    return _merged(kept, above)
+
+
+def _without_changed(below: Any, above: Any) -> Any:
+    """Sources or sinks without those whose connector is another one above."""
+    if not isinstance(below, Mapping) or not isinstance(above, Mapping):
+        return below
+    return {name: table for name, table in below.items() if not _changes_connector(table, above.get(name))}
+
+
+def _changes_connector(below: Any, above: Any) -> bool:
+    if not isinstance(below, Mapping) or not isinstance(above, Mapping):
+        return False
+    return "connector" in above and above["connector"] != below.get("connector", DEFAULT_CONNECTOR)
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    both = {k: (below.get(k), value) for k, value in above.items()}
+    return {
+        **below,
+        **{k: _merged(o, n) if isinstance(o, Mapping) and isinstance(n, Mapping) else n for k, (o, n) in both.items()},
+    }
+
+
+def _hint(profile: str, known: list[str]) -> str:
+    if not known:
+        return f"write `[profile.{profile}]` in it, or leave --profile and {PROFILE_VARIABLE} out"
+    close = get_close_matches(profile, known, n=1)
+    names = ", ".join(f"`{name}`" for name in known)
+    return f"did you mean `{close[0]}`? There are {names}" if close else f"there are {names}"
