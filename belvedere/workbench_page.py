@@ -40,7 +40,7 @@ def _kind(engine: Engine, id_: str) -> str:
 
 def _rows(engine: Engine, id_: str) -> str:
     """How many rows the relation has; nothing where they are computed when it is read."""
-    count = engine.counts().get(id_)
+    count = engine.row_counts.get(id_)
     return "" if count is None else f"{count:,}"
 
 

@@ -31,6 +31,8 @@ from belvedere.engine.measured import Measured, Meter
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.quarantine import Cordon, Failed, Isolation, StageFailure, failures_document, failures_of, quarantined
 from belvedere.engine.render import CLOCK_COLUMN
+from belvedere.engine.row_counts import DOCUMENT as ROWS
+from belvedere.engine.row_counts import count_rows
 from belvedere.engine.rows import Rows
 from belvedere.engine.served_names import SERVED, served_names
 from belvedere.engine.storage import Storage
@@ -114,6 +116,8 @@ class Engine:
         self.next_uid = int(last.extra.get("next_uid", 1)) if last else 1
         self.sequences: dict[str, int] = dict(last.extra.get("sequences", {})) if last else {}
         self.changed: Mapping[str, Any] = last.extra.get(CHANGED, {}) if last else {}
+        self.row_counts: Mapping[str, int] = last.extra.get(ROWS, {}) if last else {}
+        """How many rows each public relation has that is stored."""
         measured = Measured.of_document(last.extra.get(MEASURED) if last else None)
         self.meter = Meter(measured.only(pipeline.relations, catalog.endpoints))
         isolation = Isolation(catalog, pipeline)
@@ -184,10 +188,12 @@ class Engine:
             measured = self._measure(context, seconds, clock)
             extra = {MEASURED: measured.as_document(), **failures_document(attempt.left)}
             empty = self.fresh & attempt.cordon.blocked
+            extra[ROWS] = counts = self._count_rows(transaction)
             row = self._row(context, next_uid, EpochRow(self.epoch + 1, clock, offsets, extra=extra), empty)
             transaction.commit(replace(row, extra={**row.extra, STATE: self.state.prepare()}))
             self.state.committed()
             self._committed(row, context, next_uid, empty)
+            self.row_counts = counts
             self.meter.committed()
             return self._report(context, taken, seconds, keep_deltas)
         except BaseException:
@@ -236,6 +242,11 @@ class Engine:
         expire(self.pipeline, context, self._forgotten, self._past)
         self.exports.forget(storage.transaction)
         return context, taken, next_uid, seconds
+
+    def _count_rows(self, transaction: Transaction) -> dict[str, int]:
+        served = {i: n for i, n in self.pipeline.served.items() if i in self.catalog.public and n in self.plan.tables}
+        copied = self.plan.copied if self._is_first else {}
+        return count_rows(self.row_counts, served, self.fresh | copied.keys(), transaction)
 
     def _measure(self, context: EpochContext, seconds: Mapping[str, float], clock: datetime) -> Measured:
         """What is known with this epoch; one that fills relations anew says nothing of those that follow."""

@@ -118,6 +118,9 @@ class Transaction(Protocol):
     def count(self, table: str) -> int:
         """How many rows the table has now."""
 
+    def gained(self, table: str) -> int:
+        """How many rows more the table has than at the transaction's begin; nothing is read for it."""
+
     def commit(self, row: EpochRow) -> None:
         """Insert the epoch row and commit. Refused unless the epoch before it is the last one and the lease is still ours."""
 

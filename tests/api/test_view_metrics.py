@@ -43,6 +43,7 @@ ROW = EpochRow(
         .after({"T": 3, "_Hidden": 3, "Größe": 2, "Sum": 1}, {"_Hidden": 1.0, "Größe": 0.25}, 0.0)
         .as_document(),
         "changed": {"Größe": [6, MICROS], "T": [7, MICROS]},
+        "rows": {"T": 3, "Größe": 1},
     },
     committed_at=COMMITTED,
 )
@@ -68,6 +69,8 @@ def test_each_view_has_its_figures() -> None:
     assert found['belvedere_input_rows_total{input="T",fate="used"}'] == 8
     assert found['belvedere_input_rows_total{input="T",fate="malformed"}'] == 2
     assert found["belvedere_store_up"] == 1
+    assert found['belvedere_view_rows{view="Größe"}'] == 1
+    assert 'belvedere_view_rows{view="Sum"}' not in found, "an earlier version has counted nothing"
     assert not any("Hidden" in name for name in found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -83,6 +84,7 @@ def test_the_page_of_a_workbench(wb: Workbench) -> None:
     html = wb._repr_html_()
     for part in ("epoch 1;", "clock 2024-03-01T12:00:00Z", "&lt;i&gt;item", "stream", "table", "ingest", "whole", "Latest"):
         assert part in html
+    assert [int(n) for n in re.findall(r'right">(\d+)</td>', html)] == [4, 2, 4, 3], "rows of Bid, Item, Latest, Best"
     assert "<i>" not in html
     assert "_Known" not in html
     assert "~" not in html.replace(wb.store.url, "")

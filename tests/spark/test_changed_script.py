@@ -58,6 +58,12 @@ def test_views_are_kept_rebuilt_added_and_dropped(spark: Any, tmp_path: Path) ->
     assert {r["k"] for r in wb.rows("Small")} == {1, 4}
     assert "Big" not in {t.name for t in wb.store.tables()}
     assert {n: c for n, c in shown(wb).items() if n != "Small"} == {**views, "views_Small": ["k"]}
+    assert wb.engine.row_counts == {"T": 4, "Sums": 2, "Odd": 2}
+    wb.restart()
+    wb.delete("T", [{"k": 2}, {"k": 3}])
+    wb.insert("T", [{"k": 1, "a": 9}])
+    wb.step()
+    assert wb.engine.row_counts == {"T": 2, "Sums": 1, "Odd": 1}
     wb.close()
 
 

@@ -66,6 +66,7 @@ class _Model:
     def step(self, action: str, what: Any) -> None:
         getattr(self, action)(what)
         assert self.transaction.count(self.table.name) == len(self.now)
+        assert self.transaction.gained(self.table.name) == len(self.now) - len(self.committed)
         assert _plain(stored(self.transaction, self.table)) == _plain(self.now)
 
     def apply(self, changes: tuple[set[str], dict[str, Any]]) -> None:

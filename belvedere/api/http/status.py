@@ -16,6 +16,7 @@ from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import last_change
 from belvedere.engine.measured import DOCUMENT, Measured
 from belvedere.engine.quarantine import Failed, failures_of, quarantined
+from belvedere.engine.row_counts import DOCUMENT as ROWS
 from belvedere.plan.bounds import Bounds, bounds_of
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.plan.nodes import Node, Scan
@@ -88,7 +89,8 @@ def epoch_figures(catalog: Catalog, row: EpochRow) -> dict[str, Any]:
 
 
 def view_figures(catalog: Catalog, row: EpochRow, clocks: Clocks) -> list[dict[str, Any]]:
-    """The last change of each public view, and per column the time below which no row of it changes any more."""
+    """The rows of each public view that is stored, its last change, and per column the time below which no row of it changes any more."""
+    counts: Mapping[str, int] = row.extra.get(ROWS, {})
     changed, found = row.extra.get(CHANGED) or {}, list[dict[str, Any]]()
     failed = failures_of(row.extra)
     held = quarantined(failed)
@@ -100,7 +102,8 @@ def view_figures(catalog: Catalog, row: EpochRow, clocks: Clocks) -> list[dict[s
         last = last_change(changed, _stored_behind(catalog, id_))
         final = [{"column": c, "below": _time(b)} for c, b in (bounds[id_] or {}).items() if NEVER < b < FOREVER]
         change = None if last is None else {"epoch": last.epoch, "at": _time(last.time)}
-        found.append({"id": id_, "name": view.name, "changed": change, "final": final, **_held(id_, failed, held)})
+        rows = {"rows": counts[id_]} if id_ in counts else {}
+        found.append({"id": id_, "name": view.name, **rows, "changed": change, "final": final, **_held(id_, failed, held)})
     return found
 
 

@@ -27,6 +27,10 @@ FAMILIES = {
     ),
     "belvedere_view_changed_timestamp_seconds": ("gauge", "The clock of the epoch that changed the view last, as Unix time."),
     "belvedere_view_quarantined": ("gauge", "1 while the view is in quarantine."),
+    "belvedere_view_rows": (
+        "gauge",
+        "Rows of the view, where it is stored; kept by each epoch, not counted when it is asked for.",
+    ),
     "belvedere_view_changed_rows": (
         "gauge",
         "Rows of the view that come or go in a mean epoch of the last hundred that brought rows.",
@@ -69,6 +73,8 @@ def _views(found: Samples, status: Mapping[str, Any], row: EpochRow, now: dateti
         since = row.committed_at if held is None else datetime.fromisoformat(held["at"])
         if since is not None:
             found["belvedere_view_freshness_seconds"].append((label, max(0.0, (now - since).total_seconds())))
+        if "rows" in view:
+            found["belvedere_view_rows"].append((label, view["rows"]))
         if changed is not None:
             found["belvedere_view_changed_timestamp_seconds"].append((label, datetime.fromisoformat(changed["at"]).timestamp()))
 

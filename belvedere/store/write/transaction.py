@@ -5,7 +5,8 @@ In: rows in the catalog's types. Out: the same. It is written on a `Session`'s p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -69,6 +70,7 @@ class EpochTransaction:
         self._chunk = chunk_bytes
         self._reading: _Reading | None = None
         self._open = True
+        self._gained: Counter[str] = Counter()
 
     def lookup(self, table: str, keys: pa.Array | None = None) -> pa.RecordBatchReader:
         layout = self._start(table)
@@ -87,10 +89,11 @@ class EpochTransaction:
     def apply(self, table: str, delta: pa.RecordBatchReader) -> None:
         layout = self._start(table)
         if self._empty(layout):
-            self._session.fill(layout, flat_batches(layout, (_of_weight(b, 1) for b in delta)))
+            self._session.fill(layout, flat_batches(layout, self._counted(table, (_of_weight(b, 1) for b in delta))))
             return
         for piece in in_pieces(delta, self._chunk, delta.schema):
             self._apply_piece(layout, piece)
+            self._gained[table] += pc.sum(piece[WEIGHT]).as_py() or 0
 
     def _apply_piece(self, layout: Layout, piece: pa.Table) -> None:
         """What goes and comes back is overwritten in place; the rest is deleted, or inserted."""
@@ -113,7 +116,7 @@ class EpochTransaction:
     def append(self, table: str, rows: pa.RecordBatchReader) -> None:
         layout = self._start(table)
         put = self._session.fill if self._empty(layout) else self._session.insert
-        put(layout, flat_batches(layout, rows))
+        put(layout, flat_batches(layout, self._counted(table, rows)))
 
     def append_apart(self, table: str, put: Put, rows: int) -> bool:
         """Let tasks of other processes put in so many new rows, where they can reach the database; `put` runs them."""
@@ -127,19 +130,30 @@ class EpochTransaction:
             self._session.is_reached = False
             return False
         self._session.take_stage(layout, stage, *marks_of(copied, rows))
+        self._gained[table] += rows
         return True
 
     def delete_range(self, table: str, column: str, up_to: Any) -> int:
         layout = self._start(table)
         bound = scalar(layout.dialect, layout.arrow.field(column).type, up_to)
-        return self._session.delete_where(f"DELETE FROM {layout.name} WHERE {identifier(column)} <= ?", (bound,))
+        gone = self._session.delete_where(f"DELETE FROM {layout.name} WHERE {identifier(column)} <= ?", (bound,))
+        self._gained[table] -= gone
+        return gone
 
     def clear(self, table: str) -> None:
-        self._session.delete_where(f"DELETE FROM {self._start(table).name}", ())
+        self._gained[table] -= self._session.delete_where(f"DELETE FROM {self._start(table).name}", ())
 
     def count(self, table: str) -> int:
         layout = self._start(table)
         return int(self._session.execute(f"SELECT count(*) FROM {layout.name}")[0][0])
+
+    def gained(self, table: str) -> int:
+        return self._gained[table]
+
+    def _counted(self, table: str, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            self._gained[table] += batch.num_rows
+            yield batch
 
     def commit(self, row: EpochRow) -> None:
         self._stop_reading()

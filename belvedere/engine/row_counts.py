@@ -1,0 +1,23 @@
+"""How many rows each served relation has after an epoch, without counting them: so many more or less than after the epoch before.
+
+In: the counts of the epoch before and the epoch's transaction, which knows what it has put in and taken out. Out: the counts, which the
+epoch's row keeps for `/metrics`, `/status` and notebooks. A relation that is new, or was filled anew, is counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from belvedere.store.protocol import Transaction
+
+DOCUMENT = "rows"
+
+
+def count_rows(
+    before: Mapping[str, int], tables: Mapping[str, str], uncertain: Collection[str], transaction: Transaction
+) -> dict[str, int]:
+    """The rows by public id, `tables` by public id; of `uncertain` tables it is not known what the epoch before left of them."""
+    return {
+        id_: before[id_] + transaction.gained(table) if id_ in before and table not in uncertain else transaction.count(table)
+        for id_, table in tables.items()
+    }
