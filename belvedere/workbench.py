@@ -102,7 +102,7 @@ class Workbench:
         self._open(store)
 
     def _open(self, url: str) -> None:
-        self.store = open_store(url)
+        self.store = open_store(url, migrate=True)
         if is_cluster(self.spark) and not is_shared():
             join_cluster(self.spark, self._scratch or beside(self.store.url).with_suffix(".scratch"))
         memory = DRIVER_MEMORY if self._driver_memory is None else self._driver_memory

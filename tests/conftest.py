@@ -127,8 +127,8 @@ def on_postgres(new_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
     from belvedere import workbench
     from belvedere.store import open_store
 
-    def opened(url: str) -> Any:
-        return open_store(new_database() if url == "sqlite://" else url)
+    def opened(url: str, **named: Any) -> Any:
+        return open_store(new_database() if url == "sqlite://" else url, **named)
 
     monkeypatch.setattr(workbench, "open_store", opened)
 

@@ -63,8 +63,10 @@ def _maintained(
     if master is not None:
         project = replace(project, spark={**project.spark, "master": master})
     from belvedere.commands.plan import confirm_deployment, deployment_of
-    from belvedere.commands.stores import compile_over_store
+    from belvedere.commands.stores import compile_over_store, store_url
 
+    if not has_errors(project.diagnostics):  # which may be about the store
+        bring_up_to_date(store_url(store, project, script), log)
     over = compile_over_store(script, text, store, project, starting=True)
     if has_errors(over.diagnostics):
         report(over.diagnostics, {str(script): text}, log)
@@ -88,6 +90,20 @@ def _maintained(
             log=log,
         )
     return 0
+
+
+def bring_up_to_date(url: str, log: LogFormat) -> None:
+    """Let a store of an earlier version become one of this version, before anything reads it; say so."""
+    from belvedere.store import migrate_store
+    from belvedere.store.system import FORMAT
+
+    steps = migrate_store(url)
+    if steps:
+        message = f"the store was brought to format {FORMAT}: {', '.join(step.what for step in steps)}"
+        if log is LogFormat.TEXT:
+            typer.echo(message, err=True)
+        else:
+            tell(message)
 
 
 def _tell_plan(text: str) -> None:

@@ -70,4 +70,7 @@ def with_columns_at_hand(project: ProjectSettings, script: Path) -> ProjectSetti
         return project
     from belvedere.store.source_columns import with_stored_columns  # a script without a store needs none of it
 
-    return with_stored_columns(project, url)
+    try:
+        return with_stored_columns(project, url)
+    except BelvedereError:  # of another version: what it does not say, files do
+        return project

@@ -27,7 +27,7 @@ from belvedere.lang.types.samples import arrow_type, kind_of_value, merge
 from belvedere.schema import CONTROL, Column
 from belvedere.settings import ProjectSettings, Source
 from belvedere.store.protocol import Reader
-from belvedere.store.source_columns import starting_columns
+from belvedere.store.source_columns import starting_columns, suppress_unreadable
 
 MOST_TEXTS = 10_000
 """So many rejected rows are looked at."""
@@ -70,10 +70,13 @@ def growth_of_sources(project: ProjectSettings, reader: Reader, ids: Mapping[tup
 
 
 def with_starting_columns(project: ProjectSettings, url: str) -> ProjectSettings:
-    """The project with the columns that a start over the store has: stored, accepted, or added where `new_columns = "add"`."""
+    """The project with the columns that a start over the store has: stored, accepted, or added where `new_columns = "add"`.
+
+    Raises B7016 and B7027 where another version made the store.
+    """
     from belvedere.store import open_reader
 
-    with contextlib.suppress(BelvedereError):
+    with suppress_unreadable():
         reader = open_reader(url)
         try:
             known, noted = starting_columns(reader), _noted(reader)

@@ -8,38 +8,79 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from belvedere.errors import BelvedereError
 from belvedere.store.dialects import dialect_of
+from belvedere.store.migrations import Migration, refuse_other_format
 from belvedere.store.protocol import AnsweringReader, EpochRow, Lease, LoopReader, Reader, Store, StoredTable, Transaction
+from belvedere.store.system import FORMAT_OF, WRITTEN_BY
 
 __all__ = [
     "AnsweringReader", "EpochRow", "Lease", "LoopReader", "Reader", "Store", "StoredTable", "Transaction",
-    "discard", "file_of", "located", "open_reader", "open_served_reader", "open_store",
+    "discard", "file_of", "located", "migrate_store", "open_reader", "open_served_reader", "open_store",
 ]  # fmt: skip
 
 
-def open_store(url: str) -> Store:
+def open_store(url: str, *, migrate: bool = False) -> Store:
     """Open the store for writing, making it where it is missing.
 
     `sqlite://` makes a temporary file: its path is in the store's `url`, it can be opened again by that URL, and it is
     removed when this process ends. Raises diagnostics B7001 (cannot be opened), B7002 (damaged), B7004 (locked), B7005
-    (Postgres cannot be reached), B7016 (made by another version), B7018, B7019 (no such kind of URL).
+    (Postgres cannot be reached), B7016 (made by a newer version), B7018, B7019 (no such kind of URL), B7027 (made by an earlier version,
+    unless `migrate`: then it is brought up to date, or B7006 where another runner uses it).
     """
     from belvedere.store.write.database import DatabaseStore
 
     session = dialect_of(url).session(url)
     try:
-        return DatabaseStore(session)
+        return DatabaseStore(session, migrate=migrate)
     except BaseException:
         session.close()
         raise
 
 
+def migrate_store(url: str) -> tuple[Migration, ...]:
+    """Bring a store of an earlier version up to date, in one transaction; the steps that were taken. Nothing is done where none is there.
+
+    Raises B7006 where a runner of the earlier version uses it, B7016 where a newer version made it.
+    """
+    from belvedere.store.write.database import DatabaseStore
+
+    if not _needs_migration(url):
+        return ()
+    session = dialect_of(url).session(url)
+    try:
+        return DatabaseStore(session, migrate=True).migrated
+    finally:
+        session.close()
+
+
+def _needs_migration(url: str) -> bool:
+    file = file_of(url)
+    if file is not None and not file.is_file():
+        return False
+    try:
+        open_reader(url).close()
+    except BelvedereError as error:
+        code = error.diagnostics[0].code
+        if code not in ("B7014", "B7027"):
+            raise
+        return code == "B7027"
+    return False
+
+
 def open_reader(url: str, seconds: float | None = None) -> Reader:
     """Open an existing store for reading; in the process that writes it too.
 
-    A statement that takes more than `seconds` ends with B7086 (not through the library of the process that writes SQLite).
+    A statement that takes more than `seconds` ends with B7086 (not through the library of the process that writes SQLite). Raises B7016 and
+    B7027 where another version made it.
     """
-    return dialect_of(url).reader(url, seconds)
+    reader = dialect_of(url).reader(url, seconds)
+    try:
+        refuse_other_format(reader.document(FORMAT_OF), reader.document(WRITTEN_BY))
+    except BaseException:
+        reader.close()
+        raise
+    return reader
 
 
 def open_served_reader(url: str, seconds: float | None, connections: int) -> AnsweringReader:

@@ -46,10 +46,8 @@ def table_from_text(text: str) -> StoredTable:
     key = None if content["key"] is None else tuple(content["key"])
     indexes = tuple(tuple(i) for i in content["indexes"])
     schema = Schema(columns, key)
-    order = tuple((str(name), bool(down), bool(first)) for name, down, first in content.get("order", ()))
-    return StoredTable(
-        content["name"], schema, tuple(content["ranges"]), indexes, content["meaning"], order, content.get("query", "")
-    )
+    order = tuple((str(name), bool(down), bool(first)) for name, down, first in content["order"])
+    return StoredTable(content["name"], schema, tuple(content["ranges"]), indexes, content["meaning"], order, content["query"])
 
 
 def same_meaning(stored: StoredTable, wanted: StoredTable) -> bool:

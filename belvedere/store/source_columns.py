@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from belvedere.errors import BelvedereError
 from belvedere.functions.widening import misfit
 from belvedere.schema import Column
 from belvedere.settings import ProjectSettings
+from belvedere.store.migrations import FORMAT_CODES
 from belvedere.store.protocol import EpochRow, Reader
 
 COLUMNS = "columns"
@@ -48,11 +49,24 @@ def _schema(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
+@contextlib.contextmanager
+def suppress_unreadable() -> Iterator[None]:
+    """Go on where a store is not there or cannot be read; not where another version made it: its columns are unknown then, not gone."""
+    try:
+        yield
+    except BelvedereError as error:
+        if error.diagnostics[0].code in FORMAT_CODES:
+            raise
+
+
 def with_stored_columns(project: ProjectSettings, url: str) -> ProjectSettings:
-    """The project with the columns that the store at `url` has; as it is where there is no store yet, or none that can be read."""
+    """The project with the columns that the store at `url` has; as it is where there is no store yet, or none that can be read.
+
+    Raises B7016 and B7027 where another version made the store.
+    """
     from belvedere.store import open_reader  # brings the drivers
 
-    with contextlib.suppress(BelvedereError):
+    with suppress_unreadable():
         reader = open_reader(url)
         try:
             return project.with_columns(columns_of(reader.last_epoch()))

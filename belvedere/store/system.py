@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from belvedere.store.identifiers import SYSTEM
 
-FORMAT = "4"
-"""Another one where stored forms or these tables change so that an older version would read them wrongly."""
+FORMAT = "5"
+"""Another one where stored forms or these tables change so that an older version would read them wrongly, with a step in
+`belvedere.store.migrations`."""
 FORMAT_OF = "_format"
 """The document with the store's format."""
+WRITTEN_BY = "_written_by"
+"""The document with the version of Belvedere that made the store, or brought it to its format."""
 
 EPOCH = f"{SYSTEM}epoch"
 TABLE = f"{SYSTEM}table"

@@ -125,12 +125,6 @@ def test_a_full_disk_leaves_the_last_epoch(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_store_of_another_version(store: Store, url: str) -> None:
-    store.set_document("_format", "999")
-    store.close()
-    assert code(refused(url)) == "B7016"
-
-
 @pytest.mark.postgres
 def test_postgres_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("belvedere.store.dialects.patience.CONNECT_SECONDS", 0.2)

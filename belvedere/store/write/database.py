@@ -7,28 +7,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
 from threading import RLock
+from uuid import uuid4
 
 from belvedere.errors import fail
 from belvedere.instants import instant, microseconds
 from belvedere.store.definitions import epoch_from_values, epoch_to_values
 from belvedere.store.dialects.session import Session
+from belvedere.store.migrations import Migration, pending, refuse_other_format
 from belvedere.store.protocol import CHUNK_BYTES, EpochRow, Lease, Reader, StoredTable, Transaction
 from belvedere.store.shown import ShownView
-from belvedere.store.system import DOCUMENT, EPOCH, FORMAT, FORMAT_OF, LAST_EPOCH, LEASE, SET_DOCUMENT, STATEMENTS, TAKE_LEASE
+from belvedere.store.system import (
+    DOCUMENT,
+    EPOCH,
+    FORMAT,
+    FORMAT_OF,
+    LAST_EPOCH,
+    LEASE,
+    SET_DOCUMENT,
+    STATEMENTS,
+    TAKE_LEASE,
+    WRITTEN_BY,
+)
 from belvedere.store.write.tables import Tables
 from belvedere.store.write.transaction import EpochTransaction
 from belvedere.store.write.views import Views
 
 EPOCHS_KEPT = 1000
 """Epoch rows that stay for people to look at; only the last one matters."""
+MIGRATION_SECONDS = 3600.0
+"""How long the lease of a migration counts at most: it ends with its transaction."""
 
 
 class DatabaseStore:
     """The `Store` of every dialect; see `belvedere.store.open_store`."""
 
-    def __init__(self, session: Session):
+    def __init__(self, session: Session, *, migrate: bool = False):
         self._session = session
+        self.migrated: tuple[Migration, ...] = ()
         self.dialect = session.dialect.name
         self.url = session.url
         self._lock = RLock()
@@ -38,28 +55,40 @@ class DatabaseStore:
         self._layouts_before = self._tables.layouts
         self._transaction: EpochTransaction | None = None
         self._closed = False
-        self._prepare()
+        self._prepare(migrate)
         self._tables.load()
 
-    def _prepare(self) -> None:
-        """Make the store's own tables; refuse what a newer version wrote."""
+    def _prepare(self, migrate: bool) -> None:
+        """Make the store's own tables; bring those of an earlier version up to date, or refuse them and what a newer version wrote."""
         self._session.begin()
         try:
             for statement in (*self._session.dialect.first_start, *STATEMENTS):
                 self._session.execute(statement)
             found = self.document(FORMAT_OF)
             if found is None:
-                self.set_document(FORMAT_OF, FORMAT)
+                self._note_format()
+            elif migrate and (steps := pending(found)):
+                found = self._bring_up(steps)
             self._session.commit()
         except BaseException:
             self._session.rollback()
             raise
-        if found not in (None, FORMAT):
-            raise fail(
-                "B7016",
-                f"the store has the format {found}, this version reads {FORMAT}",
-                hint="give another --store, so that all input is read again, or use the version that wrote it",
-            )
+        refuse_other_format(found, self.document(WRITTEN_BY))
+
+    def _bring_up(self, steps: tuple[Migration, ...]) -> str:
+        """Take the steps to the present format, under a lease that ends with the transaction; the format then."""
+        owner = f"migration {uuid4().hex}"
+        self._take_lease(self._session, owner, MIGRATION_SECONDS)
+        for step in steps:
+            step.apply(self._session)
+        self._note_format()
+        self._session.execute(f"DELETE FROM {LEASE} WHERE owner = ?", (owner,))
+        self.migrated = steps
+        return FORMAT
+
+    def _note_format(self) -> None:
+        self.set_document(FORMAT_OF, FORMAT)
+        self.set_document(WRITTEN_BY, version("belvedere"))
 
     # --- the lease ---
 
