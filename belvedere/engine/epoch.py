@@ -347,20 +347,20 @@ class Engine:
         return {n: e for n, e in found.items() if n in self.catalog.public and n in self.catalog.views}
 
     def is_due(self, now: datetime) -> bool:
-        """Whether an epoch without rows would do something: time changes a view, or heals one."""
+        """Whether an epoch without rows would do something: it fills new and changed views, time changes a view, or heals one."""
         if self._due is None:
             self._due = self._next_due()
         return microseconds(now) >= self._due or bool(self.quarantine.due(now))
 
     def _next_due(self) -> int:
         """The time at which time alone may change a view next, in microseconds."""
-        if self.last_clock is None:
+        blocked = self.quarantine.isolation.around(self.quarantine.failed, ()).blocked
+        if self.last_clock is None or self.fresh - blocked:
             return NEVER
         clock = microseconds(self.last_clock)
         plans = [list(plan.walk()) for plan in self.pipeline.at_read.values()]  # they show the last epoch's clock
         steps = [clock_step(nodes) for nodes in plans if any(map(needs_clock, nodes))]
         times = [NEVER if s is None else next_step(clock, s) for s in steps]
-        blocked = self.quarantine.isolation.around(self.quarantine.failed, ()).blocked
         stages = (p.stage for p in self.stages if p.stage.output not in blocked)
         return min([*times, *(s.due(clock, self._least) for s in stages if s.reads_clock)], default=FOREVER)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,3 +95,20 @@ def test_what_any_moment_changes_is_always_due(spark: Any) -> None:
         wb.step()
         assert wb.engine._next_due() == expected
         wb.close()
+
+
+@pytest.mark.spark
+def test_a_view_that_no_epoch_has_filled_is_due(spark: Any, tmp_path: Path) -> None:
+    url, now = f"sqlite:///{tmp_path}/s.db", as_instant("2024-01-01 12:00:00")
+    table = "CREATE TABLE T (k INT NOT NULL, v INT, PRIMARY KEY (k));"
+    wb = Workbench(table, store=url, spark=spark)
+    wb.clock(now)
+    wb.insert("T", [{"k": 1, "v": None}])
+    wb.step()
+    wb.close()
+    wb = Workbench(table + "New := SELECT k, v FROM T;", store=url, spark=spark)
+    assert wb.engine.is_due(now), "no row may come for long"
+    wb.step()
+    assert wb.rows("New") == [{"k": 1, "v": None}]
+    assert not wb.engine.is_due(as_instant("9999-01-01"))
+    wb.close()
