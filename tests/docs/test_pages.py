@@ -6,24 +6,25 @@ What a block is, its fence says:
   that error.
 * `python` runs; the blocks of a page share their names.
 * `console` holds commands after `$ ` and what they print; a line `...` stands for any lines, and `...` in a line for
-  anything in it.
+  anything in it. `console stays`: a command that goes on, and what it prints first; a block without a command is what it prints
+  later. `console soon`: commands that are run until they print this. `console ended`: after Ctrl-C in those that stay.
 * `toml` is a project file without mistakes, in an environment that has its variables, with each of its profiles.
-* any of them with `file=NAME` is written to that file first, in the page's own folder; `json` and `csv` can do no more.
+* any of them with `file=NAME` is written to that file first, in the page's own folder (`sql continued`: at its end); `json` and
+  `csv` can do no more.
 * `sh`, `text`, `graphql` and `json` are not run: commands that serve until they are stopped, and answers.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.docs.terminals import Terminals, matches, terminals
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -76,6 +77,11 @@ def parameters() -> list[object]:
 @pytest.mark.parametrize("page", parameters())
 def test_every_block_of_the_page_works(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    with terminals(tmp_path) as shells:
+        run_page(page, tmp_path, shells)
+
+
+def run_page(page: Path, tmp_path: Path, shells: Terminals) -> None:
     names: dict[str, object] = {"__name__": "page"}
     script = ""
     for block in blocks_of(page):
@@ -90,7 +96,7 @@ def test_every_block_of_the_page_works(page: Path, tmp_path: Path, monkeypatch: 
         elif block.language == "python":
             exec(compile("\n" * block.line + block.text, str(page), "exec"), names)
         elif block.language == "console":
-            check_console(block.text, tmp_path, place)
+            shells.run(block.text, block.words, place)
 
 
 def write_file(block: Block, folder: Path) -> None:
@@ -98,7 +104,8 @@ def write_file(block: Block, folder: Path) -> None:
     if name is not None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(block.text, encoding="utf-8")
+        before = path.read_text(encoding="utf-8") + "\n" if "continued" in block.words else ""
+        path.write_text(before + block.text, encoding="utf-8")
 
 
 def check_script(script: str, error: str | None, folder: Path, place: str) -> None:
@@ -121,38 +128,6 @@ def check_project(text: str, folder: Path, place: str) -> None:
     for profile in ("", *tomllib.loads(text).get("profile", ())):
         project = read_project(text, folder, folder / "belvedere.toml", variables | {"BELVEDERE_PROFILE": profile})
         assert not project.diagnostics, f"{place}: {[d.message for d in project.diagnostics]}"
-
-
-def check_console(text: str, folder: Path, place: str) -> None:
-    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        command, _, expected = part.partition("\n")
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            stdin=subprocess.DEVNULL,
-            env={
-                **os.environ,
-                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-                "COLUMNS": "120",
-                "NO_COLOR": "1",
-            },
-            check=False,
-        )
-        printed = done.stdout + done.stderr
-        assert matches(expected, printed), f"{place}: $ {command}\nexpected:\n{expected}\nprinted:\n{printed}"
-
-
-def matches(expected: str, printed: str) -> bool:
-    """Whether the output is as on the page: spaces at the ends of lines do not count, `...` stands for any lines."""
-    lines = [line.rstrip() for line in expected.strip().split("\n")]
-    pattern = "".join(
-        r"(?:.*\n)*?" if line.strip() == "..." else ".*".join(map(re.escape, line.split("..."))) + r"\n" for line in lines
-    )
-    text = "".join(line.rstrip() + "\n" for line in printed.strip().split("\n"))
-    return re.fullmatch(pattern, text) is not None
 
 
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
@@ -195,3 +170,15 @@ def test_the_output_of_a_page_is_matched_as_promised() -> None:
     assert not matches("...\nd\n", "a\n")
     assert matches("took ... s\n", "took 0.5 s\n")
     assert not matches("took ... s\n", "took 0.5\n")
+
+
+def test_commands_that_stay_and_that_answer_soon(tmp_path: Path) -> None:
+    with terminals(tmp_path) as shells:
+        shells.run("$ bash -c 'echo one; touch there; sleep 0.4; echo two 8080; sleep 60'\none\n", ("stays",), "a")
+        shells.run("$ ls there\nthere\n$ echo 'a\nb'\na\nb\n", ("soon",), "b")
+        shells.run("two ...\n", (), "c")
+        process = shells.staying[0][0]
+        with pytest.raises(AssertionError, match=r"d: \$ echo x\nexpected:\ny\n"):
+            shells.run("$ echo x\ny\n", (), "d")
+        shells.run("$ echo 'three'\nthree\n", ("ended",), "e")
+        assert process.poll() is not None
