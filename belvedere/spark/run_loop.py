@@ -130,7 +130,7 @@ class RunLoop:
             self.sources.close()
 
     def _run_once(self) -> None:
-        """Epochs until nothing is new; the first one in any case where there is none yet, where views are to be filled or read the clock."""
+        """Epochs until nothing is new; the first one in any case where there is none yet, and where one without rows would do something."""
         wanted = self.last is None or self.settings.reads_clock or self.engine.is_due(self.clock.now())
         while not self._stopped.is_set() and self._run_epoch(wanted):
             wanted = False
