@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from belvedere.frame_windows import window_by as window_by
     from belvedere.functions.own import function as function
     from belvedere.queries import sql as sql
+    from belvedere.tracing import trace_epochs as trace_epochs
     from belvedere.workbench import Workbench as Workbench
 
 # loaded at first use: pyspark is slow to import
@@ -16,6 +17,7 @@ _LAZY = {
     "BelvedereError": "belvedere.errors",
     "function": "belvedere.functions.own",
     "sql": "belvedere.queries",
+    "trace_epochs": "belvedere.tracing",
     "window_by": "belvedere.frame_windows",
     "Workbench": "belvedere.workbench",
 }

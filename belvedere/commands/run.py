@@ -21,6 +21,7 @@ from belvedere.commands.under_way import UnderWay, stamped
 from belvedere.errors import Severity
 from belvedere.settings import ProjectSettings, load_project
 from belvedere.spark.stop_flag import StopFlag, stop_on_signals
+from belvedere.tracing import traced_by_environment
 
 
 def command(
@@ -76,7 +77,7 @@ def _maintained(
     if not yes and not confirm_deployment(deployment_of(catalog, url), None if log is LogFormat.TEXT else _tell_plan):
         return 1
     address = (host_of(host, project), port_of(port, project))
-    with stop_on_signals() as stopped:
+    with stop_on_signals() as stopped, traced_by_environment():
         run(
             script,
             catalog,

@@ -30,6 +30,7 @@ from belvedere.engine.measured import DOCUMENT as MEASURED
 from belvedere.engine.measured import Measured, Meter
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.quarantine import Cordon, Failed, Isolation, StageFailure, failures_document, failures_of, quarantined
+from belvedere.engine.relation import name_in_script
 from belvedere.engine.render import CLOCK_COLUMN
 from belvedere.engine.row_counts import DOCUMENT as ROWS
 from belvedere.engine.row_counts import count_rows
@@ -50,6 +51,7 @@ from belvedere.store.protocol import EpochRow, Store, Transaction
 from belvedere.store.source_columns import COLUMNS, columns_document
 from belvedere.time.event_time import Clocks, bounds_by_input, pass_time
 from belvedere.time.past_bounds import PastBounds
+from belvedere.tracing import TRACES
 
 EPOCH_PATIENCE = 10.0
 """Seconds after which an epoch is so long that it is told, but for the first one."""
@@ -102,6 +104,7 @@ class Engine:
         self.compute = compute
         self.stages = prepare(pipeline.stages, pipeline.relations, self.compute.view_name)
         self.plan = plan_tables(catalog, pipeline, store, state)
+        self._levels = pipeline.levels
         self._is_first = True
         self._due: int | None = None
         """The time of the next epoch that time alone makes, once it was asked for."""
@@ -154,11 +157,13 @@ class Engine:
         while True:
             NOW.begin(f"epoch {self.epoch + 1}", EPOCH_PATIENCE if self.epoch else 1.0, usual)
             try:
-                report = self._run_epoch(attempt, arrivals, clock, offsets or {}, bounds, records or {}, keep_deltas)
+                with TRACES.failing():
+                    report = self._run_epoch(attempt, arrivals, clock, offsets or {}, bounds, records or {}, keep_deltas)
             except (StageFailure, Touched) as error:
                 attempt = self.quarantine.after(error, attempt, self.epoch + 1, clock, self.fresh)
                 continue
             NOW.rest()
+            TRACES.end({"epoch": report.epoch, "rows": sum(report.rows_in.values())}, report.changes)
             before = {f.stage for f in self.quarantine.failed}
             total = time.perf_counter() - started
             self.quarantine.committed(attempt, clock, total)
@@ -190,7 +195,10 @@ class Engine:
             empty = self.fresh & attempt.cordon.blocked
             extra[ROWS] = counts = self._count_rows(transaction)
             row = self._row(context, next_uid, EpochRow(self.epoch + 1, clock, offsets, extra=extra), empty)
-            transaction.commit(replace(row, extra={**row.extra, STATE: self.state.prepare()}))
+            with TRACES.step("sync"):
+                row = replace(row, extra={**row.extra, STATE: self.state.prepare()})
+            with TRACES.step("commit"):
+                transaction.commit(row)
             self.state.committed()
             self._committed(row, context, next_uid, empty)
             self.row_counts = counts
@@ -235,12 +243,14 @@ class Engine:
         )
         self.costs.whole.clear()
         self._put_clock(clock)
-        taken, next_uid = self._ingest(arrivals, context)
+        with TRACES.step("ingest"):
+            taken, next_uid = self._ingest(arrivals, context)
         seconds = self._run_stages(context, cordon, healing)
-        self.quarantine.look(attempt, context)
-        self._forget(storage, clock)
-        expire(self.pipeline, context, self._forgotten, self._past)
-        self.exports.forget(storage.transaction)
+        with TRACES.step("write"):  # what is written behind is waited for here
+            self.quarantine.look(attempt, context)
+            self._forget(storage, clock)
+            expire(self.pipeline, context, self._forgotten, self._past)
+            self.exports.forget(storage.transaction)
         return context, taken, next_uid, seconds
 
     def _count_rows(self, transaction: Transaction) -> dict[str, int]:
@@ -335,7 +345,11 @@ class Engine:
         return {t.name: t.seconds for t in tasks if t.name in context.deltas}
 
     def _run_stage(self, prepared: PreparedStage, context: EpochContext, healing: Healing) -> None:
-        with self.compute.explaining(prepared, self.catalog):
+        stage = prepared.stage
+        traced = TRACES.step(
+            name_in_script(stage.output), output=stage.output, rule=stage.rule, level=self._levels[stage.output]
+        )
+        with traced, self.compute.explaining(prepared, self.catalog):
             delta = prepared.stage.run(Work(prepared, healing.seen_by(prepared.stage, context)))
         if delta is not None:
             context.deltas[prepared.stage.output] = delta

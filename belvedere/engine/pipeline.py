@@ -40,6 +40,14 @@ class Pipeline:
         return any(s.reads_clock for s in self.stages) or any(map(needs_clock, computed))
 
     @property
+    def levels(self) -> dict[str, int]:
+        """By relation, how many stages stand one on the other below it, at most: those of one level do not wait for each other."""
+        found: dict[str, int] = {}
+        for stage in self.stages:
+            found[stage.output] = 1 + max((found.get(s.relation, 0) for s in stage.slots), default=0)
+        return found
+
+    @property
     def delays(self) -> frozenset[int]:
         """The delays after which changes are emitted, in microseconds."""
         return frozenset(s.delay for s in self.stages if s.delay is not None)

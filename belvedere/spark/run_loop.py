@@ -26,6 +26,7 @@ from belvedere.time.event_time import Clocks
 from belvedere.time.machine_clock import NAME as CLOCK
 from belvedere.time.machine_clock import MachineClock
 from belvedere.time.stream_status import StreamStatus, stream_statuses
+from belvedere.tracing import TRACES
 
 LEASE_SECONDS = 600.0
 """Longer than any epoch: the lease is renewed between epochs, and a store knows by itself when a runner's process has ended."""
@@ -167,14 +168,17 @@ class RunLoop:
 
     def _run_epoch(self, wanted: bool) -> bool:
         """An epoch of what is new; of nothing only if it is `wanted`. Says whether there was one."""
+        TRACES.begin()
         self.clock.heed(self.store.other_clock)
         now = max(self.clock.now(), self.last.clock if self.last else EARLIEST)
         idles = self.sources.idles(now)  # before: what is taken is judged by bounds that have passed over the silent
-        new = self.sources.look(now, self.settings.once, self.tell)
+        with TRACES.step("look"):
+            new = self.sources.look(now, self.settings.once, self.tell)
         if not (new or wanted or idles):
             return False
         started = time.perf_counter()
-        batch = self.sources.take(self.spark, new, now)
+        with TRACES.failing(), TRACES.step("read"):
+            batch = self.sources.take(self.spark, new, now)
         report = self.engine.run_epoch(
             batch.arrivals,
             now,
