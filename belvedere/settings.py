@@ -47,22 +47,35 @@ TOP_KEYS = (*PROFILE_KEYS, PROFILE_KEY)
 DRIVER_MEMORY_MB = 1024
 SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "start", "fahrenheit", "move_every")
 FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files")
+DOTTED = "."
+"""Among the keys of a connector: it takes keys with a dot, which are its client's, too."""
+KAFKA_OPTIONS = (DOTTED, "servers", "starting", "max_rows", "timestamp_format", "on_lost")
 SOURCE_OPTIONS = {"files": FILE_OPTIONS, "sensors": SENSOR_OPTIONS}
 SOURCE_KEYS: Mapping[str, tuple[str, ...]] = {
     "files": ("connector", "path", "format", "options", "tables", "new_columns", *FILE_OPTIONS),
     "sensors": ("connector", "options", *SENSOR_OPTIONS),
+    "kafka": ("connector", "format", "options", "tables", *KAFKA_OPTIONS),
 }
 CONNECTORS = "belvedere.connectors"
 """The group of entry points by which other packages add connectors."""
-OWN_CONNECTORS = ("files", "sensors", "console")
+OWN_CONNECTORS = ("files", "sensors", "kafka", "console")
 COMMON_KEYS = ("connector", "path", "format", "options", "tables", "new_columns")
 NEW_COLUMNS = ("ignore", "add", "reject")
-TABLE_KEYS = ("columns", "primary_key")
+TABLE_VALUES: Mapping[str, tuple[type, str]] = {
+    "columns": (dict, 'columns = { id = "BIGINT" }'),
+    "primary_key": (list, 'primary_key = ["id"]'),
+    "topic": (str, 'topic = "shop.orders"'),
+    "metadata": (dict, 'metadata = { sent = "timestamp" }'),
+}
+TABLE_KEYS: Mapping[str, tuple[str, ...]] = {"kafka": tuple(TABLE_VALUES)}
+"""What may be declared of a table; columns and their key of those of all other connectors."""
 SINK_KEYS = {
     "files": ("connector", "path", "format", "options"),
     "console": ("connector",),
+    "kafka": ("connector", "options", "servers", "exactly_once", "topics", DOTTED),
 }
 FORMATS = ("json", "csv", "parquet")
+SOURCE_FORMATS = {"kafka": ("json", "text")}
 ON_ERROR = ("stop", "null", "quarantine")
 
 
@@ -236,10 +249,10 @@ class _Reader(ApiReader):
         section = f"sources.{name}"
         connector = self.connector(table, section, tuple(SOURCE_KEYS))
         path = self.path(table, section, connector, 'write `path = "data/..."`')
-        form = self.format(table, section, connector in SOURCE_KEYS)
+        form = self.format(table, section, SOURCE_FORMATS.get(connector, FORMATS) if connector in SOURCE_KEYS else None)
         options = self.options(table, section, SOURCE_KEYS.get(connector), SOURCE_OPTIONS.get(connector))
         new = self.choice(table, "new_columns", section, NEW_COLUMNS, "ignore")
-        return Source(name, connector, path, form, options, self.declared(table, section), new_columns=new)
+        return Source(name, connector, path, form, options, self.declared(table, section, connector), new_columns=new)
 
     def connector(self, table: Mapping[str, Any], section: str, own: tuple[str, ...]) -> str:
         """The connector that is named: one of our `own`, or another package's."""
@@ -257,10 +270,10 @@ class _Reader(ApiReader):
             self.report("B9106", f"{kind} `{name}` has no path", self.at(section, None), hint)
         return self.directory / path if path else None
 
-    def format(self, table: Mapping[str, Any], section: str, ours: bool) -> str | None:
-        """The format, of our own connectors one of ours."""
-        if ours and "format" in table:
-            return self.choice(table, "format", section, FORMATS, "json")
+    def format(self, table: Mapping[str, Any], section: str, known: tuple[str, ...] | None) -> str | None:
+        """The format, of our own connectors one that is known."""
+        if known is not None and "format" in table:
+            return self.choice(table, "format", section, known, "json")
         return self.text_value(table, "format", section, None)
 
     def options(
@@ -269,18 +282,17 @@ class _Reader(ApiReader):
         """What is for the connector alone. `keys` and those of `options` are checked where the connector is ours."""
         options = self.table(table, "options")
         if keys is not None:
-            self.known(table, keys, section)
+            self.known(_without_dotted(table, keys), keys, section)
         if inner is not None:
-            self.known(options, inner, f"{section}.options")
+            self.known(_without_dotted(options, inner), inner, f"{section}.options")
         return {k: v for k, v in table.items() if k not in COMMON_KEYS} | options
 
-    def declared(self, table: Mapping[str, Any], section: str) -> dict[str, dict[str, Any]]:
+    def declared(self, table: Mapping[str, Any], section: str, connector: str) -> dict[str, dict[str, Any]]:
         found = self.tables(table, "tables")
         for name, declared in found.items():
-            self.known(declared, TABLE_KEYS, f"{section}.tables.{name}")
-            for key, kind in (("columns", dict), ("primary_key", list)):
+            self.known(declared, TABLE_KEYS.get(connector, ("columns", "primary_key")), f"{section}.tables.{name}")
+            for key, (kind, hint) in TABLE_VALUES.items():
                 if not isinstance(declared.get(key, kind()), kind):
-                    hint = 'columns = { id = "BIGINT" }' if key == "columns" else 'primary_key = ["id"]'
                     self.report("B9104", f"`{key}` of table `{name}` does not fit", self.at(section, key), f"write `{hint}`")
         return found
 
@@ -288,8 +300,13 @@ class _Reader(ApiReader):
         section = f"sinks.{name}"
         connector = self.connector(table, section, tuple(SINK_KEYS))
         path = self.path(table, section, connector, 'write `path = "out/..."`')
-        form = self.format(table, section, connector in SINK_KEYS)
+        form = self.format(table, section, FORMATS if connector in SINK_KEYS else None)
         return Sink(name, connector, path, form or "json", self.options(table, section, SINK_KEYS.get(connector)))
+
+
+def _without_dotted(table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """What is to be checked: of some connectors keys with a dot are their client's."""
+    return {k: v for k, v in table.items() if "." not in k or DOTTED not in keys}
 
 
 def _spark_text(value: Any) -> str:

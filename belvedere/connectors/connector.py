@@ -53,6 +53,8 @@ class Arrived:
     """The bounds that the source carries, in order; true where there is any."""
     notices: tuple[str, ...] = ()
     """What people should know, once."""
+    producers: tuple[tuple[int, str], ...] = ()
+    """Who sent the rows: so many of them, and their producer, in order; empty for the default producer."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,36 @@ class Connector(Protocol):
         """Go on with an input from its offset."""
 
 
+@dataclass(frozen=True)
+class Outgoing:
+    """What an outlet is opened for: an export of a script to `target` of `sink`."""
+
+    sink: Sink
+    target: str
+    store: str
+    """The identity of the store whose events these are."""
+    key: tuple[str, ...] = ()
+    """The columns that say which row a change is of; empty where none that show do, and for events of a subscription."""
+
+
+class Outlet(Protocol):
+    """One export's side of a sink that knows itself how far it has come."""
+
+    def reached(self) -> int | None:
+        """The `_seq` of the last event that the sink has; None for none. Asked before the first `write`, and after one that failed."""
+
+    def write(self, pieces: Iterable[pa.Table]) -> None:
+        """Write events, all of which are behind `reached`, in the order of `_seq`."""
+
+    def close(self) -> None:
+        """The run is over."""
+
+
 class WritingConnector(Protocol):
-    """A kind of sink."""
+    """A kind of sink. One whose sinks know how far they have come has `open_outlet(outgoing)` in place of `write`."""
 
     def write(self, sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:
         """Write an epoch's events under the name `target`. The same epoch may come again after a crash."""
+
+    def open_outlet(self, outgoing: Outgoing) -> Outlet:
+        """An export's side of a sink."""

@@ -2,12 +2,14 @@
 
 In: a catalog with exports, the sinks of the project file, a store. Out: after each epoch one delivery per export that has something
 new. The cursor moves after the sink has taken the delivery; after a crash between the two the same rows go out under the same
-epoch's name again, and so replace themselves.
+epoch's name again, and so replace themselves. A sink with an outlet says itself how far it has come, and may be away for a while.
 """
 
 from __future__ import annotations
 
 import json
+import time
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -15,12 +17,22 @@ from itertools import chain
 import pyarrow as pa
 
 from belvedere.catalog import Catalog, Export
-from belvedere.connectors.registry import writing_connector
-from belvedere.errors import fail
+from belvedere.connectors.connector import Outgoing, Outlet
+from belvedere.connectors.registry import opens_outlets, writing_connector
+from belvedere.errors import BelvedereError, fail
 from belvedere.rules.events import CHANGES, SEQUENCE
 from belvedere.schema import is_engine_column
 from belvedere.settings import Sink
 from belvedere.store.protocol import Store, Transaction
+
+IDENTITY = "identity"
+"""The store's document that tells it from others: a sink has what it was sent under this name."""
+PAUSES = (1.0, 2.0, 5.0, 10.0)
+"""A sink that is away is tried again after so many seconds."""
+PATIENCE = 120.0
+"""So long the end of a run waits for it."""
+AWAY = ("B6201",)
+"""What a sink says that is away."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +44,24 @@ class Delivery:
     sink: Sink
     hidden: frozenset[str] = frozenset()
     """Columns of the relation that only the engine reads."""
+    key: tuple[str, ...] = ()
+    """The columns that say which row a change is of."""
 
     @property
     def cursor(self) -> str:
         """The name of the store's document that says how far this export has come."""
         return f"export {self.relation} {self.export.sink}.{self.export.target}"
+
+
+@dataclass
+class _Line:
+    """A delivery's outlet, and how it stands: not asked yet how far it has come, or away."""
+
+    outlet: Outlet
+    is_sure: bool = False
+    failure: BelvedereError | None = None
+    tries: int = 0
+    again: float = 0.0
 
 
 class Exports:
@@ -46,20 +71,81 @@ class Exports:
         self.store = store
         self.deliveries = tuple(_delivery(e, catalog, sinks) for e in catalog.exports) if sinks else ()
         self.done = {d.cursor: self._cursor(d) for d in self.deliveries}
+        self._lines = {d.cursor: self._line(d) for d in self.deliveries if opens_outlets(d.sink.connector)}
+        self._notices: list[str] = []
+        self._now: tuple[int, Mapping[str, int]] = (0, {})
 
     def _cursor(self, delivery: Delivery) -> int:
         text = self.store.document(delivery.cursor)
         return int(json.loads(text)["seq"]) if text else 0
 
+    def _line(self, delivery: Delivery) -> _Line:
+        identity = self.store.document(IDENTITY)
+        if identity is None:
+            identity = uuid.uuid4().hex[:16]
+            self.store.set_document(IDENTITY, identity)
+        outgoing = Outgoing(delivery.sink, delivery.export.target, identity, delivery.key)
+        return _Line(writing_connector(delivery.sink.connector).open_outlet(outgoing))
+
     def deliver(self, epoch: int, sequences: Mapping[str, int]) -> None:
         """Send what was committed and not delivered yet. Called after a commit and once at the start."""
-        waiting = [d for d in self.deliveries if sequences.get(d.relation, 1) - 1 > self.done[d.cursor]]
-        if not waiting:
+        self._now = (epoch, sequences)
+        for delivery in self.deliveries:
+            line, last = self._lines.get(delivery.cursor), sequences.get(delivery.relation, 1) - 1
+            if line is not None:
+                self._go_on(delivery, line, epoch, last)
+            elif last > self.done[delivery.cursor]:
+                self._deliver(delivery, epoch, last)
+
+    def catch_up(self, wait: bool = False) -> tuple[str, ...]:
+        """Try sinks again that were away; `wait`: until they have all. What people should know, once. Raises what the last try says."""
+        deadline = time.monotonic() + PATIENCE
+        while late := [n for n in self._lines.values() if n.failure is not None]:
+            if any(time.monotonic() >= n.again for n in late):
+                self.deliver(*self._now)
+            elif not wait:
+                break
+            elif time.monotonic() > deadline:
+                assert late[0].failure is not None
+                raise late[0].failure
+            else:
+                time.sleep(0.1)
+        found, self._notices = tuple(self._notices), []
+        return found
+
+    def _go_on(self, delivery: Delivery, line: _Line, epoch: int, last: int) -> None:
+        """Send what an outlet has not, unless it is away and was asked a moment ago."""
+        if line.failure is not None and time.monotonic() < line.again:
             return
-        for delivery in waiting:
-            last = sequences[delivery.relation] - 1
-            self._deliver(delivery, epoch, last)
-            self._advance(delivery, last, epoch)
+        try:
+            if not line.is_sure:
+                self._ask(delivery, line, last)
+            if last > self.done[delivery.cursor]:
+                self._deliver(delivery, epoch, last)
+        except BelvedereError as error:
+            line.is_sure = False
+            if error.diagnostics[0].code not in AWAY:
+                raise
+            if line.failure is None:
+                self._notices.append(f"{error.diagnostics[0].message}; what is not sent waits in the store")
+            line.failure, line.again = error, time.monotonic() + PAUSES[min(line.tries, len(PAUSES) - 1)]
+            line.tries += 1
+            return
+        if line.failure is not None:
+            self._notices.append(f'sink "{delivery.sink.name}" takes events again')
+        line.failure, line.tries = None, 0
+
+    def _ask(self, delivery: Delivery, line: _Line, last: int) -> None:
+        """How far the outlet has come: it may have more than the cursor says, and never more than there is."""
+        reached = line.outlet.reached()
+        if reached is not None and reached > last:
+            name, target = delivery.sink.name, delivery.export.target
+            message = f'sink "{name}" has events of "{target}" up to {reached:,}, and the store up to {last:,}'
+            hint = "the store was put back from an older backup: export to another target, or begin with a new store"
+            raise fail("B6211", message, hint=hint)
+        if reached is not None and reached > self.done[delivery.cursor]:
+            self._advance(delivery, reached, self._now[0])
+        line.is_sure = True
 
     def _deliver(self, delivery: Delivery, epoch: int, last: int) -> None:
         transaction = self.store.begin()
@@ -67,10 +153,17 @@ class Exports:
             pieces = _pending(transaction, delivery, self.done[delivery.cursor], last)
             first = next(pieces, None)
             if first is not None:
-                target, rows = delivery.export.target, chain((first,), pieces)
-                writing_connector(delivery.sink.connector).write(delivery.sink, target, epoch, rows)
+                self._write(delivery, epoch, chain((first,), pieces))
         finally:
             transaction.rollback()
+        self._advance(delivery, last, epoch)
+
+    def _write(self, delivery: Delivery, epoch: int, pieces: Iterator[pa.Table]) -> None:
+        line = self._lines.get(delivery.cursor)
+        if line is not None:
+            line.outlet.write(pieces)
+        else:
+            writing_connector(delivery.sink.connector).write(delivery.sink, delivery.export.target, epoch, pieces)
 
     def _advance(self, delivery: Delivery, sequence: int, epoch: int) -> None:
         self.store.set_document(delivery.cursor, json.dumps({"seq": sequence, "epoch": epoch}))
@@ -82,6 +175,11 @@ class Exports:
             done = min(self.done[d.cursor] for d in self.deliveries if d.relation == relation)
             if done:
                 transaction.delete_range(relation, SEQUENCE, done)
+
+    def close(self) -> None:
+        """Let go of the sinks."""
+        for line in self._lines.values():
+            line.outlet.close()
 
 
 PIECE = 10_000
@@ -109,5 +207,8 @@ def _delivery(export: Export, catalog: Catalog, sinks: Mapping[str, Sink]) -> De
         )
     own = catalog.subscriptions.get(export.relation)
     if own is None:
-        return Delivery(export, export.relation + CHANGES, sink)
+        schema = catalog.views[export.relation].schema
+        key = tuple(schema.key or ())
+        shown = key if all(n in schema.names and not schema[n].hidden for n in key) else ()
+        return Delivery(export, export.relation + CHANGES, sink, key=shown)
     return Delivery(export, own.id, sink, frozenset(c.name for c in own.schema if c.hidden))

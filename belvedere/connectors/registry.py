@@ -35,10 +35,15 @@ def writing_connector(name: str) -> WritingConnector:
         found = _found(name)
     except BelvedereError:
         found = None
-    if not hasattr(found, "write"):
+    if not (hasattr(found, "write") or hasattr(found, "open_outlet")):
         hint = 'write connector = "files" with format = "json", "csv" or "parquet", or connector = "console"'
         raise fail("B6130", f'the connector "{name}" is not supported for sinks', hint=hint)
     return cast(WritingConnector, found)
+
+
+def opens_outlets(name: str) -> bool:
+    """Whether sinks of this connector know themselves how far they have come. Raises B6130."""
+    return hasattr(writing_connector(name), "open_outlet")
 
 
 class SourceTables:

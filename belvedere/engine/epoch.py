@@ -90,8 +90,14 @@ class Deliveries(Protocol):
     def deliver(self, epoch: int, sequences: Mapping[str, int]) -> None:
         """Send what was committed and not delivered yet."""
 
+    def catch_up(self, wait: bool = False) -> tuple[str, ...]:
+        """Try sinks again that were away; `wait`: until they have all. What people should know."""
+
     def forget(self, transaction: Transaction) -> None:
         """Drop what was delivered."""
+
+    def close(self) -> None:
+        """Let go of the sinks."""
 
 
 class Engine:
@@ -398,6 +404,7 @@ class Engine:
 
     def close(self) -> None:
         """Drop temporary views and scratch files, let the files of state go; the store stays open."""
+        self.exports.close()
         self.compute.close()
         self.state.close()
 

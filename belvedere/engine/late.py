@@ -7,7 +7,7 @@ many late ones go to a file of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Union
@@ -34,6 +34,8 @@ from belvedere.time.intake import tell_late
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_Part = tuple[pa.Table, ProducerAct | None, str | None]
+"""Rows of one producer, and a bound behind them."""
 Arrivals = Mapping[str, Union[pa.Table, Rows, "DataFrame"]]
 
 
@@ -43,26 +45,27 @@ def judge(
     arrivals: Arrivals,
     clock: datetime,
     marks: Mapping[str, Iterable[BoundMark]] | None = None,
+    producers: Mapping[str, Sequence[tuple[int, str]]] | None = None,
 ) -> tuple[dict[str, pa.Table | Rows | DataFrame], Clocks]:
     """The arrivals without late rows, with `LATE(T)` for those, and the clocks that follow.
 
-    `marks` are bounds among the rows of inputs: each counts for the rows behind it.
+    `marks` are bounds among the rows of inputs: each counts for the rows behind it. `producers` sent so many rows each, in order.
     """
     now = microseconds(clock)
     used: dict[str, pa.Table | Rows | DataFrame] = {}
     for id_, given in arrivals.items():
         table = catalog.inputs[id_]
-        among = (marks or {}).get(id_, ())
+        among, senders = (marks or {}).get(id_, ()), (producers or {}).get(id_, ())
         if not table.watermarks and not isinstance(given, pa.Table):
             rows = given.count() if is_frame(given) else _count(given)
             used[id_], clocks = given, clocks.counted(id_, rows)
             continue
-        if is_frame(given) and table.late is LatePolicy.KEEP and not table.schema.find(ROWTIME) and not among:
+        if is_frame(given) and table.late is LatePolicy.KEEP and not table.schema.find(ROWTIME) and not among and not senders:
             used[id_], clocks = given, _moved_by_frame(clocks, table, given, now)
             continue
         judging = _Judging(catalog, table, clocks, now)
         whole = scratch_frame(given) if is_frame(given) else given
-        parts = judging.admitted(_parts(whole, among))
+        parts = judging.admitted(_by_sender(_parts(whole, among), senders))
         if isinstance(whole, Rows):
             used[id_] = scratch_rows(stream(with_arrival(table, whole.schema.empty_table(), now).schema, parts))
         else:
@@ -86,11 +89,11 @@ class _Judging:
         self.late_table = catalog.late_of(table.id)
         self.late: Scratch | None = None
 
-    def admitted(self, parts: Iterable[tuple[pa.Table, ProducerAct | None]]) -> Iterator[pa.Table]:
+    def admitted(self, parts: Iterable[_Part]) -> Iterator[pa.Table]:
         """What is used of each part; behind each there may be a bound."""
-        for given, act in parts:
+        for given, act, sender in parts:
             part = with_arrival(self.table, given, self.now)
-            admission = admit(self.clocks, self.table, part, self.now)
+            admission = admit(self.clocks, self.table, part, self.now, sender)
             tell_late(self.table, self.clocks, admission)
             if admission.late and self.late_table is not None:
                 late = late_rows(self.table, self.late_table, part, admission.late)
@@ -99,6 +102,24 @@ class _Judging:
             moved = admission.clocks
             self.clocks = moved if act is None else replace(act, now=self.now).moved(moved, self.catalog)
             yield admission.taken
+
+
+def _by_sender(parts: Iterable[tuple[pa.Table, ProducerAct | None]], senders: Sequence[tuple[int, str]]) -> Iterator[_Part]:
+    """The parts, cut where the producer changes."""
+    coming = iter(senders)
+    left, sender = 0, None
+    for given, act in parts:
+        rest = given
+        while senders and rest.num_rows:
+            while not left:
+                left, sender = next(coming)
+            size = min(left, rest.num_rows)
+            if size == rest.num_rows:
+                break
+            yield rest.slice(0, size), None, sender
+            rest, left = rest.slice(size), left - size
+        left -= rest.num_rows
+        yield rest, act, sender
 
 
 def _parts(rows: pa.Table | Rows, marks: Iterable[BoundMark]) -> Iterator[tuple[pa.Table, ProducerAct | None]]:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.catalog import Catalog
 from belvedere.connectors.records import FILES, REJECTED, RejectedRow, record_files, record_rejected
+from belvedere.engine.epoch import Deliveries
 from belvedere.engine.quarantine import told_failure, told_healing
 from belvedere.spark.sources import EpochInput, Sources
 from belvedere.spark.stop_flag import StopFlag
@@ -44,6 +45,10 @@ class EpochRunner(Protocol):
     @property
     def clocks(self) -> Clocks:
         """The clocks of the inputs after the last epoch."""
+
+    @property
+    def exports(self) -> Deliveries:
+        """What goes on to sinks."""
 
     def is_due(self, now: datetime) -> bool:
         """Whether an epoch without rows would do something."""
@@ -135,6 +140,7 @@ class RunLoop:
         wanted = self.last is None or self.settings.reads_clock or self.engine.is_due(self.clock.now())
         while not self._stopped.is_set() and self._run_epoch(wanted):
             wanted = False
+        self._catch_up(wait=not self._stopped.is_set())
 
     def _run_on(self) -> None:
         """Look at the sources at every trigger, and as soon as something is pushed: not more often than the interval says."""
@@ -146,8 +152,13 @@ class RunLoop:
                 next_ = started + self.settings.interval
                 if self._run_epoch(self._is_due()):
                     continue
+            self._catch_up()
             left = max(LEAST_WAIT, next_ - time.monotonic()) if self.sources.feeds else POLL_SECONDS
             self.sources.pushes.wait(min(left, POLL_SECONDS))
+
+    def _catch_up(self, wait: bool = False) -> None:
+        for notice in self.engine.exports.catch_up(wait):
+            self.tell(notice)
 
     def _has_reason(self) -> bool:
         """Whether there may be something to do: without feeds only pushes and time bring epochs."""

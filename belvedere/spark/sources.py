@@ -27,7 +27,7 @@ from belvedere.engine.rows import Rows
 from belvedere.engine.scratch import scratch_frame
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
-from belvedere.schema import INGEST_TIME, ROWTIME, UID
+from belvedere.schema import INGEST_TIME, ROWTIME, UID, WEIGHT
 from belvedere.settings import ProjectSettings
 from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks, pass_time
@@ -132,7 +132,8 @@ class Sources:
             (NOW.begin if arrived else NOW.read)(f"reading {self.catalog.inputs[id_].name}", PATIENCE)
             arrived[id_] = self._read(id_, spark, span)
         read = {i: a.rows for i, a in arrived.items() if isinstance(a.rows, DataFrame) or a.rows.num_rows or a.marks}
-        used, clocks = judge(self.catalog, new.waiting.clocks, read, now, {i: a.marks for i, a in arrived.items()})
+        marks, producers = ({i: a.marks for i, a in arrived.items()}, {i: a.producers for i, a in arrived.items()})
+        used, clocks = judge(self.catalog, new.waiting.clocks, read, now, marks, producers)
         used = {i: rows for i, rows in used.items() if isinstance(rows, DataFrame) or rows.num_rows}
         for id_, taken in arrived.items():
             clocks = clocks.counted(id_, taken.refused, malformed=taken.refused) if taken.refused else clocks
@@ -227,9 +228,10 @@ def _conformed(rows: pa.Table, table: Input) -> pa.Table:
     """The columns that the input has, in its types; raises B6024 where a connector gives others."""
     assert table.source is not None
     columns = {c.name: c for c in columns_of(table)}
-    names = [n for n in rows.schema.names if n in columns]
+    types = {n: c.type for n, c in columns.items()} | ({} if table.append_only else {WEIGHT: pa.int64()})
+    names = [n for n in rows.schema.names if n in types]
     try:
-        return rows.select(names).cast(pa.schema([pa.field(n, columns[n].type) for n in names]))
+        return rows.select(names).cast(pa.schema([pa.field(n, types[n]) for n in names]))
     except (pa.ArrowException, ValueError) as error:
         raise fail(
             "B6024",

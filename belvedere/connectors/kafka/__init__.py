@@ -1,0 +1,41 @@
+"""The connector `kafka`: topics as streams, and with a primary key as tables.
+
+In: a source with `servers`, offsets from the epoch's row. Out: exactly the messages of ranges of offsets, as rows. `client` says how a
+cluster is reached, `topics` what it has, `feed` what is new, `ranges` reads, `shape` and `formats` make rows of messages in the driver
+or in Spark's tasks (`tasks`), and `gather` what an epoch takes; `sink` sends exports. No source commits offsets to Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from belvedere.connectors.connector import Outgoing, Wanted
+from belvedere.connectors.kafka.feed import KafkaFeed
+from belvedere.connectors.kafka.sample import sampled_columns, table_names
+from belvedere.connectors.kafka.sink import KafkaOutlet
+from belvedere.settings import Source
+
+
+def tables(source: Source) -> Sequence[str]:
+    """The topics whose names a script can say. Raises B6200, B6201."""
+    return table_names(source)
+
+
+def columns(source: Source, table: str) -> pa.Schema:
+    """The columns of a table, from its newest messages. Raises B6103 where there are none, B6202 where there is no topic, B6201."""
+    return sampled_columns(source, table)
+
+
+def open_feed(wanted: Wanted) -> KafkaFeed:
+    """The topics of a table, from its offset on."""
+    return KafkaFeed(wanted)
+
+
+def open_outlet(outgoing: Outgoing) -> KafkaOutlet:
+    """An export on its way into a topic."""
+    return KafkaOutlet(outgoing)
+
+
+__all__ = ["columns", "open_feed", "open_outlet", "tables"]

@@ -1,0 +1,51 @@
+"""How a cluster is reached: settings of librdkafka from a source or sink, and its errors as diagnostics.
+
+In: options of the project file; those with a dot in their name are librdkafka's own. Out: settings of a client. Opens no connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from belvedere.errors import BelvedereError, fail
+
+Settings = dict[str, Any]
+QUIET: Settings = {"client.id": "belvedere", "log_level": 0}
+"""What cannot be reached is told by who asks: librdkafka would print it to stderr too."""
+
+
+def client_settings(kind: str, name: str, options: Mapping[str, Any]) -> Settings:
+    """The settings of a client of `kind` ("source" or "sink") `name`. Raises B6200."""
+    servers = options.get("servers")
+    if not isinstance(servers, str) or not servers:
+        raise fail("B6200", f'{kind} "{name}" names no servers', hint='write `servers = "localhost:9092"` in belvedere.toml')
+    given = {k: _plain(v) for k, v in options.items() if "." in k}
+    protocol = str(given.get("security.protocol", "")).upper()
+    if protocol.startswith("SASL") and not ({"sasl.mechanism", "sasl.mechanisms"} & given.keys()):
+        hint = '"sasl.mechanism" = "SCRAM-SHA-512", "PLAIN" or "OAUTHBEARER"; Kerberos is not in this client'
+        raise fail("B6200", f'{kind} "{name}" uses SASL and names no mechanism', hint=hint)
+    return QUIET | {"bootstrap.servers": servers} | given
+
+
+def _plain(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+@contextmanager
+def told(what: str, other: Callable[[KafkaError], BelvedereError | None] = lambda error: None) -> Iterator[None]:
+    """Errors of Kafka within become diagnostics: what `other` says, else B6201 (it does not answer) or B6200 (a setting that is none)."""
+    try:
+        yield
+    except KafkaException as error:
+        raise other(error.args[0]) or diagnostic(what, error.args[0]) from error
+
+
+def diagnostic(what: str, error: KafkaError) -> BelvedereError:
+    """What a client says, as a diagnostic."""
+    if error.code() == KafkaError._INVALID_ARG:
+        return fail("B6200", f"{what}: {error.str()}", hint="keys with a dot are settings of librdkafka")
+    return fail("B6201", f"{what}: {error.str()}", hint="see that its servers run and can be reached from here")

@@ -1,0 +1,239 @@
+"""The feed of a table: which offsets are new in its topics, cut fairly, and their rows.
+
+In: what the feed is opened for. Out: spans of offsets by partition, and their rows with what was refused. The offset in the epoch's row
+has, for each topic, its identity and the offsets behind what was read: nothing is kept in Kafka.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from belvedere.connectors.connector import Arrived, OffsetRange, Wanted
+from belvedere.connectors.kafka.client import client_settings
+from belvedere.connectors.kafka.gather import gathered
+from belvedere.connectors.kafka.ranges import Range, RangeReader, lost_offsets
+from belvedere.connectors.kafka.shape import METADATA, Shape
+from belvedere.connectors.kafka.tasks import read_by_tasks
+from belvedere.connectors.kafka.topics import Cluster, Place, Topic, no_topic
+from belvedere.engine.rows import fits_parquet
+from belvedere.errors import BelvedereError, fail
+from belvedere.instants import microseconds
+from belvedere.time.entries import Act, BoundMark, ProducerAct
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MOST_ROWS = 1_000_000
+FEW_MESSAGES = 30_000
+"""So many are read in the driver: a job of Spark takes longer."""
+TOPICS_SECONDS = 5.0
+"""So often it is asked whether there are more topics or partitions."""
+PAUSES = (1.0, 2.0, 5.0, 10.0)
+"""A cluster that does not answer is asked again after so many seconds."""
+
+
+def topic_of(source: Any, table: str) -> str:
+    """The topic of a table, or a pattern between slashes: `topic` of `[sources.name.tables.T]`, else its own name."""
+    declared: Mapping[str, Any] = next((d for n, d in source.tables.items() if n.casefold() == table.casefold()), {})
+    return str(declared.get("topic", table))
+
+
+def metadata_of(source: Any, table: str) -> dict[str, str]:
+    """The columns of a table that hold what a message has beside its value. Raises B6206."""
+    declared: Mapping[str, Any] = next((d for n, d in source.tables.items() if n.casefold() == table.casefold()), {})
+    found = {str(n): str(k) for n, k in declared.get("metadata", {}).items()}
+    for name, kind in found.items():
+        if kind not in METADATA:
+            listed = ", ".join(f'"{k}"' for k in METADATA)
+            raise fail(
+                "B6206", f'column "{name}" of table "{table}" cannot be "{kind}" of a message', hint=f"write one of {listed}"
+            )
+    return found
+
+
+class KafkaFeed:
+    """The topics of one table, and how far each partition was read."""
+
+    def __init__(self, wanted: Wanted):
+        source, table = wanted.source, wanted.input
+        self.source, self.input, self.topic = source.name, table, topic_of(source, wanted.table)
+        self.settings = client_settings("source", source.name, wanted.options)
+        self.cluster = Cluster(source.name, self.settings)
+        self.starting, self.skips = starting_of(source.name, wanted.options), wanted.options.get("on_lost") == "skip"
+        self.most = int(wanted.options.get("max_rows", MOST_ROWS))
+        options = {k: v for k, v in wanted.options.items() if k == "timestamp_format"}
+        self.shape = Shape(
+            source.format or "json",
+            tuple(wanted.columns),
+            metadata_of(source, wanted.table),
+            table.primary_key,
+            options,
+        )
+        self.offset = _Offset.of_document(wanted.offset)
+        self.goes_through_files = fits_parquet(self.shape.schema)
+        self._reader: RangeReader | None = None
+        self._topics: list[Topic] = []
+        self._asked = -TOPICS_SECONDS
+        self._last: dict[Place, int] | None = None
+        """With `once`: the ends at the first look."""
+        self._failure: tuple[float, int, BelvedereError] | None = None
+        self._notices: list[str] = []
+
+    def look(self, now: datetime, once: bool) -> OffsetRange | None:
+        """The offsets that were not read yet, the same number of each partition where there are more than `max_rows`."""
+        if self._failure is not None and time.monotonic() < self._failure[0] and not once:
+            raise self._failure[2]
+        try:
+            found = self._look(once)
+        except BelvedereError as error:
+            tries = self._failure[1] + 1 if self._failure is not None else 0
+            self._failure = (time.monotonic() + PAUSES[min(tries, len(PAUSES) - 1)], tries, error)
+            raise
+        self._failure = None
+        return found
+
+    def _look(self, once: bool) -> OffsetRange | None:
+        topics = self._known_topics()
+        places = [(t.name, p) for t in topics for p in t.partitions]
+        ends = self.cluster.ends(places)
+        if once:
+            self._last = self._last or ends
+            ends = {p: min(end, self._last.get(p, 0)) for p, end in ends.items()}
+        fresh = [p for p in places if p not in self.offset.places]
+        if not fresh and all(ends[p] == self.offset.places[p] for p in places):
+            return None
+        topics = self._known_topics(anew=True)  # one that was made anew has offsets that say nothing
+        at = self._positions(topics, ends, fresh)
+        new = {p: end - at[p] for p, end in ends.items() if end > at[p]}
+        shares = shared_out(new, self.most)
+        ranges = tuple(Range(*p, at[p], at[p] + n) for p, n in shares.items())
+        end = _Offset({t.name: t.id for t in topics}, at | {r.place: r.end for r in ranges})
+        if not ranges and end == self.offset:
+            return None
+        return OffsetRange(end.as_document(), ranges)
+
+    def _known_topics(self, anew: bool = False) -> list[Topic]:
+        if anew or time.monotonic() - self._asked >= TOPICS_SECONDS:
+            self._topics = self.cluster.topics(self.topic)
+            self._asked = time.monotonic()
+            if not self._topics and not self.topic.startswith("/"):
+                raise no_topic(self.source, self.topic)
+        for topic in self._topics:
+            known = self.offset.topics.get(topic.name)
+            if known is not None and known != topic.id and not self.skips:
+                hint = (
+                    'its old messages are gone: `on_lost = "skip"` of the source reads the new ones, a new store begins again'
+                )
+                raise fail("B6203", f'topic "{topic.name}" was deleted and made anew', hint=hint)
+        return self._topics
+
+    def _positions(self, topics: list[Topic], ends: Mapping[Place, int], fresh: list[Place]) -> dict[Place, int]:
+        """Where to go on: partitions that came later are read from their beginning."""
+        known = {p: o for p, o in self.offset.places.items() if p in ends}
+        renewed = {t.name for t in topics if self.offset.topics.get(t.name, t.id) != t.id}
+        starts = self.cluster.starts(ends)
+        first = [p for p in fresh if not self.offset.topics]
+        at = starts | known | {p: starts[p] for p in ends if p[0] in renewed}
+        at |= self._started(first, ends, starts)
+        for place, offset in at.items():
+            if starts[place] <= offset <= max(ends[place], starts[place]):
+                continue
+            label, kept = f"{place[0]}[{place[1]}]", f"{starts[place]:,} to {ends[place]:,}"
+            if not self.skips:
+                raise lost_offsets(label, f"the next one is {offset:,}, kept are {kept}")
+            at[place] = starts[place]
+            why = f'{offset:,} is not there, and `on_lost` is "skip"'
+            self._notices.append(f"{label} goes on at offset {starts[place]:,}: {why}")
+        return at
+
+    def _started(self, first: list[Place], ends: Mapping[Place, int], starts: Mapping[Place, int]) -> dict[Place, int]:
+        if self.starting == "earliest":
+            return {p: starts[p] for p in first}
+        if self.starting == "latest":
+            return {p: ends[p] for p in first}
+        return self.cluster.at_time(first, microseconds(cast(datetime, self.starting)) // 1_000)
+
+    def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
+        """The rows of these offsets: of few in the driver, of many by Spark's tasks."""
+        ranges = cast(tuple[Range, ...], span.content)
+        count = sum(r.end - r.start for r in ranges)
+        if count > FEW_MESSAGES and self.goes_through_files:
+            found = read_by_tasks(spark, self.input.id, self.settings, ranges, self.shape)
+        else:
+            self._reader = self._reader or RangeReader(self.settings)
+            chunks = (self.shape.chunk(r.label, messages) for r, messages in self._reader.read(ranges))
+            found = gathered(spark, self.input.id, self.shape, chunks)
+        notices, self._notices = tuple(self._notices), []
+        marks = self._openings(span) if self.input.watermarks else ()
+        return Arrived(found.rows, found.rejected, found.refused, marks=marks, notices=notices, producers=found.producers)
+
+    def _openings(self, span: OffsetRange) -> tuple[BoundMark, ...]:
+        """Each partition is a producer of its own: the bound is the least over them."""
+        new = _Offset.of_document(span.end).places.keys() - self.offset.places.keys()
+        return tuple(BoundMark(0, ProducerAct(Act.OPEN, self.input.id, 0, f"{t}[{p}]")) for t, p in sorted(new))
+
+    def committed(self, span: OffsetRange) -> None:
+        """Go on behind it."""
+        self.offset = _Offset.of_document(span.end)
+
+    def close(self) -> None:
+        """Let go of the cluster."""
+        if self._reader is not None:
+            self._reader.close()
+
+
+class _Offset:
+    """How far topics were read: their identities, and for each partition the offset behind its last message that was taken."""
+
+    def __init__(self, topics: Mapping[str, str], places: Mapping[Place, int]):
+        self.topics, self.places = dict(topics), dict(places)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Offset) and (self.topics, self.places) == (other.topics, other.places)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def as_document(self) -> dict[str, Any]:
+        """The offset as JSON data."""
+        found: dict[str, Any] = {name: {"id": id_, "partitions": {}} for name, id_ in self.topics.items()}
+        for (topic, partition), offset in sorted(self.places.items()):
+            found[topic]["partitions"][str(partition)] = offset
+        return {"topics": found}
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> _Offset:
+        """The offset that `as_document` wrote; none for an empty document."""
+        topics = document.get("topics", {})
+        places = {(t, int(p)): int(o) for t, d in topics.items() for p, o in d["partitions"].items()}
+        return cls({t: d["id"] for t, d in topics.items()}, places)
+
+
+def starting_of(source: str, options: Mapping[str, Any]) -> str | datetime:
+    """`starting`: "earliest" (the default), "latest" or a time. Raises B6204."""
+    said = options.get("starting", "earliest")
+    if isinstance(said, datetime):
+        return said if said.tzinfo is not None else said.replace(tzinfo=UTC)
+    if str(said) in ("earliest", "latest"):
+        return str(said)
+    try:
+        found = datetime.fromisoformat(str(said))
+    except ValueError:
+        hint = 'write "earliest", "latest" or a time such as "2026-01-01T00:00:00Z"'
+        raise fail("B6204", f'source "{source}" cannot start at {said!r}', hint=hint) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def shared_out(new: Mapping[Place, int], most: int) -> dict[Place, int]:
+    """How many messages of each partition to take: all where they are few, else the same of each that has so many."""
+    shares: dict[Place, int] = {}
+    left, places = most, sorted(new, key=lambda p: new[p])
+    for number, place in enumerate(places):
+        shares[place] = min(new[place], max(1, left // (len(places) - number)))
+        left -= shares[place]
+    return {p: shares[p] for p in sorted(shares)}
+
+
+__all__ = ["KafkaFeed", "metadata_of", "shared_out", "starting_of", "topic_of"]

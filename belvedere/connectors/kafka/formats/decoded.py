@@ -1,0 +1,51 @@
+"""What a format of messages is, and what comes out of it.
+
+Runs in Spark's tasks: nothing here imports PySpark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from belvedere.schema import Column
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Messages as rows, in their order; of a message that has no row here all columns are NULL.
+
+    `undecided`: by place the texts that are left to Spark's reader of JSON; `refused`: by place why a message is no row.
+    """
+
+    rows: pa.Table
+    undecided: Mapping[int, bytes] = field(default_factory=dict)
+    refused: Mapping[int, str] = field(default_factory=dict)
+
+
+class Format(Protocol):
+    """A module of this folder."""
+
+    def columns(self, table: str, values: Sequence[bytes], options: Mapping[str, Any]) -> pa.Schema:
+        """The columns of a sample of messages. Raises B6103 where it tells none."""
+
+    def decode(self, values: Sequence[bytes], columns: Sequence[Column], options: Mapping[str, Any]) -> Decoded:
+        """The rows of messages."""
+
+
+def placed(rows: pa.Table, places: Sequence[int] | np.ndarray[Any, Any], count: int) -> pa.Table:
+    """`rows`, each at its place among `count` rows; the others are NULL."""
+    if rows.num_rows == count:
+        return rows
+    index = np.full(count, -1, np.int64)
+    index[np.asarray(places, np.int64)] = np.arange(rows.num_rows)
+    return rows.take(pa.array(index, mask=index < 0))
+
+
+def nullable(columns: Sequence[Column]) -> pa.Schema:
+    """The columns' types; each may be NULL."""
+    return pa.schema([pa.field(c.name, c.type) for c in columns])

@@ -1,0 +1,36 @@
+"""Plain text: the message is the value of the one column that is no metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.connectors.kafka.formats.decoded import Decoded, nullable
+from belvedere.errors import fail
+from belvedere.functions.types import type_text
+from belvedere.schema import Column
+
+COLUMN = "value"
+
+
+def columns(table: str, values: Sequence[bytes], options: Mapping[str, Any]) -> pa.Schema:
+    """One column of text."""
+    return pa.schema([pa.field(COLUMN, pa.string())])
+
+
+def decode(values: Sequence[bytes], columns: Sequence[Column], options: Mapping[str, Any]) -> Decoded:
+    """The texts; bytes that are no UTF-8 are refused where the column is one of text."""
+    only = columns[0] if len(columns) == 1 else None
+    if only is None or not (pa.types.is_string(only.type) or pa.types.is_binary(only.type)):
+        named = ", ".join(f"{c.name} {type_text(c.type)}" for c in columns)
+        raise fail("B6204", f"messages of text have one column, of STRING or BINARY; declared are: {named or 'none'}")
+    texts, refused = list[bytes | None](values), dict[int, str]()
+    if pa.types.is_string(only.type):
+        for place, value in enumerate(values):
+            try:
+                value.decode()
+            except UnicodeDecodeError:
+                texts[place], refused[place] = None, "is not UTF-8"
+    return Decoded(pa.table([pa.array(texts, pa.binary()).cast(only.type)], schema=nullable(columns)), refused=refused)

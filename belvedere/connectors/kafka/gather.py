@@ -1,0 +1,125 @@
+"""Chunks of messages as what an epoch takes: rows in one place, messages that are no rows rejected, producers by partition.
+
+In: chunks in order. Out: `Gathered`. What the formats left undecided is read by Spark, as lines of files are, and put in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from belvedere.connectors.kafka.shape import Chunk, Refused, Shape, Undecided
+from belvedere.connectors.reading.formats import MOST_REJECTED
+from belvedere.connectors.reading.reasons import explain_json
+from belvedere.connectors.reading.records import RECORDS
+from belvedere.connectors.reading.rows import NOT_JSON, REASON, collectable, json_rows
+from belvedere.connectors.records import RejectedRow
+from belvedere.engine.rows import Rows
+from belvedere.engine.scratch import Scratch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The rows of an epoch, and what was refused; `producers` are runs of rows of one partition, in order."""
+
+    rows: pa.Table | Rows
+    rejected: tuple[RejectedRow, ...]
+    refused: int
+    producers: tuple[tuple[int, str], ...]
+
+
+class Gathering:
+    """Takes chunks in."""
+
+    def __init__(self, spark: SparkSession, table: str, shape: Shape):
+        self.spark, self.table, self.shape = spark, table, shape
+        self.rejected: list[RejectedRow] = []
+        self.refused = 0
+        self.producers: list[tuple[int, str]] = []
+
+    def settle(self, chunk: Chunk) -> pa.Table:
+        """The rows of a chunk: without those that are refused, and with those that Spark decides."""
+        rows, refused = chunk.rows, list(chunk.refused)
+        if chunk.undecided:
+            rows, found = _decided(self.spark, self.shape, chunk)
+            refused += found
+        if refused:
+            keep = np.ones(rows.num_rows, np.bool_)
+            keep[[r.place for r in refused]] = False
+            rows = rows.filter(pa.array(keep))
+            self._reject(chunk.label, sorted(refused, key=lambda r: r.place))
+        self.count(rows.num_rows, chunk.label)
+        return rows
+
+    def count(self, rows: int, label: str) -> None:
+        """So many rows of a partition come next."""
+        if self.producers and self.producers[-1][1] == label:
+            rows += self.producers.pop()[0]
+        if rows:
+            self.producers.append((rows, label))
+
+    def _reject(self, label: str, refused: Sequence[Refused]) -> None:
+        self.refused += len(refused)
+        room = max(0, MOST_REJECTED - len(self.rejected))
+        self.rejected += [RejectedRow(self.table, label, r.offset, r.text, r.reason) for r in refused[:room]]
+
+
+def gathered(spark: SparkSession, table: str, shape: Shape, chunks: Iterable[Chunk]) -> Gathered:
+    """All chunks; many rows of them in a scratch file."""
+    into, rows = Gathering(spark, table, shape), Scratch(shape.schema)
+    for chunk in chunks:
+        rows.add(into.settle(chunk))
+    return Gathered(rows.rows(), tuple(into.rejected), into.refused, tuple(into.producers))
+
+
+def _decided(spark: SparkSession, shape: Shape, chunk: Chunk) -> tuple[pa.Table, list[Refused]]:
+    """The chunk's rows with those that Spark reads, and the messages that it refuses."""
+    frame = spark.createDataFrame(_records(chunk.label, chunk.undecided))
+    found = collectable(json_rows(frame, shape.payload, shape.options)).orderBy(F.col("__line")).toArrow()
+    places = np.array([u.place for u in chunk.undecided])
+    index = np.arange(chunk.rows.num_rows)
+    index[places] = len(index) + np.arange(len(places))
+    columns: list[Any] = []
+    payload = {c.name for c in shape.payload}
+    for field in shape.schema:
+        column = chunk.rows[field.name]
+        if field.name in payload:
+            read = found[field.name].cast(field.type)
+            column = pa.chunked_array([*column.chunks, *read.chunks], field.type).take(pa.array(index))
+        columns.append(column)
+    reasons = found[REASON].to_pylist()
+    refused = [_refused(u, r, shape) for u, r in zip(chunk.undecided, reasons, strict=True) if r is not None]
+    return pa.table(columns, schema=shape.schema), refused
+
+
+def _records(label: str, undecided: Sequence[Undecided]) -> pa.Table:
+    texts = [u.text.decode("utf-8", "replace") for u in undecided]
+    bad = [not _is_text(u.text) for u in undecided]
+    size = len(texts)
+    columns = [pa.array([label] * size), pa.array([u.place for u in undecided], pa.int64()), pa.array(texts), pa.array(bad)]
+    return pa.table([*columns, *(pa.nulls(size, f.type) for f in list(RECORDS)[4:])], schema=RECORDS)
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _refused(message: Undecided, reason: str, shape: Shape) -> Refused:
+    text = message.text.decode("utf-8", "backslashreplace")
+    said = explain_json(text, shape.payload) if reason == NOT_JSON else reason
+    return Refused(message.place, message.offset, text, said)
+
+
+__all__ = ["Gathered", "Gathering", "gathered"]

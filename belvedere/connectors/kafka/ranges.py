@@ -1,0 +1,221 @@
+"""Exactly the messages of ranges of offsets, by one consumer for each process.
+
+In: settings of a client, ranges. Out: the messages of each range in their order, some of one partition at a time. Markers of transactions,
+aborted and compacted messages have offsets too: a range ends at a message behind it, or at the end of its partition. Runs in the driver and
+in Spark's tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from belvedere.connectors.kafka.client import Settings, diagnostic
+from belvedere.connectors.kafka.topics import Place
+from belvedere.errors import fail
+
+MOST_MESSAGES = 1 << 16
+"""So many messages of a partition are together."""
+MOST_BYTES = 16 << 20
+FEW_MESSAGES = 64
+"""So many may be larger."""
+AT_ONCE = 10_000
+WAIT_SECONDS = 0.01
+ASK_AGAIN_SECONDS = 2.0
+"""After so long without a message the consumer is set to its place again: the end of a partition is told once only."""
+PATIENCE = 300.0
+"""So long a broker may be away."""
+CONSUMER: Settings = {
+    "group.id": "belvedere",  # no group is joined, and no offset is committed
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,
+    "isolation.level": "read_committed",
+    "fetch.queue.backoff.ms": 5,  # a full queue would pause for a second
+    "fetch.wait.max.ms": 20,
+    "queued.max.messages.kbytes": 32 << 10,
+}
+
+
+_AWAY = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE)
+"""The client goes on trying by itself."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The messages of a partition from offset `start` up to, not with, `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def place(self) -> Place:
+        """The partition."""
+        return self.topic, self.partition
+
+    @property
+    def label(self) -> str:
+        """How people call the partition."""
+        return f"{self.topic}[{self.partition}]"
+
+
+@dataclass
+class _Standing:
+    """Where a consumer stands in a partition: `ahead` was fetched behind `next`, up to `reached`, and not handed out yet."""
+
+    next: int
+    reached: int
+    ahead: list[Message] = field(default_factory=list)
+
+    def taken(self, end: int) -> list[Message]:
+        """What was fetched below `end`."""
+        taken = self.ahead
+        if taken and taken[-1].offset() >= end:
+            cut = next(n for n, m in enumerate(taken) if m.offset() >= end)
+            self.ahead = taken[cut:]
+            return taken[:cut]
+        self.ahead = []
+        return taken
+
+
+@dataclass
+class _Held:
+    """Messages of a partition on their way out."""
+
+    messages: list[Message] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, messages: list[Message]) -> None:
+        self.messages += messages
+        self.size += sum(map(len, messages))
+
+    @property
+    def is_much(self) -> bool:
+        return len(self.messages) >= MOST_MESSAGES or (len(self.messages) >= FEW_MESSAGES and self.size >= MOST_BYTES)
+
+
+class RangeReader:
+    """A consumer that stays assigned to its partitions: where a range begins at the end of the one before, nothing is asked for anew."""
+
+    def __init__(self, settings: Settings):
+        self.consumer = Consumer(CONSUMER | settings)
+        self._standing: dict[Place, _Standing] = {}
+
+    def close(self) -> None:
+        """Let go of the cluster."""
+        self.consumer.close()
+
+    def read(self, ranges: Iterable[Range], patience: float = PATIENCE) -> Iterator[tuple[Range, list[Message]]]:
+        """The messages. Raises B6203 (offsets that are not there), B6201 (nothing came for `patience` seconds)."""
+        open_ = {r.place: r for r in ranges if r.start < r.end}
+        for range_ in open_.values():
+            self._go_to(range_.place, range_.start)
+        held = {place: _Held() for place in open_}
+        heard = asked = time.monotonic()
+        while open_:
+            for place, range_ in list(open_.items()):
+                standing = self._standing[place]
+                is_done = standing.reached >= range_.end
+                held[place].add(standing.taken(range_.end))
+                if held[place].messages and (is_done or held[place].is_much):
+                    yield range_, held[place].messages
+                    held[place] = _Held()
+                if is_done:
+                    standing.next = range_.end
+                    del open_[place]
+            if not open_:
+                return
+            now = time.monotonic()
+            if self._fetch(open_):
+                heard = asked = now
+            elif now - heard > patience:
+                names = ", ".join(r.label for r in open_.values())
+                raise fail("B6201", f"no message of {names} came for {patience:.0f} seconds", hint="see that the brokers run")
+            elif now - asked > ASK_AGAIN_SECONDS:
+                asked = now
+                for place in open_:
+                    self._go_to(place, self._standing[place].reached, anew=True)
+
+    def _fetch(self, open_: Mapping[Place, Range]) -> bool:
+        """Fetch some messages; whether anything came."""
+        found = self.consumer.consume(AT_ONCE, WAIT_SECONDS)
+        events = [m for m in found if m.error() is not None]
+        for place, messages in _runs([m for m in found if m.error() is None] if events else found):
+            standing = self._standing.get(place)
+            if standing is None:
+                continue
+            standing.ahead += messages
+            standing.reached = max(standing.reached, messages[-1].offset() + 1)
+            if place not in open_ and len(standing.ahead) >= AT_ONCE:
+                self._leave(place)
+        for event in events:
+            self._heed((event.topic(), event.partition()), event)
+        return bool(found)
+
+    def _heed(self, place: Place, message: Message) -> None:
+        error, label = message.error(), f"{place[0]}[{place[1]}]"
+        if error.code() == KafkaError._PARTITION_EOF:
+            if place in self._standing:
+                self._standing[place].reached = max(self._standing[place].reached, message.offset())
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            self._leave(place)
+            raise lost_offsets(label, error.str())
+        elif error.fatal() or not (error.retriable() or error.code() in _AWAY):
+            raise diagnostic(f"{label} cannot be read", error)
+
+    def _go_to(self, place: Place, offset: int, anew: bool = False) -> None:
+        """Stand at an offset: nothing is done where that is so already. `anew` keeps what was fetched."""
+        standing = self._standing.get(place)
+        if not anew:
+            if standing is not None and standing.next == offset:
+                return
+            standing = _Standing(offset, offset)
+        if place in self._standing:
+            self._leave(place)
+        assert standing is not None
+        self._standing[place] = standing
+        self.consumer.incremental_assign([TopicPartition(*place, offset)])
+
+    def _leave(self, place: Place) -> None:
+        if self._standing.pop(place, None) is not None:
+            self.consumer.incremental_unassign([TopicPartition(*place)])
+
+
+def _runs(messages: list[Message]) -> Iterator[tuple[Place, list[Message]]]:
+    """Messages of one partition that came together."""
+    if not messages:
+        return
+    partitions = np.array([m.partition() for m in messages])
+    topics = [m.topic() for m in messages]
+    differ = partitions[1:] != partitions[:-1]
+    if topics.count(topics[0]) != len(topics):
+        differ |= np.array([a != b for a, b in pairwise(topics)])
+    cuts = [0, *(np.flatnonzero(differ) + 1).tolist(), len(messages)]
+    for start, end in pairwise(cuts):
+        yield (topics[start], int(partitions[start])), messages[start:end]
+
+
+def lost_offsets(label: str, detail: str) -> Exception:
+    """The diagnostic B6203."""
+    hint = 'its messages are gone: `on_lost = "skip"` of the source goes on with what is there, a new store begins again'
+    return fail("B6203", f"offsets of {label} that no epoch has read are not there any more", detail=detail, hint=hint)
+
+
+_readers: dict[str, RangeReader] = {}
+
+
+def reader_of(settings: Settings) -> RangeReader:
+    """The reader of this process for these settings: it stays from task to task."""
+    key = json.dumps(settings, sort_keys=True, default=str)
+    if key not in _readers:
+        _readers[key] = RangeReader(settings)
+    return _readers[key]

@@ -1,0 +1,47 @@
+"""What a topic's newest messages say of its columns.
+
+In: a source, a table. Out: names of tables, and an Arrow schema. A sample is read; what does not fit later is rejected message by message.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from belvedere.connectors.kafka.client import client_settings
+from belvedere.connectors.kafka.feed import metadata_of, topic_of
+from belvedere.connectors.kafka.formats import format_named
+from belvedere.connectors.kafka.ranges import Range, RangeReader
+from belvedere.connectors.kafka.shape import METADATA
+from belvedere.connectors.kafka.topics import Cluster, no_topic
+from belvedere.settings import Source
+
+MOST_MESSAGES = 1_000
+SECONDS = 10.0
+
+
+def table_names(source: Source) -> list[str]:
+    """The topics, by name. Raises B6200, B6201."""
+    return Cluster(source.name, client_settings("source", source.name, source.options)).names()
+
+
+def sampled_columns(source: Source, table: str) -> pa.Schema:
+    """The columns of the newest messages, and those that hold what a message has beside its value."""
+    settings = client_settings("source", source.name, source.options)
+    cluster, topic, metadata = Cluster(source.name, settings), topic_of(source, table), metadata_of(source, table)
+    topics = cluster.topics(topic)
+    if not topics:
+        raise no_topic(source.name, topic)
+    places = [(t.name, p) for t in topics for p in t.partitions]
+    starts, ends = cluster.starts(places), cluster.ends(places)
+    most = max(1, MOST_MESSAGES // len(places))
+    reader = RangeReader(settings)
+    try:
+        ranges = [Range(*p, max(starts[p], ends[p] - most), ends[p]) for p in places]
+        messages = [m for _, some in reader.read(ranges, SECONDS) for m in some]
+    finally:
+        reader.close()
+    values = [v for v in (m.value() for m in messages) if v is not None]
+    found = format_named(source.format or "json").columns(table, values, source.options)
+    return pa.schema(
+        [*(f for f in found if f.name not in metadata), *(pa.field(n, METADATA[k][0]) for n, k in metadata.items())]
+    )

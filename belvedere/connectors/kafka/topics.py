@@ -1,0 +1,98 @@
+"""What a cluster has: topics with their partitions, and the offsets at which these begin and end.
+
+In: settings of a client. Out: names, identities and offsets, by one request each. A topic that is deleted and made again has another
+identity (`Topic.id`), though its offsets may fit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from belvedere.connectors.kafka.client import Settings, told
+from belvedere.errors import fail
+
+SECONDS = 5.0
+Place = tuple[str, int]
+"""A topic and the number of a partition."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as it is now."""
+
+    name: str
+    id: str
+    partitions: tuple[int, ...]
+
+
+class Cluster:
+    """Questions to a cluster."""
+
+    def __init__(self, name: str, settings: Settings, kind: str = "source"):
+        self.name = f'{kind} "{name}"'
+        with told(f"{self.name} cannot be opened"):
+            self.admin = AdminClient(settings)
+
+    def names(self) -> list[str]:
+        """The topics, but those of Kafka itself. Raises B6201."""
+        with told(f"{self.name} cannot be asked for its topics"):
+            found = self.admin.list_topics(timeout=SECONDS).topics
+        return sorted(n for n in found if not n.startswith("__"))
+
+    def topics(self, wanted: str) -> list[Topic]:
+        """The topic of that name, or all that match `/pattern/`. Raises B6202 where there is none, B6201."""
+        is_pattern = len(wanted) > 1 and wanted.startswith("/") and wanted.endswith("/")
+        names = [n for n in self.names() if re.fullmatch(wanted[1:-1], n)] if is_pattern else [wanted]
+        if not names:
+            return []
+        with told(f'{self.name} cannot be asked for the topic "{wanted}"'):
+            asked = self.admin.describe_topics(TopicCollection(names), request_timeout=SECONDS)
+            return [_topic(future.result()) for future in asked.values() if not _is_gone(future)]
+
+    def ends(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The offsets behind the last message that a reader of committed messages sees. Raises B6201."""
+        return self._offsets(dict.fromkeys(places, OffsetSpec.latest()))
+
+    def starts(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The least offsets that are there. Raises B6201."""
+        return self._offsets(dict.fromkeys(places, OffsetSpec.earliest()))
+
+    def at_time(self, places: Iterable[Place], milliseconds: int) -> dict[Place, int]:
+        """The offsets of the first messages from a time on; the end where there is none. Raises B6201."""
+        places = list(places)
+        found = self._offsets(dict.fromkeys(places, OffsetSpec.for_timestamp(milliseconds)))
+        ends = self.ends(places)
+        return {p: ends[p] if offset < 0 else offset for p, offset in found.items()}
+
+    def _offsets(self, wanted: Mapping[Place, OffsetSpec]) -> dict[Place, int]:
+        if not wanted:
+            return {}
+        asked = {TopicPartition(topic, partition): spec for (topic, partition), spec in wanted.items()}
+        with told(f"{self.name} cannot be asked for its offsets"):
+            found = self.admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=SECONDS)
+            return {(p.topic, p.partition): int(future.result().offset) for p, future in found.items()}
+
+
+def _is_gone(future: Any) -> bool:
+    error = future.exception()
+    if error is None:
+        return False
+    if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return True
+    raise error
+
+
+def _topic(found: Any) -> Topic:
+    return Topic(found.name, str(found.topic_id), tuple(sorted(p.id for p in found.partitions)))
+
+
+def no_topic(source: str, wanted: str) -> Exception:
+    """The diagnostic B6202."""
+    hint = f'make it, or write `topic = "..."` under [sources.{source}.tables.NAME]'
+    return fail("B6202", f'source "{source}" has no topic "{wanted}"', hint=hint)

@@ -1,0 +1,1 @@
+"""The connector `kafka`, with a real broker."""

@@ -1,0 +1,186 @@
+"""Exports into topics: each event once, whatever fails in between, by the view's key."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from belvedere.connectors import exports
+from belvedere.errors import BelvedereError
+from belvedere.settings import ProjectSettings, Sink
+from belvedere.workbench import Workbench
+from tests.kafka.conftest import Bus
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+SCRIPT = """
+CREATE TABLE Machine (id INT NOT NULL, hall STRING, temp DOUBLE, PRIMARY KEY (id));
+Hot := SELECT id, temp, hall FROM Machine WHERE temp > 100;
+Halls := SELECT hall, temp > 50 AS warm, count(*) AS n FROM Machine GROUP BY hall, temp > 50;
+Temps := SELECT temp FROM Machine WHERE temp > 100;
+CREATE SUBSCRIPTION GotHot ON ADD AS SELECT id, temp FROM Machine WHERE temp > 100;
+EXPORT Hot TO bus.Hot;
+EXPORT Halls TO bus.Halls;
+EXPORT Temps TO bus.Temps;
+EXPORT GotHot TO bus.GotHot;
+"""
+TARGETS = ("Hot", "Halls", "Temps", "GotHot")
+Messages = list[tuple[bytes | None, Any]]
+
+
+def read(bus: Bus, topic: str, isolation: str = "read_committed") -> Messages:
+    """All messages of a topic of one partition: keys, and values as JSON."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    given = {"group.id": "test", "auto.offset.reset": "earliest", "enable.partition.eof": True, "isolation.level": isolation}
+    consumer = Consumer({"bootstrap.servers": bus.address, "log_level": 0, "enable.auto.commit": False, **given})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: Messages = []
+    while True:
+        message = consumer.poll(10)
+        assert message is not None
+        if message.error() is not None:
+            consumer.close()
+            return found
+        found.append((message.key(), None if message.value() is None else json.loads(message.value())))
+
+
+def project(bus: Bus, folder: Path, **options: Any) -> tuple[ProjectSettings, dict[str, str]]:
+    topics = {t: bus.topic() for t in TARGETS}
+    given = {"servers": bus.address, "topics": topics, **options}
+    return ProjectSettings(folder, sinks={"bus": Sink("bus", "kafka", options=given)}), topics
+
+
+def heat(wb: Workbench, *rows: tuple[int, str, float]) -> None:
+    wb.insert("Machine", [{"id": i, "hall": h, "temp": t} for i, h, t in rows])
+    wb.step()
+
+
+def test_changes_go_by_key_and_events_as_they_are(bus: Bus, spark: Any, tmp_path: Path) -> None:
+    settings, topics = project(bus, tmp_path)
+    wb = Workbench(SCRIPT, spark=spark, project=settings)
+    heat(wb, (1, "Süd", 120.0), (2, "Nord", 20.0))
+    heat(wb, (1, "Süd", 130.0))
+    wb.restart()
+    heat(wb, (1, "Süd", 30.0), (2, "Nord", 110.0))
+    assert read(bus, topics["Hot"]) == [
+        (b"1", {"id": 1, "temp": 120.0, "hall": "Süd"}),
+        (b"1", {"id": 1, "temp": 130.0, "hall": "Süd"}),
+        (b"2", {"id": 2, "temp": 110.0, "hall": "Nord"}),
+        (b"1", None),
+    ]
+    first, *_, last = read(bus, topics["Halls"])
+    assert first == (b'{"hall":"Nord","warm":false}', {"hall": "Nord", "warm": False, "n": 1})
+    assert last[1] is None
+    assert [(k, v["temp"], v["_op"]) for k, v in read(bus, topics["Temps"])] == [
+        (None, 120.0, "ADD"),
+        (None, 130.0, "CHANGE"),
+        (None, 110.0, "ADD"),
+        (None, 130.0, "DELETE"),
+    ]
+    assert [(v["id"], v["_seq"]) for _, v in read(bus, topics["GotHot"])] == [(1, 1), (2, 2)]
+    wb.close()
+
+
+def test_a_crash_after_the_transaction_repeats_nothing(
+    bus: Bus, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from belvedere.connectors.kafka import sink
+
+    monkeypatch.setattr(sink, "MOST_MESSAGES", 3)
+    settings, topics = project(bus, tmp_path)
+    wb = Workbench(SCRIPT, spark=spark, project=settings)
+    heat(wb, *((n, "Süd", 120.0) for n in range(8)))
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exports.Exports, "_advance", crash)
+        with pytest.raises(KeyboardInterrupt):
+            heat(wb, *((n, "Süd", 130.0) for n in range(8)))
+    wb.restart()
+    assert [v["temp"] for _, v in read(bus, topics["Hot"])] == [120.0] * 8 + [130.0] * 8
+
+    # in the middle: after the first of three transactions, and within the second
+    sent, kept = [0], sink.KafkaOutlet._heed
+
+    def heed(self: Any, error: Any, message: Any) -> None:
+        kept(self, error, message)
+        sent[0] += 1
+        if sent[0] == 5:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sink.KafkaOutlet, "_heed", heed)
+        with pytest.raises(KeyboardInterrupt):
+            heat(wb, *((n, "Süd", 140.0) for n in range(8)))
+    wb.restart()
+    assert [v["temp"] for _, v in read(bus, topics["Hot"])] == [120.0] * 8 + [130.0] * 8 + [140.0] * 8
+    wb.close()
+
+
+def test_a_broker_that_is_away_is_told_and_holds_nothing_up(
+    own_bus: Bus, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from belvedere.connectors.kafka import sink
+    from belvedere.connectors.kafka import topics as asked
+
+    monkeypatch.setattr(sink, "SECONDS", 2.0)
+    monkeypatch.setattr(asked, "SECONDS", 1.0)
+    settings, topics = project(own_bus, tmp_path)
+    wb = Workbench(SCRIPT, spark=spark, project=settings)
+    heat(wb, (1, "Süd", 120.0))
+    own_bus.broker.stop(signal.SIGKILL)
+    for n in range(2, 5):
+        heat(wb, (n, "Süd", 120.0))
+    assert len(wb.rows("Hot")) == 4, "epochs go on"
+    told = wb.engine.exports.catch_up()
+    assert len(told) == 4
+    assert told[0].endswith("what is not sent waits in the store")
+    own_bus.broker.start()
+    assert wb.engine.exports.catch_up(wait=True) == ('sink "bus" takes events again',) * 4
+    assert [k for k, _ in read(own_bus, topics["Hot"])] == [b"1", b"2", b"3", b"4"]
+    wb.close()
+
+
+def test_at_least_once(bus: Bus, spark: Any, tmp_path: Path) -> None:
+    settings, topics = project(bus, tmp_path, exactly_once=False)
+    wb = Workbench(SCRIPT, spark=spark, project=settings)
+    heat(wb, (1, "Süd", 120.0))
+    wb.restart()
+    heat(wb, (2, "Süd", 120.0))
+    assert [k for k, _ in read(bus, topics["Hot"], "read_uncommitted")] == [b"1", b"2"]
+    wb.close()
+
+
+def test_what_is_wrong_is_told(bus: Bus, spark: Any, tmp_path: Path) -> None:
+    settings, topics = project(bus, tmp_path)
+    wb = Workbench(SCRIPT, spark=spark, project=settings)
+    heat(wb, (1, "Süd", 120.0))
+    # a store from before what was sent
+    wb.engine.exports._lines[wb.engine.exports.deliveries[0].cursor].is_sure = False
+    with pytest.raises(BelvedereError) as caught:
+        wb.engine.exports.deliver(1, {})
+    assert caught.value.diagnostics[0].code == "B6211"
+
+    # another process that sends for the same store
+    from belvedere.connectors.kafka.sink import KafkaOutlet
+
+    line = wb.engine.exports._lines[wb.engine.exports.deliveries[0].cursor]
+    other = KafkaOutlet(line.outlet.outgoing)  # type: ignore[attr-defined]
+    line.outlet.reached()
+    line.is_sure = True
+    assert other.reached() == 1
+    with pytest.raises(BelvedereError) as caught:
+        heat(wb, (2, "Süd", 120.0))
+    assert caught.value.diagnostics[0].code == "B6210"
+    wb.close()
+    bus.drop(topics["Hot"])
+    with pytest.raises(BelvedereError) as caught:
+        Workbench(SCRIPT, spark=spark, project=settings)
+    assert caught.value.diagnostics[0].code == "B6202"
