@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from belvedere.catalog import Catalog, QueryTemplate
 from belvedere.compiler import compile_script
-from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
+from belvedere.errors import BelvedereError, Diagnostic, Severity, Span
 from belvedere.functions.types import quote, type_text
 from belvedere.lang.spl.mentions import mentions_spl_window
 from belvedere.plan.nodes import Scan
@@ -20,11 +20,10 @@ from belvedere.plan.rewrite import inline
 from belvedere.schema import TIMESTAMP, Column
 from belvedere.settings import ProjectSettings
 from belvedere.store.protocol import StoredTable
+from belvedere.store_queries import QUERY_FILE, one_template
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-QUERY_FILE = "<query>"
 
 
 def sql(spark: SparkSession, text: str, **tables: Any) -> DataFrame:
@@ -66,13 +65,7 @@ def compile_query(
     if errors:
         raise BelvedereError(errors)
     templates = list(compiled.catalog.templates.values())
-    if len(templates) != 1:
-        found = "no query" if not templates else f"{len(templates)} queries"
-        raise fail("B9120", f"one query is needed, found {found}", hint='write "SELECT ... FROM name", and --table name=path')
-    if templates[0].parameters:
-        name = templates[0].parameters[0].name
-        raise fail("B9121", f"the query has a parameter `{name}`", hint="write its value instead")
-    return compiled.catalog, templates[0]
+    return compiled.catalog, one_template(templates, 'write "SELECT ... FROM name", and --table name=path')
 
 
 def compile_over(

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from belvedere.catalog import Catalog
-from belvedere.engine.quarantine import DOCUMENT, earlier, failures_of, quarantined
+from belvedere.engine.failed import DOCUMENT, earlier, failures_of, quarantined
 from belvedere.plan.nodes import Scan
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.read.query import Read, StoreQuery, queries_in

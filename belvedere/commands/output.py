@@ -56,6 +56,15 @@ def show(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], *, stream:
         out.flush()
 
 
+def told_of_quarantine(held: Mapping[str, int | None]) -> str:
+    """What is in quarantine, with its last good epoch, a line each."""
+    rows = (
+        (name, "no epoch has filled it" if epoch is None else f"its rows are those of epoch {epoch}")
+        for name, epoch in held.items()
+    )
+    return "".join(f"warning: `{name}` is in quarantine: {said}\n" for name, said in rows)
+
+
 def with_texts(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str]) -> dict[str, str]:
     """The texts, and those of other files that diagnostics point into."""
     known = dict(texts)

@@ -1,7 +1,8 @@
 """`belvedere query`: one query of the whole language over files, or over the views of a store as of any epoch, in batch.
 
 In: the query's text, and `name=path` for each table (JSON lines, CSV, Parquet; a file or a directory) or a store's URL. Out: the answer in
-the query's order on stdout, as a table, JSON or CSV; what was wrong in the files on stderr. Exit code 1 where the query is wrong.
+the query's order on stdout, as a table, JSON or CSV; what was wrong in the files, and what is in quarantine, on stderr. Exit code 1 where
+the query is wrong. Queries over stores are in `belvedere.commands.query_store`.
 """
 
 from __future__ import annotations
@@ -16,20 +17,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from belvedere.commands.answer_formats import FORMATS
-from belvedere.commands.output import show
+from belvedere.commands.output import show, told_of_quarantine
+from belvedere.commands.query_store import query_store, state_rows
 from belvedere.commands.under_way import UnderWay
-from belvedere.errors import BelvedereError, Severity, fail
-from belvedere.queries import QUERY_FILE, compile_over, compile_query
-from belvedere.schema import KEY, Column, Schema
+from belvedere.errors import BelvedereError, Severity
+from belvedere.queries import compile_query
+from belvedere.schema import Column, Schema
 from belvedere.settings import load_project
+from belvedere.store_queries import QUERY_FILE as FILE
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from belvedere.spark.query_files import Answer
-    from belvedere.store import Reader, StoredTable
 
-FILE = QUERY_FILE
 SHOWN_REJECTED = 5
 
 
@@ -46,6 +45,9 @@ def command(
     as_of: Annotated[
         str | None, typer.Option("--as-of", help="an epoch or a time: the views as they were then", metavar="EPOCH|TIME")
     ] = None,
+    script: Annotated[
+        Path | None, typer.Option("--script", help="a script (.sqrl): its relationships and query templates", metavar="SCRIPT")
+    ] = None,
     state: Annotated[
         str | None, typer.Option("--state", help="instead of a query: a relation of the store's state", metavar="RELATION")
     ] = None,
@@ -53,38 +55,54 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="say how WINDOW BY is evaluated, and do not run it")] = False,
 ) -> int:
-    """Run one query over files, or over the views of a store."""
+    """Run one query over files, or over the views of a store; without a query, a prompt over the store."""
     paths = table_paths(table or [])
-    if store is not None and paths:
+    over_store = store is not None or script is not None
+    if over_store and paths:
         raise typer.BadParameter("tables come from files or from a store, not from both", param_hint="--store")
-    if store is None and as_of is not None:
-        raise typer.BadParameter("only a store knows former states: give --store too", param_hint="--as-of")
+    if as_of is not None and (store is None or script is not None or sql is None):
+        raise typer.BadParameter("a query of a store may be of former states: give --store and SQL", param_hint="--as-of")
     then = None if as_of is None else _instant(as_of)
-    if explain and store is not None:
+    if explain and over_store:
         raise typer.BadParameter("tables come from files here", param_hint="--explain")
-    if (sql is None) == (state is None) or (state is not None and store is None):
+    if (sql is not None and state is not None) or (state is not None and store is None) or not (sql or state or over_store):
         raise typer.BadParameter("give a query, or --state RELATION and --store URL", param_hint="SQL")
     try:
         if state is not None and store is not None:
             sys.stdout.write(FORMATS[Format.JSON if json else format](state_rows(state, store)))
             return 0
-        assert sql is not None
+        if sql is None:
+            from belvedere.commands.shell import run_shell
+
+            return run_shell(store, script, Format.JSON if json else format)
         if explain:
             sys.stdout.write(explained(sql, paths) + "\n")
             return 0
         with UnderWay(quiet=json):
-            answer = query(sql, paths) if store is None else query_store(sql, store, then)
+            if over_store:
+                found = query_store(sql, store, then, script)
+                rows, warnings = found.rows, told_of_quarantine(found.held)
+            else:
+                answer = query(sql, paths)
+                rows, warnings = answer.rows, told_of_rejected(answer)
     except BelvedereError as error:
         show(error.diagnostics, {FILE: sql or ""}, stream=sys.stderr)
         return 1
-    sys.stdout.write(FORMATS[Format.JSON if json else format](answer.rows))
+    sys.stdout.write(FORMATS[Format.JSON if json else format](rows))
     sys.stdout.flush()
+    sys.stderr.write(warnings)
+    return 0
+
+
+def told_of_rejected(answer: Answer) -> str:
+    """The first rows of the files that no table could take, a line each."""
+    text = ""
     for row in answer.rejected[:SHOWN_REJECTED]:
         place = f"{row.file}:{row.line}" if row.line else row.file
-        sys.stderr.write(f'warning: rejected for table "{row.table}": {place}: {row.reason}\n')
+        text += f'warning: rejected for table "{row.table}": {place}: {row.reason}\n'
     if len(answer.rejected) > SHOWN_REJECTED:
-        sys.stderr.write(f"warning: {len(answer.rejected) - SHOWN_REJECTED} more rows were rejected\n")
-    return 0
+        text += f"warning: {len(answer.rejected) - SHOWN_REJECTED} more rows were rejected\n"
+    return text
 
 
 def table_paths(given: Sequence[str]) -> dict[str, Path]:
@@ -153,59 +171,3 @@ def _instant(text: str) -> int | datetime:
     except ValueError:
         raise typer.BadParameter(f"`{text}` is neither an epoch nor a time", param_hint="--as-of") from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
-def query_store(sql: str, url: str, then: int | datetime | None) -> Answer:
-    """The answer of one query over the relations of a store, now or as they were; all of one epoch."""
-    from belvedere.store import open_reader
-    from belvedere.store.read.history import AsOf, rows_as_of, stored_tables
-
-    reader = open_reader(url)
-    try:
-        stored = stored_tables(reader)
-        catalog, template, read = compile_over(sql, stored, load_project(Path.cwd()))
-        names = {i: catalog.inputs[i].name for i in read}
-        if then is None:
-            rows = _rows_now(reader, {i: stored[n] for i, n in names.items()})
-        else:
-            rows = {i: rows_as_of(reader, stored, n, AsOf.of(then)) for i, n in names.items()}
-    finally:
-        reader.close()
-    from belvedere.spark.query_files import Answer, answer_template
-    from belvedere.spark.quiet_session import batch_session
-
-    shown = {i: r.select(read[i]) for i, r in rows.items()}
-    with batch_session() as spark:
-        return Answer(answer_template(spark, catalog, template, shown))
-
-
-def state_rows(relation: str, url: str) -> pa.Table:
-    """All rows of a relation of the store's state, as of the last epoch; without the hashes."""
-    import pyarrow as pa
-
-    from belvedere.engine.opening import read_state
-    from belvedere.lang.names import did_you_mean
-    from belvedere.store import open_reader
-
-    reader = open_reader(url)
-    try:
-        state = read_state(reader, url)
-    finally:
-        reader.close()
-    try:
-        found = state.stored(relation)
-        if found is None:
-            raise fail("B2001", f'the state has no "{relation}"', hint=did_you_mean(relation, tuple(state.manifest.relations)))
-        rows = pa.Table.from_batches(found.look_up(None, None), found.arranged.schema)
-        return rows.drop_columns([n for n in (KEY, *found.arranged.paths) if n in rows.schema.names])
-    finally:
-        state.close()
-
-
-def _rows_now(reader: Reader, tables: Mapping[str, StoredTable]) -> dict[str, pa.Table]:
-    """The rows of tables, all of one epoch: read again where one was committed meanwhile."""
-    while True:
-        before = reader.last_epoch()
-        rows = {i: reader.rows(t) for i, t in tables.items()}
-        if reader.last_epoch() == before:
-            return rows

@@ -21,6 +21,7 @@ from belvedere.catalog import Catalog
 from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
 from belvedere.engine.expiry import expire, final_results_below
+from belvedere.engine.failed import Failed, failures_document, failures_of, quarantined
 from belvedere.engine.healing import Attempt, Healing, Quarantine, Touched
 from belvedere.engine.ingest import StampedRows, ingest, receive
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
@@ -29,7 +30,7 @@ from belvedere.engine.late import Arrivals, judge
 from belvedere.engine.measured import DOCUMENT as MEASURED
 from belvedere.engine.measured import Measured, Meter
 from belvedere.engine.pipeline import Pipeline
-from belvedere.engine.quarantine import Cordon, Failed, Isolation, StageFailure, failures_document, failures_of, quarantined
+from belvedere.engine.quarantine import Cordon, Isolation, StageFailure
 from belvedere.engine.relation import name_in_script
 from belvedere.engine.render import CLOCK_COLUMN
 from belvedere.engine.row_counts import DOCUMENT as ROWS

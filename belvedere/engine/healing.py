@@ -16,7 +16,8 @@ from datetime import datetime
 import pyarrow as pa
 
 from belvedere.engine.compute import Compute
-from belvedere.engine.quarantine import Cordon, Failed, Isolation, StageFailure, tells
+from belvedere.engine.failed import Failed
+from belvedere.engine.quarantine import Cordon, Isolation, StageFailure, tells
 from belvedere.engine.rows import Rows, going, weighted_stream
 from belvedere.engine.stage import Stage
 from belvedere.engine.storage import Storage

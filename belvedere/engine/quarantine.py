@@ -6,12 +6,12 @@ stored, to heal them. Who tries when, and what is written, is the engine's affai
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from belvedere.catalog import Catalog, OnError
+from belvedere.engine.failed import Failed
 from belvedere.engine.lost_rows import lost_rows
 from belvedere.engine.meanings import meanings
 from belvedere.engine.pipeline import Pipeline
@@ -20,10 +20,6 @@ from belvedere.engine.stage import Stage
 from belvedere.engine.tables import with_forgotten
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.plan.nodes import Scan
-
-DOCUMENT = "quarantined"
-"""In the epoch row's `extra`: the stages that have failed, as JSON."""
-
 
 CODE = "B7045"
 
@@ -34,62 +30,6 @@ class StageFailure(BelvedereError):
     def __init__(self, output: str, diagnostic: Diagnostic):
         super().__init__(diagnostic)
         self.output = output
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A stage that failed, with why, and of each served relation behind it the last epoch whose answer it shows (None: no epoch yet)."""
-
-    stage: str
-    meaning: str
-    owner: str
-    since: int
-    """The epoch that it failed in first."""
-    at: int
-    """That epoch's clock, in microseconds."""
-    code: str
-    message: str
-    detail: str | None = None
-    hint: str | None = None
-    good: Mapping[str, int | None] = field(default_factory=dict)
-
-    def as_document(self) -> dict[str, Any]:
-        """As the epoch's row has it."""
-        return asdict(self)
-
-    @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> Failed:
-        """The inverse of `as_document`."""
-        return cls(**document)
-
-    def told(self, diagnostic: Diagnostic) -> Failed:
-        """The same with what it says now."""
-        return replace(self, code=diagnostic.code, message=diagnostic.message, detail=diagnostic.detail, hint=diagnostic.hint)
-
-
-def failures_of(extra: Mapping[str, Any]) -> tuple[Failed, ...]:
-    """The failed stages that an epoch's row knows."""
-    return tuple(map(Failed.of_document, extra.get(DOCUMENT) or ()))
-
-
-def failures_document(failed: Iterable[Failed]) -> dict[str, Any]:
-    """The inverse, as a part of `extra`; nothing where nothing has failed."""
-    found = [f.as_document() for f in failed]
-    return {DOCUMENT: found} if found else {}
-
-
-def quarantined(failed: Iterable[Failed]) -> dict[str, int | None]:
-    """The served relations in quarantine, each with its last good epoch; None where no epoch has filled it."""
-    found: dict[str, int | None] = {}
-    for one in failed:
-        for name, epoch in one.good.items():
-            found[name] = earlier(found.get(name, epoch), epoch)
-    return found
-
-
-def earlier(one: int | None, other: int | None) -> int | None:
-    """The earlier of two last good epochs; None, no epoch yet, comes before all."""
-    return None if one is None or other is None else min(one, other)
 
 
 @dataclass(frozen=True)

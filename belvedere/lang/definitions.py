@@ -7,6 +7,7 @@ definition of a name has the name itself as id, earlier ones `Name~1`, `Name~2`)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -64,6 +65,16 @@ class Definitions:
         """The names under which other scripts and sources were imported, by folded name."""
         self.functions: Mapping[str, OwnFunction] = {}
         """The functions of the project, by folded name."""
+
+    def copy(self) -> Definitions:
+        """The same for now, to be grown apart."""
+        made = copy(self)
+        for name in ("relations", "inputs", "views", "subscriptions", "histories", "origins", "namespaces"):
+            setattr(made, name, dict(getattr(self, name)))
+        made.versions = {name: list(ids) for name, ids in self.versions.items()}
+        made.broken = BrokenNames(self.broken)
+        made.broken.all = self.broken.all
+        return made
 
     def __iter__(self) -> Iterator[NamedRelation]:
         """The current version of every relation."""

@@ -81,12 +81,17 @@ def lower_statements(
     project: ProjectSettings | None,
     chain: tuple[Path, ...],
     compiled: dict[Path, Definitions],
+    known: Definitions | None = None,
 ) -> ScriptLowering:
-    """All statements of one script. `chain` are the scripts that import this one; `compiled` are those that are done."""
-    sinks = frozenset(project.sinks) if project is not None else None
-    lowering = ScriptLowering(script.file, script.text, sinks)
+    """All statements of one script. `chain` are the scripts that import this one; `compiled` are those that are done.
+
+    `known` are definitions that it goes on from, and grows.
+    """
+    sinks = frozenset(project.sinks) if project is not None and project.file is not None else None
+    lowering = ScriptLowering(script.file, script.text, sinks, known if known is not None else Definitions())
     lowering.definitions.broken |= script.unread
-    lowering.definitions.functions = project.functions if project is not None else {}
+    if project is not None:
+        lowering.definitions.functions = project.functions
     importer = Importer(lowering, path.resolve() if path is not None else None, project, chain, lower_statements, compiled)
     for statement in reversed(script.statements):
         if (name := _name_of(statement)) is not None:

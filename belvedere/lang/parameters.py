@@ -121,14 +121,19 @@ def _type_in(expr: exp.Expr, context: StatementContext) -> object:
 
 def default_of(written: exp.Expr, type_: pa.DataType, name: str, span: Span) -> bool | int | float | str:
     """A literal of a parameter's type; anything else is refused (B4030)."""
-    try:
-        found = _literal(written, type_)
-    except (ValueError, InvalidOperation):
-        found = None
+    found = literal_of(written, type_)
     if found is None:
         hint = "write a literal: 10, 'text', TRUE, DATE '2026-01-31', TIMESTAMP '2026-01-31 08:00:00'"
         raise fail("B4030", f"the default of parameter `{name}` is not a literal of {a_type(type_)}", span=span, hint=hint)
     return found
+
+
+def literal_of(written: exp.Expr, type_: pa.DataType) -> bool | int | float | str | None:
+    """The value of a literal in the form in which a client would write it; None where it is none of the type."""
+    try:
+        return _literal(written, type_)
+    except (ValueError, InvalidOperation):
+        return None
 
 
 def _literal(written: exp.Expr, type_: pa.DataType) -> bool | int | float | str | None:

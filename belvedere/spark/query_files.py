@@ -25,7 +25,7 @@ from belvedere.engine.ingest import stamp
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr, Filter, Item, Node, Project, TopK, Window
 from belvedere.schema import Column
-from belvedere.spark.batch import InputLog, run_batch
+from belvedere.spark.batch import GivenRows, InputLog, run_batch
 from belvedere.spark.failures import WINDOW_HINTS, explain_query_failure
 from belvedere.spark.window_by.run import run_window_query
 
@@ -77,6 +77,13 @@ def answer_template(
     if ordered:
         rows = rows.sort_by(POSITION)
     return rows.select([c.name for c in template.schema.visible])
+
+
+def answer_plan(spark: SparkSession, catalog: Catalog, plan: Node, rows: Mapping[str, pa.Table], now: datetime) -> pa.Table:
+    """The rows of a plan, hidden columns too, over the rows of the catalog's inputs (by id), at the time `now`."""
+    whole = replace(catalog, views={**catalog.views, QUERY: View(QUERY, QUERY, plan, plan.schema)})
+    with explain_query_failure():
+        return run_batch(spark, whole, QUERY, GivenRows(whole, rows, now), now)
 
 
 def query_window_by(spark: SparkSession, text: str, paths: Mapping[str, tuple[Path, Sequence[Column]]]) -> Answer:

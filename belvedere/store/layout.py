@@ -32,8 +32,8 @@ class Layout:
 
     @cached_property
     def name(self) -> str:
-        """The quoted name of the table."""
-        return identifier(self.table.name)
+        """The quoted name of the table; of one without a name, the query that gives its rows."""
+        return identifier(self.table.name) if self.table.name else f"({self.table.query})"
 
     @cached_property
     def arrow(self) -> pa.Schema:

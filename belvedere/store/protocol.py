@@ -45,7 +45,9 @@ class StoredTable:
     order: tuple[tuple[str, bool, bool], ...] = ()
     """A view's own order: (column, descending, NULLs first)."""
     query: str = ""
-    """The SQL, in the store's dialect, of a relation that is computed when it is read: it holds no rows, and has no `_key`."""
+    """The SQL, in the store's dialect, of a relation that is computed when it is read: it holds no rows, and has no `_key`.
+
+    Without a name it is a query, which a reader answers and nobody makes."""
 
     @property
     def arrow(self) -> pa.Schema:
@@ -158,6 +160,9 @@ class Reader(AnsweringReader, Protocol):
 
     def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
         """All rows of a table in the catalog's types, as `StoredTable.arrow`; of a history those that held then."""
+
+    def rows_together(self, tables: Sequence[StoredTable]) -> tuple[EpochRow | None, list[pa.Table]]:
+        """All rows of each table, and the epoch that all of them are of."""
 
 
 class Store(Protocol):

@@ -14,9 +14,9 @@ import pyarrow as pa
 from belvedere.api.serving.processes import Serving, start_api
 from belvedere.catalog import Catalog
 from belvedere.compiler import compile_script
+from belvedere.engine.failed import Failed, failures_document
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import with_changes
-from belvedere.engine.quarantine import Failed, failures_document
 from belvedere.instants import microseconds
 from belvedere.intake.desk import OFFSET, Desk
 from belvedere.intake.journal import Position

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.engine.quarantine import Failed, Isolation, quarantined
+from belvedere.engine.failed import Failed, quarantined
+from belvedere.engine.quarantine import Isolation
 from belvedere.errors import BelvedereError
 from belvedere.rules import maintain
 from belvedere.settings import ProjectSettings, load_project

@@ -65,6 +65,34 @@ def test_another_process_reads_every_type_of_row(store: Store, url: str) -> None
         assert str(ask()) == str(json.loads(json.dumps(rows, default=str)))
 
 
+def test_tables_are_read_together(store: Store) -> None:
+    """An epoch that is committed between two tables is in neither."""
+    store.create([COUNTS, OTHER])
+    store.begin().commit(epoch(0))
+    found: Any = store.reader()
+    flat = found.flat
+
+    def committing(connection: Any, layout: Any, where: str) -> Any:
+        rows = flat(connection, layout, where)
+        if layout.table is COUNTS:
+            transaction = store.begin()
+            transaction.append("Counts", reader([row("a")]))
+            transaction.append("Other", reader([row("a")], OTHER))
+            transaction.commit(epoch(1))
+        return rows
+
+    found.flat = committing
+    last, tables = found.rows_together([COUNTS, OTHER])
+    assert (last.epoch, [t.num_rows for t in tables]) == (0, [0, 0])
+    found.flat = flat
+    last, tables = found.rows_together([COUNTS, OTHER])
+    assert (last.epoch, [t.num_rows for t in tables]) == (1, [1, 1])
+    with pytest.raises(BelvedereError):
+        found.rows_together([replace(COUNTS, name="Nowhere")])
+    assert found.rows_together([])[0].epoch == 1
+    found.close()
+
+
 def test_a_closed_store_can_be_read(url: str) -> None:
     store = open_store(url)
     filled(store, [row("a")])

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from belvedere.catalog import Catalog, Input
+from belvedere.engine.failed import Failed, failures_of, quarantined
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import last_change
 from belvedere.engine.measured import DOCUMENT, Measured
-from belvedere.engine.quarantine import Failed, failures_of, quarantined
 from belvedere.engine.row_counts import DOCUMENT as ROWS
 from belvedere.plan.bounds import Bounds, bounds_of
 from belvedere.plan.monotone import FOREVER, NEVER

@@ -16,6 +16,7 @@ import pyarrow as pa
 from belvedere.catalog import Catalog
 from belvedere.instants import microseconds
 from belvedere.plan.bounds import bounds_of
+from belvedere.plan.historic import HISTORIC
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.spl_aggregate import SplAggregate
@@ -44,7 +45,6 @@ Fold = Callable[[list[dict[str, Any]], LoggedEpoch], list[dict[str, Any]]]
 """Goes on by one epoch: from the rows of its input after it, to its own."""
 Step = Callable[[int, Sequence[LoggedEpoch]], pa.Table]
 """The rows of a node with history after an epoch of the log, given all epochs."""
-HISTORIC = (Emit, InOrder, SplAggregate, SplJoin)
 
 
 class History:

@@ -43,6 +43,8 @@ class Patterns:
     """The characters that need `escaped`."""
     escaped: str
     whole: str
+    unsaid: str = ""
+    """Characters that no pattern may have."""
 
 
 class Dialect(ABC):
@@ -68,6 +70,8 @@ class Dialect(ABC):
     """What keeps others from taking the lease meanwhile, where the row may not be there to be locked."""
     fence: ClassVar[str]
     """What a subquery ends with whose conditions are tested before those around it."""
+    for_reads: ClassVar[str] = "BEGIN"
+    """What begins a transaction whose reads see one state."""
     for_update: ClassVar[str] = ""
     """What a SELECT ends with that locks its rows; nothing where a transaction locks all."""
 

@@ -52,7 +52,7 @@ _FAULTS = (
               "drop indexes on stored tables that Belvedere has not made; its own give way to long values"),
     FaultRule(r"too many columns|at most 1600 columns", "B7012", "a view has more columns than the store can hold",
               "select fewer columns"),
-    FaultRule(r"SQLSTATE: 22", "B7088", "a value is beyond what Postgres computes with"),
+    FaultRule(r"SQLSTATE: 22|: ERROR: .* out of range", "B7088", "a value is beyond what Postgres computes with"),
     FaultRule(r"other objects depend on it", "B7026", "something that is not Belvedere's depends on a view or table of the store",
               "drop it (the database's own words name it), start, and make it again"),
     FaultRule(r"statement timeout|SQLSTATE: 57014", "B7086", "the read took too long", "ask for less"),
@@ -61,6 +61,8 @@ _FAULTS = (
 )  # fmt: skip
 
 _TEXT = 'text COLLATE "C"'
+_CHARACTER = "(?:[^\x01]|\x01.)"
+"""Any character as it is stored: U+0000 and U+0001 are pairs."""
 
 
 class Postgres(Dialect):
@@ -68,6 +70,7 @@ class Postgres(Dialect):
 
     name = "postgres"
     urls = ("postgresql://", "postgres://")
+    for_reads = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     names = TypeNames(integer="bigint", double="double precision", text=_TEXT, blob="bytea")
     comparisons = {
         Operator.LIKE: "{column} ~ {value}",
@@ -75,7 +78,7 @@ class Postgres(Dialect):
         Operator.STARTS_WITH: "starts_with({column},{value})",
         Operator.CONTAINS: "strpos({column},{value})>0",
     }
-    patterns = Patterns(".*", ".", special=".*+?()[]{}|^$\\", escaped="\\{}", whole="(?s)^{}$")
+    patterns = Patterns(f"{_CHARACTER}*", _CHARACTER, special=".*+?()[]{}|^$\\", escaped="\\{}", whole="(?s)^{}$")
     faults = _FAULTS
     clock = "(TIMESTAMPTZ 'epoch' + {} * INTERVAL '1 microsecond')"
     first_start = ("SELECT pg_advisory_xact_lock(7240511)::text",)

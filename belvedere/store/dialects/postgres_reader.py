@@ -36,5 +36,5 @@ class PostgresReader(PooledReader):
 
     def flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
         with connection.cursor() as cursor:
-            cursor.execute(f"SELECT {layout.column_list} FROM {layout.name}{where}")
+            cursor.execute(f"SELECT {layout.column_list} FROM {layout.name} AS t{where}")
             return list(selected(layout, cursor.fetch_record_batch()))

@@ -135,3 +135,16 @@ class PooledReader(StatementReader):
         where = "" if as_of is None else f" WHERE {as_of.held(self._dialect)}"
         flat = self.with_connection(lambda connection: self.flat(connection, layout, where))
         return pa.Table.from_batches([layout.restore(b) for b in flat], layout.arrow)
+
+    def rows_together(self, tables: Sequence[StoredTable]) -> tuple[EpochRow | None, list[pa.Table]]:
+        layouts = [Layout(self._dialect, table) for table in tables]
+
+        def read(connection: Any) -> tuple[list[tuple[Any, ...]], list[list[pa.RecordBatch]]]:
+            self.run(connection, self._dialect.for_reads, ())
+            found = self.run(connection, LAST_EPOCH, ()), [self.flat(connection, layout, "") for layout in layouts]
+            self.run(connection, "COMMIT", ())
+            return found
+
+        last, flat = self.with_connection(read)
+        rows = [pa.Table.from_batches([la.restore(b) for b in f], la.arrow) for la, f in zip(layouts, flat, strict=True)]
+        return (epoch_from_values(last[0]) if last else None), rows

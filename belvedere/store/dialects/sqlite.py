@@ -78,6 +78,9 @@ _FAULTS = (
 )  # fmt: skip
 
 
+_WHOLE = r"json_extract(replace(replace(json_quote({column}),'\\','\u005c'),'\u0000','\uffff'),'$')"
+_GLOB = f"CASE WHEN instr({{column}},char(0))=0 THEN {{column}} ELSE {_WHOLE} END GLOB {{value}}"
+"""GLOB ends a text at its first U+0000, so U+FFFF stands for it, which is no character."""
 EXACT_DIGITS = 15
 """A double says each decimal of so many digits so that it reads the same."""
 
@@ -91,12 +94,12 @@ class Sqlite(Dialect):
     lies_by_number = True
     names = TypeNames(integer="INTEGER", double="", text="TEXT", blob="BLOB")
     comparisons = {
-        Operator.LIKE: "{column} GLOB {value}",
-        Operator.ILIKE: "{column} GLOB {value}",
+        Operator.LIKE: _GLOB,
+        Operator.ILIKE: _GLOB,
         Operator.STARTS_WITH: "substr({column},1,length({value}))={value}",
         Operator.CONTAINS: "instr({column},{value})>0",
     }
-    patterns = Patterns("*", "?", special="*?[", escaped="[{}]", whole="{}")
+    patterns = Patterns("*", "?", special="*?[", escaped="[{}]", whole="{}", unsaid="\0\uffff")
     faults = _FAULTS
     clock = "{}"
     near = True

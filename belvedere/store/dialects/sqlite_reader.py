@@ -63,8 +63,9 @@ class FileReader(SqliteReader):
         return list(connection.execute(sql, tuple(parameters)).fetchall())
 
     def flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
+        connection.start()
         order = "" if layout.table.query else " ORDER BY rowid"
-        cursor = connection.execute(f"SELECT {layout.column_list} FROM {layout.name}{where}{order}")
+        cursor = connection.execute(f"SELECT {layout.column_list} FROM {layout.name} AS t{where}{order}")
         result = []
         while values := cursor.fetchmany(BATCH_ROWS):
             arrays = [_array(c, f.type) for c, f in zip(zip(*values, strict=True), layout.flat, strict=True)]

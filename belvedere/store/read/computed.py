@@ -42,6 +42,14 @@ def is_said(node: Node) -> bool:
     return True
 
 
+def text_at_read(plan: Node, dialect: str) -> str:
+    """A plan over stored relations as SQL of a dialect. Raises B8020 where the database does not say it exactly as Spark does."""
+    reason = next((r for node in plan.walk() for r in _unlike(node)), None)
+    if reason is not None:
+        raise fail("B8020", reason)
+    return print_plan(plan, DIALECTS[dialect], {}, clock=LAST_CLOCK)
+
+
 def must_be_stored(catalog: Catalog, id_: str) -> bool:
     """Whether a view must be maintained, whatever its operators are."""
     return any(_followed(catalog, catalog.views[id_]))

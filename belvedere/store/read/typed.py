@@ -19,6 +19,8 @@ from belvedere.store.read.query import BoundValue, Role
 from belvedere.store.read.values import microseconds
 
 types = pa.types
+EXACT_DIGITS = 15
+"""Digits of a decimal that every database reads as the nearest double."""
 
 
 CLOCK = "e.clock"
@@ -75,6 +77,7 @@ def alike(tree: Expr, left: TypedSql, right: TypedSql, scope: NameBindings) -> t
     if left.type is None or right.type is None:
         return left, right
     left, right = _as_time(left, right, scope), _as_time(right, left, scope)
+    left, right = _as_double(tree.this, left, right), _as_double(tree.args.get("expression"), right, left)
     a, b = left.type, right.type
     assert a is not None
     assert b is not None
@@ -97,6 +100,16 @@ def _as_time(value: TypedSql, other: TypedSql, scope: NameBindings) -> TypedSql:
     if types.is_timestamp(other.type) and value.type == pa.string() and value.sql.startswith("'"):
         return timestamp_literal(value.sql[1:-1], scope)
     return value
+
+
+def _as_double(written: Expr | None, value: TypedSql, other: TypedSql) -> TypedSql:
+    """A decimal literal beside a DOUBLE is one, as in Spark; databases read so many digits exactly."""
+    inner = written.this if isinstance(written, exp.Neg) else written
+    is_exact = value.type is not None and types.is_decimal(value.type) and value.type.precision <= EXACT_DIGITS
+    if not (is_exact and other.type == pa.float64() and isinstance(inner, exp.Literal)):
+        return value
+    number = float(inner.this)
+    return TypedSql(f"({-number!r})" if inner is not written else repr(number), pa.float64())
 
 
 def timestamp_literal(text: str, scope: NameBindings) -> TypedSql:

@@ -187,6 +187,9 @@ def _cases(character: str) -> set[str]:
 def _pattern(text: str, dialect: Dialect, fold: bool) -> str:
     """LIKE as the dialect's own patterns, so that case and locale mean the same in all."""
     how = dialect.patterns
+    unsaid = next((c for c in how.unsaid if c in text), None)
+    if unsaid is not None:
+        raise ValueError(f"a pattern must not have U+{ord(unsaid):04X}")
 
     def piece(part: str | None) -> str:
         if not part:

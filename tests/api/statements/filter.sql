@@ -4,7 +4,7 @@
 SELECT e.epoch,e.clock,e.committed_at,'{"things":'||(SELECT printf('[%s]',group_concat('{"id":'||coalesce(t0."id",'null')||'}',','))
   FROM (SELECT t0."id" AS "id"
   FROM "Things" AS t0
-  WHERE (t0."id" IN (+?,+?) OR NOT ((t0."name" GLOB +? AND t0."at" IS NOT NULL))) ORDER BY t0."id" LIMIT 100) AS t0)||'}'
+  WHERE (t0."id" IN (+?,+?) OR NOT ((CASE WHEN instr(t0."name",char(0))=0 THEN t0."name" ELSE json_extract(replace(replace(json_quote(t0."name"),'\\','\u005c'),'\u0000','\uffff'),'$') END GLOB +? AND t0."at" IS NOT NULL))) ORDER BY t0."id" LIMIT 100) AS t0)||'}'
   FROM (SELECT "epoch","clock","committed_at"
   FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1) AS e
 

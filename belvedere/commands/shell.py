@@ -1,0 +1,221 @@
+"""The prompt of `belvedere query --store URL`: queries and a few commands, one after another, over the relations of a store.
+
+In: lines of a terminal, or of a file or pipe. Out: answers with their times; mistakes as diagnostics. Spark is started by the first query
+that the database cannot answer, and stays.
+"""
+
+from __future__ import annotations
+
+import os
+import pydoc
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from belvedere.commands.answer_formats import FORMATS
+from belvedere.commands.completion import FUNCTION_NAMES, Words
+from belvedere.commands.output import show, told_of_quarantine
+from belvedere.commands.query_store import StoreTables, open_store_tables
+from belvedere.commands.statements import is_blank, piped
+from belvedere.errors import BelvedereError, fail
+from belvedere.functions.types import type_text
+from belvedere.lang.names import did_you_mean
+from belvedere.lang.template_calls import form_of_call
+from belvedere.schema import find_named
+from belvedere.store_queries import QUERY_FILE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HELP = """\
+A query ends with `;`. It is answered by the database, or by Spark where that has to compute; `TemplateName(1, city => 'Ulm');` asks a query
+template (with --script).
+  \\d            the relations      \\d NAME   columns, key, relationships of one; the parameters of a query template
+  \\f [text]     the functions      \\format table | json | csv
+  \\timing       times on or off    \\q        the end (also Ctrl-D); Ctrl-C gives a line or a query up
+"""
+
+
+def run_shell(url: str | None, script: Path | None, format_: str) -> int:
+    """Ask at a prompt, or what a pipe brings. Of a pipe the exit code is 1 where something was refused."""
+    with open_store_tables(url, script) as store:
+        shell = Shell(store, _session, format_)
+        try:
+            if sys.stdin.isatty():
+                from belvedere.commands.prompt import prompt_session, typed
+
+                sys.stdout.write("`help` lists the commands; a query ends with `;`\n")
+                shell.run(typed(prompt_session(shell.words)))
+                return 0
+            shell.timing = False
+            shell.run(piped(sys.stdin))
+        finally:
+            shell.close()
+    return 1 if shell.failed else 0
+
+
+def _session() -> SparkSession:
+    from belvedere.spark.quiet_session import quiet_session
+
+    return quiet_session({})
+
+
+@dataclass
+class Shell:
+    """One session over a store that is open."""
+
+    store: StoreTables
+    start_spark: Callable[[], SparkSession]
+    format: str = "table"
+    timing: bool = True
+    failed: bool = False
+    """Whether something was refused."""
+    _spark: SparkSession | None = field(default=None, init=False)
+
+    def words(self) -> Words:
+        """What may be completed."""
+        known = self.store.vocabulary()
+        columns = {n: [c.name for c in t.schema.visible] for n, t in self.store.tables().items() if t.schema.visible}
+        return Words(columns, [t.path.text for t in known.templates.values() if t.path is not None])
+
+    def run(self, statements: Iterable[str]) -> None:
+        """Answer one statement after another."""
+        for text in statements:
+            try:
+                if not is_blank(text) and not self.handle(text):
+                    return
+            except BelvedereError as error:
+                self.failed = True
+                show(error.diagnostics, {QUERY_FILE: text}, stream=sys.stderr)
+            except KeyboardInterrupt:
+                sys.stderr.write("given up\n")
+
+    def handle(self, text: str) -> bool:
+        """Do what one statement says; False where it ends the session."""
+        word, *rest = text.strip().rstrip(";").split(None, 1)
+        argument = rest[0].strip() if rest else ""
+        if word.lower() in ("\\q", "quit", "exit"):
+            return False
+        if word.lower() in ("help", "\\?", "\\h") and not argument:
+            sys.stdout.write(HELP)
+        elif word == "\\d":
+            tell(self._described(argument.strip("`")) if argument else self._listed())
+        elif word == "\\f":
+            names = [n for n in FUNCTION_NAMES if argument.lower() in n]
+            tell("\n".join([*names, f"({len(names)} functions)"]) + "\n")
+        elif word == "\\timing":
+            self.timing = not self.timing
+            sys.stdout.write(f"times are {'shown' if self.timing else 'not shown'}\n")
+        elif word == "\\format":
+            self._set_format(argument)
+        elif word.startswith("\\"):
+            raise fail("B9127", f"there is no command `{word}`", hint="`help` lists them")
+        else:
+            self._answer(text)
+        return True
+
+    def _set_format(self, name: str) -> None:
+        if name not in FORMATS:
+            raise fail("B9127", f"`{name}` is no format", hint=f"\\format {' | '.join(FORMATS)}")
+        self.format = name
+
+    def _answer(self, text: str) -> None:
+        started = time.perf_counter()
+        with self._giving_up():
+            answer = self.store.answer(text, self._session)
+        seconds = time.perf_counter() - started
+        tell(FORMATS[self.format](answer.rows))
+        sys.stderr.write(told_of_quarantine(answer.held))
+        if self.timing:
+            sys.stderr.write(f"{duration(seconds)}, by {'Spark' if answer.by_spark else 'the database'}\n")
+
+    @contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        """Ctrl-C ends Spark's jobs first: PySpark waits for them before it lets an interrupt through, and then tells of their failure."""
+        was_asked = False
+
+        def cancel(*_: object) -> None:
+            nonlocal was_asked
+            was_asked = True
+            if self._spark is not None:  # by a connection of its own: this thread's may be in use
+                Thread(target=self._spark.sparkContext.cancelAllJobs, daemon=True).start()
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGINT, cancel)
+        try:
+            yield
+        except Exception as error:
+            if was_asked:
+                raise KeyboardInterrupt from error
+            raise
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _session(self, why: str) -> SparkSession:
+        if self._spark is None:
+            sys.stderr.write(f"Spark starts, and stays: {why}\n")
+            sys.stderr.flush()
+            self._spark = self.start_spark()
+        return self._spark
+
+    def close(self) -> None:
+        """Let Spark go, where it was started."""
+        if self._spark is not None:
+            from belvedere.spark.quiet_session import end_spark
+
+            end_spark(self._spark)
+
+    def _listed(self) -> str:
+        found = [(t.name, str(len(t.schema.visible))) for t in self.store.tables().values() if t.schema.visible]
+        templates = [form_of_call(t) for t in self.store.vocabulary().templates.values()]
+        text = side_by_side(("relation", "columns"), found) + "".join(f"query template {call}\n" for call in templates)
+        return text + told_of_quarantine(self.store.held())
+
+    def _described(self, name: str) -> str:
+        known = self.store.vocabulary()
+        template = known.templates.get(name.casefold())
+        if template is not None:
+            return f"query template {form_of_call(template)}\n"
+        tables = self.store.tables()
+        table = find_named(tables.values(), name)
+        if table is None:
+            raise fail("B2001", f"table `{name}` is not defined", hint=did_you_mean(name, [*tables, *known.templates]))
+        rows = [(c.name, type_text(c.type) + ("" if c.nullable else " NOT NULL"), c.doc or "") for c in table.schema.visible]
+        text = side_by_side(("column", "type", ""), rows)
+        key = ", ".join(n for n in table.schema.key or () if not table.schema[n].hidden)
+        text += f"key: {key}\n" if key else ""
+        relation = known.definitions.find(table.name)
+        for link in relation.relationships.values() if relation is not None else ():
+            text += f"{table.name}.{link.name} -> {known.definitions.target_of(link).name}\n"
+        return text + told_of_quarantine({n: e for n, e in self.store.held().items() if n == table.name})
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def side_by_side(names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Texts in columns."""
+    widths = [max([len(n), *(len(row[i]) for row in rows)]) for i, n in enumerate(names)]
+    lines = ["  ".join(v.ljust(w) for v, w in zip(row, widths, strict=True)).rstrip() for row in (names, *rows)]
+    return "\n".join(lines) + "\n"
+
+
+def tell(text: str) -> None:
+    """Print a text, page by page where a terminal is smaller."""
+    size = shutil.get_terminal_size()
+    lines = text.splitlines()
+    if sys.stdout.isatty() and (len(lines) >= size.lines or any(len(line) > size.columns for line in lines)):
+        os.environ.setdefault("LESS", "-SFRX")
+        pydoc.pager(text)
+    else:
+        sys.stdout.write(text)
+        sys.stdout.flush()

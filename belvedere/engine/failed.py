@@ -1,0 +1,71 @@
+"""What an epoch's row says of stages that have failed, and of the relations that are in quarantine by them.
+
+In: the row's `extra`. Out: the failed stages, the relations with their last good epochs. Here nothing is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from belvedere.errors import Diagnostic
+
+DOCUMENT = "quarantined"
+"""In the epoch row's `extra`: the stages that have failed, as JSON."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A stage that failed, with why, and of each served relation behind it the last epoch whose answer it shows (None: no epoch yet)."""
+
+    stage: str
+    meaning: str
+    owner: str
+    since: int
+    """The epoch that it failed in first."""
+    at: int
+    """That epoch's clock, in microseconds."""
+    code: str
+    message: str
+    detail: str | None = None
+    hint: str | None = None
+    good: Mapping[str, int | None] = field(default_factory=dict)
+
+    def as_document(self) -> dict[str, Any]:
+        """As the epoch's row has it."""
+        return asdict(self)
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Failed:
+        """The inverse of `as_document`."""
+        return cls(**document)
+
+    def told(self, diagnostic: Diagnostic) -> Failed:
+        """The same with what it says now."""
+        return replace(self, code=diagnostic.code, message=diagnostic.message, detail=diagnostic.detail, hint=diagnostic.hint)
+
+
+def failures_of(extra: Mapping[str, Any]) -> tuple[Failed, ...]:
+    """The failed stages that an epoch's row knows."""
+    return tuple(map(Failed.of_document, extra.get(DOCUMENT) or ()))
+
+
+def failures_document(failed: Iterable[Failed]) -> dict[str, Any]:
+    """The inverse, as a part of `extra`; nothing where nothing has failed."""
+    found = [f.as_document() for f in failed]
+    return {DOCUMENT: found} if found else {}
+
+
+def quarantined(failed: Iterable[Failed]) -> dict[str, int | None]:
+    """The served relations in quarantine, each with its last good epoch; None where no epoch has filled it."""
+    found: dict[str, int | None] = {}
+    for one in failed:
+        for name, epoch in one.good.items():
+            found[name] = earlier(found.get(name, epoch), epoch)
+    return found
+
+
+def earlier(one: int | None, other: int | None) -> int | None:
+    """The earlier of two last good epochs; None, no epoch yet, comes before all."""
+    return None if one is None or other is None else min(one, other)
