@@ -30,6 +30,8 @@ HISTORY = "$history"
 """Suffix of the relation that holds all versions of another one's rows."""
 SINCE_EPOCH, UNTIL_EPOCH, SINCE_TIME, UNTIL_TIME = "_since_epoch", "_until_epoch", "_since_time", "_until_time"
 """When a version came and when it went: epochs and their clocks; `until` is NULL while it holds."""
+OWN_TABLES = "_belvedere_"
+"""What the names of the store's own tables begin with, and those of no relation."""
 KEY = "_key"
 WEIGHT = "_weight"
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from belvedere.schema import KEY, TIMESTAMP, Column, Schema
+from belvedere.store import identifiers
 from belvedere.store.protocol import Reader, StoredTable
 
 FILES = StoredTable(
@@ -50,6 +51,7 @@ REJECTED = StoredTable(
 )
 
 RECORDS = (FILES, REJECTED)
+assert {r.name for r in RECORDS} == identifiers.RECORDS
 LONGEST_TEXT = 10_000
 """So many characters of a rejected row, and of the reason, are stored."""
 

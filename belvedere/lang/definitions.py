@@ -15,7 +15,7 @@ from belvedere.catalog import TARGET, Input, Relationship, Subscription, View, r
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.own import OwnFunction
 from belvedere.lang.names import did_you_mean
-from belvedere.schema import Schema
+from belvedere.schema import OWN_TABLES, Schema
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,9 @@ class Definitions:
         self, made: Input | View | Subscription, relationships: Mapping[str, Relationship] | None = None
     ) -> NamedRelation:
         """A new version of a name: an input, a view or a subscription."""
+        if made.name.casefold().startswith(OWN_TABLES):
+            hint = f"`{OWN_TABLES}` begins the names of the store's own tables"
+            raise fail("B2012", f"a relation cannot be called `{made.name}`", span=made.span, hint=hint)
         if made.name.casefold() in self.namespaces:
             message = f"`{made.name}` is the name of an import's namespace"
             raise fail("B2013", message, span=made.span, hint="give one of them another name")

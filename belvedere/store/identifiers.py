@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import hashlib
 
+from belvedere.schema import OWN_TABLES
+
 LONGEST = 63
 """Bytes of UTF-8 that Postgres keeps of a name; it cuts longer ones silently."""
 
-SYSTEM = "_belvedere_"
-"""What the store's own tables start with."""
+SYSTEM = OWN_TABLES
+RECORDS = frozenset({f"{SYSTEM}files", f"{SYSTEM}rejected"})
+"""Tables of the store with rows for people: what was read and what was rejected. They have these names in the database."""
 
 _RESERVED_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid", "rowid", "oid", "_rowid_"})
 _RESERVED_PREFIXES = ("sqlite_", SYSTEM)
@@ -21,6 +24,8 @@ _RESERVED_PREFIXES = ("sqlite_", SYSTEM)
 def stored_name(name: str) -> str:
     """The name of a relation or column in the store: itself, unless a database would refuse or cut it."""
     folded = name.lower()
+    if name in RECORDS:
+        return name
     plain = name and "\0" not in name and not folded.startswith(_RESERVED_PREFIXES) and folded not in _RESERVED_COLUMNS
     if plain and len(name.encode()) <= LONGEST:
         return name

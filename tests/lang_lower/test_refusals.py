@@ -197,6 +197,7 @@ CASES = [
     ("CREATE TABLE X (a INT, _UID INT)", "B2012", "CREATE TABLE X (a INT, _UID INT)", "underscore"),
     ("CREATE TABLE X (a ARRAY<STRUCT<_h0: INT>>)", "B2012", "CREATE TABLE X (a ARRAY<STRUCT<_h0: INT>>)", "underscore"),
     ("V := SELECT name AS _weight FROM Sensors", "B2012", "V := SELECT name AS _weight FROM Sensors", "underscore"),
+    ("_Belvedere_x := SELECT name FROM Sensors", "B2012", "_Belvedere_x := SELECT name FROM Sensors", "own tables"),
     ("CREATE TABLE X (a INT, WATERMARK FOR a)", "B5001", "a", ""),
     ("CREATE TABLE X (t TIMESTAMP, WATERMARK FOR t AS t + INTERVAL 1 HOUR)", "B5003", "", "WATERMARK FOR t"),
 ]

@@ -14,10 +14,11 @@ import pytest
 from belvedere import cli
 from belvedere.commands.logs import LogFormat
 from belvedere.commands.run import bring_up_to_date
+from belvedere.connectors.records import RECORDS, REJECTED, RejectedRow, record_rejected
 from belvedere.errors import BelvedereError
 from belvedere.store import file_of, migrate_store, migrations, open_reader, open_store
 from belvedere.store.dialects import dialect_of
-from belvedere.store.migrations import MIGRATIONS, Migration
+from belvedere.store.migrations import MIGRATIONS, Migration, format_6
 from belvedere.store.system import FORMAT
 from tests.store.samples import COUNTS, NUMBERED, code, epoch, numbered, reader, stored
 
@@ -104,6 +105,31 @@ def test_it_has_what_a_store_of_this_version_has(url: str, format_: int) -> None
     definition = json.loads(text)
     assert (definition["order"], definition["query"]) == ([], "")
     assert format_of(url) == FORMAT
+
+
+def test_rejected_rows_get_their_documented_name(url: str) -> None:
+    """A store of format 5 with the tables that runs make: no step loses a row of them."""
+    store = open_store(url)
+    store.create(RECORDS)
+    transaction = store.begin()
+    transaction.append(REJECTED.name, record_rejected([RejectedRow("T", "a.csv", 2, "x,y", "no int")], 1).to_reader())
+    transaction.commit(epoch(1))
+    store.close()
+    for old, name in format_6.NAMES.items():
+        execute(
+            url, f"ALTER TABLE {name} RENAME TO \"{old}\"; UPDATE _belvedere_table SET name = '{old}' WHERE name = '{name}'"
+        )
+    execute(url, "UPDATE _belvedere_document SET content = '5' WHERE name = '_format'")
+    assert [m.format for m in migrate_store(url)] == [6]
+    assert ask(url, 'SELECT "table", line, text, reason FROM _belvedere_rejected') == [("T", 2, "x,y", "no int")]
+    assert ask(url, "SELECT count(*) FROM _belvedere_files") == [(0,)]
+    store = open_store(url)
+    assert set(store.tables()) == set(RECORDS)
+    store.create(RECORDS)
+    transaction = store.begin()
+    assert transaction.count(REJECTED.name) == 1
+    transaction.rollback()
+    store.close()
 
 
 def test_a_step_that_fails_undoes_those_before(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
