@@ -9,6 +9,7 @@ written; look-ups ignore case.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -429,6 +430,14 @@ class Catalog:
         """The id of the last definition of a name, whatever its case."""
         ids = (*self.inputs, *self.views, *self.subscriptions)
         return next((i for i in ids if i == name), None) or next((i for i in ids if i.casefold() == name.casefold()), None)
+
+
+_EARLIER = re.compile(r"(?<=\w)~(\d+)(\$\w+)?")
+
+
+def shown_names(text: str) -> str:
+    """A text for people in which earlier definitions of a name are called so: `Hot~1$state` is `Hot$state (definition 1)`."""
+    return _EARLIER.sub(lambda found: f"{found[2] or ''} (definition {found[1]})", text)
 
 
 def pushed_inputs(catalog: Catalog) -> dict[str, Input]:

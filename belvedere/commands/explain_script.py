@@ -100,7 +100,7 @@ def measure(url: str) -> Sizes:
 def with_sizes(explanation: ViewExplanation, sizes: Sizes) -> dict[str, object]:
     """The explanation as JSON data, with the state's sizes where they are known."""
     data = explanation.as_dict()
-    for entry in data["state"]:
-        if entry["relation"] in sizes:
-            entry.update(asdict(sizes[entry["relation"]]))
+    for entry, state in zip(data["state"], explanation.state, strict=True):
+        if state.relation in sizes:
+            entry.update(asdict(sizes[state.relation]))
     return data

@@ -135,6 +135,7 @@ def state_rows(relation: str, url: str) -> pa.Table:
     """All rows of a relation of the store's state, as of the last epoch; without the hashes."""
     import pyarrow as pa
 
+    from belvedere.catalog import shown_names
     from belvedere.engine.opening import read_state
     from belvedere.lang.names import did_you_mean
 
@@ -144,9 +145,10 @@ def state_rows(relation: str, url: str) -> pa.Table:
     finally:
         reader.close()
     try:
-        found = state.stored(relation)
+        names = {shown_names(name): name for name in state.manifest.relations}
+        found = state.stored(names.get(relation, relation))
         if found is None:
-            raise fail("B2001", f'the state has no "{relation}"', hint=did_you_mean(relation, tuple(state.manifest.relations)))
+            raise fail("B2001", f'the state has no "{relation}"', hint=did_you_mean(relation, tuple(names)))
         rows = pa.Table.from_batches(found.look_up(None, None), found.arranged.schema)
         return rows.drop_columns([n for n in (KEY, *found.arranged.paths) if n in rows.schema.names])
     finally:

@@ -16,6 +16,7 @@ from rich.table import Table
 from belvedere.commands.addresses import StoreOption
 from belvedere.commands.output import has_errors, print_json, print_table, read_script, show
 from belvedere.commands.stores import OverStore, compile_over_store
+from belvedere.engine.relation import name_in_script
 from belvedere.errors import BelvedereError
 from belvedere.settings import load_project
 
@@ -44,14 +45,20 @@ def command(
 def _list(over: OverStore, json: bool) -> int:
     rows = _rejected(over.url)
     if json:
-        print_json({"rejected": [{**r, "rejected_at": r["rejected_at"].isoformat()} for r in rows]})
+        print_json(
+            {
+                "rejected": [
+                    {**r, "table": name_in_script(r["table"]), "rejected_at": r["rejected_at"].isoformat()} for r in rows
+                ]
+            }
+        )
         return 0
     table = Table(box=None, pad_edge=False)
     for name in ("table", "where", "reason", "row"):
         table.add_column(name)
     for row in rows:
         where = f"{row['file'] or ''}{'' if row['line'] is None else ':' + str(row['line'])}"
-        table.add_row(row["table"], where, row["reason"], (row["text"] or "")[:LONGEST])
+        table.add_row(name_in_script(row["table"]), where, row["reason"], (row["text"] or "")[:LONGEST])
     if rows:
         print_table(table, sys.stdout)
     typer.echo(f"{len(rows):,} rejected; a file without a line is rejected as a whole" if rows else "nothing was rejected")

@@ -238,7 +238,7 @@ def rejected_lines(progress: Progress) -> list[str]:
     for row in progress.examples:
         place = f"{row.file}:{row.line}" if row.line else row.file or ""
         text = "" if row.text is None else f": {row.text[:120]}"
-        lines.append(f'rejected for "{row.table}": {place}: {row.reason}{text}')
+        lines.append(f'rejected for "{name_in_script(row.table)}": {place}: {row.reason}{text}')
     more = sum(progress.rejected.values()) - len(lines)
     return lines + ([f"... and {more:,} more rejected"] if more > 0 else [])
 

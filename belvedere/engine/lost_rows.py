@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 from belvedere.catalog import Catalog, pushed_inputs
 from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.relation import name_in_script
 from belvedere.errors import BelvedereError, fail
 
 EMPTY: Mapping[str, str] = {}
@@ -40,12 +41,9 @@ def lost_rows(
                 continue
             feeding = _inputs_of(pipeline, slot.relation)
             yield from changed_inputs(catalog, {i for i in feeding if i in fresh and i in known}, why)
-            error = fail(
-                "B7030",
-                f'view "{stage.owner}" is new or changed, but not all rows of "{slot.relation}" so far were kept',
-                hint=_hint(catalog, feeding),
-            )
-            yield stage.owner, error
+            view, read = name_in_script(stage.owner), name_in_script(slot.relation)
+            message = f'view "{view}" is new or changed, but not all rows of "{read}" so far were kept'
+            yield stage.owner, fail("B7030", message, hint=_hint(catalog, feeding))
 
 
 def changed_inputs(

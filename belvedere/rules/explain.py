@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from belvedere.catalog import Catalog, Input
+from belvedere.catalog import Catalog, Input, shown_names
 from belvedere.engine.expiry import held_by
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation
@@ -53,7 +53,8 @@ class ViewExplanation:
 
     def as_dict(self) -> dict[str, Any]:
         """The explanation as JSON data."""
-        return asdict(self)
+        found: dict[str, Any] = _shown(asdict(self))
+        return found
 
 
 def explain(catalog: Catalog, pipeline: Pipeline) -> tuple[ViewExplanation, ...]:
@@ -189,4 +190,13 @@ def explanation_text(explanation: ViewExplanation, sizes: Mapping[str, Size] | N
         paths = f"; found by ({'), ('.join(entry.paths)})" if entry.paths else ""
         lines.append(f"  state  {entry.relation}: {entry.bound}{paths}{size}")
     lines.append(f"  read   {explanation.reads}")
-    return "\n".join(lines)
+    return shown_names("\n".join(lines))
+
+
+def _shown(data: Any) -> Any:
+    """The data with relations as people call them."""
+    if isinstance(data, dict):
+        return {name: _shown(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_shown(value) for value in data]
+    return shown_names(data) if isinstance(data, str) else data

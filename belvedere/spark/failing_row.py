@@ -14,7 +14,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from belvedere.engine.relation import Relation
+from belvedere.engine.relation import Relation, name_in_script
 from belvedere.engine.rows import Rows
 from belvedere.engine.texts import PreparedStage, view_name
 from belvedere.schema import WEIGHT
@@ -89,7 +89,7 @@ def _described(rows: pa.Table, index: int, relation: Relation) -> str:
     row = rows.slice(index, 1).to_pylist()[0]
     shown = [c for c in relation.schema if not c.hidden] or list(relation.schema)
     gone = " (that goes)" if row.get(WEIGHT, 1) < 0 else ""
-    owner = relation.view or relation.name.partition("$")[0]
+    owner = name_in_script(relation.view or relation.name)
     return f'row of "{owner}"{gone}: {", ".join(_values((c.name, row[c.name]) for c in shown))}'
 
 

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from belvedere.catalog import Catalog
 from belvedere.engine.levels import ENDLESS
 from belvedere.engine.quarantine import StageFailure
+from belvedere.engine.relation import name_in_script
 from belvedere.engine.texts import PreparedStage
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.spark.failing_row import describe_failing_row
@@ -124,7 +125,7 @@ def _diagnose(error: Exception, prepared: PreparedStage, catalog: Catalog, compu
     row = describe_failing_row(prepared, compute) if hint is not None else None
     return Diagnostic(
         "B7040",
-        f'{kind} "{owner}" failed: {condition}',
+        f'{kind} "{name_in_script(owner)}" failed: {condition}',
         span=view.span if view is not None else None,
         detail=message + (f"; at {expression.group(1).strip()}" if expression else "") + (f"; {row}" if row else ""),
         hint=hint or "nothing of this epoch was kept: the store is at the last good epoch",

@@ -95,7 +95,7 @@ def test_navigation_is_a_left_join_that_columns_share() -> None:
 def test_navigation_in_a_column() -> None:
     text = "Placed.temp := last.temp\nPlaced.hot := _.last.temp > 100"
     assert query_of(expansion(NAVIGATION + text, "Placed")) == (
-        "SELECT p.sensorid, p.hallid, r.temp AS temp, r.temp > 100 AS hot FROM `Placed~1` AS p "
+        "SELECT p.sensorid, p.hallid, r.temp AS temp, r.temp > 100 AS hot FROM `Placed (definition 1)` AS p "
         "LEFT JOIN ( SELECT sensorid, temp FROM ( SELECT sensorid, temp, "
         "ROW_NUMBER() OVER (PARTITION BY sensorid ORDER BY time_min DESC) AS row_no FROM SensorSmoothReading ) "
         "WHERE row_no = 1 ) AS r ON r.sensorid = p.sensorid"

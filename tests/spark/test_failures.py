@@ -36,6 +36,16 @@ def failure(wb: Workbench) -> Diagnostic:
 
 
 @pytest.mark.spark
+def test_an_earlier_definition_that_fails_has_its_name_in_the_script(spark: Any) -> None:
+    wb = Workbench(f"{TABLE} Q := SELECT a, sum(10 / a) AS s FROM T GROUP BY a; Q := SELECT max(s) AS s FROM Q;", spark=spark)
+    wb.insert("T", [BAD])
+    found = failure(wb)
+    assert found.message == 'view "Q" failed: divide by zero'
+    assert "~" not in f"{found.detail}{found.hint}"
+    wb.close()
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("case", CASES)
 def test_the_view_the_expression_and_the_row_are_named(spark: Any, case: str) -> None:
     query, condition, expression = CASES[case]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from belvedere.catalog import Catalog, Input
+from belvedere.catalog import Catalog, Input, shown_names
 from belvedere.engine.failed import Failed, failures_of, quarantined
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import last_change
@@ -83,7 +83,9 @@ def epoch_figures(catalog: Catalog, row: EpochRow) -> dict[str, Any]:
     if not measured.epochs:
         return {}
     named = [n for n in measured.changed if n in catalog.inputs or n in catalog.views]
-    relations = [{"name": n, "changed_rows": measured.changed[n], "seconds": measured.seconds.get(n, 0.0)} for n in named]
+    relations = [
+        {"name": shown_names(n), "changed_rows": measured.changed[n], "seconds": measured.seconds.get(n, 0.0)} for n in named
+    ]
     requests = [{"name": n, "per_second": measured.rate(n), "seconds": measured.latency(n)} for n in sorted(measured.requests)]
     return {"measured": measured.epochs, "pause_seconds": measured.pause, "relations": relations, "requests": requests}
 

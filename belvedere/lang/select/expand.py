@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from belvedere.catalog import OWNER, Catalog, View
+from belvedere.catalog import OWNER, Catalog, View, shown_names
 from belvedere.lang.lower_relationships import joined_query
 from belvedere.lang.select.expand_paths import PathExpansion, base_name, fresh, requalify
 from belvedere.lang.select.path_aggregates import expand_path_aggregates, is_scalar
@@ -34,6 +34,8 @@ def expand(catalog: Catalog, id_: str) -> str:
     """`CREATE VIEW ... AS` the standard SQL of a view."""
     view = catalog.views[id_]
     query = _Expansion(catalog).query(view)
+    for identifier in query.find_all(exp.Identifier):
+        identifier.set("this", shown_names(identifier.this))
     name = exp.to_identifier(view.name, quoted="." in view.name).sql("spark")
     if isinstance(query, WindowByBlock):
         return f"CREATE VIEW {name} AS\n{query.sql(dialect=Sqrl)}"  # the standard has no such clause

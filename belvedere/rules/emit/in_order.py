@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.engine.ordered import changes_by_key, in_order, stream
-from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.relation import Relation, Slot, name_in_script
 from belvedere.engine.rows import Rows, combined, conform
 from belvedere.engine.stage import Stage
 from belvedere.engine.texts import ROWS, Texts
@@ -98,7 +98,7 @@ def _maintain(site: Site, top: InOrder) -> Relation:
     known = known or builder.shared(carry_keys(top.input), part.owner)
     if not known.append_only and not emission.is_final(builder.catalog):
         hint = "write SELECT ... EMIT STREAM: it shows rows that are taken back too"
-        message = f'"{part.owner}" streams rows that change: SELECT STREAM needs rows that only arrive'
+        message = f'"{name_in_script(part.owner)}" streams rows that change: SELECT STREAM needs rows that only arrive'
         view = builder.catalog.views.get(part.owner)
         raise fail("B5014", message, span=view.span if view is not None else None, hint=hint)
     builder.state_of(part, WAITING, Schema((*known.schema.columns, *WAITING_COLUMNS), known.schema.key), (AT,))

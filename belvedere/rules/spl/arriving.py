@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.relation import Relation, Slot, name_in_script
 from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.errors import fail
 from belvedere.plan.bounds import Bounds, Known
@@ -38,5 +38,5 @@ def check_that_rows_arrive(builder: Builder, slots: tuple[Slot, ...], owner: str
     if builder.only_grow(slots):
         return
     view = builder.catalog.views.get(owner)
-    message = f'"{owner}" {does} over rows that change: SPL windows need rows that only arrive'
+    message = f'"{name_in_script(owner)}" {does} over rows that change: SPL windows need rows that only arrive'
     raise fail("B5014", message, span=view.span if view else None, hint="read a stream, or a view that is a SELECT STREAM")
