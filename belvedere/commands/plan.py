@@ -21,7 +21,7 @@ from belvedere.commands.addresses import StoreOption
 from belvedere.commands.output import has_errors, print_json, print_table, read_script, show
 from belvedere.errors import BelvedereError, fail
 from belvedere.rules.deployment import Change, Deployment, plan_deployment
-from belvedere.settings import load_project
+from belvedere.settings import ProjectSettings, load_project
 
 if TYPE_CHECKING:
     from belvedere.store import Store
@@ -41,19 +41,29 @@ def command(
         show(over.diagnostics, {str(script): text}, stream=sys.stderr)
         return 1
     url, project, catalog = over.url, over.project, over.catalog
-    deployment = deployment_of(catalog, url)
+    deployment = deployment_of(catalog, url, project)
     if json:
         changes = [asdict(c) for c in deployment.changes]
         print_json(
-            {"is_new": deployment.is_new, "changes": changes, "gone": list(deployment.gone), "lost_files": deployment.lost}
+            {
+                "is_new": deployment.is_new,
+                "changes": changes,
+                "gone": list(deployment.gone),
+                "lost_files": deployment.lost,
+                "read_again": deployment.again,
+            }
         )
     else:
         show_deployment(deployment, sys.stdout)
     return 1 if deployment.of(Change.REFUSED) else 0
 
 
-def deployment_of(catalog: Catalog, url: str) -> Deployment:
-    """What a start would do to a store that is there; to a new one where there is none yet. Raises B7061 where its state is damaged."""
+def deployment_of(catalog: Catalog, url: str, project: ProjectSettings | None = None) -> Deployment:
+    """What a start would do to a store that is there; to a new one where there is none yet. Raises B7061 where its state is damaged.
+
+    With the `project` it is tried whether what is to be read again is there as it was.
+    """
+    from belvedere.connectors.again import broken_inputs, past_of
     from belvedere.engine.opening import read_state
     from belvedere.engine.tables import StoredRelations, stored_now
     from belvedere.rules.placed import DOCUMENT, PlacedViews, with_choice
@@ -75,7 +85,11 @@ def deployment_of(catalog: Catalog, url: str) -> Deployment:
             catalog = with_choice(catalog, PlacedViews.of_text(reader.document(DOCUMENT)))
         finally:
             reader.close()
-        found = plan_deployment(catalog, stored, {n: rows for n, (rows, _) in store.size().items()})
+        past, rows = past_of(catalog, store), {n: rows for n, (rows, _) in store.size().items()}
+        readable = {i: past.rows(i) for i in past.spans}
+        found = plan_deployment(catalog, stored, rows, readable)
+        if found.again and project is not None:
+            found = plan_deployment(catalog, stored, rows, readable, broken_inputs(catalog, project, past, found.again))
         return replace(found, lost=_files_gone(store, found.read_again)) if found.read_again else found
     finally:
         store.close()

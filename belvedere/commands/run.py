@@ -74,7 +74,7 @@ def _maintained(
         return 1
     url, project, catalog = over.url, over.project, over.catalog
     report([d for d in over.diagnostics if d.severity is Severity.WARNING], {str(script): text}, log)
-    if not yes and not confirm_deployment(deployment_of(catalog, url), None if log is LogFormat.TEXT else _tell_plan):
+    if not yes and not confirm_deployment(deployment_of(catalog, url, project), None if log is LogFormat.TEXT else _tell_plan):
         return 1
     address = (host_of(host, project), port_of(port, project))
     with stop_on_signals() as stopped, traced_by_environment():

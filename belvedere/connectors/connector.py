@@ -18,6 +18,7 @@ import pyarrow as pa
 from belvedere.catalog import Input
 from belvedere.connectors.records import RejectedRow, SourceFile
 from belvedere.engine.rows import Rows
+from belvedere.engine.spans import PastSpan
 from belvedere.schema import Column
 from belvedere.settings import Sink, Source
 from belvedere.time.entries import BoundMark
@@ -91,8 +92,23 @@ class Feed(Protocol):
         """The run is over."""
 
 
+class RereadableFeed(Feed, Protocol):
+    """The feed of a connector that has `reads_again = True`: what epochs have taken can be read once more."""
+
+    def past(self, past: PastSpan, files: Sequence[SourceFile]) -> Iterable[OffsetRange]:
+        """What an epoch took, in parts that are read and committed one after the other, for the same rows in the same order.
+
+        It is asked of a feed that was opened with no offset, for all epochs in turn.
+
+        `files` are those that the store has noted for the epoch. Raises B7070 where the rows are not there as they were.
+        """
+
+
 class Connector(Protocol):
-    """A kind of source. One that only writes (`WritingConnector`) has none of these, one that cannot write has no `write`."""
+    """A kind of source. One that only writes (`WritingConnector`) has none of these, one that cannot write has no `write`.
+
+    It may have `reads_again = True`: then its feeds are `RereadableFeed`s, and a view that is new can be filled from the source.
+    """
 
     def tables(self, source: Source) -> Sequence[str]:
         """The tables that a source has; without a JVM, and soon: `belvedere check` asks."""

@@ -7,9 +7,9 @@ writers put it there whole (write elsewhere, then rename). How files become rows
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -19,8 +19,9 @@ from belvedere.connectors.listing import Listing
 from belvedere.connectors.reading.columns import unknown_columns
 from belvedere.connectors.reading.formats import format_of
 from belvedere.connectors.reading.infer import options_of, schema_of_files, table_files, table_names
-from belvedere.connectors.records import SourceFile, path_text
+from belvedere.connectors.records import SourceFile, in_order, not_as_it_was, path_text
 from belvedere.connectors.writing import SUFFIXES, WRITERS
+from belvedere.engine.spans import PastSpan
 from belvedere.errors import fail
 from belvedere.schema import CONTROL
 from belvedere.settings import Sink, Source
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 32 << 20
 """So many bytes of rows are read in the driver at once."""
 LEAST_CHUNK = 64 << 10
+PART_BYTES = 64 << 20
+"""Files of so many bytes are read again at once."""
+reads_again = True
 IGNORED = "ignored"
 """In a feed's offset: columns that the table has not, with the place where each came first."""
 
@@ -81,7 +85,7 @@ class FileFeed:
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
         """The files that were not read yet, oldest first; with `max_files` so many of them."""
-        new = sorted(self.listing.new_files(must_list=once), key=lambda f: (f.modified, f.path))
+        new = in_order(self.listing.new_files(must_list=once))
         most = self.options.get("max_files")
         new = new if most is None else new[: max(1, int(most))]
         if not new:
@@ -120,6 +124,18 @@ class FileFeed:
         rows = taken.rows.table if taken.rows.is_collected else taken.rows
         return Arrived(rows, taken.rejected, taken.refused, new, taken.marks, notices)
 
+    def past(self, past: PastSpan, files: Sequence[SourceFile]) -> Iterator[OffsetRange]:
+        """The files of an epoch that has been, a few at a time. Raises B7070 where one is gone or was changed."""
+        part: list[SourceFile] = []
+        for file in files:
+            _check_unchanged(file, self.table, past.epoch)
+            if part and sum(f.length for f in (*part, file)) > PART_BYTES:
+                yield OffsetRange({}, NewFiles(tuple(part), {}))
+                part = []
+            part.append(file)
+        if part:
+            yield OffsetRange({}, NewFiles(tuple(part), {}))
+
     def committed(self, span: OffsetRange) -> None:
         """The store has noted the names of these files."""
         content = cast(NewFiles, span.content)
@@ -128,6 +144,24 @@ class FileFeed:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _check_unchanged(file: SourceFile, table: str, epoch: int) -> None:
+    """Raise B7070 where a file is not what it was when an epoch read it: its rows may be others."""
+    try:
+        found = os.stat(file.path)
+    except OSError as error:
+        what = "is gone" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+    else:
+        modified = datetime.fromtimestamp(found.st_mtime, UTC)
+        if (found.st_size, modified) == (file.length, file.modified):
+            return
+        then, now = (
+            f"{size:,} bytes of {at:%Y-%m-%d %H:%M:%S}"
+            for size, at in ((file.length, file.modified), (found.st_size, modified))
+        )
+        what = f"has changed: it has {now} UTC, and had {then}"
+    raise not_as_it_was(f"{path_text(file.path)}, which epoch {epoch} read, {what}", table)
 
 
 def write(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:

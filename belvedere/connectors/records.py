@@ -12,9 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import pyarrow as pa
 
+from belvedere.engine.spans import SPANS
+from belvedere.errors import BelvedereError, fail
 from belvedere.schema import KEY, TIMESTAMP, Column, Schema
 from belvedere.store import identifiers
 from belvedere.store.protocol import Reader, StoredTable
@@ -50,7 +53,7 @@ REJECTED = StoredTable(
     indexes=(("table", "epoch"),),
 )
 
-RECORDS = (FILES, REJECTED)
+RECORDS = (FILES, REJECTED, SPANS)
 assert {r.name for r in RECORDS} == identifiers.RECORDS
 LONGEST_TEXT = 10_000
 """So many characters of a rejected row, and of the reason, are stored."""
@@ -99,6 +102,11 @@ def path_text(path: str | None) -> str | None:
     return path
 
 
+def path_of(text: str) -> str:
+    """The inverse of `path_text`."""
+    return os.fsdecode(unquote_to_bytes(urlsplit(text).path)) if text.startswith("file:") else text
+
+
 def record_files(files: Iterable[tuple[str, SourceFile]], epoch: int) -> pa.Table:
     """Rows of `FILES`: pairs of a source's name and a file that this epoch reads."""
     names = FILES.arrow.names
@@ -133,3 +141,23 @@ def files_read(reader: Reader) -> dict[str, set[str]]:
     for source, path in zip(table["source"].to_pylist(), table["path"].to_pylist(), strict=True):
         found.setdefault(source, set()).add(path)
     return found
+
+
+def files_by_epoch(reader: Reader) -> dict[tuple[str, int], list[SourceFile]]:
+    """The files that the store has noted, by input id and epoch, each as it was then; in the order in which they were read."""
+    found: dict[tuple[str, int], list[SourceFile]] = {}
+    for row in reader.rows(FILES).to_pylist():
+        file = SourceFile(path_of(row["path"]), row["length"], row["modified"])
+        found.setdefault((row["source"], row["epoch"]), []).append(file)
+    return {key: in_order(files) for key, files in found.items()}
+
+
+def in_order(files: Iterable[SourceFile]) -> list[SourceFile]:
+    """Files as an epoch reads them: the oldest first."""
+    return sorted(files, key=lambda f: (f.modified, f.path))
+
+
+def not_as_it_was(what: str, table: str) -> BelvedereError:
+    """The diagnostic B7070: the rows so far of an input cannot be read again."""
+    hint = "put that back as it was (files with their times: `cp -p`), or leave the script as it was: nothing has happened"
+    return fail("B7070", f'the rows of "{table}" so far cannot be read again: {what}', hint=hint)

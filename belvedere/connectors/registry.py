@@ -29,6 +29,11 @@ def reading_connector(name: str) -> Connector:
     return cast(Connector, found)
 
 
+def reads_again(name: str) -> bool:
+    """Whether what epochs have taken from sources of this connector can be read once more. Raises B6020."""
+    return bool(getattr(_found(name), "reads_again", False))
+
+
 def writing_connector(name: str) -> WritingConnector:
     """The connector of that name, which can be written to. Raises B6130."""
     try:

@@ -7,7 +7,7 @@ about how a view is kept (the pipeline says so) and nothing about when an epoch 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,7 @@ from belvedere.engine.costs import Costs
 from belvedere.engine.expiry import expire, final_results_below
 from belvedere.engine.failed import Failed, failures_document, failures_of, quarantined
 from belvedere.engine.healing import Attempt, Healing, Quarantine, Touched
-from belvedere.engine.ingest import StampedRows, ingest, receive
+from belvedere.engine.ingest import StampedRows, ingest, receive, whole_input
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import with_changes
 from belvedere.engine.late import Arrivals, judge
@@ -37,6 +37,7 @@ from belvedere.engine.row_counts import DOCUMENT as ROWS
 from belvedere.engine.row_counts import count_rows
 from belvedere.engine.rows import Rows
 from belvedere.engine.served_names import SERVED, served_names
+from belvedere.engine.spans import SPANS, Span, record_spans
 from belvedere.engine.storage import Storage
 from belvedere.engine.tables import make_tables, plan_tables
 from belvedere.engine.texts import PreparedStage, prepare
@@ -104,21 +105,34 @@ class Deliveries(Protocol):
 class Engine:
     """The stages of one script, ready to run epoch after epoch on one store."""
 
-    def __init__(self, compute: Compute, catalog: Catalog, pipeline: Pipeline, store: Store, state: State, exports: Deliveries):
+    def __init__(
+        self,
+        compute: Compute,
+        catalog: Catalog,
+        pipeline: Pipeline,
+        store: Store,
+        state: State,
+        exports: Deliveries,
+        again: Collection[str] = frozenset(),
+    ):
+        """`again` are the inputs whose rows so far can be read from their sources once more."""
         self.catalog = catalog
         self.pipeline = pipeline
         self.store, self.state = store, state
         self.compute = compute
         self.stages = prepare(pipeline.stages, pipeline.relations, self.compute.view_name)
-        self.plan = plan_tables(catalog, pipeline, store, state)
+        self.plan = plan_tables(catalog, pipeline, store, state, again)
         self._levels = pipeline.levels
+        self.past: Mapping[str, Rows] = {}
+        """The rows so far of the inputs in `plan.again`, stamped as they were; wanted before the first epoch."""
         self._is_first = True
         self._due: int | None = None
         """The time of the next epoch that time alone makes, once it was asked for."""
         self.tables, self.fresh = {**self.plan.tables, **self.plan.computed}, self.plan.fresh
         """`fresh`: the relations that no epoch has filled."""
         self.unmade = self.plan.unmade
-        kept = self.plan.arranged.keys() - self.fresh - {n for n, (_, to_state) in self.plan.copied.items() if to_state}
+        new = self.fresh | self.plan.refilled
+        kept = self.plan.arranged.keys() - new - {n for n, (_, to_state) in self.plan.copied.items() if to_state}
         self.state.arrange(self.plan.arranged.values(), frozenset(kept))
         last = store.last_epoch()
         self.epoch = last.epoch if last else 0
@@ -147,12 +161,13 @@ class Engine:
         offsets: Mapping[str, Any] | None = None,
         bounds: Mapping[str, Any] | None = None,
         records: Mapping[str, pa.Table] | None = None,
+        spans: Iterable[Span] = (),
         keep_deltas: bool = False,
     ) -> EpochReport:
         """Bring all views up to date with `arrivals` (by input id) at `clock`, in one transaction.
 
         `records` are rows for stored tables outside the pipeline (rejected rows, files read), appended as they are, or changed where they
-        have `_weight`.
+        have `_weight`; `spans` say of what part of their sources the arrivals are.
         `bounds` is the document of the inputs' clocks where the caller has judged the arrivals by them; else that is done here.
         Raises BelvedereError, with the store at the last epoch, where a view cannot be computed or the store cannot commit.
         """
@@ -165,7 +180,9 @@ class Engine:
             NOW.begin(f"epoch {self.epoch + 1}", EPOCH_PATIENCE if self.epoch else 1.0, usual)
             try:
                 with TRACES.failing():
-                    report = self._run_epoch(attempt, arrivals, clock, offsets or {}, bounds, records or {}, keep_deltas)
+                    report = self._run_epoch(
+                        attempt, arrivals, clock, offsets or {}, bounds, records or {}, tuple(spans), keep_deltas
+                    )
             except (StageFailure, Touched) as error:
                 attempt = self.quarantine.after(error, attempt, self.epoch + 1, clock, self.fresh)
                 continue
@@ -186,6 +203,7 @@ class Engine:
         offsets: Mapping[str, Any],
         bounds: Mapping[str, Any] | None,
         records: Mapping[str, pa.Table],
+        spans: tuple[Span, ...],
         keep_deltas: bool,
     ) -> EpochReport:
         """One attempt: committed, or nothing has happened."""
@@ -197,6 +215,9 @@ class Engine:
             for name, table in records.items():
                 change = transaction.apply if WEIGHT in table.schema.names else transaction.append
                 change(name, table.to_reader())
+            if spans:
+                noted, next_uid = record_spans(spans, taken, self.epoch + 1, context.clock, next_uid)
+                transaction.append(SPANS.name, noted.to_reader())
             measured = self._measure(context, seconds, clock)
             extra = {MEASURED: measured.as_document(), **failures_document(attempt.left)}
             empty = self.fresh & attempt.cordon.blocked
@@ -224,7 +245,7 @@ class Engine:
         """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
         if self._is_first:
             stored = (self.store, self.state, storage.transaction)
-            make_tables(self.plan, self.catalog, self.pipeline, *stored, self.compute)
+            make_tables(self.plan, self.catalog, self.pipeline, *stored, self.compute, self.past)
         if bounds is None:
             arrivals, clocks = judge(self.catalog, self.clocks, arrivals, clock)
         else:
@@ -289,7 +310,7 @@ class Engine:
         self.clocks = context.clocks
         self._past.note(microseconds(row.clock), context.bounds)
         self._due = None
-        self.sequences, self._is_first, self.unmade = context.sequences, False, frozenset()
+        self.sequences, self._is_first, self.unmade, self.past = context.sequences, False, frozenset(), {}
         self.exports.deliver(self.epoch, self.sequences)
 
     def _report(
@@ -323,15 +344,18 @@ class Engine:
         taken: dict[str, StampedRows] = {}
         next_uid = self.next_uid
         for prepared in self.stages:
-            given = arrivals.get(prepared.stage.output) if prepared.stage.is_input else None
-            if given is None:
+            id_ = prepared.stage.output
+            given, past = arrivals.get(id_), self.past.get(id_)
+            if not prepared.stage.is_input or (given is None and past is None):
                 continue
-            source, work = self.catalog.inputs[prepared.stage.output], Work(prepared, context)
+            source, work = self.catalog.inputs[id_], Work(prepared, context)
             with self.compute.explaining(prepared, self.catalog):
-                arrived = receive(given, source, next_uid, work)
+                arrived = None if given is None else receive(given, source, next_uid, work)
+                if past is not None and not work.output.is_state:
+                    context.whole[id_] = whole_input(source, past, arrived, work)
                 if arrived is None:
                     continue
-                context.deltas[source.id] = ingest(source, arrived, work)
+                context.deltas[id_] = ingest(source, arrived, work)
             taken[source.id], next_uid = arrived, arrived.next_uid
             NOW.rows += arrived.rows
         return taken, next_uid
@@ -376,7 +400,7 @@ class Engine:
     def _next_due(self) -> int:
         """The time at which time alone may change a view next, in microseconds."""
         blocked = self.quarantine.isolation.around(self.quarantine.failed, ()).blocked
-        if self.last_clock is None or self.fresh - blocked:
+        if self.last_clock is None or self.fresh - blocked or (self._is_first and self.plan.refilled):
             return NEVER
         clock = microseconds(self.last_clock)
         plans = [list(plan.walk()) for plan in self.pipeline.at_read.values()]  # they show the last epoch's clock

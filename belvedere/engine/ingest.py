@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,20 +115,7 @@ def stamp(arrivals: pa.Table, table: Input, first_uid: int, clock: datetime) -> 
 
 def ingest(table: Input, arrived: StampedRows, work: Work) -> Rows:
     """Write stamped arrivals to the transaction and return the input's delta."""
-    if not work.output.stored and arrived.rows > work.compute.small:
-        return arrived.stamped  # nobody looks these rows up: they need neither key nor hash
-    # many changes are aggregated before any of their groups is looked up: they need no hash of a group
-    paths = [p for p in work.output.paths if p.stored or arrived.rows <= work.compute.small]
-    if table.append_only and arrived.stamped.is_collected and is_identified(work.output, paths):
-        rows = Rows(identified(arrived.stamped.table, work.output, (WEIGHT,), paths))
-        if work.output.stored:
-            work.append(rows)
-        return rows
-    work.put("s0", DELTA, arrived.stamped)
-    schema = delta_schema(work.output)
-    # what is deleted by its key has no other columns, whatever these must have
-    given = pa.schema([f.with_nullable(f.nullable or bool(table.primary_key)) for f in schema])
-    rows = work.compute.compute(work.sql["changes"], given.append(WEIGHT_FIELD))
+    rows = _changes(table, arrived.stamped, arrived.rows, work)
     if table.append_only:
         if work.output.stored:
             work.append(rows)
@@ -137,3 +125,27 @@ def ingest(table: Input, arrived: StampedRows, work: Work) -> Rows:
         last = work.first_of_each_key(rows, number)
         return work.replace(KEY, keys_of([(last, KEY)]), last.where(coming, without(last, WEIGHT)))
     return ingest_bag(table, rows, work)
+
+
+def _changes(table: Input, stamped: Rows, count: int, work: Work) -> Rows:
+    """Stamped rows with their keys and hashes, as far as their readers need these."""
+    if not work.output.stored and count > work.compute.small:
+        return stamped  # nobody looks these rows up: they need neither key nor hash
+    # many changes are aggregated before any of their groups is looked up: they need no hash of a group
+    paths = [p for p in work.output.paths if p.stored or count <= work.compute.small]
+    if table.append_only and stamped.is_collected and is_identified(work.output, paths):
+        return Rows(identified(stamped.table, work.output, (WEIGHT,), paths))
+    work.put("s0", DELTA, stamped)
+    schema = delta_schema(work.output)
+    # what is deleted by its key has no other columns, whatever these must have
+    given = pa.schema([f.with_nullable(f.nullable or bool(table.primary_key)) for f in schema])
+    return work.compute.compute(work.sql["changes"], given.append(WEIGHT_FIELD))
+
+
+def whole_input(table: Input, past: Rows, arrived: StampedRows | None, work: Work) -> Rows:
+    """All rows of an input that only grows: those of before, which were stamped then, and what arrives now. Nothing is stored."""
+    names = past.schema.names
+    now = () if arrived is None else arrived.stamped.batches(names)
+    both = (pa.RecordBatch.from_arrays(b.columns, schema=past.schema) for b in chain(past.batches(), now))
+    stamped = work.compute.keep(pa.RecordBatchReader.from_batches(past.schema, both))
+    return _changes(table, stamped, stamped.num_rows, work)

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from belvedere.catalog import Catalog, pushed_inputs
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import name_in_script
+from belvedere.engine.stage import Stage
 from belvedere.errors import BelvedereError, fail
 
 EMPTY: Mapping[str, str] = {}
@@ -29,21 +30,31 @@ def lost_rows(
     restored: frozenset[str],
     known: Container[str],
     why: Mapping[str, str] = EMPTY,
+    again: Container[str] = frozenset(),
 ) -> Iterator[tuple[str, BelvedereError]]:
     """By id of a view: B7030 where a stage is computed anew (`fresh`, not `restored`) from rows that were not kept: an answer in part.
 
-    By id of an input: B7031 where a pushed input that the store knows (`known`) has changed, which is the cause then.
+    By id of an input: B7031 where a pushed input that the store knows (`known`) has changed, which is the cause then. Rows of inputs in
+    `again` are read from their sources once more.
     """
+    for stage, relation in not_kept(pipeline, fresh, restored):
+        if relation in again:
+            continue
+        feeding = _inputs_of(pipeline, relation)
+        yield from changed_inputs(catalog, {i for i in feeding if i in fresh and i in known}, why)
+        view, read = name_in_script(stage.owner), name_in_script(relation)
+        message = f'view "{view}" is new or changed, but not all rows of "{read}" so far were kept'
+        yield stage.owner, fail("B7030", message, hint=_hint(catalog, feeding))
+
+
+def not_kept(pipeline: Pipeline, fresh: frozenset[str], restored: frozenset[str]) -> Iterator[tuple[Stage, str]]:
+    """The stages that are computed anew, each with the relations that it reads of which not all rows are stored."""
     computed = fresh & {s.output for s in pipeline.stages if not s.is_input}
     for stage in pipeline.stages:
         for slot in stage.slots:
-            if stage.output not in fresh - restored or slot.relation in computed or pipeline.relations[slot.relation].is_state:
-                continue
-            feeding = _inputs_of(pipeline, slot.relation)
-            yield from changed_inputs(catalog, {i for i in feeding if i in fresh and i in known}, why)
-            view, read = name_in_script(stage.owner), name_in_script(slot.relation)
-            message = f'view "{view}" is new or changed, but not all rows of "{read}" so far were kept'
-            yield stage.owner, fail("B7030", message, hint=_hint(catalog, feeding))
+            is_read = stage.output in fresh - restored and slot.relation not in computed
+            if is_read and not pipeline.relations[slot.relation].is_state:
+                yield stage, slot.relation
 
 
 def changed_inputs(

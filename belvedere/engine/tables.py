@@ -8,7 +8,7 @@ until the new ones are filled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from belvedere.catalog import Catalog, Input, View
 from belvedere.engine.compute import Compute
 from belvedere.engine.grown import Growth, grown_rows, growth_of
 from belvedere.engine.identity import identity_columns
-from belvedere.engine.lost_rows import lost_rows, refuse
+from belvedere.engine.lost_rows import lost_rows, not_kept, refuse
 from belvedere.engine.meanings import meaning_parts, meanings, path_print
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation, Slot
@@ -32,6 +32,7 @@ from belvedere.store.dialects import DIALECTS
 from belvedere.store.protocol import EpochRow, Reader, Store, StoredTable, Transaction
 from belvedere.store.read.computed import computed_table
 from belvedere.store.shown import ShownView
+from belvedere.time.event_time import Clocks
 
 COPIED = "copied"
 
@@ -58,6 +59,10 @@ class TablePlan:
     """The inputs whose columns have only grown, with those of before: copied too."""
     misfits: Mapping[str, str] = field(default_factory=dict)
     """Why the rows of other changed inputs have no place any more."""
+    refilled: frozenset[str] = frozenset()
+    """The inputs that are stored from now on: their rows so far are read again, and put in without a change for anybody."""
+    again: frozenset[str] = frozenset()
+    """All inputs whose rows so far are read again: those, and what fresh relations need of inputs that are not stored."""
 
 
 @dataclass(frozen=True)
@@ -96,20 +101,30 @@ def stored_now(store: Store | Reader, tables: Iterable[StoredTable], state: Stat
     return StoredRelations(store.last_epoch(), tuple(tables), in_state, store.dialect, schemas)
 
 
-def plan_tables(catalog: Catalog, pipeline: Pipeline, store: Store, state: State) -> TablePlan:
-    """Compare what the pipeline needs with what is stored.
+def plan_tables(
+    catalog: Catalog, pipeline: Pipeline, store: Store, state: State, again: Collection[str] = frozenset()
+) -> TablePlan:
+    """Compare what the pipeline needs with what is stored; the rows of inputs in `again` can be read from their sources once more.
 
     Raises BelvedereError B7030 where a view must be rebuilt from rows that were not kept, B7031 where a pushed input has changed.
     """
     stored = stored_now(store, store.tables(), state)
-    found = compare_tables(catalog, pipeline, stored)
+    found = compare_tables(catalog, pipeline, stored, again)
     if stored.last is not None:
-        refuse(lost_rows(catalog, pipeline, found.fresh, found.restored, stored.filled, found.misfits))
+        refuse(lost_rows(catalog, pipeline, found.fresh, found.restored, stored.filled, found.misfits, found.again))
     return found
 
 
-def compare_tables(catalog: Catalog, pipeline: Pipeline, now: StoredRelations) -> TablePlan:
-    """What becomes of each relation. It does not look whether the rows for it are there."""
+def unread_inputs(catalog: Catalog, last: EpochRow) -> frozenset[str]:
+    """The inputs that no epoch has had a row of."""
+    counts = Clocks.of_document(last.bounds).counts
+    return frozenset(i for i in catalog.inputs if not (i in counts and counts[i].given) and not last.offsets.get(i))
+
+
+def compare_tables(
+    catalog: Catalog, pipeline: Pipeline, now: StoredRelations, readable: Collection[str] = frozenset()
+) -> TablePlan:
+    """What becomes of each relation. It does not look whether the rows for it are there; `readable` inputs can be read again."""
     meaning = meanings(pipeline)
     served, looked_up = served_relations(pipeline), looked_up_relations(pipeline)
     stored = {n: r for n, r in pipeline.relations.items() if r.stored}
@@ -120,12 +135,17 @@ def compare_tables(catalog: Catalog, pipeline: Pipeline, now: StoredRelations) -
     grown = {n: s for n, s in found.grown.items() if n in stored}
     fresh = frozenset(n for n in stored if filled.get(n) != meaning[n] and n not in grown)
     restored: frozenset[str] = frozenset()
+    again: frozenset[str] = frozenset()
+    if now.last is not None:
+        again = unread_inputs(catalog, now.last).union(readable) & {i for i, t in catalog.inputs.items() if t.append_only}
+    refilled = fresh & again - filled.keys()
+    fresh -= refilled
     if now.last is not None:
         forgetful = frozenset(n for n, m in now.in_state.items() if meaning_parts(m)[2])
         fresh |= {n for n in forgetful if n in served}  # a private view that is read now: all its rows count
         fresh, restored = with_forgotten(pipeline, fresh, forgetful)
     copied = {}
-    for name in stored.keys() - fresh:
+    for name in stored.keys() - fresh - refilled:
         to_table = name in tables and in_tables.get(name) != meaning[name]
         to_state = name in arranged and now.in_state.get(name) != arranged[name].meaning
         if to_table or to_state:
@@ -134,7 +154,10 @@ def compare_tables(catalog: Catalog, pipeline: Pipeline, now: StoredRelations) -
     outdated = tuple(t.name for t in now.tables if t.meaning and (t.name not in tables or t.name in remade))
     computed = {i: computed_table(catalog, i, plan, DIALECTS[now.dialect]) for i, plan in pipeline.at_read.items()}
     outdated, unmade = _outdated_queries(now.tables, computed, outdated)
-    return TablePlan(tables, arranged, fresh, copied, outdated, computed, unmade, restored, grown, found.misfits)
+    again &= refilled | {relation for _, relation in not_kept(pipeline, fresh, restored)}
+    return TablePlan(
+        tables, arranged, fresh, copied, outdated, computed, unmade, restored, grown, found.misfits, refilled, again
+    )
 
 
 def _outdated_queries(
@@ -211,8 +234,12 @@ def make_tables(
     state: State,
     transaction: Transaction,
     compute: Compute,
+    past: Mapping[str, Rows],
 ) -> None:
-    """Drop what is outdated, make what is missing, and copy rows to where they lie from now on; inside an open epoch."""
+    """Drop what is outdated, make what is missing, and put rows to where they lie from now on; inside an open epoch.
+
+    `past` are the rows so far of the inputs that are read again.
+    """
     rows = {n: compute.keep(_rows_of_today(n, plan, pipeline, state, transaction)) for n in plan.copied}
     if plan.outdated:
         store.drop(plan.outdated)
@@ -223,6 +250,12 @@ def make_tables(
             transaction.append(name, rows[name].reader(plan.tables[name].arrow.names))
         if to_state:
             state.arrangements[name].append(_hashed(rows[name], pipeline.relations[name], compute).batches())
+    for name in plan.refilled & past.keys():
+        hashed = _hashed(past[name], pipeline.relations[name], compute)
+        if name in plan.tables:
+            transaction.append(name, hashed.reader(plan.tables[name].arrow.names))
+        if name in plan.arranged:
+            state.arrangements[name].append(hashed.batches(plan.arranged[name].schema.names))
     store.show(shown_views(catalog, pipeline, {**plan.tables, **plan.computed}))
 
 

@@ -52,6 +52,8 @@ class EpochContext:
     clocks: Clocks = field(default_factory=Clocks)
     """The clocks of the inputs' event-time columns after this epoch's rows."""
     costs: Costs = field(default_factory=lambda: Costs(False))
+    whole: dict[str, Rows] = field(default_factory=dict)
+    """All rows so far, with those of this epoch, of inputs that are not stored and were read again, for what is fresh."""
     final_results: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Per relation columns and bounds before this epoch: rows below them stand, and are not made anew of what is left of their inputs."""
 
@@ -93,6 +95,8 @@ class Work:
         return self._deltas
 
     def _delta(self, slot: Slot, relation: Relation) -> Rows | None:
+        if self.is_fresh and slot.relation in self.context.whole:
+            return self.context.whole[slot.relation]
         if self.is_fresh and relation.is_state and slot.relation not in self.context.fresh:
             stored = self.look_up(relation.name, None, None)
             return self.compute.keep(weighted_stream(stored.schema, stored.weighted(1)))

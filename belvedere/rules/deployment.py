@@ -6,12 +6,12 @@ that clients of the API will miss, estimated seconds. It writes nothing, and nee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from belvedere.catalog import Catalog
-from belvedere.engine.lost_rows import changed_inputs, lost_rows
+from belvedere.engine.lost_rows import changed_inputs, lost_rows, not_kept
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import name_in_script
 from belvedere.engine.served_names import SERVED, served_names
@@ -20,10 +20,14 @@ from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
 from belvedere.functions.widening import growth
 from belvedere.optimize.costs import Coefficients, Sizes, Workload, maintaining, storing
+from belvedere.plan.nodes import Scan
 from belvedere.rules.maintain import maintain
 from belvedere.rules.placed import whole_plan
 from belvedere.schema import HISTORY, Schema
 from belvedere.store.protocol import StoredTable
+
+NO_ROWS: Mapping[str, int] = {}
+NOTHING_BROKEN: Mapping[str, BelvedereError] = {}
 
 
 class Change(StrEnum):
@@ -63,7 +67,9 @@ class Deployment:
     gone: tuple[str, ...] = ()
     """Query templates, and fields that lead to related rows, that clients will miss or that take other arguments."""
     read_again: tuple[str, ...] = ()
-    """The ids of stored imports whose rows are dropped and read again."""
+    """The ids of imports that are read anew from their beginning."""
+    again: Mapping[str, int] = field(default_factory=dict)
+    """The ids of inputs whose rows so far are read again beside those that are stored, with their number."""
     lost: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Of these, how many of their files are gone, and of how many: their rows cannot be read again."""
 
@@ -77,16 +83,31 @@ class Deployment:
         return bool(self.gone or self.lost) or any(c.missed or c.change is Change.DROPPED for c in self.changes)
 
 
-def plan_deployment(catalog: Catalog, stored: StoredRelations, rows: Mapping[str, int]) -> Deployment:
-    """Compare a script with what is stored; `rows` are those of the tables."""
+READING = 0.000_004
+"""Seconds of processor time to read a row of a source again."""
+
+
+def plan_deployment(
+    catalog: Catalog,
+    stored: StoredRelations,
+    rows: Mapping[str, int],
+    readable: Mapping[str, int] = NO_ROWS,
+    broken: Mapping[str, BelvedereError] = NOTHING_BROKEN,
+) -> Deployment:
+    """Compare a script with what is stored; `rows` are those of the tables.
+
+    `readable` inputs can be read from their sources once more, so many rows; of `broken` ones it was tried in vain.
+    """
     pipeline = maintain(catalog)
-    tables = compare_tables(catalog, pipeline, stored)
-    comparison = _Comparison(catalog, pipeline, stored, tables, rows)
+    tables = compare_tables(catalog, pipeline, stored, readable)
+    again = {i: readable[i] for i in tables.again if i in readable}
+    comparison = _Comparison(catalog, pipeline, stored, tables, rows, again, broken)
     dropped = tuple(comparison.dropped())
     before: list[str] = stored.last.extra.get(SERVED, []) if stored.last is not None else []
     now = set(served_names(catalog))
     gone = tuple(n for n in before if n not in now)
-    return Deployment((*comparison.relations(), *dropped), stored.last is None, gone, tuple(comparison.read_again()))
+    read_again = tuple(comparison.read_again())
+    return Deployment((*comparison.relations(), *dropped), stored.last is None, gone, read_again, again)
 
 
 @dataclass(frozen=True)
@@ -96,6 +117,8 @@ class _Comparison:
     stored: StoredRelations
     plan: TablePlan
     rows: Mapping[str, int]
+    again: Mapping[str, int]
+    broken: Mapping[str, BelvedereError]
     before: dict[str, StoredTable] = field(default_factory=dict)
     """The tables of relations that were filled."""
 
@@ -129,9 +152,11 @@ class _Comparison:
                 yield RelationChange(base, Change.DROPPED, "the script does not define it any more", self.rows.get(name, 0))
 
     def read_again(self) -> Iterator[str]:
-        """The imports that were stored, and whose rows have no place any more."""
+        """The imports that are read anew from their beginning: since their rows have no place any more, or were not stored."""
         known = self.stored.filled
-        return (i for i, t in self.catalog.inputs.items() if t.source is not None and i in self.plan.fresh and i in known)
+        offsets = self.stored.last.offsets if self.stored.last is not None else {}
+        read = (i for i, t in self.catalog.inputs.items() if t.source is not None and (i in known or offsets.get(i)))
+        return (i for i in read if i in self.plan.fresh)
 
     def _ids(self) -> list[str]:
         shown = self.catalog.public | self.catalog.subscriptions.keys()
@@ -143,7 +168,9 @@ class _Comparison:
             return {}
         known, fresh = self.stored.filled, self.plan.fresh
         why = self.plan.misfits
-        found = dict(lost_rows(self.catalog, self.pipeline, fresh, self.plan.restored, known, why))
+        found = dict(lost_rows(self.catalog, self.pipeline, fresh, self.plan.restored, known, why, self.plan.again))
+        found |= {i: e for i, e in self.broken.items() if i in self.plan.refilled}
+        found |= {s.owner: self.broken[r] for s, r in not_kept(self.pipeline, fresh, self.plan.restored) if r in self.broken}
         return {**found, **dict(changed_inputs(self.catalog, fresh & known.keys(), why))}
 
     def _at_read(self, id_: str) -> RelationChange:
@@ -159,6 +186,9 @@ class _Comparison:
         if relation in self.plan.grown:
             grown = growth(self.plan.grown[relation], self.pipeline.relations[relation].schema)
             return RelationChange(id_, Change.CHANGED, "; ".join(grown))
+        if relation in self.plan.refilled:
+            seconds = READING * self.again.get(relation, 0)
+            return RelationChange(id_, Change.ADDED, self._read_again([relation]), seconds=seconds)
         if relation not in self.plan.fresh:
             moved = relation in self.plan.copied
             return RelationChange(id_, Change.KEPT, "its rows are copied for other ways to find them" if moved else "")
@@ -180,17 +210,26 @@ class _Comparison:
 
     def _source_of(self, relation: str) -> str:
         """Where the rows come from: relations that are stored, or the sources of inputs."""
-        is_kept: Callable[[str], bool] = lambda n: self.pipeline.relations[n].stored and n not in self.plan.fresh  # noqa: E731
-        stored, again = dict[str, None](), dict[str, None]()
-        for name in self._walk(relation, is_kept):
+        stored, again = dict[str, None](), list[str]()
+        for name in self._walk(relation, self._is_there):
             table = self.catalog.inputs.get(name)
-            if is_kept(name):
+            if self._is_there(name):
                 stored["its state" if "$" in name else name_in_script(name)] = None
             elif table is not None and table.source is not None:
-                again[table.name] = None
+                again.append(name)
         parts = [f"computed from stored rows ({', '.join(stored)})"] if stored else []
-        parts += [f"by reading the sources of {', '.join(again)} again"] if again else []
+        parts += [self._read_again(again)] if again else []
         return " and ".join(parts) or "filled by rows to come"
+
+    def _is_there(self, name: str) -> bool:
+        """Whether all rows of a relation are stored."""
+        return self.pipeline.relations[name].stored and name not in self.plan.fresh | self.again.keys()
+
+    def _read_again(self, ids: Iterable[str]) -> str:
+        """That rows of inputs are read from their sources once more, and how many these are where that is known."""
+        rows = {i: f" ({self.again[i]:,} rows)" if i in self.again else "" for i in dict.fromkeys(ids)}
+        names = ", ".join(f"{self.catalog.inputs[i].name}{count}" for i, count in rows.items())
+        return f"filled by reading the sources of {names} again"
 
     def _walk(self, relation: str, is_end: Callable[[str], bool]) -> Iterator[str]:
         """The relation and what feeds it, not further than those at which a walk ends."""
@@ -208,9 +247,10 @@ class _Comparison:
         if id_ not in self.catalog.views:
             return 0.0
         plan, costs = whole_plan(self.catalog, id_), Coefficients()
-        rows = {n: float(count) for n, count in self.rows.items()}
+        rows = {n: float(count) for n, count in {**self.rows, **self.again}.items()}
         sizes = Sizes(Workload(rows, rows))
-        return sum(maintaining(n, sizes, costs) for n in plan.walk() if n.inputs) + storing(plan, sizes, costs)
+        reading = READING * sum(self.again.get(n.relation, 0) for n in plan.walk() if isinstance(n, Scan))
+        return reading + sum(maintaining(n, sizes, costs) for n in plan.walk() if n.inputs) + storing(plan, sizes, costs)
 
 
 def _missed(before: Schema, after: Schema) -> tuple[str, ...]:

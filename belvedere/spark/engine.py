@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -33,13 +33,14 @@ def open_engine(
     state: Path | str | None = None,
     retain: float = RETAIN,
     copies: int = COPIES,
+    again: Collection[str] = frozenset(),
 ) -> Engine:
     """`driver_memory`: so many bytes of an epoch's rows are held by this process at most.
 
     `state` is the folder of the operators' state or its address; its files stay `retain` seconds once they are not needed,
-    and of an address `copies` bytes are copied here.
+    and of an address `copies` bytes are copied here. The rows of inputs in `again` can be read from their sources once more.
     """
     register_functions(spark, catalog.functions)
     compute = SparkCompute(spark, f"belvedere_{os.getpid()}_{next(_ENGINES)}", memory=driver_memory)
     opened = open_state(store, state, compute.memory.chunk, retain, copies)
-    return Engine(compute, catalog, pipeline, store, opened, Exports(catalog, sinks or {}, store))
+    return Engine(compute, catalog, pipeline, store, opened, Exports(catalog, sinks or {}, store), again)

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from belvedere.catalog import Catalog, Input, pushed_inputs
 from belvedere.connectors.connector import Arrived
+from belvedere.connectors.feeds import columns_of
 from belvedere.connectors.reading.formats import delimiter_of, format_of, has_header
 from belvedere.connectors.reading.infer import options_of
 from belvedere.connectors.reading.reader import read_files
@@ -32,7 +33,6 @@ from belvedere.intake.desk import Desk, Request
 from belvedere.intake.read import read_rows
 from belvedere.schema import CONTROL, KEY
 from belvedere.settings import ProjectSettings
-from belvedere.spark.sources import columns_of
 from belvedere.store.protocol import Reader
 from belvedere.temporary import scratch_folder
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from belvedere.catalog import Catalog
 from belvedere.connectors.records import FILES, REJECTED, RejectedRow, record_files, record_rejected
 from belvedere.engine.epoch import Deliveries
 from belvedere.engine.quarantine import told_failure, told_healing
+from belvedere.engine.spans import Span
 from belvedere.spark.sources import EpochInput, Sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store.protocol import EpochRow, Store
@@ -61,6 +62,7 @@ class EpochRunner(Protocol):
         offsets: Mapping[str, Any],
         bounds: Mapping[str, Any],
         records: Mapping[str, pa.Table],
+        spans: Iterable[Span],
     ) -> Any: ...
 
 
@@ -195,6 +197,7 @@ class RunLoop:
             now,
             offsets=self.sources.offsets(new) | {CLOCK: self.clock.document()},
             bounds=batch.clocks.as_document(),
+            spans=batch.spans,
             records=_records(batch, self.last.epoch + 1 if self.last else 1) | (dict(self.leaving) if new.is_retry else {}),
         )
         self.sources.committed(new, self.engine.clocks)

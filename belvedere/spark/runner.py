@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from belvedere.activity import NOW
 from belvedere.catalog import Catalog, pushed_inputs
+from belvedere.connectors.again import past_of
 from belvedere.connectors.records import RECORDS, REJECTED, files_read
 from belvedere.engine.measured import Requests
 from belvedere.engine.opening import folder_of
@@ -40,6 +41,7 @@ from belvedere.rules.placed import PlacedViews, with_choice
 from belvedere.setting_rules import seconds_in
 from belvedere.settings import ProjectSettings
 from belvedere.spark.analysis import analyze
+from belvedere.spark.backfill import Backfill, fill_before
 from belvedere.spark.cluster import has_ended, is_cluster, join_cluster, master_of
 from belvedere.spark.engine import open_engine
 from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session
@@ -244,13 +246,17 @@ class Runner:
         state = project.state or (None if file_of(self.store_url) else self._beside(".state"))
         retain = seconds_of(project.retain)
         settings = (project.sinks, project.driver_memory, state, retain, project.state_copies)
-        engine = open_engine(spark, self.catalog, pipeline, self.store, *settings)
+        past = past_of(self.catalog, self.store)
+        engine = open_engine(spark, self.catalog, pipeline, self.store, *settings, again=past.spans.keys())
         engine.meter.requests = self.requests
         try:
             refused = analyze(spark, self.catalog, pipeline, engine.fresh) if engine.fresh else []
             if refused:
                 raise BelvedereError(refused)
             self.store.create(RECORDS)
+            backfill = Backfill(spark, self.catalog, project, past, engine.plan.again)
+            if not fill_before(engine, backfill, stopped.is_set):
+                return
             reader = self.store.reader()
             try:
                 known = files_read(reader)

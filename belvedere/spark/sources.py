@@ -7,7 +7,7 @@ arrivals with rejected rows, files and offsets. The store alone says what was re
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -17,17 +17,19 @@ from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.activity import NOW
 from belvedere.catalog import Catalog, Input
-from belvedere.connectors.connector import Arrived, Feed, OffsetRange, Wanted
+from belvedere.connectors.again import is_rereadable
+from belvedere.connectors.connector import Arrived, Feed, OffsetRange
+from belvedere.connectors.feeds import columns_of, open_feed
 from belvedere.connectors.push import OFFSET, Pushes, Unpushed
 from belvedere.connectors.records import RejectedRow, SourceFile
-from belvedere.connectors.registry import reading_connector
 from belvedere.engine.late import judge
 from belvedere.engine.lost_rows import changed_inputs, refuse
 from belvedere.engine.rows import Rows
 from belvedere.engine.scratch import scratch_frame
+from belvedere.engine.spans import Span
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
-from belvedere.schema import INGEST_TIME, ROWTIME, UID, WEIGHT
+from belvedere.schema import WEIGHT
 from belvedere.settings import ProjectSettings
 from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks, pass_time
@@ -60,6 +62,8 @@ class EpochInput:
     arrived: Mapping[str, Arrived]
     arrivals: Mapping[str, pa.Table | Rows | DataFrame]
     clocks: Clocks
+    spans: tuple[Span, ...] = ()
+    """What they are of sources that can be read again."""
 
     @property
     def rejected(self) -> list[RejectedRow]:
@@ -130,22 +134,25 @@ class Sources:
         arrived: dict[str, Arrived] = dict(new.retried)
         for id_, span in new.spans.items():
             (NOW.begin if arrived else NOW.read)(f"reading {self.catalog.inputs[id_].name}", PATIENCE)
-            arrived[id_] = self._read(id_, spark, span)
+            arrived[id_] = read_span(self.feeds[id_], self.catalog.inputs[id_], spark, span)
         read = {i: a.rows for i, a in arrived.items() if isinstance(a.rows, DataFrame) or a.rows.num_rows or a.marks}
         marks, producers = ({i: a.marks for i, a in arrived.items()}, {i: a.producers for i, a in arrived.items()})
         used, clocks = judge(self.catalog, new.waiting.clocks, read, now, marks, producers)
         used = {i: rows for i, rows in used.items() if isinstance(rows, DataFrame) or rows.num_rows}
         for id_, taken in arrived.items():
             clocks = clocks.counted(id_, taken.refused, malformed=taken.refused) if taken.refused else clocks
-        return EpochInput(new, arrived, used | new.waiting.arrivals(self.catalog), clocks)
+        return EpochInput(
+            new, arrived, used | new.waiting.arrivals(self.catalog), clocks, tuple(self._spans(new, arrived, used))
+        )
 
-    def _read(self, id_: str, spark: SparkSession, span: OffsetRange) -> Arrived:
-        """A span's rows with the columns of the input, whoever's connector reads them."""
-        found = self.feeds[id_].read(spark, span)
-        rows = scratch_frame(found.rows) if isinstance(found.rows, DataFrame) else found.rows
-        if isinstance(rows, pa.Table):
-            rows = _conformed(rows, self.catalog.inputs[id_])
-        return replace(found, rows=rows)
+    def _spans(self, new: New, arrived: Mapping[str, Arrived], used: Mapping[str, Any]) -> Iterator[Span]:
+        """What is noted, so that the same rows can be read once more."""
+        for id_, taken in arrived.items():
+            if is_rereadable(self.catalog.inputs[id_]):
+                end = None if id_ in new.retried else new.spans[id_].end
+                clocks = Clocks({id_: new.waiting.clocks.streams.get(id_, {})})
+                rows = used[id_].num_rows if id_ in used else 0
+                yield Span(id_, self._offsets.get(id_, {}), end, rows, taken.refused, clocks)
 
     def idles(self, now: datetime) -> bool:
         """Whether a bound rises by the time alone: a producer has been silent for too long."""
@@ -176,6 +183,15 @@ class Sources:
                 feed.close()
 
 
+def read_span(feed: Feed, table: Input, spark: SparkSession, span: OffsetRange) -> Arrived:
+    """A span's rows with the columns of the input, whoever's connector reads them."""
+    found = feed.read(spark, span)
+    rows = scratch_frame(found.rows) if isinstance(found.rows, DataFrame) else found.rows
+    if isinstance(rows, pa.Table):
+        rows = _conformed(rows, table)
+    return replace(found, rows=rows)
+
+
 def open_sources(
     catalog: Catalog,
     project: ProjectSettings,
@@ -198,30 +214,9 @@ def open_sources(
     for id_, table in catalog.inputs.items():
         if table.source is not None:
             known = set() if id_ in renewed else read_files.get(id_, set())
-            feeds[id_] = _open(table, project, offsets.get(id_, {}), frozenset(known))
+            feeds[id_] = open_feed(table, project, offsets.get(id_, {}), frozenset(known))
     clocks = Clocks.of_document(last.bounds) if last else Clocks()
     return Sources(catalog, feeds, desk or Unpushed(catalog, clocks), offsets)
-
-
-def _open(table: Input, project: ProjectSettings, offset: Mapping[str, Any], files: frozenset[str]) -> Feed:
-    assert table.source is not None
-    source = project.source(table.source.source)
-    if source is None:
-        raise fail(
-            "B6020",
-            f'the project file has no source "{table.source.source}"',
-            span=table.span,
-            hint=f"write [sources.{table.source.source}] into belvedere.toml",
-        )
-    options = {**source.options, **table.source.options}
-    wanted = Wanted(table, source, table.source.table, columns_of(table), options, offset, files, project.driver_memory)
-    return reading_connector(source.connector).open_feed(wanted)
-
-
-def columns_of(table: Input) -> tuple[Any, ...]:
-    """The columns that rows of a source have. Nested data is hidden, its nested tables show it, but it comes in the rows."""
-    given = (c for c in table.schema if not c.hidden or c.name not in (UID, INGEST_TIME, ROWTIME))
-    return tuple(replace(c, nullable=c.nullable and c.name not in table.primary_key) for c in given)
 
 
 def _conformed(rows: pa.Table, table: Input) -> pa.Table:

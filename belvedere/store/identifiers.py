@@ -14,8 +14,8 @@ LONGEST = 63
 """Bytes of UTF-8 that Postgres keeps of a name; it cuts longer ones silently."""
 
 SYSTEM = OWN_TABLES
-RECORDS = frozenset({f"{SYSTEM}files", f"{SYSTEM}rejected"})
-"""Tables of the store with rows for people: what was read and what was rejected. They have these names in the database."""
+RECORDS = frozenset({f"{SYSTEM}files", f"{SYSTEM}rejected", f"{SYSTEM}spans"})
+"""Tables of the store with rows for people: what was read, and what was rejected. They have these names in the database."""
 
 _RESERVED_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid", "rowid", "oid", "_rowid_"})
 _RESERVED_PREFIXES = ("sqlite_", SYSTEM)

@@ -18,16 +18,19 @@ from belvedere.settings import load_project
 class Loop:
     """The script `s.sqrl` of a folder, whose `belvedere.toml` names its sources; each `once` is a run of its own."""
 
-    def __init__(self, spark: Any, folder: Path, script: str, project: str = ""):
+    def __init__(self, spark: Any, folder: Path, script: str, project: str = "", url: str | None = None):
+        """The store is a file of the folder where no `url` says otherwise."""
         self.spark, self.folder, self.script = spark, folder, script
-        self.url = f"sqlite:///{folder / 's.db'}"
+        self.url = url or f"sqlite:///{folder / 's.db'}"
         (folder / "belvedere.toml").write_text(project)
         self.progress: list[Any] = []
 
     def once(self, *pushes: tuple[str, bytes], retry: bool = False) -> None:
         """Compile the script and run it until nothing is left; `pushes` are bodies in JSON, `retry` tries rejected rows again."""
+        from belvedere.connectors.again import past_of
         from belvedere.connectors.records import RECORDS, REJECTED, files_read
         from belvedere.rules import maintain
+        from belvedere.spark.backfill import Backfill, fill_before
         from belvedere.spark.engine import open_engine
         from belvedere.spark.retrying import going, retry_rejected
         from belvedere.spark.run_loop import RunLoop, RunSettings
@@ -40,10 +43,13 @@ class Loop:
         catalog = compiled.catalog
         store = open_store(self.url)
         store.acquire("test", 60)
-        engine = open_engine(self.spark, catalog, maintain(catalog), store, project.sinks)
+        past = past_of(catalog, store)
+        engine = open_engine(self.spark, catalog, maintain(catalog), store, project.sinks, again=past.spans.keys())
         desk = None
         try:
             store.create(RECORDS)
+            backfill = Backfill(self.spark, catalog, project, past, engine.plan.again)
+            assert fill_before(engine, backfill, lambda: False)
             if pushed_inputs(catalog):
                 desk = open_desk(catalog, self.folder / "s.intake", store.last_epoch())
                 for name, body in pushes:

@@ -150,6 +150,7 @@ def test_what_would_lose_rows_is_refused(spark: Any, tmp_path: Path, old: str, n
 def test_a_view_of_rows_that_were_not_kept_stays_refused(spark: Any, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/s.db"
     wb = Workbench(BEFORE, url, spark=spark)
+    wb.insert("_Clicks", [{"page": "a"}])
     wb.step()
     wb.close()
     changed = AFTER.replace("FROM _Clicks GROUP BY page", "FROM _Clicks WHERE at IS NULL GROUP BY page")

@@ -1,0 +1,68 @@
+"""Which inputs of a script can be read from their sources once more, and why one that could be cannot.
+
+In: a catalog, the store's last epoch and what it has noted. Out: by input id the epochs that have read it, each with its part of the
+source. Nothing is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from belvedere.catalog import Catalog, Input, MetadataKind
+from belvedere.connectors.connector import RereadableFeed
+from belvedere.connectors.feeds import open_feed
+from belvedere.connectors.records import SourceFile, files_by_epoch
+from belvedere.connectors.registry import reads_again
+from belvedere.engine.spans import SPANS, PastSpan, past_spans
+from belvedere.errors import BelvedereError
+from belvedere.settings import ProjectSettings
+from belvedere.store.protocol import Store
+
+
+@dataclass(frozen=True)
+class Past:
+    """What epochs have taken of the inputs that can be read again: spans by input id, and the files of (input, epoch)."""
+
+    spans: Mapping[str, tuple[PastSpan, ...]] = field(default_factory=dict)
+    files: Mapping[tuple[str, int], list[SourceFile]] = field(default_factory=dict)
+
+    def rows(self, id_: str) -> int:
+        """How many rows of an input epochs have used."""
+        return sum(p.span.used for p in self.spans.get(id_, ()))
+
+
+def past_of(catalog: Catalog, store: Store) -> Past:
+    """What can be read again of the catalog's inputs, each from its beginning to the last epoch."""
+    last = store.last_epoch()
+    wanted = [i for i, t in catalog.inputs.items() if is_rereadable(t)]
+    if last is None or not wanted or not any(t.name == SPANS.name for t in store.tables()):
+        return Past()
+    reader = store.reader()
+    try:
+        spans = past_spans(reader, wanted, last.offsets)
+        return Past(spans, files_by_epoch(reader) if spans else {})
+    finally:
+        reader.close()
+
+
+def is_rereadable(table: Input) -> bool:
+    """Whether the rows of an input can be made once more: its source has them, and nothing in them was made at random."""
+    made = any(found.kind is MetadataKind.UUID for found in table.metadata.values())
+    return table.append_only and not made and table.source is not None and reads_again(table.source.connector)
+
+
+def broken_inputs(catalog: Catalog, project: ProjectSettings, past: Past, ids: Iterable[str]) -> dict[str, BelvedereError]:
+    """Of these inputs those that are not there as they were, each with its B7070."""
+    found: dict[str, BelvedereError] = {}
+    for id_ in ids:
+        try:
+            feed = cast(RereadableFeed, open_feed(catalog.inputs[id_], project, {}))
+            for span in past.spans[id_]:
+                for _ in feed.past(span, past.files.get((id_, span.epoch), [])):
+                    pass
+            feed.close()
+        except BelvedereError as error:
+            found[id_] = error
+    return found

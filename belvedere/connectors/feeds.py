@@ -1,0 +1,39 @@
+"""Open the feeds of a script's imports, whoever's connector they are.
+
+In: an import, the project file, what the store knows of it. Out: a feed. Nothing is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from belvedere.catalog import Input
+from belvedere.connectors.connector import Feed, Wanted
+from belvedere.connectors.registry import reading_connector
+from belvedere.errors import fail
+from belvedere.schema import INGEST_TIME, ROWTIME, UID
+from belvedere.settings import ProjectSettings
+
+
+def open_feed(table: Input, project: ProjectSettings, offset: Mapping[str, Any], files: frozenset[str] = frozenset()) -> Feed:
+    """The feed of an import, which goes on from an offset; `files` are those that it has read. Raises B6020."""
+    assert table.source is not None
+    source = project.source(table.source.source)
+    if source is None:
+        raise fail(
+            "B6020",
+            f'the project file has no source "{table.source.source}"',
+            span=table.span,
+            hint=f"write [sources.{table.source.source}] into belvedere.toml",
+        )
+    options = {**source.options, **table.source.options}
+    wanted = Wanted(table, source, table.source.table, columns_of(table), options, offset, files, project.driver_memory)
+    return reading_connector(source.connector).open_feed(wanted)
+
+
+def columns_of(table: Input) -> tuple[Any, ...]:
+    """The columns that rows of a source have. Nested data is hidden, its nested tables show it, but it comes in the rows."""
+    given = (c for c in table.schema if not c.hidden or c.name not in (UID, INGEST_TIME, ROWTIME))
+    return tuple(replace(c, nullable=c.nullable and c.name not in table.primary_key) for c in given)

@@ -1,0 +1,166 @@
+"""Read again what epochs have taken of sources, to fill views that are new or changed over inputs whose rows are not stored.
+
+In: the spans that the store has noted, connectors that can read them once more. Out: all rows of these inputs so far, as they were:
+judged by the bounds of their epochs, with the same `_uid` and `_ingest_time`. They lie in scratch files: who is stopped before they
+are used begins anew. Nothing is written to the store.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import cast
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from belvedere.activity import NOW
+from belvedere.catalog import Catalog, Input
+from belvedere.connectors.again import Past
+from belvedere.connectors.connector import OffsetRange, RereadableFeed
+from belvedere.connectors.feeds import open_feed
+from belvedere.connectors.records import not_as_it_was
+from belvedere.engine.epoch import Engine
+from belvedere.engine.ingest import stamp
+from belvedere.engine.late import judge
+from belvedere.engine.rows import WEIGHT_FIELD, Rows
+from belvedere.engine.scratch import Scratch
+from belvedere.engine.spans import PastSpan
+from belvedere.pieces import in_pieces
+from belvedere.settings import ProjectSettings
+from belvedere.spark.sources import read_span
+from belvedere.time.event_time import Clocks
+
+PATIENCE = 10.0
+"""Seconds after which it is told that a source is still being read."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of what an epoch took."""
+
+    past: PastSpan
+    content: OffsetRange | None
+    """None behind the last part: now all rows are there."""
+
+
+class Backfill:
+    """The rows so far of some inputs, read a part at a time."""
+
+    def __init__(self, spark: SparkSession, catalog: Catalog, project: ProjectSettings, past: Past, ids: Collection[str]):
+        """Raises B7070 at once where something that was read is not there as it was."""
+        self.spark, self.project = spark, project
+        self._inputs = {i: _InputBefore(catalog, catalog.inputs[i], project) for i in ids if i in past.spans}
+        self._todo: deque[_Part] = deque()
+        self._after = 0
+        """The last epoch whose parts are known."""
+        self.read = self.total = 0
+        """Rows that were read again, and those of all epochs so far."""
+        self.go_on(past)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the inputs."""
+        return tuple(b.table.name for b in self._inputs.values())
+
+    def go_on(self, past: Past) -> None:
+        """Epochs that have been committed meanwhile are read too."""
+        spans = [s for i in self._inputs for s in past.spans[i] if s.epoch > self._after]
+        for span in sorted(spans, key=lambda s: s.epoch):
+            files = past.files.get((span.span.input, span.epoch), [])
+            parts = [*self._inputs[span.span.input].feed.past(span, files), None]
+            self._todo += (_Part(span, content) for content in parts)
+            self.total += span.span.used
+            self._after = max(self._after, span.epoch)
+
+    def step(self) -> bool:
+        """Read the next part; whether there was one. Raises B7070 where rows are not there as they were."""
+        if not self._todo:
+            return False
+        part = self._todo.popleft()
+        before = self._inputs[part.past.span.input]
+        NOW.begin(f"reading {before.table.name} again, {self.read:,} of {self.total:,} rows", PATIENCE)
+        self.read += before.take(self.spark, part)
+        return True
+
+    @property
+    def left(self) -> int:
+        """How many rows are still to be read."""
+        return self.total - self.read
+
+    def rows(self) -> dict[str, Rows]:
+        """All rows so far by input id, once there is nothing left to read."""
+        return {i: b.rows() for i, b in self._inputs.items()}
+
+    def close(self) -> None:
+        """Let go of what the feeds have open."""
+        for before in self._inputs.values():
+            before.feed.close()
+
+
+class _InputBefore:
+    """One input: the clocks and numbers at which reading has come, and the rows so far."""
+
+    def __init__(self, catalog: Catalog, table: Input, project: ProjectSettings):
+        self.catalog, self.table = catalog, table
+        self.feed = cast(RereadableFeed, open_feed(table, project, {}))
+        self._chunk = max(1, project.driver_memory // 16)
+        self._rows = Scratch(table.schema.arrow.append(WEIGHT_FIELD))
+        self._clocks: Clocks | None = None
+        self._used = self._refused = 0
+
+    def take(self, spark: SparkSession, part: _Part) -> int:
+        """Judge and stamp the rows of one part; how many were used."""
+        past = part.past
+        if self._clocks is None:
+            self._clocks, self._used, self._refused = past.span.clocks, 0, 0
+        if part.content is None:
+            self._check(past)
+            self._clocks = None
+            return 0
+        arrived = read_span(self.feed, self.table, spark, part.content)
+        self.feed.committed(part.content)
+        used, self._clocks = judge(
+            self.catalog,
+            self._clocks,
+            {self.table.id: arrived.rows},
+            past.clock,
+            {self.table.id: arrived.marks},
+            {self.table.id: arrived.producers},
+        )
+        count = self._add(cast("pa.Table | Rows", used[self.table.id]), past)
+        self._refused += arrived.refused
+        return count
+
+    def _add(self, rows: pa.Table | Rows, past: PastSpan) -> int:
+        batches = rows.batches() if isinstance(rows, Rows) else rows.to_batches()
+        count = 0
+        for piece in in_pieces(batches, self._chunk, rows.schema):
+            stamped = stamp(piece.combine_chunks(), self.table, past.first_uid + self._used, past.clock)
+            self._rows.add(stamped.cast(self._rows.schema))
+            self._used += stamped.num_rows
+            count += stamped.num_rows
+        return count
+
+    def _check(self, past: PastSpan) -> None:
+        """What was read is what the epoch has had."""
+        if (self._used, self._refused) != (past.span.used, past.span.refused):
+            then, now = (
+                f"{u:,} rows used and {r:,} rejected"
+                for u, r in ((past.span.used, past.span.refused), (self._used, self._refused))
+            )
+            raise not_as_it_was(f"what epoch {past.epoch} read gives {now} today, and gave {then}", self.table.name)
+
+    def rows(self) -> Rows:
+        found = self._rows.rows()
+        return found if isinstance(found, Rows) else Rows(found)
+
+
+def fill_before(engine: Engine, backfill: Backfill, is_stopped: Callable[[], bool]) -> bool:
+    """Give an engine, before its first epoch, the rows so far that it needs; whether they are there: it may be stopped."""
+    while not is_stopped():
+        if not backfill.step():
+            engine.past = backfill.rows()
+            return True
+    return False

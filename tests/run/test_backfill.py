@@ -1,0 +1,240 @@
+"""Views that are added over inputs whose rows are not stored: filled by reading the sources again, as if they had been there all along."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from belvedere.commands.plan import deployment_of
+from belvedere.compiler import compile_script
+from belvedere.connectors.growing import with_starting_columns
+from belvedere.engine.epoch import Engine
+from belvedere.errors import BelvedereError
+from belvedere.rules.deployment import Deployment
+from belvedere.settings import load_project
+from tests.depth import at_night
+from tests.run.loops import Loop
+
+pytestmark = pytest.mark.spark
+
+PROJECT = """
+[sources.s]
+path = "data"
+[sources.s.tables.Rides]
+columns = { k = "STRING", fare = "INT", at = "TIMESTAMP" }
+[sources.s.tables.Stops]
+columns = { k = "STRING", place = "STRING" }
+"""
+INPUTS = """
+IMPORT s.Rides AS _Rides WATERMARK FOR at AS at - INTERVAL '2' MINUTES LATE DROP;
+IMPORT s.Stops AS _Stops;
+"""
+FIRST = """
+Fares := SELECT k, sum(fare) AS fare, count(*) AS n FROM _Rides GROUP BY k;
+All := SELECT k, fare, at, _uid AS number, _ingest_time AS came FROM _Rides;
+"""
+LATER = """
+Again := SELECT k, fare, at, _uid AS number, _ingest_time AS came FROM _Rides;
+Best := SELECT k, max(fare) AS most, avg(fare) AS mean, median(fare) AS middle FROM _Rides WHERE fare > 2 GROUP BY k;
+_Places := SELECT DISTINCT k, place FROM _Stops;
+Places := SELECT r.k, p.place, count(*) AS n FROM _Rides AS r LEFT JOIN _Places AS p ON r.k = p.k GROUP BY r.k, p.place;
+Minutes := SELECT window_end, count(*) AS n, sum(fare) AS fare
+           FROM TABLE(TUMBLE(TABLE _Rides, DESCRIPTOR(at), INTERVAL '5' MINUTES)) GROUP BY window_end;
+Ranks := SELECT k, fare, row_number() OVER (PARTITION BY k ORDER BY fare, at, _uid) AS place FROM _Rides;
+Pairs := SELECT a.fare, b.place FROM _Rides AS a JOIN _Stops AS b ON a.k = b.k;
+"""
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store of its own, on each database."""
+    return str(request.getfixturevalue("postgres_url")) if request.param == "postgres" else f"sqlite:///{tmp_path}/s.db"
+
+
+class Files:
+    """Random files of the two tables, with ascending times of change."""
+
+    def __init__(self, seed: int, folder: Path):
+        self.random, self.folder, self.count = random.Random(seed), folder, 0
+        self.stops: list[dict[str, str]] = []
+
+    def put(self, table: str, name: str, text: str) -> None:
+        self.count += 1
+        path = self.folder / "data" / table / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        os.utime(path, (1_700_000_000 + self.count, 1_700_000_000 + self.count))
+
+    def more(self, minute: int) -> None:
+        """What comes before an epoch: none to three files of each table; rows that are late, and such that do not fit."""
+        r = self.random
+        for _ in range(r.randint(0, 3)):
+            rows = [
+                {"k": r.choice(["a", "é b", None, "c"]), "fare": r.choice([None, *range(9)]), "at": self._time(minute)}
+                for _ in range(r.randint(0, 5))
+            ]
+            lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+            lines.insert(r.randint(0, len(lines)), r.choice(["", '{"fare": "x"}', "no"]))
+            self.put("Rides", f"{self.count} ü.json", "\n".join(lines) + "\n")
+        for _ in range(r.randint(0, 1)):
+            stops = [{"k": r.choice("ac"), "place": f"p{r.randint(1, 2)}"} for _ in "12"]
+            self.stops += stops
+            self.put("Stops", f"{self.count}.csv", "k,place\n" + "".join(f"{s['k']},{s['place']}\n" for s in stops))
+
+    def _time(self, minute: int) -> str:
+        return f"2024-01-01 00:{max(0, minute + self.random.randint(-4, 2)):02}:00"
+
+
+def shown(loop: Loop, view: str) -> list[str]:
+    """The bag of rows of a view."""
+    return bag(loop.rows(view))
+
+
+def bag(rows: list[dict[str, Any]]) -> list[str]:
+    """Rows as texts, without hidden columns."""
+    values = [{n: v.isoformat() if isinstance(v, datetime) else v for n, v in r.items() if n[0] != "_"} for r in rows]
+    return sorted(json.dumps(v) for v in values)
+
+
+def planned(loop: Loop) -> Deployment:
+    project = with_starting_columns(load_project(loop.folder), loop.url)
+    return deployment_of(compile_script(loop.script, path=loop.folder / "s.sqrl", project=project).catalog, loop.url, project)
+
+
+def first_file(loop: Loop) -> Path:
+    return loop.folder / "data" / "Rides" / "1.json"
+
+
+ORACLE = {
+    "Fares": "SELECT k, sum(fare)::BIGINT AS fare, count(*) AS n FROM rides GROUP BY k",
+    "Best": "SELECT k, max(fare) AS most, avg(fare) AS mean, median(fare) AS middle FROM rides WHERE fare > 2 GROUP BY k",
+    "Places": "SELECT r.k, p.place, count(*) AS n FROM rides AS r LEFT JOIN (SELECT DISTINCT * FROM stops) AS p ON r.k = p.k "
+    "GROUP BY r.k, p.place",
+    "Minutes": "SELECT time_bucket(INTERVAL '5 minutes', \"at\") + INTERVAL '5 minutes' AS window_end, "
+    "count(*) AS n, sum(fare)::BIGINT AS fare "
+    "FROM rides GROUP BY window_end",
+    "Ranks": 'SELECT k, fare, row_number() OVER (PARTITION BY k ORDER BY fare NULLS FIRST, "at" NULLS FIRST, number) AS place FROM rides',
+    "Pairs": "SELECT a.fare, b.place FROM rides AS a JOIN stops AS b ON a.k = b.k",
+}
+
+
+def expected(view: str, loop: Loop, files: Files) -> list[str]:
+    """What DuckDB says of the rows that were used (`All` has them) and of all stops."""
+    asking = duckdb.connect()
+    asking.execute("SET TimeZone = 'UTC'")
+    schema = pa.schema([("k", pa.string()), ("fare", pa.int32()), ("at", pa.timestamp("us", "UTC")), ("number", pa.int64())])
+    asking.register("rides", pa.Table.from_pylist(loop.rows("All"), schema))
+    asking.register("stops", pa.Table.from_pylist(files.stops, pa.schema([("k", pa.string()), ("place", pa.string())])))
+    return bag(asking.sql(ORACLE[view]).to_arrow_table().to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("url", "seed"),
+    [("sqlite", 1), *at_night([("postgres", 2), ("sqlite", 3), ("postgres", 4), ("sqlite", 5)])],
+    indirect=["url"],
+)
+def test_random_files(spark: Any, tmp_path: Path, url: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = Files(seed, tmp_path)
+    epochs, added = (3, 1) if seed == 1 else (6, files.random.randint(1, 5))
+    loop = Loop(spark, tmp_path, INPUTS + FIRST, PROJECT, url)
+    for epoch in range(epochs):
+        files.more(3 * epoch)
+        if epoch == added:
+            loop.script += LATER
+            kept = {c.name for c in planned(loop).changes if c.change.value == "kept"}
+            assert kept == {"All", "Fares"}
+            with monkeypatch.context() as failing:  # what had been read again is forgotten, and is read once more
+                failing.setattr(Engine, "_row", lambda *args: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    loop.once()
+        loop.once()
+    assert shown(loop, "Again") == shown(loop, "All"), "the same numbers and times of arrival"
+    assert {v: shown(loop, v) for v in ORACLE} == {v: expected(v, loop, files) for v in ORACLE}
+    assert loop.counts("_Rides")[2], "some rows were late"
+    assert loop.counts("_Rides")[3], "some rows were rejected"
+
+
+def filled(spark: Any, folder: Path, url: str, script: str = INPUTS + FIRST) -> Loop:
+    """A store with two epochs of `_Rides`, the second with a row by which another view fails."""
+    files = Files(0, folder)
+    loop = Loop(spark, folder, script, PROJECT, url)
+    for number in (1, 0):
+        files.put("Rides", f"{1 if number else 2}.json", f'{{"k": "a", "fare": {number}}}\n{{"k": "b", "fare": 5}}\n')
+        loop.once()
+    return loop
+
+
+def test_plan_and_what_is_not_there_any_more(spark: Any, tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    loop = filled(spark, tmp_path, url)
+    before, text = shown(loop, "Fares"), first_file(loop).read_text()
+    loop.script += "Best := SELECT k, max(fare) AS most FROM _Rides GROUP BY k;\n"
+    found = planned(loop)
+    best = next(c for c in found.changes if c.name == "Best")
+    assert (best.change.value, best.reason) == ("added", "filled by reading the sources of _Rides (4 rows) again")
+    assert best.seconds > 0
+    assert found.again == {"_Rides": 4}
+
+    def refused(what: str) -> None:
+        best = next(c for c in planned(loop).changes if c.name == "Best")
+        assert best.change.value == "refused"
+        assert what in best.reason
+        with pytest.raises(BelvedereError, match="B7070") as failure:
+            loop.once()
+        assert what in failure.value.diagnostics[0].message
+        assert "Rides/1.json, which epoch 1 read" in failure.value.diagnostics[0].message
+        assert shown(loop, "Fares") == before
+
+    first_file(loop).write_text(text.replace('"fare": 1', '"fare": 7'))
+    refused("has changed")
+    first_file(loop).unlink()
+    refused("is gone")
+    first_file(loop).write_text(text.replace('"a"', "---"))  # as long as before, and as old
+    os.utime(first_file(loop), (1_700_000_001, 1_700_000_001))
+    with pytest.raises(BelvedereError, match="gives 1 rows used and 1 rejected today, and gave 2 rows used and 0 rejected"):
+        loop.once()
+    first_file(loop).write_text(text)
+    os.utime(first_file(loop), (1_700_000_001, 1_700_000_001))
+    loop.once()
+    assert shown(loop, "Best") == bag([{"k": "a", "most": 1}, {"k": "b", "most": 5}])
+
+
+def test_an_input_that_is_stored_from_now_on_keeps_what_was_read(spark: Any, tmp_path: Path, url: str) -> None:
+    loop = filled(spark, tmp_path, url)
+    loop.script = (
+        loop.script.replace("_Rides", "Rides") + "/*+ on_error(quarantine) */ Ratio := SELECT k, 10 / fare AS r FROM Rides;\n"
+    )
+    loop.script = loop.script.replace("AS Rides WATERMARK", "AS _Rides WATERMARK").replace("FROM Rides", "FROM _Rides")
+    assert next(c for c in planned(loop).changes if c.name == "Fares").change.value == "kept"
+    loop.once()
+    assert shown(loop, "Ratio") == [], "it fails on a row of the second file: no part of the rows is shown"
+    assert loop.progress[-1].held == {"Ratio": None}
+    first_file(loop).unlink()  # the rows are stored now
+    loop.script = loop.script.replace("10 / fare", "try_divide(10, fare)")
+    loop.once()
+    assert shown(loop, "Ratio") == bag([{"k": k, "r": r} for k, r in (("a", 10.0), ("b", 2.0), ("a", None), ("b", 2.0))])
+
+
+def test_an_input_that_is_new_with_its_view(spark: Any, tmp_path: Path, url: str) -> None:
+    loop = filled(spark, tmp_path, url)
+    loop.script += "CREATE STREAM _Pushed (a INT);\nPushed := SELECT count(*) AS n FROM _Pushed;\n"
+    loop.script += "IMPORT s.Stops AS _More;\nMore := SELECT place FROM _More;\n"
+    Files(0, tmp_path).put("Stops", "1.csv", "k,place\na,x\n")
+    loop.once()
+    assert (shown(loop, "Pushed"), shown(loop, "More")) == (['{"n": 0}'], ['{"place": "x"}'])
+
+
+def test_a_column_that_has_become_wider_makes_other_rows(spark: Any, tmp_path: Path) -> None:
+    loop = filled(spark, tmp_path, f"sqlite:///{tmp_path}/s.db")
+    Files(0, tmp_path).put("Rides", "3.json", '{"k": "a", "fare": 1.5}\n')
+    loop.once()
+    (tmp_path / "belvedere.toml").write_text(PROJECT.replace('fare = "INT"', 'fare = "DOUBLE"'))
+    with pytest.raises(BelvedereError, match=r"B7070.* what epoch 3 read gives 1 rows used and 0 rejected today, and gave 0"):
+        loop.once()
