@@ -63,7 +63,7 @@ def command(
         for (source, table), found in columns.items():
             typer.echo(f"[sources.{source}.tables.{table}]\ncolumns = {{ {', '.join(_pasted(found))} }}\n")
     for growth in growths:
-        for line in (*_changes(growth), *growth.stays):
+        for line in (*growth.changes, *growth.stays):
             typer.echo(f"{growth.source}.{growth.table}: {line}", err=not accepts)
     if accepts:
         typer.echo("taken with the next start" if grown else "there is nothing new to accept")
@@ -86,20 +86,8 @@ def _growths(project: ProjectSettings, url: str, ids: Mapping[tuple[str, str], s
         reader.close()
 
 
-def _changes(growth: TableGrowth) -> list[str]:
-    """A line for each new column and wider type."""
-    found = []
-    for field in growth.after:
-        place = growth.before.get_field_index(field.name)
-        if place < 0:
-            found.append(f'new column "{field.name}" {type_text(field.type)}')
-        elif growth.before.field(place).type != field.type:
-            found.append(f'"{field.name}" {type_text(growth.before.field(place).type)} becomes {type_text(field.type)}')
-    return found
-
-
 def _told(growth: TableGrowth) -> dict[str, Any]:
-    return {"source": growth.source, "table": growth.table, "changes": _changes(growth), "stays": list(growth.stays)}
+    return {"source": growth.source, "table": growth.table, "changes": list(growth.changes), "stays": list(growth.stays)}
 
 
 def _as_json(source: str, table: str, schema: pa.Schema) -> dict[str, Any]:

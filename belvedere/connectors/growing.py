@@ -7,7 +7,6 @@ file's value fits none that its column may become, the column stays, and such ro
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +18,12 @@ from belvedere.connectors.files import IGNORED
 from belvedere.connectors.reading.columns import unknown_columns
 from belvedere.connectors.reading.formats import format_of
 from belvedere.connectors.reading.infer import options_of, schema_of_files, table_files
-from belvedere.connectors.records import REJECTED, files_read, path_text
+from belvedere.connectors.records import REJECTED, files_read, is_control, path_text, rejected_value
 from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
-from belvedere.functions.widening import is_wider
+from belvedere.functions.widening import growth, is_wider
 from belvedere.lang.types.samples import arrow_type, kind_of_value, merge
-from belvedere.schema import CONTROL, Column
+from belvedere.schema import Column
 from belvedere.settings import ProjectSettings, Source
 from belvedere.store.protocol import Reader
 from belvedere.store.source_columns import starting_columns, suppress_unreadable
@@ -42,6 +41,11 @@ class TableGrowth:
     before: pa.Schema
     after: pa.Schema
     stays: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """A line for each new column and wider type."""
+        return growth(self.before, self.after)
 
     @property
     def has_grown(self) -> bool:
@@ -109,11 +113,8 @@ def _schemas(source: Source, table: str, files: Iterable[Path], together: bool =
 
 def _schema_of_texts(texts: Iterable[str]) -> Iterator[pa.Schema]:
     for text in texts:
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict) and set(value) != {CONTROL}:
+        value = rejected_value(text)
+        if isinstance(value, dict) and not is_control(value):
             kinds = {n: kind_of_value(v) for n, v in value.items() if v is not None}
             yield pa.schema([pa.field(n, arrow_type(k)) for n, k in kinds.items()])
 

@@ -6,19 +6,21 @@ transaction, so that they are true after any crash. They are no relations of the
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import pyarrow as pa
 
 from belvedere.engine.spans import SPANS
 from belvedere.errors import BelvedereError, fail
-from belvedere.schema import KEY, TIMESTAMP, Column, Schema
+from belvedere.schema import CONTROL, KEY, TIMESTAMP, Column, Schema
 from belvedere.store import identifiers
 from belvedere.store.protocol import Reader, StoredTable
 
@@ -89,6 +91,24 @@ class RejectedRow:
 def sound(text: str | None) -> str | None:
     """The text with surrogates written as escapes: they have no form in UTF-8. What is very long is cut."""
     return None if text is None else text[:LONGEST_TEXT].encode("utf-8", "backslashreplace").decode()
+
+
+def rejected_value(text: str) -> Any:
+    """What a rejected row says, as JSON; None where it is none (a record of CSV, a broken or a cut line)."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_control(value: Any) -> bool:
+    """Whether a JSON value is no row, but a bound on those after it."""
+    return isinstance(value, dict) and set(value) == {CONTROL}
+
+
+def is_cut(text: str) -> bool:
+    """Whether a rejected row may be longer than the text of it that is stored."""
+    return len(text) >= LONGEST_TEXT
 
 
 def path_text(path: str | None) -> str | None:

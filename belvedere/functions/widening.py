@@ -48,14 +48,14 @@ def misfit(before: Iterable[Column], after: Iterable[Column], key: Collection[st
     return None if new_name is None else f'column "{new_name}" is new and cannot be NULL, which it is in the rows so far'
 
 
-def growth(before: Iterable[Column], after: Iterable[Column]) -> tuple[str, ...]:
-    """What has grown, in words."""
+def growth(before: Iterable[Column | pa.Field], after: Iterable[Column | pa.Field]) -> tuple[str, ...]:
+    """What has grown, in words: new columns, which are NULL in the rows so far, and wider types."""
     known = {c.name: c for c in before}
     found = []
     for column in after:
         old = known.get(column.name)
         if old is None:
-            found.append(f"column {column.name} is new, and NULL in the rows so far")
+            found.append(f'new column "{column.name}" {type_text(column.type)}, NULL so far')
         elif old.type != column.type:
-            found.append(f"column {column.name} is {type_text(column.type)}, and was {type_text(old.type)}")
+            found.append(f'column "{column.name}" {type_text(old.type)} becomes {type_text(column.type)}')
     return tuple(found)

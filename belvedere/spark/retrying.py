@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,13 @@ from belvedere.connectors.feeds import columns_of
 from belvedere.connectors.reading.formats import delimiter_of, format_of, has_header
 from belvedere.connectors.reading.infer import options_of
 from belvedere.connectors.reading.reader import read_files
-from belvedere.connectors.reading.records import READ_ERRORS, first_csv_record
-from belvedere.connectors.records import REJECTED, SourceFile
+from belvedere.connectors.reading.records import READ_ERRORS, csv_fields, csv_rows, first_csv_record
+from belvedere.connectors.records import REJECTED, SourceFile, is_control, is_cut, rejected_value
 from belvedere.engine.rows import WEIGHT_FIELD
 from belvedere.errors import BelvedereError
 from belvedere.intake.desk import Desk, Request
 from belvedere.intake.read import read_rows
-from belvedere.schema import CONTROL, KEY
+from belvedere.schema import KEY
 from belvedere.settings import ProjectSettings
 from belvedere.store.protocol import Reader
 from belvedere.temporary import scratch_folder
@@ -66,7 +67,7 @@ def retry_rejected(
         table = catalog.inputs.get(id_)
         if table is None:
             continue
-        whole = [r for r in rows if r["table"] == id_ and r["text"] is not None and not _is_control(r["text"])]
+        whole = [r for r in rows if r["table"] == id_ and r["text"] is not None and not is_control(rejected_value(r["text"]))]
         if id_ in pushed and desk is not None:
             keys += [r[KEY] for r in whole if _is_pushed(table, r, desk)]
         elif table.source is not None:
@@ -82,15 +83,6 @@ def retry_rejected(
 def going(gone: pa.Table) -> pa.Table:
     """The records as changes of their table."""
     return gone.append_column(WEIGHT_FIELD, pa.array([-1] * gone.num_rows, pa.int64()))
-
-
-def _is_control(text: str) -> bool:
-    """Whether it is a bound that was refused: a row it never was."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and set(value) == {CONTROL}
 
 
 def _is_pushed(table: Input, row: Row, desk: Desk) -> bool:
@@ -141,7 +133,7 @@ def _groups(rows: Iterable[Row], options: Mapping[str, Any]) -> Iterator[tuple[s
 def _written(path: Path, form: str, rows: Sequence[Row], options: Mapping[str, Any]) -> list[tuple[int, Row]]:
     """Write the rows as a file; those that are there with their lines."""
     if form == "json":
-        path.write_text("".join(" ".join(r["text"].splitlines()) + "\n" for r in rows), encoding="utf-8")
+        path.write_text("".join(r["text"].replace("\n", " ").replace("\r", " ") + "\n" for r in rows), encoding="utf-8")
         return list(enumerate(rows, 1))
     file = str(rows[0]["file"])
     delimiter = delimiter_of(file, options)
@@ -149,8 +141,9 @@ def _written(path: Path, form: str, rows: Sequence[Row], options: Mapping[str, A
         header = first_csv_record(file, delimiter) if has_header(options) else []
     except READ_ERRORS:
         header = []  # it is gone: nobody says what its fields are
-    kept = [r for r in rows if len(r["text"].split(delimiter)) == len(header)]  # others have the delimiter within a field
+    records = [(r, csv_fields(r["text"], delimiter)) for r in rows if not is_cut(r["text"])]
+    kept = [(r, fields) for r, fields in records if header and len(fields) == len(header)]
     with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, delimiter=delimiter)
-        writer.writerows([header, *(r["text"].split(delimiter) for r in kept)] if header else [])
-    return list(enumerate(kept, 2))
+        csv.writer(stream, delimiter=delimiter).writerows([header, *(fields for _, fields in kept)] if header else [])
+    lines = (line for line, _ in islice(csv_rows(str(path), delimiter), 1, None))  # a record may be of several lines
+    return [(line, r) for line, (r, _) in zip(lines, kept, strict=True)]

@@ -30,6 +30,21 @@ columns = {{ stop = "STRING", lines = "{}" }}
 """
 
 
+STOPS = """stop,lines
+Main,1
+Park,2.5
+"Zoo, east",2.5
+"say ""é""
+or more",3.5
+Lake,many
+it "is",4.5
+"""
+
+
+K = "ü\u2028"
+"""With a character that ends a line for some."""
+
+
 def lines(*rows: Any) -> str:
     return "".join((r if isinstance(r, str) else json.dumps(r, ensure_ascii=False)) + "\n" for r in rows)
 
@@ -40,9 +55,9 @@ def test_rejected_rows_arrive_once(
 ) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    rides = ({"k": "a", "fare": 1}, {"k": "ü", "fare": 1.5}, {"k": "ü", "fare": "free"}, "{broken", {"k": "b", "fare": 2.25})
+    rides = ({"k": "a", "fare": 1}, {"k": K, "fare": 1.5}, {"k": "ü", "fare": "free"}, "{broken", {"k": "b", "fare": 2.25})
     (data / "Rides.json").write_text(lines(*rides))
-    (data / "Stops.csv").write_text("stop,lines\nMain,1\nPark,2.5\nLake,many\n")
+    (data / "Stops.csv").write_text(STOPS, encoding="utf-8")
     loop = Loop(spark, tmp_path, SCRIPT, PROJECT.format("INT", "INT"))
     if store == "postgres":
         loop.url = request.getfixturevalue("postgres_url")
@@ -50,9 +65,10 @@ def test_rejected_rows_arrive_once(
     loop.once(("Clicks", json.dumps([{"page": "p", "n": 1}, {"page": "p", "n": 2**40}, {"page": None, "n": 2}]).encode()))
     call = ["rejected", "list", str(tmp_path / "s.sqrl"), "--store", loop.url]
     told = json.loads(CliRunner().invoke(app, [*call, "--json"]).output)["rejected"]
-    assert len(told) == 8
+    assert len(told) == 11
+    assert {r["text"] for r in told} > {'"Zoo, east",2.5', '"say ""é""\nor more",3.5', '"it ""is""",4.5'}
     assert {r["table"] for r in told} == {"Rides", "Stops", "Clicks"}
-    assert "8 rejected" in CliRunner().invoke(app, call).output
+    assert "11 rejected" in CliRunner().invoke(app, call).output
 
     (tmp_path / "belvedere.toml").write_text(PROJECT.format("DOUBLE", "DOUBLE"))
     loop.script = SCRIPT.replace("n INT", "n BIGINT")
@@ -60,11 +76,12 @@ def test_rejected_rows_arrive_once(
         patch.setattr("belvedere.state.state.State.prepare", lambda self: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             loop.once(retry=True)
-    assert len(json.loads(CliRunner().invoke(app, [*call, "--json"]).output)["rejected"]) == 8
+    assert len(json.loads(CliRunner().invoke(app, [*call, "--json"]).output)["rejected"]) == 11
     for _ in range(2):
         loop.once(retry=True)
-        assert sorted((r["k"], r["fare"]) for r in loop.rows("Fares")) == [("a", 1.0), ("b", 2.25), ("ü", 1.5)]
-        assert sorted((r["stop"], r["lines"]) for r in loop.rows("Stops")) == [("Main", 1.0), ("Park", 2.5)]
+        assert sorted((r["k"], r["fare"]) for r in loop.rows("Fares")) == [("a", 1.0), ("b", 2.25), (K, 1.5)]
+        stops = [("Main", 1.0), ("Park", 2.5), ("Zoo, east", 2.5), ('it "is"', 4.5), ('say "é"\nor more', 3.5)]
+        assert sorted((r["stop"], r["lines"]) for r in loop.rows("Stops")) == stops
         assert loop.rows("Pages")[0]["n"] == 1 + 2**40
         left = loop.rows("_belvedere_rejected")
         assert sorted((r["table"], r["text"]) for r in left) == [

@@ -71,7 +71,7 @@ def test_rows_stay_and_views_that_read_nothing_new_are_kept(spark: Any, url: str
     assert {n for n, (change, _) in planned.items() if change == "kept"} == {"Pages", "Clicked", "Bagged", "Counted"}
     assert planned["Visits"] == (
         "changed",
-        "column visitor is BIGINT, and was INT; column wo is new, and NULL in the rows so far",
+        'column "visitor" INT becomes BIGINT; new column "wo" STRING, NULL so far',
     )
     assert planned["All"] == ("changed", "Visits has changed; computed from stored rows (Visits)")
     assert planned["Where"] == ("added", "computed from stored rows (Visits)")

@@ -19,10 +19,9 @@ import pyarrow as pa
 
 from belvedere.connectors.reading.formats import format_of
 from belvedere.connectors.reading.records import open_bytes, open_file
-from belvedere.connectors.records import path_text
+from belvedere.connectors.records import is_control, path_text
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.types.samples import arrow_type, kind_of_text, kind_of_value, merge
-from belvedere.schema import CONTROL
 from belvedere.settings import Source
 
 SAMPLED_FILES = 8
@@ -109,7 +108,7 @@ def _sampled(files: Sequence[Path]) -> list[Path]:
 def _columns_of(file: Path, options: Mapping[str, Any], rows: int) -> Iterator[tuple[str, Any]]:
     match format_of(str(file), options):
         case "json":
-            for record in islice((r for r in _json_records(file) if set(r) != {CONTROL}), rows):
+            for record in islice((r for r in _json_records(file) if not is_control(r)), rows):
                 yield from ((name, kind_of_value(value)) for name, value in record.items())
         case "csv":
             yield from _csv_columns(file, options, rows)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from belvedere.connectors.reading.formats import PlacedMark, Reading, format_of
 from belvedere.connectors.reading.records import FILE, LINE, READ_ERRORS, TEXT, chunks_of
-from belvedere.connectors.records import RejectedRow, SourceFile
+from belvedere.connectors.records import RejectedRow, SourceFile, is_control
 from belvedere.engine.rows import Rows
 from belvedere.engine.scratch import Scratch
 from belvedere.errors import BelvedereError, fail
@@ -68,7 +68,7 @@ def _take_mark(reading: Reading, file: str, line: int, text: str) -> bool:
         given = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    if not isinstance(given, dict) or set(given) != {CONTROL}:
+    if not is_control(given):
         return False
     try:
         act = read_act(Act.BOUND, table, given[CONTROL])

@@ -158,18 +158,38 @@ def is_array(path: str) -> bool:
 
 def csv_records(path: str, name: str, delimiter: str, skip: bool) -> Iterator[pa.RecordBatch]:
     """The records of a CSV file (RFC 4180: quoted fields may hold line breaks), without the header where there is one to `skip`."""
-    records = _csv_rows(path, delimiter)
+    records = csv_rows(path, delimiter)
     if skip:
         next(records, None)
     suspicious = not _is_utf8(path)
     while some := list(islice(records, BATCH)):
         fields = [f for _, f in some]
-        texts = [delimiter.join(f) for f in fields]
+        texts = [_csv_text(f, delimiter) for f in fields]
         bad = pa.array([suspicious and REPLACEMENT in t for t in texts], pa.bool_())
         yield _batch(name, [n for n, _ in some], pa.array(texts), bad, pa.array(fields, pa.list_(pa.string())))
 
 
-def _csv_rows(path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _csv_text(fields: list[str], delimiter: str) -> str:
+    """A record that can be split into its fields again: with quotes where they need them."""
+    text = delimiter.join(fields)
+    if text and text.count(delimiter) == len(fields) - 1 and not ('"' in text or "\n" in text or "\r" in text):
+        return text
+    line = io.StringIO()
+    csv.writer(line, delimiter=delimiter).writerow(fields)
+    return line.getvalue().removesuffix("\r\n")
+
+
+def csv_fields(text: str, delimiter: str) -> list[str]:
+    """The fields of a record; none where the text is not one record."""
+    try:
+        records = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+    except csv.Error:
+        return []
+    return records[0] if len(records) == 1 else []
+
+
+def csv_rows(path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The fields of each record with its first line."""
     text = io.TextIOWrapper(io.BufferedReader(_Bytes(chunks_of(path)), CHUNK), "utf-8", "replace", newline="")
     reader = csv.reader(text, delimiter=delimiter)
     start = 1
@@ -181,7 +201,7 @@ def _csv_rows(path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 def first_csv_record(path: str, delimiter: str = ",") -> list[str]:
     """The fields of the first record: the header, of a file of any size. Empty for an empty file."""
-    return next((fields for _, fields in _csv_rows(path, delimiter)), [])
+    return next((fields for _, fields in csv_rows(path, delimiter)), [])
 
 
 def _is_utf8(path: str) -> bool:
