@@ -169,7 +169,10 @@ def with_place(plan: Node) -> tuple[Node, bool]:
 def answer_in_store(plan: Node, reader: Reader) -> tuple[EpochRow | None, pa.Table]:
     """The rows as the database computes them, and their epoch."""
     query = text_at_read(plan, reader.dialect)
-    last, (rows,) = reader.rows_together([StoredTable("", Schema(plan.schema.columns), query=query)])
+    try:
+        last, (rows,) = reader.rows_together([StoredTable("", Schema(plan.schema.columns), query=query)])
+    except pa.ArrowInvalid as error:
+        raise fail("B7088", "a value of the database is none of its type", detail=str(error)) from error
     return last, rows
 
 

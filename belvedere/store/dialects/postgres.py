@@ -231,6 +231,10 @@ class Postgres(Dialect):
     def shifted(self, sql: str, operator: str, microseconds: int) -> str:
         return f"({sql}{operator}INTERVAL '{microseconds} microseconds')"
 
+    def whole(self, sql: str, type_: pa.DataType) -> str:
+        """Postgres has no TINYINT: a SMALLINT overflows where 256 times the value does."""
+        return f"CAST(CAST(({sql})*256 AS smallint)/256 AS smallint)" if types.is_int8(type_) else sql
+
     def widened(self, sql: str, type_: pa.DataType) -> str:
         return f"CAST({sql} AS {_WIDE[type_]})"
 
