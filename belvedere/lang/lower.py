@@ -87,7 +87,7 @@ def lower_statements(
 
     `known` are definitions that it goes on from, and grows.
     """
-    sinks = frozenset(project.sinks) if project is not None and project.file is not None else None
+    sinks = frozenset(project.sinks) if project is not None else None
     lowering = ScriptLowering(script.file, script.text, sinks, known if known is not None else Definitions())
     lowering.definitions.broken |= script.unread
     if project is not None:
