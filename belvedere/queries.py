@@ -17,7 +17,7 @@ from belvedere.functions.types import quote, type_text
 from belvedere.lang.spl.mentions import mentions_spl_window
 from belvedere.plan.nodes import Scan
 from belvedere.plan.rewrite import inline
-from belvedere.schema import TIMESTAMP, Column
+from belvedere.schema import OWN_TABLES, TIMESTAMP, Column
 from belvedere.settings import ProjectSettings
 from belvedere.store.protocol import StoredTable
 from belvedere.store_queries import QUERY_FILE, one_template
@@ -73,9 +73,9 @@ def compile_over(
 ) -> tuple[Catalog, QueryTemplate, dict[str, tuple[str, ...]]]:
     """A query over relations of a store: its catalog, the query, and which columns of which relation it may read, by the id there.
 
-    A view keeps its own order. Relations whose names no query can write are operators' own, and left out.
+    A view keeps its own order. Relations whose names no query can write are operators' own, and left out; so are the store's own tables.
     """
-    named = {n: t for n, t in tables.items() if n.isidentifier() and t.schema.visible}
+    named = {n: t for n, t in tables.items() if n.isidentifier() and t.schema.visible and not n.startswith(OWN_TABLES)}
     columns = {n: _readable(t) for n, t in named.items()}
     catalog, template = compile_query(sql, columns, "".join(_in_order(t) for t in named.values() if t.order), project)
     views = {i: v.plan for i, v in catalog.views.items()}

@@ -60,8 +60,9 @@ class StoreTables:
     script: Vocabulary | None = None
 
     def tables(self) -> dict[str, StoredTable]:
-        """The relations that a query may name, as they are stored now."""
-        return {n: t for n, t in stored_tables(self.reader).items() if is_readable(n)}
+        """The relations that a query may name, as they are stored now; the store's own come last."""
+        found = stored_tables(self.reader).items()
+        return dict(sorted(((n, t) for n, t in found if is_readable(n)), key=lambda pair: pair[0].startswith(SYSTEM)))
 
     def held(self) -> dict[str, int | None]:
         """The relations in quarantine, each with its last good epoch; None where no epoch has filled it."""

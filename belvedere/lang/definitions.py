@@ -92,8 +92,8 @@ class Definitions:
     def define(
         self, made: Input | View | Subscription, relationships: Mapping[str, Relationship] | None = None
     ) -> NamedRelation:
-        """A new version of a name: an input, a view or a subscription."""
-        if made.name.casefold().startswith(OWN_TABLES):
+        """A new version of a name: an input, a view or a subscription. No statement may take a name of the store's own tables."""
+        if made.span is not None and made.name.casefold().startswith(OWN_TABLES):
             hint = f"`{OWN_TABLES}` begins the names of the store's own tables"
             raise fail("B2012", f"a relation cannot be called `{made.name}`", span=made.span, hint=hint)
         if made.name.casefold() in self.namespaces:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.compiler import compile_script
+from belvedere.connectors.records import FILES, REJECTED
 from belvedere.store import EpochRow, StoredTable, open_store
 
 CLOCK = datetime(2024, 2, 29, 12, tzinfo=UTC)
@@ -18,10 +19,10 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def make_store(url: str, script: Path, rows: Mapping[str, Rows], extra: Mapping[str, Any] | None = None) -> None:
-    """A store with the script's public relations; columns that a row does not give are NULL, or 0 where they are hidden."""
+    """The script's public relations, and the store's own. Columns that a row does not give are NULL, or 0 where they are hidden."""
     catalog = compile_script(script.read_text(encoding="utf-8"), path=script).catalog
     known = {**catalog.inputs, **catalog.views}
-    tables = []
+    tables = [FILES, REJECTED]
     for id_ in sorted(catalog.public & known.keys()):
         order = tuple((o.expr.name, o.descending, o.nulls_come_first) for o in getattr(known[id_], "order", ()))
         tables.append(StoredTable(id_, known[id_].schema, meaning=id_, order=order))

@@ -24,7 +24,7 @@ from belvedere.commands.query_store import open_store_tables
 from belvedere.commands.shell import Shell
 from belvedere.commands.statements import is_whole, piped, statements_in
 from belvedere.engine.failed import Failed, failures_document
-from tests.commands.stored import change_columns, make_store
+from tests.commands.stored import CLOCK, change_columns, make_store
 
 SCRIPT = """
 CREATE TABLE Cities (id INT, name STRING, country STRING, area DECIMAL(12, 2), PRIMARY KEY (id));
@@ -52,6 +52,7 @@ ROWS = {
         {"id": n, "city": 1 + n % 2, "full name": f"n{n}", "height": 1.5 + n / 10, "big": -n} for n in range(6)
     ],
 }  # fmt: skip
+ROWS["_belvedere_rejected"] = [{"table": "Cities", "reason": "no number", "epoch": 1, "rejected_at": CLOCK}]
 ROWS["Oldest"] = [{"id": n, "full name": f"n{n}"} for n in range(6)]
 HELD = Failed("Cities", "m", "Cities", 3, 0, "B7040", "failed", good={"Cities": 2, "Oldest": None})
 
@@ -122,6 +123,7 @@ def test_the_database_answers(script: Path, url: str, capsys: Any) -> None:
     ]  # fmt: skip
     assert rows_of(capsys, "SELECT id FROM Oldest WHERE id > 3", *over) == [{"id": 4}, {"id": 5}]
     assert rows_of(capsys, "SELECT id FROM People WHERE id > 9", *over) == []
+    assert rows_of(capsys, "SELECT reason FROM _belvedere_rejected", *over) == [{"reason": "no number"}]
     assert rows_of(capsys, "SELECT now() AS t", *over) == [{"t": "2024-02-29T12:00:00Z"}], "the clock of the epoch"
 
 
@@ -238,7 +240,8 @@ def test_commands_of_the_prompt(script: Path, store: str, capsys: Any) -> None:
     out, err = capsys.readouterr()
     assert err == "" or "by the database" in err
     for line in (
-        "Cities    4",
+        "Cities               4",
+        "_belvedere_rejected  7",
         "query template InCountry(country STRING, least DECIMAL(12, 2) = 0.5, most INT = 10)",
         "query template Mine()",
         "full name  STRING",
