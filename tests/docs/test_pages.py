@@ -11,7 +11,7 @@ What a block is, its fence says:
 * `toml` is a project file without mistakes, in an environment that has its variables, with each of its profiles.
 * any of them with `file=NAME` is written to that file first, in the page's own folder (`sql continued`: at its end); `json` and
   `csv` can do no more.
-* `sh`, `text`, `graphql` and `json` are not run: commands that serve until they are stopped, and answers.
+* `sh`, `text`, `graphql`, `html` and `json` are not run: commands that serve until they are stopped, and answers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.docs.terminals import Terminals, matches, terminals
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
-KNOWN = {"sql", "python", "console", "toml", "js", "json", "csv", "sh", "text", "graphql", "mermaid"}
+KNOWN = {"sql", "python", "console", "toml", "js", "html", "json", "csv", "sh", "text", "graphql", "mermaid"}
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 NEEDS_SPARK = re.compile(r"^\$ belvedere (run|query|test)\b", re.MULTILINE)
 
@@ -67,11 +67,16 @@ def needs_spark(page: Path) -> bool:
     return any(b.language == "python" or (b.language == "console" and NEEDS_SPARK.search(b.text)) for b in blocks_of(page))
 
 
+def is_long(page: Path) -> bool:
+    """Whether it is run at night: a how-to page that starts Spark processes of its own."""
+    return page.parent.name == "how-to" and any(b.language == "console" and NEEDS_SPARK.search(b.text) for b in blocks_of(page))
+
+
 def parameters() -> list[object]:
-    return [
-        pytest.param(page, id=str(page.relative_to(ROOT)), marks=[pytest.mark.spark] if needs_spark(page) else [])
-        for page in PAGES
-    ]
+    marks = {
+        p: [*([pytest.mark.spark] if needs_spark(p) else []), *([pytest.mark.nightly] if is_long(p) else [])] for p in PAGES
+    }
+    return [pytest.param(page, id=str(page.relative_to(ROOT)), marks=found) for page, found in marks.items()]
 
 
 @pytest.mark.parametrize("page", parameters())
