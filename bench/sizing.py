@@ -1,8 +1,9 @@
-"""`python -m bench.sizing [--rows N ...] [--postgres]`: the memory and the disk that a run takes, by the rows that it has read.
+"""`python -m bench.sizing`: the memory and the disk that a run takes, by the rows that it has read.
 
-In: numbers of rows. Out: a table on stdout: for each number a store of its own, filled by `belvedere run` from Parquet files of 500,000
-orders. Memory is the most that the system counted for a process (`VmHWM`): of the first process, of Spark's Java, of each process of
-the API after some requests. Disk is what there is when the run has ended: of the database, of the state. Linux alone.
+In: numbers of rows, the heap of Spark's Java, kinds of stores. Out: a table on stdout: for each number a store of its own, filled by
+`belvedere run` from Parquet files of 500,000 orders. Memory is the most that the system counted for a process (`VmHWM`): of the first
+process, of Spark's Java, of each process of the API after some requests. Disk is what there is when the run has ended: of the
+database, of the state. Linux alone.
 """
 
 from __future__ import annotations
@@ -53,12 +54,13 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.sizing", description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000, 5_000_000])
-    parser.add_argument("--postgres", action="store_true", help="also over a Postgres that is started for it")
+    parser.add_argument("--memory", default="4g", help="`[spark] memory`: the heap of Spark's Java")
+    parser.add_argument("--stores", nargs="+", choices=["sqlite", "postgres"], default=["sqlite"], help="a Postgres is started")
     options = parser.parse_args()
     print(ROW.format("orders", "store", "driver MB", "Java MB", "API MB each", "database MB", "state MB", "seconds"))
-    for kind in ("sqlite", *(["postgres"] if options.postgres else [])):
+    for kind in options.stores:
         for rows in options.rows:
-            show(kind, rows, measured(kind, rows))
+            show(kind, rows, measured(kind, rows, options.memory))
 
 
 def show(kind: str, rows: int, taken: Taken) -> None:
@@ -67,12 +69,12 @@ def show(kind: str, rows: int, taken: Taken) -> None:
     print(ROW.format(f"{rows:,}", kind, *memory, *disk, f"{taken.seconds:.0f}"), flush=True)
 
 
-def measured(kind: str, rows: int) -> Taken:
+def measured(kind: str, rows: int, memory: str) -> Taken:
     """What a run over so many orders takes."""
     with TemporaryDirectory(prefix="belvedere-sizing-") as name, store_of(kind, Path(name)) as url:
         folder = Path(name)
         (folder / "shop.sqrl").write_text(SCRIPT)
-        (folder / "belvedere.toml").write_text(PROJECT)
+        (folder / "belvedere.toml").write_text(f'{PROJECT}[spark]\nmemory = "{memory}"\n')
         write_data(folder / "data", rows)
         started = time.monotonic()
         command = [sys.executable, "-m", "belvedere.cli", "run", str(folder / "shop.sqrl"), "--port", "0", "--store", url]
