@@ -70,6 +70,11 @@ def test_all_markdown_is_read(site: Path) -> None:
     assert {p.name: found[0][-80:] for p, text in texts.items() if (found := NOT_READ.search(text))} == {}
 
 
+def test_words_of_scripts_are_coloured(site: Path) -> None:
+    text = (site / "tutorial.html").read_text(encoding="utf-8")
+    assert '<span class="k">IMPORT</span>' in text
+
+
 def test_files_that_are_linked_are_pages(site: Path) -> None:
     assert "files/deploy/alerts.yml.html" in (site / "api.html").read_text(encoding="utf-8")
     assert "CREATE" in (site / "files" / "examples" / "iot" / "iot.sqrl.html").read_text(encoding="utf-8")

@@ -16,6 +16,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from sqrl_lexer import register
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -33,6 +34,7 @@ ASSETS = ("iframe-worker.js", "site.css")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```(\w+)(.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]+)?\)")
+register()
 LANGUAGES = {".sqrl": "sql", ".yml": "yaml", ".py": "python"}
 
 

@@ -1,0 +1,39 @@
+"""Colours for scripts: SQL as Pygments knows it, with the words that scripts have beside it.
+
+In: the text of a script. Out: Pygments' tokens. `register` makes it the lexer of fences with `sql`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pygments.lexers import LEXERS
+from pygments.lexers.sql import SqlLexer
+from pygments.token import Keyword, Name, Token
+
+__all__ = ["SqrlLexer"]  # what Pygments looks for in a module of lexers
+
+WORDS = frozenset(
+    "IMPORT EXPORT STREAM SUBSCRIPTION SUBSCRIBE DISTINCT KEEP LATE WATERMARK EMIT AFTER DELAY TABLE HISTORY METADATA QUALIFY ASOF"
+    " LATERAL SLIDING SESSION WINDOW STRING BIGINT DOUBLE DECIMAL STRUCT ARRAY MAP MINUTES HOURS DAYS SECONDS INTERVAL DESCRIPTOR"
+    " DROP REJECT".split()
+)
+
+
+class SqrlLexer(SqlLexer):
+    """Scripts: their words are keywords where they stand in capitals."""
+
+    name, aliases, filenames = "SQRL", ["sql", "sqrl"], ["*.sqrl"]
+
+    def get_tokens_unprocessed(self, text: str, stack: tuple[str, ...] = ("root",)) -> Iterator[tuple[int, Any, str]]:
+        for place, kind, value in super().get_tokens_unprocessed(text, stack):
+            if value in WORDS and (kind in Name or kind in Keyword or kind is Token.Text):
+                yield place, Keyword, value
+            else:
+                yield place, kind, value
+
+
+def register() -> None:
+    """Take the place of Pygments' own lexer of `sql`."""
+    LEXERS["SqlLexer"] = (__name__, SqrlLexer.name, tuple(SqrlLexer.aliases), tuple(SqrlLexer.filenames), ())
