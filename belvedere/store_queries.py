@@ -113,6 +113,8 @@ def compile_read(sql: str, known: Vocabulary) -> tuple[Catalog, QueryTemplate]:
         define_template(lowering, call)
     else:
         script = parse_script(sql, QUERY_FILE)
+        if any(not isinstance(s, DefineTemplate) or s.path is not None for s in script.statements):
+            raise fail("B9120", "a definition is no query", hint="definitions stand in scripts; name the script by --script")
         lowering = lower_statements(script, None, None, (), {}, known.definitions.copy())
         found += script.diagnostics
     errors = [d for d in (*found, *lowering.diagnostics) if d.severity is Severity.ERROR]

@@ -35,11 +35,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HELP = """\
-A query ends with `;`. It is answered by the database, or by Spark where that has to compute; `TemplateName(1, city => 'Ulm');` asks a query
-template (with --script).
-  \\d            the relations      \\d NAME   columns, key, relationships of one; the parameters of a query template
-  \\f [text]     the functions      \\format table | json | csv
-  \\timing       times on or off    \\q        the end (also Ctrl-D); Ctrl-C gives a line or a query up
+A query ends with `;`. The database answers it, or Spark where that has to compute.
+With --script, `TemplateName(1, city => 'Ulm');` asks a query template.
+
+  \\d                          the relations and query templates
+  \\d NAME                     columns, key and relationships of one, or its parameters
+  \\f [text]                   the functions with that text in their names
+  \\format table | json | csv  how answers are printed
+  \\timing                     times on or off
+  \\q, Ctrl-D                  the end; Ctrl-C gives up a line or a query
 """
 
 
@@ -78,6 +82,8 @@ class Shell:
     failed: bool = False
     """Whether something was refused."""
     _spark: SparkSession | None = field(default=None, init=False)
+    _is_starting: bool = field(default=False, init=False)
+    _is_given_up: bool = field(default=False, init=False)
 
     def words(self) -> Words:
         """What may be completed."""
@@ -138,21 +144,24 @@ class Shell:
 
     @contextmanager
     def _giving_up(self) -> Iterator[None]:
-        """Ctrl-C ends Spark's jobs first: PySpark waits for them before it lets an interrupt through, and then tells of their failure."""
-        was_asked = False
+        """Ctrl-C ends Spark's jobs first: PySpark waits for them before it lets an interrupt through, and then tells of their failure.
+
+        While Spark starts it waits: what is half started would neither be used nor end.
+        """
+        self._is_given_up = False
 
         def cancel(*_: object) -> None:
-            nonlocal was_asked
-            was_asked = True
+            self._is_given_up = True
             if self._spark is not None:  # by a connection of its own: this thread's may be in use
                 Thread(target=self._spark.sparkContext.cancelAllJobs, daemon=True).start()
-            raise KeyboardInterrupt
+            if not self._is_starting:
+                raise KeyboardInterrupt
 
         before = signal.signal(signal.SIGINT, cancel)
         try:
             yield
         except Exception as error:
-            if was_asked:
+            if self._is_given_up:
                 raise KeyboardInterrupt from error
             raise
         finally:
@@ -162,7 +171,13 @@ class Shell:
         if self._spark is None:
             sys.stderr.write(f"Spark starts, and stays: {why}\n")
             sys.stderr.flush()
-            self._spark = self.start_spark()
+            self._is_starting = True
+            try:
+                self._spark = self.start_spark()
+            finally:
+                self._is_starting = False
+            if self._is_given_up:
+                raise KeyboardInterrupt
         return self._spark
 
     def close(self) -> None:

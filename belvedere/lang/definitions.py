@@ -69,8 +69,9 @@ class Definitions:
     def copy(self) -> Definitions:
         """The same for now, to be grown apart."""
         made = copy(self)
-        for name in ("relations", "inputs", "views", "subscriptions", "histories", "origins", "namespaces"):
-            setattr(made, name, dict(getattr(self, name)))
+        for name, value in vars(self).items():
+            if isinstance(value, dict):
+                setattr(made, name, dict(value))
         made.versions = {name: list(ids) for name, ids in self.versions.items()}
         made.broken = BrokenNames(self.broken)
         made.broken.all = self.broken.all

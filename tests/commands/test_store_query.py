@@ -24,6 +24,7 @@ from belvedere.commands.query_store import open_store_tables
 from belvedere.commands.shell import Shell
 from belvedere.commands.statements import is_whole, piped, statements_in
 from belvedere.engine.failed import Failed, failures_document
+from belvedere.errors import fail
 from tests.commands.stored import CLOCK, change_columns, make_store
 
 SCRIPT = """
@@ -163,7 +164,10 @@ def test_what_is_in_quarantine_is_told(script: Path, url: str, capsys: Any) -> N
         ("SELECT nope FROM Cities", "B2002", "<query>:1:8"),
         ("SELECT * FROM Citys", "B2001", "there is `Cities`"),
         ("SELECT * FROM _VisitsOf", "B8021", "ask for a public view"),
-        ("X := SELECT 1", "B9120", "relations of the store"),
+        ("X := SELECT 1", "B9120", "definitions stand in scripts"),
+        ("Cities.all := JOIN Cities c ON c.id > 0; SELECT 1", "B9120", "definitions stand in scripts"),
+        ("EXPORT Cities TO somewhere.Cities; SELECT 1", "B9120", "definitions stand in scripts"),
+        ("/* nothing */", "B9120", "relations of the store"),
         ("SELECT 1; SELECT 2", "B9120", "2 queries"),
         ("SELECT id FROM Cities WHERE id = :p", "B9121", "write its value"),
         ("Mine()", "B9121", "`owner`"),
@@ -300,6 +304,28 @@ def test_spark_stays(script: Path, store: str, capsys: Any) -> None:
     err = capsys.readouterr().err
     assert err.count("Spark starts, and stays: it says so") == 1
     assert err.count("given up") == 2
+
+
+def test_spark_starts_to_its_end(script: Path, store: str, capsys: Any) -> None:
+    """Ctrl-C meanwhile gives the query up, and the session is there for the next one."""
+    started = []
+
+    class Spark:
+        sparkContext = type("Context", (), {"cancelAllJobs": lambda self: None})()
+
+    def start() -> Any:
+        signal.raise_signal(signal.SIGINT)
+        started.append(Spark())
+        return started[-1]
+
+    class Tables:
+        def answer(self, sql: str, spark: Any) -> Any:
+            assert spark("why") is started[0]
+            raise fail("B9120", "it goes on")
+
+    Shell(Tables(), start).run(["SELECT 1;", "SELECT 2;"])  # type: ignore[arg-type]
+    err = capsys.readouterr().err
+    assert (len(started), err.count("given up"), err.count("it goes on")) == (1, 1, 1)
 
 
 def test_a_query_is_given_up_at_the_terminal(script: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
