@@ -58,7 +58,7 @@ SOURCE_KEYS: Mapping[str, tuple[str, ...]] = {
 }
 CONNECTORS = "belvedere.connectors"
 """The group of entry points by which other packages add connectors."""
-OWN_CONNECTORS = ("files", "sensors", "kafka", "console")
+OWN_CONNECTORS = ("files", "sensors", "kafka", "postgres", "http", "console")
 COMMON_KEYS = ("connector", "path", "format", "options", "tables", "new_columns")
 NEW_COLUMNS = ("ignore", "add", "reject")
 TABLE_VALUES: Mapping[str, tuple[type, str]] = {
@@ -72,7 +72,9 @@ TABLE_KEYS: Mapping[str, tuple[str, ...]] = {"kafka": tuple(TABLE_VALUES)}
 SINK_KEYS = {
     "files": ("connector", "path", "format", "options"),
     "console": ("connector",),
-    "kafka": ("connector", "options", "servers", "exactly_once", "topics", DOTTED),
+    "kafka": ("connector", "options", "servers", "exactly_once", "names", DOTTED),
+    "postgres": ("connector", "options", "url", "schema", "names"),
+    "http": ("connector", "options", "url", "headers", "secret"),
 }
 FORMATS = ("json", "csv", "parquet")
 SOURCE_FORMATS = {"kafka": ("json", "text")}

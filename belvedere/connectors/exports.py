@@ -31,7 +31,7 @@ PAUSES = (1.0, 2.0, 5.0, 10.0)
 """A sink that is away is tried again after so many seconds."""
 PATIENCE = 120.0
 """So long the end of a run waits for it."""
-AWAY = ("B6201",)
+AWAY = ("B6201", "B6220", "B6230")
 """What a sink says that is away."""
 
 

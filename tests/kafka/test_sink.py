@@ -51,7 +51,7 @@ def read(bus: Bus, topic: str, isolation: str = "read_committed") -> Messages:
 
 def project(bus: Bus, folder: Path, **options: Any) -> tuple[ProjectSettings, dict[str, str]]:
     topics = {t: bus.topic() for t in TARGETS}
-    given = {"servers": bus.address, "topics": topics, **options}
+    given = {"servers": bus.address, "names": topics, **options}
     return ProjectSettings(folder, sinks={"bus": Sink("bus", "kafka", options=given)}), topics
 
 

@@ -43,7 +43,7 @@ class KafkaOutlet:
     def __init__(self, outgoing: Outgoing):
         sink = outgoing.sink
         self.sink, self.outgoing = sink.name, outgoing
-        self.topic = str(sink.options.get("topics", {}).get(outgoing.target, outgoing.target))
+        self.topic = str(sink.options.get("names", {}).get(outgoing.target, outgoing.target))
         self.settings = client_settings("sink", sink.name, sink.options)
         self.name = f"belvedere-{outgoing.store}-{sink.name}-{outgoing.target}"
         self.is_exact = sink.options.get("exactly_once", True) is True
