@@ -55,9 +55,11 @@ def project(bus: Bus, folder: Path, **options: Any) -> tuple[ProjectSettings, di
     return ProjectSettings(folder, sinks={"bus": Sink("bus", "kafka", options=given)}), topics
 
 
-def heat(wb: Workbench, *rows: tuple[int, str, float]) -> None:
+def heat(wb: Workbench, *rows: tuple[int, str, float], wait: bool = True) -> None:
     wb.insert("Machine", [{"id": i, "hall": h, "temp": t} for i, h, t in rows])
     wb.step()
+    if wait:
+        wb.engine.exports.catch_up(wait=True)  # a broker that has just started may be busy
 
 
 def test_changes_go_by_key_and_events_as_they_are(bus: Bus, spark: Any, tmp_path: Path) -> None:
@@ -104,6 +106,7 @@ def test_a_crash_after_the_transaction_repeats_nothing(
         with pytest.raises(KeyboardInterrupt):
             heat(wb, *((n, "Süd", 130.0) for n in range(8)))
     wb.restart()
+    wb.engine.exports.catch_up(wait=True)
     assert [v["temp"] for _, v in read(bus, topics["Hot"])] == [120.0] * 8 + [130.0] * 8
 
     # in the middle: after the first of three transactions, and within the second
@@ -120,6 +123,7 @@ def test_a_crash_after_the_transaction_repeats_nothing(
         with pytest.raises(KeyboardInterrupt):
             heat(wb, *((n, "Süd", 140.0) for n in range(8)))
     wb.restart()
+    wb.engine.exports.catch_up(wait=True)
     assert [v["temp"] for _, v in read(bus, topics["Hot"])] == [120.0] * 8 + [130.0] * 8 + [140.0] * 8
     wb.close()
 
@@ -137,13 +141,13 @@ def test_a_broker_that_is_away_is_told_and_holds_nothing_up(
     heat(wb, (1, "Süd", 120.0))
     own_bus.broker.stop(signal.SIGKILL)
     for n in range(2, 5):
-        heat(wb, (n, "Süd", 120.0))
+        heat(wb, (n, "Süd", 120.0), wait=False)
     assert len(wb.rows("Hot")) == 4, "epochs go on"
     told = wb.engine.exports.catch_up()
     assert len(told) == 4
-    assert told[0].endswith("what is not sent waits in the store")
+    assert all(t.endswith("what is not sent waits in the store") for t in told)
     own_bus.broker.start()
-    assert wb.engine.exports.catch_up(wait=True) == ('sink "bus" takes events again',) * 4
+    assert wb.engine.exports.catch_up(wait=True).count('sink "bus" takes events again') >= 4
     assert [k for k, _ in read(own_bus, topics["Hot"])] == [b"1", b"2", b"3", b"4"]
     wb.close()
 

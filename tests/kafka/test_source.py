@@ -309,3 +309,34 @@ def test_what_is_wrong_is_told(
         assert [d.code for d in caught.value.diagnostics] == [code]
     else:
         assert [d.code for d in compiled.diagnostics] == [code]
+
+
+@pytest.mark.parametrize("few", [10, 1_000_000])
+def test_a_view_that_comes_later_reads_the_topic_again(
+    bus: Bus, spark: Any, tmp_path: Path, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from confluent_kafka import TopicPartition
+
+    from belvedere.connectors.kafka import feed
+
+    monkeypatch.setattr(feed, "FEW_MESSAGES", few)
+    topic, inputs = bus.topic(2), "IMPORT bus.Orders AS _Orders;\nNumbers := SELECT id, _uid AS number FROM _Orders;\n"
+    loop = Loop(spark, tmp_path, inputs, project(bus, topic, COLUMNS, "max_rows = 50"))
+    for start in (0, 200):
+        for partition in range(2):
+            values: list[Any] = [order(2 * n + partition) for n in range(start, start + 60)]
+            bus.send(topic, *values, b"no", partition=partition)
+        loop.once()
+    loop.script = inputs + "Again := SELECT id, _uid AS number FROM _Orders;\n"
+    loop.once()
+    numbers = {r["id"]: r["number"] for r in loop.rows("Numbers")}
+    assert len(numbers) == 240
+    assert {r["id"]: r["number"] for r in loop.rows("Again")} == numbers
+
+    for future in bus.admin.delete_records([TopicPartition(topic, 1, 3)]).values():
+        future.result()
+    loop.script += "Third := SELECT id FROM _Orders;\n"
+    with pytest.raises(BelvedereError) as caught:
+        loop.once()
+    assert caught.value.diagnostics[0].code == "B7070"
+    assert f"{topic}[1] begins at offset 3, and epoch 1 read from 0 on" in caught.value.diagnostics[0].message

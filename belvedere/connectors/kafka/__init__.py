@@ -17,6 +17,8 @@ from belvedere.connectors.kafka.sample import sampled_columns, table_names
 from belvedere.connectors.kafka.sink import KafkaOutlet
 from belvedere.settings import Source
 
+reads_again = True
+
 
 def tables(source: Source) -> Sequence[str]:
     """The topics whose names a script can say. Raises B6200, B6201."""

@@ -7,7 +7,8 @@ has, for each topic, its identity and the offsets behind what was read: nothing 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +19,9 @@ from belvedere.connectors.kafka.ranges import Range, RangeReader, lost_offsets
 from belvedere.connectors.kafka.shape import METADATA, Shape
 from belvedere.connectors.kafka.tasks import read_by_tasks
 from belvedere.connectors.kafka.topics import Cluster, Place, Topic, no_topic
+from belvedere.connectors.records import SourceFile, not_as_it_was
 from belvedere.engine.rows import fits_parquet
+from belvedere.engine.spans import PastSpan
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
 from belvedere.time.entries import Act, BoundMark, ProducerAct
@@ -110,7 +113,8 @@ class KafkaFeed:
         new = {p: end - at[p] for p, end in ends.items() if end > at[p]}
         shares = shared_out(new, self.most)
         ranges = tuple(Range(*p, at[p], at[p] + n) for p, n in shares.items())
-        end = _Offset({t.name: t.id for t in topics}, at | {r.place: r.end for r in ranges})
+        begun = at | {p: o for p, o in self.offset.begun.items() if self.offset.topics[p[0]] in {t.id for t in topics}}
+        end = _Offset({t.name: t.id for t in topics}, at | {r.place: r.end for r in ranges}, begun)
         if not ranges and end == self.offset:
             return None
         return OffsetRange(end.as_document(), ranges)
@@ -170,6 +174,25 @@ class KafkaFeed:
         marks = self._openings(span) if self.input.watermarks else ()
         return Arrived(found.rows, found.rejected, found.refused, marks=marks, notices=notices, producers=found.producers)
 
+    def past(self, past: PastSpan, files: Sequence[SourceFile]) -> Iterator[OffsetRange]:
+        """The offsets that an epoch took. Raises B7070 where some are gone, or the topic is another one."""
+        begin, end = _Offset.of_document(past.span.begin), _Offset.of_document(past.span.end or {})
+        now = {t.name: t for t in self.cluster.topics(self.topic)}
+        for name, id_ in end.topics.items():
+            if name not in now or now[name].id != id_:
+                raise not_as_it_was(
+                    f'the topic "{name}", which epoch {past.epoch} read, is gone or was made anew', self.input.name
+                )
+        starts = self.cluster.starts(end.places)
+        ranges = [Range(*p, begin.places.get(p, end.begun[p]), o) for p, o in sorted(end.places.items())]
+        ranges = [r for r in ranges if r.start < r.end]
+        for range_ in ranges:
+            if starts[range_.place] > range_.start:
+                what = f"{range_.label} begins at offset {starts[range_.place]:,}, and epoch {past.epoch} read from {range_.start:,} on"
+                raise not_as_it_was(what, self.input.name)
+        if ranges:
+            yield OffsetRange(end.as_document(), tuple(ranges))
+
     def _openings(self, span: OffsetRange) -> tuple[BoundMark, ...]:
         """Each partition is a producer of its own: the bound is the least over them."""
         new = _Offset.of_document(span.end).places.keys() - self.offset.places.keys()
@@ -185,30 +208,33 @@ class KafkaFeed:
             self._reader.close()
 
 
+@dataclass(frozen=True)
 class _Offset:
-    """How far topics were read: their identities, and for each partition the offset behind its last message that was taken."""
+    """How far topics were read."""
 
-    def __init__(self, topics: Mapping[str, str], places: Mapping[Place, int]):
-        self.topics, self.places = dict(topics), dict(places)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Offset) and (self.topics, self.places) == (other.topics, other.places)
-
-    __hash__ = None  # type: ignore[assignment]
+    topics: Mapping[str, str]
+    """Their identities by name."""
+    places: Mapping[Place, int]
+    """For each partition the offset behind the last message that was taken."""
+    begun: Mapping[Place, int]
+    """And that at which reading began."""
 
     def as_document(self) -> dict[str, Any]:
         """The offset as JSON data."""
-        found: dict[str, Any] = {name: {"id": id_, "partitions": {}} for name, id_ in self.topics.items()}
-        for (topic, partition), offset in sorted(self.places.items()):
-            found[topic]["partitions"][str(partition)] = offset
+        found: dict[str, Any] = {name: {"id": id_, "partitions": {}, "begun": {}} for name, id_ in self.topics.items()}
+        for key, offsets in (("partitions", self.places), ("begun", self.begun)):
+            for (topic, partition), offset in sorted(offsets.items()):
+                found[topic][key][str(partition)] = offset
         return {"topics": found}
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> _Offset:
         """The offset that `as_document` wrote; none for an empty document."""
         topics = document.get("topics", {})
-        places = {(t, int(p)): int(o) for t, d in topics.items() for p, o in d["partitions"].items()}
-        return cls({t: d["id"] for t, d in topics.items()}, places)
+        places, begun = (
+            {(t, int(p)): int(o) for t, d in topics.items() for p, o in d[key].items()} for key in ("partitions", "begun")
+        )
+        return cls({t: d["id"] for t, d in topics.items()}, places, begun)
 
 
 def starting_of(source: str, options: Mapping[str, Any]) -> str | datetime:

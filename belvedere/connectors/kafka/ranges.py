@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -26,6 +27,8 @@ MOST_BYTES = 16 << 20
 FEW_MESSAGES = 64
 """So many may be larger."""
 AT_ONCE = 10_000
+FEW_TOGETHER = 50_000
+"""So few messages of all ranges are fetched side by side."""
 WAIT_SECONDS = 0.01
 ASK_AGAIN_SECONDS = 2.0
 """After so long without a message the consumer is set to its place again: the end of a partition is told once only."""
@@ -115,39 +118,47 @@ class RangeReader:
         self.consumer.close()
 
     def read(self, ranges: Iterable[Range], patience: float = PATIENCE) -> Iterator[tuple[Range, list[Message]]]:
-        """The messages. Raises B6203 (offsets that are not there), B6201 (nothing came for `patience` seconds)."""
-        open_ = {r.place: r for r in ranges if r.start < r.end}
-        for range_ in open_.values():
+        """The messages, range by range, so that the same ranges give the same order.
+
+        Raises B6203 (offsets that are not there), B6201 (nothing came for `patience` seconds).
+        """
+        left = deque(r for r in ranges if r.start < r.end)
+        together = sum(r.end - r.start for r in left) <= FEW_TOGETHER
+        for range_ in left if together else ():
             self._go_to(range_.place, range_.start)
-        held = {place: _Held() for place in open_}
+        while left:
+            range_ = left.popleft()
+            self._go_to(range_.place, range_.start)
+            yield from ((range_, messages) for messages in self._range(range_, patience))
+            if not together:
+                self._leave(range_.place)  # what is behind it is not read ahead
+
+    def _range(self, range_: Range, patience: float) -> Iterator[list[Message]]:
+        held, standing = _Held(), self._standing[range_.place]
         heard = asked = time.monotonic()
-        while open_:
-            for place, range_ in list(open_.items()):
-                standing = self._standing[place]
-                is_done = standing.reached >= range_.end
-                held[place].add(standing.taken(range_.end))
-                if held[place].messages and (is_done or held[place].is_much):
-                    yield range_, held[place].messages
-                    held[place] = _Held()
-                if is_done:
-                    standing.next = range_.end
-                    del open_[place]
-            if not open_:
+        while True:
+            is_done = standing.reached >= range_.end
+            held.add(standing.taken(range_.end))
+            if held.messages and (is_done or held.is_much):
+                yield held.messages
+                held = _Held()
+            if is_done:
+                standing.next = range_.end
                 return
             now = time.monotonic()
-            if self._fetch(open_):
+            if self._fetch(range_.place):
                 heard = asked = now
             elif now - heard > patience:
-                names = ", ".join(r.label for r in open_.values())
-                raise fail("B6201", f"no message of {names} came for {patience:.0f} seconds", hint="see that the brokers run")
+                raise fail(
+                    "B6201", f"no message of {range_.label} came for {patience:.0f} seconds", hint="see that the brokers run"
+                )
             elif now - asked > ASK_AGAIN_SECONDS:
                 asked = now
-                for place in open_:
-                    self._go_to(place, self._standing[place].reached, anew=True)
+                self._go_to(range_.place, standing.reached, anew=True)
 
-    def _fetch(self, open_: Mapping[Place, Range]) -> bool:
-        """Fetch some messages; whether anything came."""
-        found = self.consumer.consume(AT_ONCE, WAIT_SECONDS)
+    def _fetch(self, wanted: Place) -> bool:
+        """Fetch some messages; whether anything came of the partition that is `wanted`. Others are read ahead, some of each."""
+        found, before = self.consumer.consume(AT_ONCE, WAIT_SECONDS), self._standing[wanted].reached
         events = [m for m in found if m.error() is not None]
         for place, messages in _runs([m for m in found if m.error() is None] if events else found):
             standing = self._standing.get(place)
@@ -155,11 +166,11 @@ class RangeReader:
                 continue
             standing.ahead += messages
             standing.reached = max(standing.reached, messages[-1].offset() + 1)
-            if place not in open_ and len(standing.ahead) >= AT_ONCE:
+            if place != wanted and len(standing.ahead) >= FEW_TOGETHER:
                 self._leave(place)
         for event in events:
             self._heed((event.topic(), event.partition()), event)
-        return bool(found)
+        return self._standing[wanted].reached > before
 
     def _heed(self, place: Place, message: Message) -> None:
         error, label = message.error(), f"{place[0]}[{place[1]}]"
