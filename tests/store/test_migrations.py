@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -146,6 +148,32 @@ def test_a_step_that_fails_undoes_those_before(url: str, monkeypatch: pytest.Mon
     assert dump(url) == before
     monkeypatch.undo()
     assert len(migrate_store(url)) == len(MIGRATIONS)
+
+
+PAUSING = f"""
+import sys, time
+from belvedere.store import migrate_store, migrations
+def pause(session):
+    session.execute("DELETE FROM _belvedere_epoch")
+    print("under way", flush=True)
+    time.sleep(60)
+migrations.MIGRATIONS = (*migrations.MIGRATIONS, migrations.Migration({int(FORMAT) + 1}, "pauses", pause))
+migrate_store(sys.argv[1])
+"""
+
+
+def test_a_kill_in_the_middle_undoes_it(url: str) -> None:
+    load(url, FORMATS[0])
+    before = dump(url)
+    with subprocess.Popen([sys.executable, "-c", PAUSING, url], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "under way\n"
+        process.kill()
+    assert len(migrate_store(url)) == len(MIGRATIONS)  # waits until the database has noticed
+    definitions, migrated = 2, dump(url)
+    assert [t for i, t in enumerate(migrated) if i not in (0, definitions)] == [
+        t for i, t in enumerate(before) if i not in (0, definitions)
+    ]
 
 
 def test_a_runner_of_the_earlier_version_goes_first(url: str) -> None:
