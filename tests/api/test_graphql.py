@@ -255,6 +255,7 @@ def test_a_value_that_does_not_fit(reader: MemoryReader) -> None:
         ("interrupted", "B7086", "B8006"),
         ("parser stack overflow", "B7087", "B8004"),
         ("no such table: Things", "B7014", "B8005"),
+        ("no such column: t.new", "B7014", "B8005"),
         ("something new", "B7099", "B8009"),
     ],
 )

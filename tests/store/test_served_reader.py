@@ -179,6 +179,7 @@ def test_wrong_statements_leave_the_connection(postgres_url: str) -> None:
             assert await refused(found.fetch("SELECT FROM WHERE")) == "B7099"
             assert await refused(found.fetch("SELECT CAST($1 AS numeric)", ("x",))) == "B7088"
             assert await refused(found.fetch("SELECT * FROM nowhere")) == "B7014"
+            assert await refused(found.fetch("SELECT e.nothing FROM _belvedere_epoch e")) == "B7014"
         assert await found.fetch(BACKEND) == await found.fetch(BACKEND)
 
     on_loop(postgres_url, work, connections=1)

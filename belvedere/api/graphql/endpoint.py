@@ -208,7 +208,9 @@ def _failure(prepared: Prepared, error: BelvedereError) -> RequestError:
     if found.code == "B7087":
         return RequestError(LIMIT_EXCEEDED, "the request is nested too deeply for this store", "nest less")
     if found.code == "B7014":
-        return RequestError(NOT_READY, "a view is not stored yet", "ask again when `/readyz` answers 200", status=503)
+        return RequestError(
+            NOT_READY, "a view or a column of it is not stored yet", "ask again: the next epoch makes it", status=503
+        )
     if found.code == "B7088":
         hint = "ask for fewer rows in one sum, or sum a DECIMAL in a view"
         return RequestError(BAD_VALUE, "a number is beyond the range of its type", hint)

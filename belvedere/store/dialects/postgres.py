@@ -56,7 +56,7 @@ _FAULTS = (
     FaultRule(r"other objects depend on it", "B7026", "something that is not Belvedere's depends on a view or table of the store",
               "drop it (the database's own words name it), start, and make it again"),
     FaultRule(r"statement timeout|SQLSTATE: 57014", "B7086", "the read took too long", "ask for less"),
-    FaultRule(r"relation .* does not exist", "B7014", "a table is missing in the store",
+    FaultRule(r"(relation|column) .* does not exist", "B7014", "a table or column is missing in the store",
               "run the script again to build it, or give another --store"),
 )  # fmt: skip
 

@@ -73,7 +73,7 @@ _FAULTS = (
     FaultRule(r"parser stack overflow|Expression tree is too large|at most 64 tables", "B7087",
               "the read is nested too deeply for this SQLite", "nest less; SQLite 3.46 and Postgres have no such bound"),
     FaultRule(r"integer overflow", "B7088", "a value is beyond what SQLite computes with"),
-    FaultRule(r"no such table", "B7014", "a table is missing in the store",
+    FaultRule(r"no such (table|column)", "B7014", "a table or column is missing in the store",
               "run the script again to build it, or give another --store"),
 )  # fmt: skip
 
