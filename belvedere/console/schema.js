@@ -17,6 +17,8 @@ export const NUMBERS = new Set(["Int", "Long", "Float", "Decimal"]);
 export const TIMES = new Set(["DateTime", "Date"]);
 const LIST_ARGUMENTS = new Set(["filter", "order", "limit", "offset", "asOf"]);
 
+const STRUCT = "An object in a column.";
+
 let asked = null;
 
 /** The description; it is asked for once. */
@@ -35,7 +37,10 @@ async function describe() {
 
 function endpoint(field, types, roots, events) {
   const type = types[named(field.type).name];
-  const isLeaf = (f) => !types[named(f.type).name].fields;
+  const isStruct = (f) => types[named(f.type).name].description === STRUCT;
+  const isLeaf = (f) => isStruct(f) || !types[named(f.type).name].fields;
+  const selection = (f) => (isStruct(f) ? `${f.name} { ${types[named(f.type).name].fields.map(selection).join(" ")} }` : f.name);
+  const structs = new Set(type.fields.filter(isStruct).map((f) => f.name));
   const argument = (name) => field.args.find((a) => a.name === name);
   const most = Number(/At most (\d+)/.exec(argument("limit")?.description ?? "")?.[1] ?? 1000);
   const filter = argument("filter") && types[named(argument("filter").type).name];
@@ -43,10 +48,10 @@ function endpoint(field, types, roots, events) {
   return {
     name: field.name, title: type.name, doc: field.description ?? type.description, most,
     filterType: filter?.name, orderType: argument("order") && named(argument("order").type).name,
-    columns: type.fields.filter(isLeaf).map((f) => ({ name: f.name, type: named(f.type).name, written: written(f.type), doc: f.description })),
+    columns: type.fields.filter(isLeaf).map((f) => ({ name: f.name, selection: selection(f), type: isStruct(f) ? "JSON" : named(f.type).name, written: written(f.type), doc: f.description })),
     relations: type.fields.filter((f) => !isLeaf(f)).map((f) => ({ name: f.name, type: named(f.type).name, list: isList(f.type), doc: f.description })),
     parameters: field.args.filter((a) => !LIST_ARGUMENTS.has(a.name)),
-    operators: (column) => operatorsOf(filter, column, types),
+    operators: (column) => (structs.has(column) ? ["isNull"] : operatorsOf(filter, column, types)),
     hasPages: Boolean(page), countsRows: Boolean(page && types[named(page.type).name].fields.some((f) => f.name === "totalCount")),
     byKey: roots.find((r) => r.name === `${field.name}ByKey`),
     hasEvents: events.has(field.name),

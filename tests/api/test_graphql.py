@@ -53,7 +53,7 @@ def test_the_papers_query(reader: MemoryReader) -> None:
 
 
 def test_every_type_is_exact(reader: MemoryReader) -> None:
-    fields = "id flag small big ratio price wide name at day raw tags info address_city"
+    fields = "id flag small big ratio price wide name at day raw tags info { a b } address_city"
     first, nothing, odd, last, low = ask(reader, f"{{ things {{ {fields} }} }}")["things"]
     assert first == {
         "id": 1, "flag": True, "small": -5, "big": 2**62, "ratio": 0.30000000000000004, "price": "12.30",

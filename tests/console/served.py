@@ -28,7 +28,7 @@ SCRIPT = """
 /** What people offer. */
 CREATE STREAM Bid (/** When it was made. */ bidtime TIMESTAMP NOT NULL, price INT, item STRING, serial BIGINT,
                    WATERMARK FOR bidtime AS bidtime - INTERVAL 1 MINUTE) LATE DROP;
-CREATE TABLE Items (item STRING NOT NULL, name STRING, PRIMARY KEY (item));
+CREATE TABLE Items (item STRING NOT NULL, name STRING, size STRUCT<cm: DOUBLE, of: STRUCT<part: STRING>>, PRIMARY KEY (item));
 _Dear := SELECT * FROM Bid WHERE price > 900;
 /** The best price of each item and hour. */
 Hourly := SELECT item, hour(bidtime) AS h, max(price) AS best, count(*) AS n FROM Bid GROUP BY item, h;
@@ -74,7 +74,10 @@ class Service:
         self.commit(
             {
                 "Bid": [bid(n) for n in range(BIDS)],
-                "Items": [{"item": "anvil", "name": "Anvil"}, {"item": "bell", "name": None}],
+                "Items": [
+                    {"item": "anvil", "name": "Anvil", "size": {"cm": 30.5, "of": {"part": "horn"}}},
+                    {"item": "bell", "name": None},
+                ],
             }
         )
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -33,6 +33,7 @@ def test_rows_are_sorted_filtered_and_paged_and_the_address_says_so(window: Visi
     page.fill('[aria-label="Value"]', 'XL" 🎈')
     page.click("text=Add filter")
     page.wait_for_selector(".chip")
+    window.wait("!document.querySelector('table.rows tbody').textContent.includes('anvil')")
     window.wait("document.querySelectorAll('table.rows tbody tr').length === 25")
     prices = [int(p) for p in column(page, 2)]
     assert prices == sorted(prices, reverse=True)
@@ -91,6 +92,15 @@ def test_all_rows_of_a_filter_are_downloaded_exactly(window: Visit) -> None:
         page.click("button:text-is('JSON')")
     parsed = json.loads(Path(found.value.path()).read_bytes())
     assert [(r["price"], r["item"], r["serial"]) for r in parsed] == [(b["price"], b["item"], b["serial"]) for b in expected]
+
+
+def test_a_column_of_objects_is_shown(window: Visit) -> None:
+    page = window.go("views/items?order=item.asc")
+    page.wait_for_selector("tbody td")
+    assert json.loads(page.locator("tbody tr").first.locator("td").nth(3).inner_text()) == {"cm": 30.5, "of": {"part": "horn"}}
+    page = window.go("views/items?f=size.isNull.true")
+    page.wait_for_selector("tbody td")
+    assert page.locator("tbody tr").first.locator("td").nth(1).inner_text() == "bell"
 
 
 def test_related_rows_open_below_a_row(window: Visit) -> None:

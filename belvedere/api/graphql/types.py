@@ -35,8 +35,12 @@ from belvedere.api.limits import Limits
 from belvedere.api.reads.conditions import NONE, SOME, Compared, operators_for
 from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.reads.page_planning import link_sorts
+from belvedere.api.reads.structs import StructType, each_struct
 from belvedere.catalog import Parameter
 from belvedere.store.read.query import is_ordered
+
+STRUCT = "An object in a column."
+"""The description of the types of objects: the console knows them by it."""
 
 
 @dataclass
@@ -45,6 +49,9 @@ class _Builder:
     limits: Limits
     filters: dict[str, GraphQLInputObjectType] = field(default_factory=dict)
     objects: dict[str, GraphQLObjectType] = field(default_factory=dict)
+    structs: dict[str, GraphQLObjectType] = field(default_factory=dict)
+    struct_filters: dict[str, GraphQLInputObjectType] = field(default_factory=dict)
+    member_filters: dict[str, GraphQLInputObjectType] = field(default_factory=dict)
     where: dict[str, GraphQLInputObjectType] = field(default_factory=dict)
     related: dict[str, GraphQLInputObjectType] = field(default_factory=dict)
     orders: dict[str, GraphQLInputObjectType | None] = field(default_factory=dict)
@@ -59,6 +66,9 @@ def schema_of(model: Model, limits: Limits, lenient: bool = False) -> GraphQLSch
     """
     build = _Builder(model, limits)
     for entity in model.entities.values():
+        for struct in each_struct(entity.structs):
+            build.structs[struct.type_name] = _struct(build, struct)
+            build.struct_filters[struct.filter_type] = _struct_filter(build, struct)
         build.where[entity.id] = _where(build, entity)
         build.orders[entity.id] = _order(entity)
     for entity in model.entities.values():
@@ -80,13 +90,59 @@ def schema_of(model: Model, limits: Limits, lenient: bool = False) -> GraphQLSch
 
 def _object(build: _Builder, entity: Entity) -> GraphQLObjectType:
     def fields() -> dict[str, GraphQLField]:
-        result = {name: output_field(column) for name, column in entity.columns.items()}
+        result = {name: _column(build, entity, name) for name in entity.columns}
         result |= {name: _relation(build, r) for name, r in entity.relations.items()}
         result |= {name: _related_page(build, r) for name, r in entity.pages.items()}
         result |= {name: _related_aggregate(build, r) for name, r in entity.aggregates.items()}
         return result or {"_empty": GraphQLField(GraphQLBoolean)}
 
     return GraphQLObjectType(entity.type_name, fields, description=entity.doc)
+
+
+def _column(build: _Builder, entity: Entity, name: str) -> GraphQLField:
+    """A column in an answer; an object with its members."""
+    column, struct = entity.columns[name], entity.structs.get(name)
+    if struct is None:
+        return output_field(column)
+    made = build.structs[struct.type_name]
+    return GraphQLField(made if column.nullable else GraphQLNonNull(made), description=column.doc)
+
+
+def _struct(build: _Builder, struct: StructType) -> GraphQLObjectType:
+    def fields() -> dict[str, GraphQLField]:
+        return {
+            name: GraphQLField(scalar_of(m.type) if m.struct is None else build.structs[m.struct.type_name])
+            for name, m in struct.members.items()
+        }
+
+    return GraphQLObjectType(struct.type_name, fields, description=STRUCT)
+
+
+def _struct_filter(build: _Builder, struct: StructType) -> GraphQLInputObjectType:
+    def fields() -> dict[str, GraphQLInputField]:
+        found = {
+            name: GraphQLInputField(
+                _member_filter(build, m.type) if m.struct is None else build.struct_filters[m.struct.filter_type]
+            )
+            for name, m in struct.members.items()
+        }
+        return {"isNull": GraphQLInputField(GraphQLBoolean)} | found
+
+    return GraphQLInputObjectType(struct.filter_type, fields, description="Several members: all of them.")
+
+
+def _member_filter(build: _Builder, type_: pa.DataType) -> GraphQLInputObjectType:
+    """What a filter asks of a member of an object: whether it is equal."""
+    scalar = scalar_of(type_)
+    found = build.member_filters.get(scalar.name)
+    if found is None:
+        fields = {"isNull": GraphQLInputField(GraphQLBoolean)}
+        if scalar is not JSON:
+            equal = {n: GraphQLInputField(scalar) for n in ("eq", "neq")}
+            among = {n: GraphQLInputField(GraphQLList(GraphQLNonNull(scalar))) for n in ("in", "notIn")}
+            fields = equal | among | fields
+        found = build.member_filters[scalar.name] = GraphQLInputObjectType(f"{scalar.name}MemberFilter", fields)
+    return found
 
 
 def _relation(build: _Builder, relation: RelationshipField) -> GraphQLField:
@@ -218,7 +274,7 @@ def _limit(build: _Builder) -> GraphQLArgument:
 def _where(build: _Builder, entity: Entity) -> GraphQLInputObjectType:
     def fields() -> dict[str, GraphQLInputField]:
         own = build.where[entity.id]
-        result = {name: GraphQLInputField(_filter(build, column.type)) for name, column in entity.columns.items()}
+        result = {name: GraphQLInputField(_column_filter(build, entity, name)) for name in entity.columns}
         result |= {name: GraphQLInputField(_related(build, relation)) for name, relation in entity.relations.items()}
         parts = GraphQLInputField(GraphQLList(GraphQLNonNull(own)))
         for name, input_field in (("and", parts), ("or", parts), ("not", GraphQLInputField(own))):
@@ -226,6 +282,11 @@ def _where(build: _Builder, entity: Entity) -> GraphQLInputObjectType:
         return result
 
     return GraphQLInputObjectType(entity.filter_type, fields, description="Several columns or relationships: all of them.")
+
+
+def _column_filter(build: _Builder, entity: Entity, name: str) -> GraphQLInputObjectType:
+    struct = entity.structs.get(name)
+    return _filter(build, entity.columns[name].type) if struct is None else build.struct_filters[struct.filter_type]
 
 
 def _related(build: _Builder, relation: RelationshipField) -> GraphQLInputObjectType:

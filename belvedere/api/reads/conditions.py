@@ -14,6 +14,7 @@ from typing import Any
 
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
 from belvedere.api.reads.entities import Entity, RelationshipField
+from belvedere.api.reads.structs import StructType
 from belvedere.api.reads.values import Fixed, Given
 from belvedere.schema import Column
 from belvedere.store.read.query import (
@@ -93,12 +94,30 @@ class FilterReader:
     def _conditions(self, entity: Entity, given: dict[str, Given], depth: int) -> list[Condition]:
         parts: list[Condition] = []
         for name, value in given.items():
-            if name in entity.columns:
+            if name in entity.structs and name in entity.columns:
+                parts += self._members(entity.columns[name], entity.structs[name], name, value)
+            elif name in entity.columns:
                 parts += _column_conditions(entity.columns[name], name, value, self.parameter)
             elif name in entity.relations:
                 parts += self._related(entity.relations[name], value, depth)
             elif not (isinstance(value, Fixed) and value.value is None):
                 parts.append(self._combined(entity, name, value, depth))
+        return parts
+
+    def _members(
+        self, column: Column, struct: StructType, name: str, given: Given, path: tuple[str, ...] = ()
+    ) -> list[Condition]:
+        """What is asked of an object's members: all of it holds."""
+        parts: list[Condition] = []
+        for asked, value in given.items() if isinstance(given, dict) else ():
+            member, told = struct.members.get(asked), f"{name}.{asked}"
+            if member is None:
+                parts.append(_null_test(column, told, value, path))
+            elif member.struct is not None:
+                parts += self._members(column, member.struct, told, value, (*path, member.name))
+            else:
+                of = Column(column.name, member.type)
+                parts += _column_conditions(of, told, value, self.parameter, (*path, member.name))
         return parts
 
     def _combined(self, entity: Entity, name: str, value: Given, depth: int) -> Condition:
@@ -121,28 +140,40 @@ SOME, NONE = "some", "none"
 """What a filter asks of related rows."""
 
 
-def _column_conditions(column: Column, name: str, given: Given, parameter: MakeParameter) -> list[Condition]:
+Path = tuple[str, ...]
+
+
+def _column_conditions(column: Column, name: str, given: Given, parameter: MakeParameter, path: Path = ()) -> list[Condition]:
+    """What is asked of a column, or of the member of an object to which `path` leads."""
     if not isinstance(given, dict):
         return []
-    return [_column_condition(column, f"{name}.{operator}", operator, value, parameter) for operator, value in given.items()]
+    return [_column_condition(column, f"{name}.{o}", o, value, parameter, path) for o, value in given.items()]
 
 
-def _column_condition(column: Column, name: str, operator: str, value: Given, parameter: MakeParameter) -> Condition:
+def _null_test(column: Column, name: str, value: Given, path: Path) -> Condition:
+    if not isinstance(value, Fixed) or value.value is None:
+        raise RequestError(BAD_VALUE, f"`{name}` takes true or false")
+    return NullTest(column.name, bool(value.value), path)
+
+
+def _column_condition(
+    column: Column, name: str, operator: str, value: Given, parameter: MakeParameter, path: Path = ()
+) -> Condition:
     if operator == "isNull":
-        if not isinstance(value, Fixed) or value.value is None:
-            raise RequestError(BAD_VALUE, f"`{name}` takes true or false")
-        return NullTest(column.name, bool(value.value))
+        return _null_test(column, name, value, path)
     if operator in ("in", "notIn"):
         if isinstance(value, Fixed) and value.value is None:
             raise RequestError(BAD_VALUE, f"`{name}` must not be null", "write `isNull: true` to ask for missing values")
         given = as_list(value)
         if len(given) > LIMIT_MOST:
             raise RequestError(LIMIT_EXCEEDED, f"`{name}` takes at most {LIMIT_MOST} values")
-        values = tuple(parameter(v, column, Role.EXACT, name) for v in given)
-        among = Membership(column.name, values)
+        role = Role.MEMBER if path else Role.EXACT
+        values = tuple(parameter(v, column, role, name) for v in given)
+        among = Membership(column.name, values, path)
         return among if operator == "in" else Negation(among)
     found = FILTER_OPERATORS[operator]
-    return Comparison(column.name, found.operator, parameter(value, column, found.role, name))
+    role = Role.MEMBER if path else found.role
+    return Comparison(column.name, found.operator, parameter(value, column, role, name), path)
 
 
 def as_list(given: Given | None) -> list[Any]:
@@ -155,5 +186,5 @@ def as_list(given: Given | None) -> list[Any]:
 def is_keyed(entity: Entity, where: Condition | None) -> bool:
     """Whether a condition fixes the whole key, so that at most one row has it."""
     parts = where.parts if isinstance(where, Every) else (where,)
-    fixed = {p.column for p in parts if isinstance(p, Comparison) and p.operator is Operator.EQ}
+    fixed = {p.column for p in parts if isinstance(p, Comparison) and p.operator is Operator.EQ and not p.path}
     return bool(entity.key) and all(c.name in fixed for c in entity.key.values())

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from belvedere.api.graphql.push_fields import PushField, push_fields
 from belvedere.api.reads.names import Namespace, first_lower, graphql_name
+from belvedere.api.reads.structs import StructType, structs_of
 from belvedere.catalog import Catalog, Grant, Parameter, QueryTemplate, Relationship, fixes_key
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.schema import Column, Schema
@@ -60,6 +61,7 @@ RESERVED_TYPES = (
     "PushStatus",
     *SCALARS,
     *(f"{s}Filter" for s in SCALARS),
+    *(f"{s}MemberFilter" for s in SCALARS),
 )
 
 
@@ -103,6 +105,8 @@ class Entity:
     schema: Schema
     columns: Mapping[str, Column]
     key: Mapping[str, Column]
+    structs: Mapping[str, StructType] = dataclasses.field(default_factory=dict)
+    """Of its columns those that hold objects whose members can be asked for."""
     relations: Mapping[str, RelationshipField] = dataclasses.field(default_factory=dict)
     pages: Mapping[str, RelationshipField] = dataclasses.field(default_factory=dict)
     """Its relationships to many rows, by the fields that give pages of them."""
@@ -212,6 +216,7 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
         types={end: types.claim(f"{type_name}{end}") for end in TYPES},
         schema=schema,
         columns=columns,
+        structs=structs_of(columns, type_name, types),
         key=key if has_key else {},
         doc=_doc(catalog, relation),
         nested=view is not None and view.parent is not None,

@@ -23,8 +23,9 @@ from belvedere.api.reads.conditions import FilterReader, as_list, is_keyed
 from belvedere.api.reads.costs import Cost, asked_costs
 from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.reads.page_planning import page_of
+from belvedere.api.reads.structs import StructType
 from belvedere.api.reads.values import Fixed, Given, Scalar, ValueSource
-from belvedere.schema import TIMESTAMP
+from belvedere.schema import TIMESTAMP, Column
 from belvedere.store.read.plans import plan_order
 from belvedere.store.read.query import (
     BoundValue,
@@ -35,6 +36,7 @@ from belvedere.store.read.query import (
     Every,
     Field,
     Instant,
+    MemberField,
     Nested,
     Operator,
     Read,
@@ -129,6 +131,8 @@ class ReadPlanner:
             alias, name = found.alias, found.name
             if name == "__typename":
                 fields.append(ConstantField(alias, entity.type_name))
+            elif name in entity.structs and name in entity.columns and found.fields:
+                fields.append(self.members_of(entity.columns[name], entity.structs[name], found, depth + 1))
             elif name in entity.columns:
                 fields.append(ColumnField(alias, entity.columns[name].name))
             elif (related := self._related_field(entity, name)) is not None:
@@ -138,6 +142,24 @@ class ReadPlanner:
             else:
                 raise RequestError(BAD_VALUE, f"`{entity.type_name}` has no column to show", "add a column", node=found.node)
         return tuple(fields), costs
+
+    def members_of(
+        self, column: Column, struct: StructType, asked: Selection, depth: int, path: tuple[str, ...] = ()
+    ) -> MemberField:
+        """The selected members of an object that a column holds."""
+        self.check_depth(depth, asked.node)
+        fields: list[MemberField | ConstantField] = []
+        for found in asked.fields:
+            if found.name == "__typename":
+                fields.append(ConstantField(found.alias, struct.type_name))
+                continue
+            member = struct.members[found.name]
+            inner = (*path, member.name)
+            if member.struct is not None:
+                fields.append(self.members_of(column, member.struct, found, depth + 1, inner))
+            else:
+                fields.append(MemberField(found.alias, column.name, inner, member.type))
+        return MemberField(asked.alias, column.name, path, column.type, tuple(fields))
 
     def check_depth(self, depth: int, node: Any) -> None:
         """Raise where a request is nested too deeply."""

@@ -141,7 +141,7 @@ function bar(page, state, change) {
     make("a", { class: "button", href: addresses.write(["query"], { query, variables: Object.keys(variables).length ? JSON.stringify(variables, null, 2) : null }), text: "As a query" }));
 }
 
-const eventsOf = (endpoint) => `subscription {\n  ${endpoint.name} {\n    ${endpoint.columns.map((c) => c.name).join("\n    ")}\n  }\n}\n`;
+const eventsOf = (endpoint) => `subscription {\n  ${endpoint.name} {\n    ${endpoint.columns.map((c) => c.selection).join("\n    ")}\n  }\n}\n`;
 
 async function download(page, state, form) {
   const { endpoint, told } = page;

@@ -72,7 +72,7 @@ function request(field, found, selection, kind = "query") {
   return { query: `${head} {\n  rows: ${field}${passed ? `(${passed})` : ""} {\n    ${selection}\n  }\n}`, variables: Object.fromEntries(found.map((p) => [p.name, p.value])) };
 }
 
-const columnsOf = (endpoint) => endpoint.columns.map((c) => c.name).join(" ") || "__typename";
+const columnsOf = (endpoint) => endpoint.columns.map((c) => c.selection).join(" ") || "__typename";
 
 /** The rows of a page and one more, which tells whether there is a next page. */
 export function pageRequest(endpoint, state, kind) {

@@ -13,7 +13,7 @@ export const hasRelated = (endpoint) => Boolean(endpoint.byKey && endpoint.relat
 export async function relatedOf(endpoint, endpoints, row) {
   const others = endpoint.relations.map((r) => ({ ...r, other: Object.values(endpoints).find((e) => e.title === r.type) })).filter((r) => r.other?.columns.length);
   const key = endpoint.byKey.args.filter((a) => a.name !== "asOf");
-  const fields = others.map((r) => `${r.name}${r.list ? `(limit: ${SOME})` : ""} { ${r.other.columns.map((c) => c.name).join(" ")} }`).join("\n");
+  const fields = others.map((r) => `${r.name}${r.list ? `(limit: ${SOME})` : ""} { ${r.other.columns.map((c) => c.selection).join(" ")} }`).join("\n");
   if (!fields) return make("p", { class: "quiet", text: "Nothing is related that can be shown." });
   const query = `query(${key.map((a) => `$${a.name}: ${written(a.type)}`).join(", ")}) { row: ${endpoint.byKey.name}(${key.map((a) => `${a.name}: $${a.name}`).join(", ")}) { ${fields} } }`;
   try {

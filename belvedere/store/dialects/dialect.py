@@ -159,6 +159,10 @@ class Dialect(ABC):
         """A value that `stored_text` gave out, as it is bound. Raises TypeError or ValueError for one that it never gives out."""
 
     @abstractmethod
+    def member(self, sql: str, path: Sequence[str]) -> str:
+        """The JSON text, as it is stored, of what a path of names leads to in an object; NULL for `null` and where nothing is."""
+
+    @abstractmethod
     def array(self, row: str) -> str:
         """All rows' JSON texts as one JSON array."""
 

@@ -22,13 +22,22 @@ from belvedere.months import months_of, months_text
 from belvedere.schema import MONTHS
 
 Convert = Callable[[Any], Any]
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def to_json(values: pa.Array) -> pa.Array:
     """An array of nested values as an array of JSON texts; NULL stays NULL."""
     write, _ = _ways(values.type)
-    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-    return pa.array([None if v is None else encode(write(v)) for v in values.to_pylist()], pa.string())
+    return pa.array([None if v is None else _ENCODE(write(v)) for v in values.to_pylist()], pa.string())
+
+
+def member_text(value: Any, type_: pa.DataType) -> str:
+    """A value of the type as it stands within nested JSON; a decimal that the type cannot hold is the text of no value."""
+    if isinstance(value, Decimal):
+        exact = round(value, type_.scale)
+        value = exact if exact == value else value
+    write = months_text if type_ == MONTHS else _ways(type_)[0]
+    return _ENCODE(write(value))
 
 
 def plain_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:

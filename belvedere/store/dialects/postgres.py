@@ -6,7 +6,7 @@ connection is made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
 from pathlib import Path
@@ -18,7 +18,7 @@ from belvedere.schema import MONTHS
 from belvedere.store.copies import Snapshot
 from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, TypeNames, casting, form, is_text
-from belvedere.store.dialects.dialect import DIGITS_MOST, MEAN_DIGITS, Dialect, Made, Patterns, is_binary, null_order
+from belvedere.store.dialects.dialect import DIGITS_MOST, MEAN_DIGITS, Dialect, Made, Patterns, is_binary, literal, null_order
 from belvedere.store.dialects.faults import FaultRule
 from belvedere.store.dialects.postgres_rows import escaped, unescaped
 from belvedere.store.protocol import AnsweringReader, Reader
@@ -188,6 +188,15 @@ class Postgres(Dialect):
         if "\0" in taken_back.text(value):
             raise ValueError
         return str(value)
+
+    def member(self, sql: str, path: Sequence[str]) -> str:
+        """Postgres follows no path in JSON that has U+0000 anywhere: escapes that no stored text has stand for it, and for backslashes."""
+        where = ",".join(map(literal, path))
+        plain = f"(CAST({sql} AS json)#>ARRAY[{where}])::text"
+        without = rf"replace(replace({sql},'\\','\u005c'),'\u0000','\u0041')"
+        found = f"(CAST({without} AS json)#>ARRAY[{where}])::text"
+        restored = rf"replace(replace({found},'\u0041','\u0000'),'\u005c','\\')"
+        return rf"nullif(CASE WHEN strpos({sql},'\u0000')=0 THEN {plain} ELSE {restored} END,'null')"
 
     def array(self, row: str) -> str:
         return f"'['||coalesce(string_agg({row},','),'')||']'"

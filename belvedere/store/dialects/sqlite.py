@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -216,6 +216,10 @@ class Sqlite(Dialect):
             return taken_back.text(value)
         kept_as_text = is_text(type_) or types.is_nested(type_) or types.is_interval(type_)
         return taken_back.text(value) if kept_as_text else taken_back.whole(value)
+
+    def member(self, sql: str, path: Sequence[str]) -> str:
+        where = literal("$" + "".join(f'."{name}"' for name in path))
+        return f"nullif({sql}->{where},'null')"
 
     def array(self, row: str) -> str:
         # for no row printf writes nothing: less deep than coalesce, and SQLite's parser has a small stack

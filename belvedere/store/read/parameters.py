@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.read.query import BoundValue, Role
 from belvedere.store.read.values import Convert, converter
@@ -61,4 +63,4 @@ class Parameters:
     def value(self, parameter: BoundValue) -> str:
         """A parameter in the form in which it compares with a column of its type."""
         form = self.dialect.again if parameter.role is Role.CURSOR else self.dialect.bound
-        return form(self.marker(parameter), parameter.type)
+        return form(self.marker(parameter), pa.string() if parameter.role is Role.MEMBER else parameter.type)

@@ -37,6 +37,8 @@ class Role(StrEnum):
     OFFSET = "offset"
     CURSOR = "cursor"
     """One stored value out of a decoded cursor: bound as it is."""
+    MEMBER = "member"
+    """Compared for equality with a member of an object: as the JSON text that a value of its type has there."""
     ARGUMENT = "argument"
     """An argument of a query template, in the stored form of its type."""
 
@@ -71,6 +73,8 @@ class Comparison:
     column: str
     operator: Operator
     value: BoundValue
+    path: tuple[str, ...] = ()
+    """The member of an object that the column holds, by the names that lead to it; its value has the role MEMBER."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ class Membership:
 
     column: str
     values: tuple[BoundValue, ...]
+    path: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,7 @@ class NullTest:
 
     column: str
     null: bool
+    path: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,17 @@ class ColumnField:
 
     alias: str
     column: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberField:
+    """A member of an object that a column holds, under `alias`; with `fields` an object of its members."""
+
+    alias: str
+    column: str
+    path: tuple[str, ...]
+    type: pa.DataType
+    fields: tuple[MemberField | ConstantField, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +215,7 @@ class GroupSort:
     nulls_first: bool
 
 
-Field = ColumnField | ConstantField | Nested | AggregateField | ObjectField
+Field = ColumnField | MemberField | ConstantField | Nested | AggregateField | ObjectField
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,8 +174,12 @@ class Sources(Parameters):
         """The keys of ORDER BY."""
         return [self.dialect.order(self.compared(rows, s.column), s, rows.nullable(s.column)) for s in sorts]
 
-    def compared(self, rows: Rows, name: str) -> str:
-        return self.dialect.column(rows.column(name), rows.type(name))
+    def compared(self, rows: Rows, name: str, path: tuple[str, ...] = ()) -> str:
+        return self.dialect.column(self.member(rows, name, path), pa.string() if path else rows.type(name))
+
+    def member(self, rows: Rows, name: str, path: tuple[str, ...]) -> str:
+        """A column, or the JSON text of a member of the object that it holds."""
+        return self.dialect.member(rows.column(name), path) if path else rows.column(name)
 
     # conditions
 
@@ -187,9 +191,9 @@ class Sources(Parameters):
                 if not condition.values:
                     return "1=0"
                 values = ",".join(self.value(v) for v in condition.values)
-                return f"{self.compared(rows, condition.column)} IN ({values})"
+                return f"{self.compared(rows, condition.column, condition.path)} IN ({values})"
             case NullTest():
-                return f"{rows.column(condition.column)} IS {'' if condition.null else 'NOT '}NULL"
+                return f"{self.member(rows, condition.column, condition.path)} IS {'' if condition.null else 'NOT '}NULL"
             case Every():
                 return joined(" AND ", [self.condition(p, rows) for p in condition.parts], "1=1")
             case Some():
@@ -200,7 +204,7 @@ class Sources(Parameters):
                 return f"EXISTS (SELECT 1 {self.rows_of(condition.query, Rows(self.alias(), condition.query), rows)})"
 
     def comparison(self, condition: Comparison, rows: Rows) -> str:
-        column = self.compared(rows, condition.column)
+        column = self.compared(rows, condition.column, condition.path)
         return self.dialect.compare(condition.operator, column, self.value(condition.value))
 
     def most(self, link: Link) -> str:

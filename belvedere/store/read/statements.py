@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.schema import Schema
@@ -27,6 +28,7 @@ from belvedere.store.read.query import (
     Field,
     Guard,
     Link,
+    MemberField,
     Nested,
     ObjectField,
     Read,
@@ -37,7 +39,7 @@ from belvedere.store.read.sources import Rows, Sources, is_restricted, ordered
 
 EPOCH = 'SELECT {} FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1'
 
-PrintField = Callable[[ColumnField | AggregateField | Nested], str]
+PrintField = Callable[[ColumnField | MemberField | AggregateField | Nested], str]
 
 
 def print_read(read: Read, dialect: str) -> ParameterizedSql:
@@ -73,12 +75,23 @@ class _Answers(Sources):
         """One JSON object with the fields, of one row."""
         return _json_object(fields, lambda item: self.field(item, rows))
 
-    def field(self, item: ColumnField | AggregateField | Nested, rows: Rows | None) -> str:
+    def field(self, item: ColumnField | MemberField | AggregateField | Nested, rows: Rows | None) -> str:
         if isinstance(item, Nested):
             return self.query(item.query, rows)
         assert rows is not None
+        if isinstance(item, MemberField):
+            return self.member_text(item, rows)
         assert isinstance(item, ColumnField)
         return self.dialect.json_text(rows.column(item.column), rows.type(item.column))
+
+    def member_text(self, item: MemberField, rows: Rows) -> str:
+        """A member as JSON text: what is infinite, or no number, is `null`, as in columns."""
+        found = self.member(rows, item.column, item.path)
+        if item.fields:
+            return f"CASE WHEN {found} IS NULL THEN 'null' ELSE {self.object(item.fields, rows)} END"
+        if pa.types.is_floating(item.type):
+            return f"CASE WHEN substr({found},1,1)<>'\"' THEN {found} ELSE 'null' END"
+        return f"coalesce({found},'null')"
 
     def query(self, query: StoreQuery, outer: Rows | None) -> str:
         """A query's answer as one JSON text."""
@@ -97,8 +110,8 @@ class _Answers(Sources):
     def groups(self, query: StoreQuery, rows: Rows, outer: Rows | None) -> str:
         source, cells = groups_source(self, query, rows, outer, self.bounds(query))
 
-        def cell(item: ColumnField | AggregateField | Nested) -> str:
-            assert not isinstance(item, Nested)
+        def cell(item: ColumnField | MemberField | AggregateField | Nested) -> str:
+            assert not isinstance(item, Nested | MemberField)
             found = cells[item.column if isinstance(item, ColumnField) else item.value]
             return self.dialect.json_text(found.sql, found.type)
 
@@ -144,7 +157,7 @@ def needed(query: StoreQuery, rows: Rows) -> tuple[str, ...]:
     names: dict[str, None] = {}
     fields = query.fields if query.page is None else tuple(f for _, part in query.page.nodes for f in part)
     for item in fields:
-        if isinstance(item, ColumnField):
+        if isinstance(item, ColumnField | MemberField):
             names[item.column] = None
         elif isinstance(item, Nested) and item.query.link is not None:
             link = item.query.link

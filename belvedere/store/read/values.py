@@ -19,6 +19,7 @@ from belvedere.months import months_of
 from belvedere.schema import MONTHS
 from belvedere.store.dialects.codec import is_text
 from belvedere.store.dialects.dialect import Dialect, is_binary
+from belvedere.store.dialects.nested import member_text
 from belvedere.store.dialects.singles import single
 from belvedere.store.read.query import BoundValue, Role
 
@@ -41,10 +42,16 @@ def _converter(role: Role, type_: pa.DataType, dialect: Dialect) -> Convert:
             return _bound
         case Role.LIKE | Role.ILIKE:
             return lambda value: _pattern(dialect.stored(_text(value), type_, role), dialect, fold=role is Role.ILIKE)
+        case Role.MEMBER:
+            return lambda value: dialect.stored(member_text(_reader(type_)(value), type_), pa.string(), role)
         case Role.CURSOR:
             return lambda value: _taken_back(value, type_, dialect)
-    read = _text if role is Role.PREFIX else next((read for test, read in _READERS if test(type_)), _text)
+    read = _text if role is Role.PREFIX else _reader(type_)
     return lambda value: dialect.stored(read(value), type_, role)
+
+
+def _reader(type_: pa.DataType) -> Convert:
+    return next((read for test, read in _READERS if test(type_)), _text)
 
 
 def _taken_back(value: Any, type_: pa.DataType, dialect: Dialect) -> Any:

@@ -1,0 +1,71 @@
+"""Columns that hold objects (STRUCT), as the API shows them: a type with fields, and a filter over them.
+
+In: a column's Arrow type. Out: a `StructType`, or None where its members cannot be asked for one by one; then it stays JSON. Members
+that are lists or maps stay JSON. What a client names of it becomes a path of names of the type: nothing that it wrote reaches SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from belvedere.api.reads.names import Namespace, graphql_name
+from belvedere.schema import Column
+
+UNSAID = frozenset('"\\')
+"""Characters of members' names that a path of SQLite cannot have."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of an object: its name and type there, and what it is where it is an object itself."""
+
+    name: str
+    type: pa.DataType
+    struct: StructType | None = None
+
+
+@dataclass(frozen=True)
+class StructType:
+    """What an object is called in GraphQL, its filter, and its members by GraphQL name."""
+
+    type_name: str
+    filter_type: str
+    members: Mapping[str, Member]
+
+    def walk(self) -> Iterator[StructType]:
+        """This and the objects in it."""
+        yield self
+        for member in self.members.values():
+            if member.struct is not None:
+                yield from member.struct.walk()
+
+
+def structs_of(columns: Mapping[str, Column], owner: str, types: Namespace) -> dict[str, StructType]:
+    """The columns that hold objects by GraphQL name; `owner` is the name of their row's type."""
+    found = ((name, struct_of(column.type, f"{owner}_{name}", types)) for name, column in columns.items())
+    return {name: struct for name, struct in found if struct is not None}
+
+
+def struct_of(type_: pa.DataType, name: str, types: Namespace) -> StructType | None:
+    """A type as GraphQL shows it; None for what is no object, and for objects whose members have names that no path can say."""
+    if (
+        not pa.types.is_struct(type_)
+        or not type_.num_fields
+        or any(UNSAID & set(f.name) or not f.name.isprintable() for f in type_)
+    ):
+        return None
+    claimed, filter_type = types.claim(name), types.claim(f"{name}Filter")
+    names, members = Namespace(), dict[str, Member]()
+    for field in type_:
+        shown = names.claim(graphql_name(field.name))
+        members[shown] = Member(field.name, field.type, struct_of(field.type, f"{name}_{shown}", types))
+    return StructType(claimed, filter_type, members)
+
+
+def each_struct(structs: Mapping[str, StructType]) -> Iterator[StructType]:
+    """All objects of the columns, those within others too."""
+    for struct in structs.values():
+        yield from struct.walk()
