@@ -49,7 +49,7 @@ SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "sta
 FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files")
 DOTTED = "."
 """Among the keys of a connector: it takes keys with a dot, which are its client's, too."""
-KAFKA_OPTIONS = (DOTTED, "servers", "starting", "max_rows", "timestamp_format", "on_lost")
+KAFKA_OPTIONS = (DOTTED, "servers", "starting", "max_rows", "timestamp_format", "on_lost", "registry")
 SOURCE_OPTIONS = {"files": FILE_OPTIONS, "sensors": SENSOR_OPTIONS}
 SOURCE_KEYS: Mapping[str, tuple[str, ...]] = {
     "files": ("connector", "path", "format", "options", "tables", "new_columns", *FILE_OPTIONS),
@@ -66,6 +66,7 @@ TABLE_VALUES: Mapping[str, tuple[type, str]] = {
     "primary_key": (list, 'primary_key = ["id"]'),
     "topic": (str, 'topic = "shop.orders"'),
     "metadata": (dict, 'metadata = { sent = "timestamp" }'),
+    "schema": (str, 'schema = "order.avsc"'),
 }
 TABLE_KEYS: Mapping[str, tuple[str, ...]] = {"kafka": tuple(TABLE_VALUES)}
 """What may be declared of a table; columns and their key of those of all other connectors."""
@@ -77,7 +78,7 @@ SINK_KEYS = {
     "http": ("connector", "options", "url", "headers", "secret"),
 }
 FORMATS = ("json", "csv", "parquet")
-SOURCE_FORMATS = {"kafka": ("json", "text")}
+SOURCE_FORMATS = {"kafka": ("json", "avro", "text")}
 ON_ERROR = ("stop", "null", "quarantine")
 
 
@@ -296,6 +297,8 @@ class _Reader(ApiReader):
             for key, (kind, hint) in TABLE_VALUES.items():
                 if not isinstance(declared.get(key, kind()), kind):
                     self.report("B9104", f"`{key}` of table `{name}` does not fit", self.at(section, key), f"write `{hint}`")
+            if isinstance(declared.get("schema"), str):
+                declared["schema"] = str(self.directory / declared["schema"])
         return found
 
     def sink(self, name: str, table: Mapping[str, Any]) -> Sink:

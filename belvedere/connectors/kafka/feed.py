@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from belvedere.connectors.connector import Arrived, OffsetRange, Wanted
@@ -57,6 +58,18 @@ def metadata_of(source: Any, table: str) -> dict[str, str]:
     return found
 
 
+def format_options(source: Any, table: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the table's format is told: `timestamp_format`, `registry`, and the text of the file `schema`. Raises B6205."""
+    found = {k: v for k, v in options.items() if k in ("timestamp_format", "registry")}
+    declared: Mapping[str, Any] = next((d for n, d in source.tables.items() if n.casefold() == table.casefold()), {})
+    if "schema" in declared:
+        try:
+            found["schema"] = Path(declared["schema"]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise fail("B6205", f"the schema {declared['schema']} cannot be read: {error}") from error
+    return found
+
+
 class KafkaFeed:
     """The topics of one table, and how far each partition was read."""
 
@@ -67,7 +80,7 @@ class KafkaFeed:
         self.cluster = Cluster(source.name, self.settings)
         self.starting, self.skips = starting_of(source.name, wanted.options), wanted.options.get("on_lost") == "skip"
         self.most = int(wanted.options.get("max_rows", MOST_ROWS))
-        options = {k: v for k, v in wanted.options.items() if k == "timestamp_format"}
+        options = format_options(source, wanted.table, wanted.options)
         self.shape = Shape(
             source.format or "json",
             tuple(wanted.columns),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from belvedere.connectors.kafka.client import client_settings
-from belvedere.connectors.kafka.feed import metadata_of, topic_of
+from belvedere.connectors.kafka.feed import format_options, metadata_of, topic_of
 from belvedere.connectors.kafka.formats import format_named
 from belvedere.connectors.kafka.ranges import Range, RangeReader
 from belvedere.connectors.kafka.shape import METADATA
@@ -41,7 +41,8 @@ def sampled_columns(source: Source, table: str) -> pa.Schema:
     finally:
         reader.close()
     values = [v for v in (m.value() for m in messages) if v is not None]
-    found = format_named(source.format or "json").columns(table, values, source.options)
+    told = format_options(source, table, source.options)
+    found = format_named(source.format or "json").columns(table, values, told)
     return pa.schema(
         [*(f for f in found if f.name not in metadata), *(pa.field(n, METADATA[k][0]) for n, k in metadata.items())]
     )

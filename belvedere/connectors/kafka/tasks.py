@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from belvedere.connectors.kafka.client import Settings
@@ -24,6 +25,7 @@ from belvedere.connectors.kafka.ranges import Range, reader_of
 from belvedere.connectors.kafka.shape import Chunk, Refused, Shape, Undecided
 from belvedere.engine.rows import Rows
 from belvedere.engine.scratch import PREFIX, not_shared, write_frame
+from belvedere.errors import fail
 from belvedere.temporary import scratch_folder
 
 if TYPE_CHECKING:
@@ -56,6 +58,10 @@ def read_by_tasks(spark: SparkSession, table: str, settings: Settings, ranges: S
             shutil.rmtree(folder, ignore_errors=True)
             return found
         return _as_written(spark, table, told, shape, folder)
+    except PySparkException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        detail = next((line for line in reversed(str(error).split("\n")) if "belvedere." in line), str(error).split("\n")[0])
+        raise fail("B6201", "Spark's tasks could not read the messages", detail=detail.strip()[:500]) from error
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
