@@ -204,8 +204,8 @@ class Shell:
             raise fail("B2001", f"table `{name}` is not defined", hint=did_you_mean(name, [*tables, *known.templates]))
         rows = [(c.name, type_text(c.type) + ("" if c.nullable else " NOT NULL"), c.doc or "") for c in table.schema.visible]
         text = side_by_side(("column", "type", ""), rows)
-        key = ", ".join(n for n in table.schema.key or () if not table.schema[n].hidden)
-        text += f"key: {key}\n" if key else ""
+        key = table.schema.key or ()
+        text += f"key: {', '.join(key)}\n" if key and not any(table.schema[n].hidden for n in key) else ""
         relation = known.definitions.find(table.name)
         for link in relation.relationships.values() if relation is not None else ():
             text += f"{table.name}.{link.name} -> {known.definitions.target_of(link).name}\n"
