@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 32 << 20
 """So many bytes of rows are read in the driver at once."""
 LEAST_CHUNK = 64 << 10
-PART_BYTES = 64 << 20
-"""Files of so many bytes are read again at once."""
+PART_BYTES = 4 << 20
+"""Files of so many bytes are read again at once: epochs of the views that run wait for them."""
 reads_again = True
 IGNORED = "ignored"
 """In a feed's offset: columns that the table has not, with the place where each came first."""
@@ -62,6 +62,13 @@ class NewFiles:
 
     files: tuple[SourceFile, ...]
     ignored: Mapping[str, str]
+    epoch: int | None = None
+    """The epoch that has read them, where they are read again."""
+
+    def check(self, table: str) -> None:
+        """Raise B7070 where files that are read again are not what they were."""
+        for file in self.files if self.epoch is not None else ():
+            _check_unchanged(file, table, self.epoch or 0)
 
 
 class FileFeed:
@@ -116,9 +123,11 @@ class FileFeed:
         from belvedere.connectors.reading.reader import read_files
 
         new, ignored = cast(NewFiles, span.content).files, cast(NewFiles, span.content).ignored
+        cast(NewFiles, span.content).check(self.table)
         taken = read_files(
             spark, self.id, new, self.columns, self.options, bounds_of=self.bounded, apart=True, chunk=self.chunk
         )
+        cast(NewFiles, span.content).check(self.table)  # nobody has written to them meanwhile
         hint = "it is ignored until `belvedere schema accept`"
         notices = tuple(f'"{self.table}" has no column "{n}", which {p} has: {hint}' for n, p in ignored.items())
         rows = taken.rows.table if taken.rows.is_collected else taken.rows
@@ -130,11 +139,11 @@ class FileFeed:
         for file in files:
             _check_unchanged(file, self.table, past.epoch)
             if part and sum(f.length for f in (*part, file)) > PART_BYTES:
-                yield OffsetRange({}, NewFiles(tuple(part), {}))
+                yield OffsetRange({}, NewFiles(tuple(part), {}, past.epoch))
                 part = []
             part.append(file)
         if part:
-            yield OffsetRange({}, NewFiles(tuple(part), {}))
+            yield OffsetRange({}, NewFiles(tuple(part), {}, past.epoch))
 
     def committed(self, span: OffsetRange) -> None:
         """The store has noted the names of these files."""

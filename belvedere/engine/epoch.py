@@ -39,7 +39,7 @@ from belvedere.engine.rows import Rows
 from belvedere.engine.served_names import SERVED, served_names
 from belvedere.engine.spans import SPANS, Span, record_spans
 from belvedere.engine.storage import Storage
-from belvedere.engine.tables import make_tables, plan_tables
+from belvedere.engine.tables import make_tables, plan_tables, unread_inputs
 from belvedere.engine.texts import PreparedStage, prepare
 from belvedere.engine.turns import Task
 from belvedere.engine.work import EpochContext, Work
@@ -135,6 +135,7 @@ class Engine:
         kept = self.plan.arranged.keys() - new - {n for n, (_, to_state) in self.plan.copied.items() if to_state}
         self.state.arrange(self.plan.arranged.values(), frozenset(kept))
         last = store.last_epoch()
+        self._needed = self.plan.again - (unread_inputs(catalog, last) if last else frozenset())
         self.epoch = last.epoch if last else 0
         self.last_clock = last.clock if last else None
         self.next_uid = int(last.extra.get("next_uid", 1)) if last else 1
@@ -244,6 +245,9 @@ class Engine:
     ) -> tuple[EpochContext, dict[str, StampedRows], int, dict[str, float]]:
         """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
         if self._is_first:
+            missing = self._needed - self.past.keys()
+            if missing:
+                raise AssertionError(f"rows so far of {sorted(missing)} were not read again")
             stored = (self.store, self.state, storage.transaction)
             make_tables(self.plan, self.catalog, self.pipeline, *stored, self.compute, self.past)
         if bounds is None:

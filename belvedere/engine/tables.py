@@ -61,6 +61,8 @@ class TablePlan:
     """Why the rows of other changed inputs have no place any more."""
     refilled: frozenset[str] = frozenset()
     """The inputs that are stored from now on: their rows so far are read again, and put in without a change for anybody."""
+    changed: frozenset[str] = frozenset()
+    """Of the fresh ones those that are new or have changed themselves; others are rebuilt for these."""
     again: frozenset[str] = frozenset()
     """All inputs whose rows so far are read again: those, and what fresh relations need of inputs that are not stored."""
 
@@ -139,7 +141,7 @@ def compare_tables(
     if now.last is not None:
         again = unread_inputs(catalog, now.last).union(readable) & {i for i, t in catalog.inputs.items() if t.append_only}
     refilled = fresh & again - filled.keys()
-    fresh -= refilled
+    changed = fresh = fresh - refilled
     if now.last is not None:
         forgetful = frozenset(n for n, m in now.in_state.items() if meaning_parts(m)[2])
         fresh |= {n for n in forgetful if n in served}  # a private view that is read now: all its rows count
@@ -156,7 +158,7 @@ def compare_tables(
     outdated, unmade = _outdated_queries(now.tables, computed, outdated)
     again &= refilled | {relation for _, relation in not_kept(pipeline, fresh, restored)}
     return TablePlan(
-        tables, arranged, fresh, copied, outdated, computed, unmade, restored, grown, found.misfits, refilled, again
+        tables, arranged, fresh, copied, outdated, computed, unmade, restored, grown, found.misfits, refilled, changed, again
     )
 
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from belvedere.catalog import Catalog
+from belvedere.engine.failed import failures_of
 from belvedere.engine.lost_rows import changed_inputs, lost_rows, not_kept
 from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.quarantine import Isolation
 from belvedere.engine.relation import name_in_script
 from belvedere.engine.served_names import SERVED, served_names
 from belvedere.engine.tables import StoredRelations, TablePlan, compare_tables
@@ -83,7 +85,7 @@ class Deployment:
         return bool(self.gone or self.lost) or any(c.missed or c.change is Change.DROPPED for c in self.changes)
 
 
-READING = 0.000_004
+READING = 0.000_015
 """Seconds of processor time to read a row of a source again."""
 
 
@@ -128,7 +130,7 @@ class _Comparison:
 
     def relations(self) -> Iterator[RelationChange]:
         """What becomes of the script's public relations."""
-        refused = self._refused()
+        refused, held = self._refused(), self._held()
         for id_ in self._ids():
             name = self.pipeline.served.get(id_, id_)
             table = self.before.get(name)
@@ -139,8 +141,22 @@ class _Comparison:
                 found = self._at_read(id_)
             else:
                 found = self._filled(id_)
+            if id_ in held and found.change is not Change.REFUSED:
+                found = replace(found, reason="; ".join(filter(None, (held[id_], found.reason))))
             missed = () if table is None else _missed(table.schema, self.catalog.schema_of(id_))
             yield replace(found, name=self.catalog.name_of(id_), rows=self.rows.get(name, 0), missed=missed)
+
+    def _held(self) -> dict[str, str]:
+        """Of the views in quarantine, by id, what becomes of them: those whose failed stage is still one of the script."""
+        if self.stored.last is None:
+            return {}
+        found: dict[str, str] = {}
+        for failed in Isolation(self.catalog, self.pipeline).still(failures_of(self.stored.last.extra), self.plan.fresh):
+            for id_, epoch in failed.good.items():
+                shows = "has no rows yet" if epoch is None else f"shows epoch {epoch}"
+                since = f"in quarantine since epoch {failed.since}, {shows}"
+                found[id_] = f"{since}: computed anew with the start, unless {name_in_script(failed.owner)} fails again"
+        return found
 
     def dropped(self) -> Iterator[RelationChange]:
         """Those that were served and are no more."""

@@ -7,8 +7,10 @@ are used begins anew. Nothing is written to the store.
 
 from __future__ import annotations
 
+import json
+import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from belvedere.activity import NOW
 from belvedere.catalog import Catalog, Input
-from belvedere.connectors.again import Past
+from belvedere.connectors.again import Past, past_of
 from belvedere.connectors.connector import OffsetRange, RereadableFeed
 from belvedere.connectors.feeds import open_feed
 from belvedere.connectors.records import not_as_it_was
@@ -28,10 +30,14 @@ from belvedere.engine.rows import WEIGHT_FIELD, Rows
 from belvedere.engine.scratch import Scratch
 from belvedere.engine.spans import PastSpan
 from belvedere.pieces import in_pieces
+from belvedere.rules.running import DOCUMENT
 from belvedere.settings import ProjectSettings
 from belvedere.spark.sources import read_span
+from belvedere.store.protocol import Store
 from belvedere.time.event_time import Clocks
 
+FEW = 20_000
+"""So many rows are read before an epoch, more beside the views that run."""
 PATIENCE = 10.0
 """Seconds after which it is told that a source is still being read."""
 
@@ -59,6 +65,10 @@ class Backfill:
         """Rows that were read again, and those of all epochs so far."""
         self.go_on(past)
 
+    def has(self, ids: Collection[str]) -> bool:
+        """Whether these inputs are among those that are read again."""
+        return self._inputs.keys() >= set(ids)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the inputs."""
@@ -66,7 +76,7 @@ class Backfill:
 
     def go_on(self, past: Past) -> None:
         """Epochs that have been committed meanwhile are read too."""
-        spans = [s for i in self._inputs for s in past.spans[i] if s.epoch > self._after]
+        spans = [s for i in self._inputs for s in past.spans.get(i, ()) if s.epoch > self._after]
         for span in sorted(spans, key=lambda s: s.epoch):
             files = past.files.get((span.span.input, span.epoch), [])
             parts = [*self._inputs[span.span.input].feed.past(span, files), None]
@@ -157,10 +167,43 @@ class _InputBefore:
         return found if isinstance(found, Rows) else Rows(found)
 
 
-def fill_before(engine: Engine, backfill: Backfill, is_stopped: Callable[[], bool]) -> bool:
-    """Give an engine, before its first epoch, the rows so far that it needs; whether they are there: it may be stopped."""
+def fill_before(
+    engine: Engine, backfill: Backfill, is_stopped: Callable[[], bool], between: Callable[[], None] = lambda: None
+) -> bool:
+    """Give an engine, before its first epoch, the rows so far that it needs; whether they are there: it may be stopped.
+
+    `between` is called after each part.
+    """
     while not is_stopped():
         if not backfill.step():
             engine.past = backfill.rows()
             return True
+        between()
     return False
+
+
+class Beside:
+    """Reads a part again between two epochs of the views that run, and says in the store, and to people, how far it is."""
+
+    def __init__(self, backfill: Backfill, views: Sequence[str], catalog: Catalog, store: Store, phase: Callable[[str], None]):
+        """`views` are those that wait; `phase` hears what is under way."""
+        self._backfill, self._views, self._catalog, self._store, self._phase = backfill, views, catalog, store, phase
+        self._told = time.monotonic()
+        rows = f"{backfill.total:,} rows of {', '.join(backfill.names)} are read again"
+        phase(f"{', '.join(views)} will be there when {rows}; the other views go on")
+        self._note()
+
+    def __call__(self) -> bool:
+        """Whether all rows but few are there."""
+        if not self._backfill.step():
+            self._backfill.go_on(past_of(self._catalog, self._store))
+            return self._backfill.left <= FEW
+        if time.monotonic() - self._told >= PATIENCE:
+            self._told = time.monotonic()
+            self._phase(f"filling {', '.join(self._views)}: {self._backfill.read:,} of {self._backfill.total:,} rows were read")
+        self._note()
+        return False
+
+    def _note(self) -> None:
+        found = {"views": list(self._views), "rows": self._backfill.total, "read": self._backfill.read}
+        self._store.set_document(DOCUMENT, json.dumps(found))

@@ -112,13 +112,18 @@ class RunLoop:
         stopped: StopFlag | None = None,
         clock: MachineClock | None = None,
         tell: Callable[[str], None] = lambda text: None,
+        beside: Callable[[], bool] | None = None,
     ):
-        """`watch` sees each epoch, `tell` hears of sources that cannot be looked at."""
+        """`watch` sees each epoch, `tell` hears of sources that cannot be looked at.
+
+        `beside` does a part of some other work between two epochs, and says when the loop is to end since all of it is done.
+        """
         self.spark, self.engine, self.store, self.sources = spark, engine, store, sources
         self.settings, self.watch, self.tell = settings, watch, tell
         self.last: EpochRow | None = store.last_epoch()
         self.clock = clock or MachineClock()
         self._stopped = stopped or StopFlag()
+        self._beside = beside
         self._renewed = time.monotonic()
         self.leaving: Mapping[str, pa.Table] = {}
         """Records that leave with the epoch in which rejected rows arrive, with weights."""
@@ -152,9 +157,13 @@ class RunLoop:
             if started >= next_ and self._has_reason():
                 self._renew_lease()
                 next_ = started + self.settings.interval
-                if self._run_epoch(self._is_due()):
+                if self._run_epoch(self._is_due()) and self._beside is None:
                     continue
             self._catch_up()
+            if self._beside is not None:
+                if self._beside():
+                    return
+                continue
             left = max(LEAST_WAIT, next_ - time.monotonic()) if self.sources.feeds else POLL_SECONDS
             self.sources.pushes.wait(min(left, POLL_SECONDS))
 

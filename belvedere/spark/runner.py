@@ -24,12 +24,14 @@ from pyspark.sql import SparkSession
 
 from belvedere.activity import NOW
 from belvedere.catalog import Catalog, pushed_inputs
-from belvedere.connectors.again import past_of
+from belvedere.connectors.again import Past, past_of
 from belvedere.connectors.records import RECORDS, REJECTED, files_read
+from belvedere.engine.epoch import Engine
 from belvedere.engine.measured import Requests
 from belvedere.engine.opening import folder_of
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.quarantine import told_failure
+from belvedere.engine.tables import plan_tables
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.desk import Desk, open_desk
 from belvedere.intake.wire import DeskServer
@@ -38,10 +40,12 @@ from belvedere.rules import maintain
 from belvedere.rules.advice import choose
 from belvedere.rules.placed import DOCUMENT as CHOICE
 from belvedere.rules.placed import PlacedViews, with_choice
+from belvedere.rules.running import DOCUMENT as BACKFILL
+from belvedere.rules.running import RunningViews, running_views
 from belvedere.setting_rules import seconds_in
 from belvedere.settings import ProjectSettings
 from belvedere.spark.analysis import analyze
-from belvedere.spark.backfill import Backfill, fill_before
+from belvedere.spark.backfill import FEW, Backfill, Beside, fill_before
 from belvedere.spark.cluster import has_ended, is_cluster, join_cluster, master_of
 from belvedere.spark.engine import open_engine
 from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session
@@ -102,6 +106,8 @@ class Runner:
         self.server = DeskServer(self.desk) if self.desk is not None else None
         self.spark: SparkSession | None = None
         self._failing_since: float | None = None
+        self.phase: Callable[[str], None] = lambda text: None
+        """Hears what is under way."""
         self.retries = False
         """Whether rejected rows are tried again, once."""
         self.retried: Retried | None = None
@@ -124,7 +130,7 @@ class Runner:
     ) -> None:
         """Run epochs until `stopped` is set or, with `once`, nothing is left. Raises BelvedereError for what went wrong.
 
-        `tell` hears when the store cannot be reached and is tried again; `phase` what is under way before the first epoch.
+        `tell` hears when the store cannot be reached and is tried again; `phase` what is under way.
         """
         silence_py4j()
         try:
@@ -170,6 +176,7 @@ class Runner:
         tell: Callable[[str], None],
         phase: Callable[[str], None],
     ) -> None:
+        self.phase = phase
         # from here on a signal waits: a JVM that is interrupted while it starts would stay behind, an epoch be for nothing
         stopped.interrupts = False
         self.clock.tell = tell
@@ -242,37 +249,112 @@ class Runner:
         tell: Callable[[str], None],
     ) -> None:
         """Go on from the store's last epoch until the end, or until the store cannot be reached."""
+        backfill: Backfill | None = None
+        while not stopped.is_set():
+            past = past_of(self.catalog, self.store)
+            engine = self._engine(spark, self.catalog, pipeline, past)
+            try:
+                if backfill is None or not backfill.has(engine.plan.again & past.spans.keys()):
+                    self._check(spark, pipeline, engine)
+                    backfill = Backfill(spark, self.catalog, self.project, past, engine.plan.again)
+                    running = None if self.once or self.retries or backfill.left <= FEW else self._running(pipeline, engine)
+                else:
+                    backfill.go_on(past)
+                    running = None
+                if running is None:
+                    if fill_before(engine, backfill, stopped.is_set, self._renew_lease):
+                        backfill.close()
+                        told = self._forgetting_backfill(watch)
+                        self._loop(spark, self.catalog, pipeline, engine, told, stopped, tell).run()
+                    return
+            finally:
+                engine.discard()
+            self._run_beside(spark, running, backfill, watch, stopped, tell)
+
+    def _engine(self, spark: SparkSession, catalog: Catalog, pipeline: Pipeline, past: Past) -> Engine:
+        """An engine over the store as it is now."""
         project = self.project
         state = project.state or (None if file_of(self.store_url) else self._beside(".state"))
-        retain = seconds_of(project.retain)
-        settings = (project.sinks, project.driver_memory, state, retain, project.state_copies)
-        past = past_of(self.catalog, self.store)
-        engine = open_engine(spark, self.catalog, pipeline, self.store, *settings, again=past.spans.keys())
+        settings = (project.sinks, project.driver_memory, state, seconds_of(project.retain), project.state_copies)
+        engine = open_engine(spark, catalog, pipeline, self.store, *settings, again=past.spans.keys())
         engine.meter.requests = self.requests
+        return engine
+
+    def _check(self, spark: SparkSession, pipeline: Pipeline, engine: Engine) -> None:
+        """Let Spark say what it refuses, before anything changes."""
+        refused = analyze(spark, self.catalog, pipeline, engine.fresh) if engine.fresh else []
+        if refused:
+            raise BelvedereError(refused)
+        self.store.create(RECORDS)
+
+    def _running(self, pipeline: Pipeline, engine: Engine) -> RunningViews | None:
+        """What can run while rows are read again; None where it needs them too."""
+        found = running_views(self.catalog, pipeline, engine.plan)
         try:
-            refused = analyze(spark, self.catalog, pipeline, engine.fresh) if engine.fresh else []
-            if refused:
-                raise BelvedereError(refused)
-            self.store.create(RECORDS)
-            backfill = Backfill(spark, self.catalog, project, past, engine.plan.again)
-            if not fill_before(engine, backfill, stopped.is_set):
-                return
-            reader = self.store.reader()
-            try:
-                known = files_read(reader)
-            finally:
-                reader.close()
-            last, misfits = self.store.last_epoch(), engine.plan.misfits
-            sources = open_sources(self.catalog, self.project, last, known, engine.fresh, self.desk, misfits)
-            for failed in engine.quarantine.failed:
-                tell(told_failure(failed))
-            run = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)
-            loop = RunLoop(spark, engine, self.store, sources, run, watch, stopped, self.clock, tell)
-            if self.retries:
-                self._retry(spark, sources, loop)
-            loop.run()
+            plan_tables(found.catalog, maintain(found.catalog), self.store, engine.state)
+        except BelvedereError:
+            return None
+        return found
+
+    def _run_beside(
+        self,
+        spark: SparkSession,
+        running: RunningViews,
+        backfill: Backfill,
+        watch: Callable[[Progress], None],
+        stopped: StopFlag,
+        tell: Callable[[str], None],
+    ) -> None:
+        """Run the views that wait for nothing, until the rows so far are read again for the others."""
+        pipeline = maintain(running.catalog)
+        engine = self._engine(spark, running.catalog, pipeline, Past())
+        try:
+            beside = Beside(backfill, running.waiting, self.catalog, self.store, self.phase)
+            self._loop(spark, running.catalog, pipeline, engine, watch, stopped, tell, beside).run()
         finally:
             engine.discard()
+
+    def _loop(
+        self,
+        spark: SparkSession,
+        catalog: Catalog,
+        pipeline: Pipeline,
+        engine: Engine,
+        watch: Callable[[Progress], None],
+        stopped: StopFlag,
+        tell: Callable[[str], None],
+        beside: Callable[[], bool] | None = None,
+    ) -> RunLoop:
+        """The loop over the sources as far as the store has read them."""
+        reader = self.store.reader()
+        try:
+            known = files_read(reader)
+        finally:
+            reader.close()
+        last, misfits = self.store.last_epoch(), engine.plan.misfits
+        sources = open_sources(catalog, self.project, last, known, engine.fresh, self.desk, misfits)
+        for failed in engine.quarantine.failed:
+            tell(told_failure(failed))
+        run = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)
+        loop = RunLoop(spark, engine, self.store, sources, run, watch, stopped, self.clock, tell, beside)
+        if self.retries:
+            self._retry(spark, sources, loop)
+        return loop
+
+    def _renew_lease(self) -> None:
+        self.store.acquire(self.owner, LEASE_SECONDS)
+
+    def _forgetting_backfill(self, watch: Callable[[Progress], None]) -> Callable[[Progress], None]:
+        """Nothing waits any more, once the next epoch is committed."""
+        if not self.store.document(BACKFILL):
+            return watch
+
+        def watched(progress: Progress) -> None:
+            if self.store.document(BACKFILL):
+                self.store.set_document(BACKFILL, "")
+            watch(progress)
+
+        return watched
 
     def _retry(self, spark: SparkSession, sources: Sources, loop: RunLoop) -> None:
         """Let the first epoch take the rejected rows that fit now."""

@@ -53,6 +53,9 @@ class MemoryReader:
         rows = self.connection.execute("SELECT epoch, clock, committed_at FROM _belvedere_epoch").fetchall()
         return EpochRow(rows[0][0], instant(rows[0][1]), committed_at=instant(rows[0][2])) if rows else None
 
+    def document(self, name: str) -> str | None:
+        return None
+
     def close(self) -> None:
         self.connection.close()
 
@@ -71,6 +74,9 @@ class OnLoop:
 
     def last_epoch(self) -> EpochRow | None:
         return self._reader.last_epoch()
+
+    def document(self, name: str) -> str | None:
+        return self._reader.document(name)
 
     def close(self) -> None:
         self._reader.close()

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from belvedere.api.failures import RequestError
 from belvedere.api.http.push_bodies import rows_of
-from belvedere.catalog import pushed_inputs
+from belvedere.catalog import Catalog, pushed_inputs
 from belvedere.compiler import compile_script
 from belvedere.connectors.growing import with_starting_columns
 from belvedere.intake.desk import Desk, Request, open_desk
 from belvedere.intake.read import find_input
-from belvedere.settings import load_project
+from belvedere.settings import ProjectSettings, load_project
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A script, and the project with the columns that its store knows."""
+
+    catalog: Catalog
+    project: ProjectSettings
 
 
 class Loop:
@@ -24,6 +33,13 @@ class Loop:
         self.url = url or f"sqlite:///{folder / 's.db'}"
         (folder / "belvedere.toml").write_text(project)
         self.progress: list[Any] = []
+
+    def compiled(self) -> Compiled:
+        """The script as a start has it."""
+        project = with_starting_columns(load_project(self.folder), self.url)
+        compiled = compile_script(self.script, path=self.folder / "s.sqrl", project=project)
+        assert compiled.ok, compiled.diagnostics
+        return Compiled(compiled.catalog, project)
 
     def once(self, *pushes: tuple[str, bytes], retry: bool = False) -> None:
         """Compile the script and run it until nothing is left; `pushes` are bodies in JSON, `retry` tries rejected rows again."""
@@ -37,14 +53,14 @@ class Loop:
         from belvedere.spark.sources import open_sources
         from belvedere.store import open_store
 
-        project = with_starting_columns(load_project(self.folder), self.url)
-        compiled = compile_script(self.script, path=self.folder / "s.sqrl", project=project)
-        assert compiled.ok, compiled.diagnostics
-        catalog = compiled.catalog
+        compiled = self.compiled()
+        project, catalog = compiled.project, compiled.catalog
         store = open_store(self.url)
         store.acquire("test", 60)
         past = past_of(catalog, store)
-        engine = open_engine(self.spark, catalog, maintain(catalog), store, project.sinks, again=past.spans.keys())
+        engine = open_engine(
+            self.spark, catalog, maintain(catalog), store, project.sinks, state=project.state, again=past.spans.keys()
+        )
         desk = None
         try:
             store.create(RECORDS)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
-from datetime import datetime
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,23 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from belvedere.api.filling import filling_text
+from belvedere.catalog import Input, InputKind
 from belvedere.commands.plan import deployment_of
-from belvedere.compiler import compile_script
-from belvedere.connectors.growing import with_starting_columns
+from belvedere.connectors import files as connectors_files
+from belvedere.connectors.connector import Wanted
 from belvedere.engine.epoch import Engine
+from belvedere.engine.spans import PastSpan, Span
 from belvedere.errors import BelvedereError
+from belvedere.rules import maintain
 from belvedere.rules.deployment import Deployment
-from belvedere.settings import load_project
+from belvedere.schema import Column, Schema
+from belvedere.settings import Source
+from belvedere.spark import backfill, runner
+from belvedere.spark.run_loop import Progress
+from belvedere.spark.stop_flag import StopFlag
+from belvedere.store import open_reader
+from belvedere.time.event_time import Clocks
 from tests.depth import at_night
 from tests.run.loops import Loop
 
@@ -105,8 +116,8 @@ def bag(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def planned(loop: Loop) -> Deployment:
-    project = with_starting_columns(load_project(loop.folder), loop.url)
-    return deployment_of(compile_script(loop.script, path=loop.folder / "s.sqrl", project=project).catalog, loop.url, project)
+    found = loop.compiled()
+    return deployment_of(found.catalog, loop.url, found.project)
 
 
 def first_file(loop: Loop) -> Path:
@@ -206,6 +217,19 @@ def test_plan_and_what_is_not_there_any_more(spark: Any, tmp_path: Path, url: st
     assert shown(loop, "Best") == bag([{"k": "a", "most": 1}, {"k": "b", "most": 5}])
 
 
+def test_a_file_that_changes_just_before_it_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "T.json"
+    path.write_text('{"k": 1}\n')
+    table = Input("T", "T", InputKind.IMPORT, Schema((Column("k", pa.int32()),)))
+    feed = connectors_files.open_feed(Wanted(table, Source("s", path=tmp_path), "T", tuple(table.schema)))
+    past = PastSpan(Span("T", {}, {"files": 1}, 1, 0, Clocks()), 7, datetime.now(UTC), 1)
+    (part,) = feed.past(past, feed.listing.new_files())
+    path.write_text('{"k": 2}\n')
+    os.utime(path, (1, 1))
+    with pytest.raises(BelvedereError, match="epoch 7 read, has changed"):
+        feed.read(None, part)  # type: ignore[arg-type]
+
+
 def test_an_input_that_is_stored_from_now_on_keeps_what_was_read(spark: Any, tmp_path: Path, url: str) -> None:
     loop = filled(spark, tmp_path, url)
     loop.script = (
@@ -216,6 +240,11 @@ def test_an_input_that_is_stored_from_now_on_keeps_what_was_read(spark: Any, tmp
     loop.once()
     assert shown(loop, "Ratio") == [], "it fails on a row of the second file: no part of the rows is shown"
     assert loop.progress[-1].held == {"Ratio": None}
+    ratio = next(c for c in planned(loop).changes if c.name == "Ratio")
+    assert (ratio.change.value, ratio.reason.partition(";")[0]) == (
+        "added",
+        "in quarantine since epoch 3, has no rows yet: computed anew with the start, unless Ratio fails again",
+    )
     first_file(loop).unlink()  # the rows are stored now
     loop.script = loop.script.replace("10 / fare", "try_divide(10, fare)")
     loop.once()
@@ -238,3 +267,67 @@ def test_a_column_that_has_become_wider_makes_other_rows(spark: Any, tmp_path: P
     (tmp_path / "belvedere.toml").write_text(PROJECT.replace('fare = "INT"', 'fare = "DOUBLE"'))
     with pytest.raises(BelvedereError, match=r"B7070.* what epoch 3 read gives 1 rows used and 0 rejected today, and gave 0"):
         loop.once()
+
+
+class Crash(Exception):
+    """As if the process had ended."""
+
+
+def test_other_views_go_on_while_one_is_filled(spark: Any, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files come while others are read again; what was read is lost once, by a failure, and is read anew."""
+    files = Files(3, tmp_path)
+    loop = Loop(spark, tmp_path, INPUTS + FIRST, PROJECT + '[spark]\ntrigger = "1 ms"\n[run]\nstate = "state"\n', url)
+    for epoch in range(2):
+        files.more(3 * epoch)
+        files.put("Rides", f"more {epoch}.json", '{"k": "a", "fare": 3, "at": "2024-01-01 00:09:00"}\n' * 3)
+        loop.once()
+    loop.script += LATER
+    monkeypatch.setattr(backfill, "FEW", 0)
+    monkeypatch.setattr(runner, "FEW", 0)
+    monkeypatch.setattr(connectors_files, "PART_BYTES", 1)  # each file is a part
+    steps: list[str | None] = []
+    beside = backfill.Beside.__call__
+
+    def step(self: backfill.Beside) -> bool:
+        if len(steps) in (1, 4):
+            files.more(9)
+            files.put("Rides", f"new {len(steps)}.json", '{"k": "a", "fare": 7, "at": "2024-01-01 00:10:00"}\n')
+        if len(steps) == 2:
+            steps.append(None)
+            raise Crash
+        with closing(open_reader(url)) as reader:
+            steps.append(filling_text(loop.compiled().catalog, reader))
+        return beside(self)
+
+    monkeypatch.setattr(backfill.Beside, "__call__", step)
+    told: list[str] = []
+    with pytest.raises(Crash):
+        run_until(loop, "Best", told)
+    before = loop.rows("All")
+    seen = run_until(loop, "Best", told)
+    assert any("Again, Best, Minutes, Pairs, Places, Ranks will be there when" in t for t in told)
+    assert "being filled: " in str(steps[0])
+    assert steps[0] != steps[-1]
+    assert len(seen) > 1, "epochs of the other views came before"
+    assert all(p.changes.keys() <= {"All", "Fares"} or "All" in p.changes for p in seen[:-1])
+    assert len(loop.rows("All")) > len(before), "they went on"
+    assert shown(loop, "Again") == shown(loop, "All")
+    assert {v: shown(loop, v) for v in ORACLE} == {v: expected(v, loop, files) for v in ORACLE}
+    with closing(open_reader(url)) as reader:
+        assert filling_text(loop.compiled().catalog, reader) is None
+
+
+def run_until(loop: Loop, view: str, told: list[str]) -> list[Progress]:
+    """Run the script until an epoch has changed a view; all epochs up to it."""
+    stopped, seen = StopFlag(), list[Progress]()
+
+    def watch(progress: Progress) -> None:
+        seen.append(progress)
+        if view in progress.changes:
+            stopped.set()
+
+    found = loop.compiled()
+    with runner.Runner(loop.folder / "s.sqrl", found.catalog, found.project, loop.url) as running:
+        running.phase = told.append
+        running._run_epochs(loop.spark, maintain(found.catalog), watch, stopped, lambda text: None)
+    return seen

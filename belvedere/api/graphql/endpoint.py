@@ -27,6 +27,7 @@ from belvedere.api.failures import (
     RequestError,
     no_cursor,
 )
+from belvedere.api.filling import filling_text
 from belvedere.api.graphql.operations import Operation, Operations, Prepared, only_fields
 from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import Limits, check_variables
@@ -122,7 +123,7 @@ class Api:
             if rows and rows[0][0] != self._held[0]:
                 self._held = (rows[0][0], held_in(self.reader.execute(held_sql(self.reader.dialect), (rows[0][0],))))
         except BelvedereError as error:
-            raise _failure(prepared, error) from error
+            raise _failure(prepared, error, self._catalog, self.reader) from error
         finally:
             plan.calls += 1
             if timed:
@@ -136,7 +137,7 @@ class Api:
             if rows and rows[0][0] != self._held[0]:
                 self._held = (rows[0][0], held_in(await fetch(held_sql(self.reader.dialect), (rows[0][0],))))
         except BelvedereError as error:
-            raise _failure(prepared, error) from error
+            raise _failure(prepared, error, self._catalog, self.reader) from error
         return self._answer(prepared, rows)
 
     def _answer(self, prepared: Prepared, rows: list[tuple[Any, ...]]) -> Answer:
@@ -198,7 +199,7 @@ class Api:
         return json.dumps(read).encode()
 
 
-def _failure(prepared: Prepared, error: BelvedereError) -> RequestError:
+def _failure(prepared: Prepared, error: BelvedereError, catalog: Catalog, reader: AnsweringReader) -> RequestError:
     """What a client may know of a failed read."""
     found = error.diagnostics[0]
     if prepared.plan.draft.cursors and found.code == "B7088":
@@ -208,6 +209,9 @@ def _failure(prepared: Prepared, error: BelvedereError) -> RequestError:
     if found.code == "B7087":
         return RequestError(LIMIT_EXCEEDED, "the request is nested too deeply for this store", "nest less")
     if found.code == "B7014":
+        text = filling_text(catalog, reader)
+        if text is not None:
+            return RequestError(NOT_READY, text, "ask again when it is there; the other views are up to date", status=503)
         return RequestError(
             NOT_READY, "a view or a column of it is not stored yet", "ask again: the next epoch makes it", status=503
         )
