@@ -68,6 +68,7 @@ def test_nothing_is_loaded_from_another_host(site: Path) -> None:
 def test_all_markdown_is_read(site: Path) -> None:
     texts = {p: MADE_BY_MARKDOWN.sub("", p.read_text(encoding="utf-8")) for p in site.glob("**/*.html")}
     assert {p.name: found[0][-80:] for p, text in texts.items() if (found := NOT_READ.search(text))} == {}
+    assert "<code>|&gt;</code>" in (site / "sql.html").read_text(encoding="utf-8"), "GitHub wants a backslash before the pipe"
 
 
 def test_words_of_scripts_are_coloured(site: Path) -> None:

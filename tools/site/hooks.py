@@ -33,6 +33,7 @@ ASSETS = ("iframe-worker.js", "site.css")
 
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```(\w+)(.*)$", re.MULTILINE)
+ROW, CODE = re.compile(r"^\|.*$", re.MULTILINE), re.compile(r"`[^`]+`")
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]+)?\)")
 register()
 LANGUAGES = {".sqrl": "sql", ".yml": "yaml", ".py": "python"}
@@ -90,7 +91,7 @@ def linked(text: str, source: str) -> Iterator[str]:
 
 
 def relinked(text: str, source: str) -> str:
-    """A page's text with the site's links in place of the repository's; fenced blocks stay."""
+    """A page's text with the site's links in place of the repository's, and pipes as mkdocs reads them in tables; fenced blocks stay."""
     here = posixpath.dirname(site_path(source))
 
     def link(found: re.Match[str]) -> str:
@@ -101,9 +102,14 @@ def relinked(text: str, source: str) -> str:
 
     parts, at = [], 0
     for block in FENCED.finditer(text):
-        parts += [LINK.sub(link, text[at : block.start()]), block[0]]
+        parts += [with_pipes(LINK.sub(link, text[at : block.start()])), block[0]]
         at = block.end()
-    return "".join([*parts, LINK.sub(link, text[at:])])
+    return "".join([*parts, with_pipes(LINK.sub(link, text[at:]))])
+
+
+def with_pipes(text: str) -> str:
+    """Code in tables without the backslashes that GitHub wants before pipes, and mkdocs would show."""
+    return ROW.sub(lambda row: CODE.sub(lambda code: code[0].replace("\\|", "|"), row[0]), text)
 
 
 def with_titles(text: str) -> str:
