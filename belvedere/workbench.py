@@ -59,7 +59,7 @@ class Workbench:
         options: Options | None = None,
         project: Any = None,
     ):
-        compiled = compile_script(script, project=project)
+        compiled = compile_script(_text(script, "a script", "a file's is Path(...).read_text()"), project=project)
         if not compiled.ok:
             raise BelvedereError(compiled.diagnostics)
         self.diagnostics = compiled.diagnostics
@@ -262,7 +262,9 @@ class Workbench:
 
         Raises BelvedereError with places in the query where it is wrong.
         """
-        catalog, template, read = compile_over(str(sql), self.engine.tables, self._project)
+        catalog, template, read = compile_over(
+            _text(sql, "a query", 'write "SELECT ... FROM View"'), self.engine.tables, self._project
+        )
         now = self.engine.last_clock or self._clock or datetime.now(UTC)
         rows = {i: self._stored(catalog.inputs[i].name).select(columns) for i, columns in read.items()}
         return QueryRows(answer_template(self.spark, catalog, template, rows, now))
@@ -286,12 +288,13 @@ class Workbench:
         role: str | None = None,
     ) -> dict[str, Any]:
         """The API's answer to a caller of a role (None: who may see everything) whose token has these claims, as a dict."""
+        text = _text(query, "a request", 'write "{ view { column } }"')
         from belvedere.api import execute_graphql
 
         reader = self.store.reader()
         try:
             tables = self.engine.tables
-            answer: dict[str, Any] = execute_graphql(self.catalog, tables, reader, query, variables, claims=claims, role=role)
+            answer: dict[str, Any] = execute_graphql(self.catalog, tables, reader, text, variables, claims=claims, role=role)
             return answer
         finally:
             reader.close()
@@ -327,6 +330,13 @@ class Workbench:
 def _lacks_time(source: Input, table: pa.Table) -> bool:
     """Whether a row gets the clock at its arrival."""
     return any(n not in table.schema.names or table[n].null_count > 0 for n in arrival_times(source))
+
+
+def _text(value: Any, what: str, hint: str) -> str:
+    """A text as it is. Raises B6017 for anything else."""
+    if isinstance(value, str):
+        return value
+    raise fail("B6017", f"{what} is a text, not {shown(value)}", hint=hint)
 
 
 def _time(value: Any) -> datetime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ def test_a_query_reads_what_is_served(wb: Workbench) -> None:
     assert rows.to_pandas()["item"].tolist() == ["é", "b"]
     assert [r["price"] for r in wb.query("SELECT * FROM Latest LIMIT 1")] == [Decimal("2.00")]
     assert wb.query("SELECT 1 AS a WHERE FALSE").to_arrow().num_rows == 0
-    for wrong, code in (("SELECT nam FROM Item", "B2002"), ("SELECT name FROM Itm", "B2001"), ("", "B9120"), (None, "B1")):
+    for wrong, code in (("SELECT nam FROM Item", "B2002"), ("SELECT name FROM Itm", "B2001"), ("", "B9120"), (None, "B6017")):
         with pytest.raises(BelvedereError) as error:
             wb.query(wrong)  # type: ignore[arg-type]
         assert error.value.diagnostics[0].code.startswith(code)
@@ -97,6 +98,8 @@ def test_wrong_arguments_are_told(wb: Workbench) -> None:
         (lambda: wb.insert("Bid", pd.DataFrame({"at": ["soon"]})), "B6001"),
         (lambda: wb.rows(None), "B2001"),  # type: ignore[arg-type]
         (lambda: wb.clock("soon"), "B6016"),
+        (lambda: wb.graphql(5), "B6017"),  # type: ignore[arg-type]
+        (lambda: Workbench(Path("a.sqrl")), "B6017"),  # type: ignore[arg-type]
         (lambda: wb.bound("Bid", pd.NaT), "B6016"),
         (lambda: wb.rows("Best", as_of=b"x"), "B6016"),  # type: ignore[arg-type]
     ):
