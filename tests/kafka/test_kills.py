@@ -92,7 +92,11 @@ def started(script: Path) -> tuple[subprocess.Popen[str], str]:
     process = start_run(script, "--yes")
     address = first_line(process)
     lines = drain(process)
-    wait_for(lambda: any("Orders" in line for line in lines), "no epoch came", 120)
+    try:
+        wait_for(lambda: any("Orders" in line for line in lines), "no epoch came", 300)
+    except AssertionError:
+        process.terminate()
+        raise AssertionError([lines, process.communicate(timeout=60)]) from None
     return process, address
 
 
