@@ -63,7 +63,7 @@ def deployment_of(catalog: Catalog, url: str, project: ProjectSettings | None = 
 
     With the `project` it is tried whether what is to be read again is there as it was.
     """
-    from belvedere.connectors.again import broken_inputs, past_of
+    from belvedere.connectors.again import broken_inputs, past_of, rereadable_inputs
     from belvedere.engine.opening import read_state
     from belvedere.engine.tables import StoredRelations, stored_now
     from belvedere.rules.placed import DOCUMENT, PlacedViews, with_choice
@@ -85,11 +85,12 @@ def deployment_of(catalog: Catalog, url: str, project: ProjectSettings | None = 
             catalog = with_choice(catalog, PlacedViews.of_text(reader.document(DOCUMENT)))
         finally:
             reader.close()
-        past, rows = past_of(catalog, store), {n: rows for n, (rows, _) in store.size().items()}
-        readable = {i: past.rows(i) for i in past.spans}
-        found = plan_deployment(catalog, stored, rows, readable)
-        if found.again and project is not None:
-            found = plan_deployment(catalog, stored, rows, readable, broken_inputs(catalog, project, past, found.again))
+        rows = {n: rows for n, (rows, _) in store.size().items()}
+        found = plan_deployment(catalog, stored, rows, dict.fromkeys(rereadable_inputs(catalog), 1))
+        if found.again:  # what epochs took of their sources is much to be read
+            past = past_of(catalog, store, found.again)
+            broken = {} if project is None else broken_inputs(catalog, project, past, past.spans)
+            found = plan_deployment(catalog, stored, rows, {i: past.rows(i) for i in past.spans}, broken)
         return replace(found, lost=_files_gone(store, found.read_again)) if found.read_again else found
     finally:
         store.close()

@@ -6,7 +6,7 @@ source. Nothing is read here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -33,10 +33,15 @@ class Past:
         return sum(p.span.used for p in self.spans.get(id_, ()))
 
 
-def past_of(catalog: Catalog, store: Store) -> Past:
-    """What can be read again of the catalog's inputs, each from its beginning to the last epoch."""
+def rereadable_inputs(catalog: Catalog) -> frozenset[str]:
+    """The ids of the inputs that can be read again, if each of their epochs is known."""
+    return frozenset(i for i, t in catalog.inputs.items() if is_rereadable(t))
+
+
+def past_of(catalog: Catalog, store: Store, ids: Collection[str]) -> Past:
+    """What can be read again of these inputs, each from its beginning to the last epoch. What all epochs took is read for it."""
     last = store.last_epoch()
-    wanted = [i for i, t in catalog.inputs.items() if is_rereadable(t)]
+    wanted = sorted(rereadable_inputs(catalog) & set(ids))
     if last is None or not wanted or not any(t.name == SPANS.name for t in store.tables()):
         return Past()
     reader = store.reader()

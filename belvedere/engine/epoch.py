@@ -135,7 +135,8 @@ class Engine:
         kept = self.plan.arranged.keys() - new - {n for n, (_, to_state) in self.plan.copied.items() if to_state}
         self.state.arrange(self.plan.arranged.values(), frozenset(kept))
         last = store.last_epoch()
-        self._needed = self.plan.again - (unread_inputs(catalog, last) if last else frozenset())
+        self.needed: frozenset[str] = self.plan.again - (unread_inputs(catalog, last) if last else frozenset())
+        """The inputs whose rows so far are wanted before the first epoch."""
         self.epoch = last.epoch if last else 0
         self.last_clock = last.clock if last else None
         self.next_uid = int(last.extra.get("next_uid", 1)) if last else 1
@@ -245,7 +246,7 @@ class Engine:
     ) -> tuple[EpochContext, dict[str, StampedRows], int, dict[str, float]]:
         """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
         if self._is_first:
-            missing = self._needed - self.past.keys()
+            missing = self.needed - self.past.keys()
             if missing:
                 raise AssertionError(f"rows so far of {sorted(missing)} were not read again")
             stored = (self.store, self.state, storage.transaction)

@@ -102,7 +102,7 @@ def plan_deployment(
     """
     pipeline = maintain(catalog)
     tables = compare_tables(catalog, pipeline, stored, readable)
-    again = {i: readable[i] for i in tables.again if i in readable}
+    again = {i: readable[i] for i in tables.again if readable.get(i)}
     comparison = _Comparison(catalog, pipeline, stored, tables, rows, again, broken)
     dropped = tuple(comparison.dropped())
     before: list[str] = stored.last.extra.get(SERVED, []) if stored.last is not None else []

@@ -65,9 +65,10 @@ class Backfill:
         """Rows that were read again, and those of all epochs so far."""
         self.go_on(past)
 
-    def has(self, ids: Collection[str]) -> bool:
-        """Whether these inputs are among those that are read again."""
-        return self._inputs.keys() >= set(ids)
+    @property
+    def ids(self) -> frozenset[str]:
+        """The inputs that are read again."""
+        return frozenset(self._inputs)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -196,7 +197,7 @@ class Beside:
     def __call__(self) -> bool:
         """Whether all rows but few are there."""
         if not self._backfill.step():
-            self._backfill.go_on(past_of(self._catalog, self._store))
+            self._backfill.go_on(past_of(self._catalog, self._store, self._backfill.ids))
             return self._backfill.left <= FEW
         if time.monotonic() - self._told >= PATIENCE:
             self._told = time.monotonic()

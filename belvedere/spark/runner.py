@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from belvedere.activity import NOW
 from belvedere.catalog import Catalog, pushed_inputs
-from belvedere.connectors.again import Past, past_of
+from belvedere.connectors.again import Past, past_of, rereadable_inputs
 from belvedere.connectors.records import RECORDS, REJECTED, files_read
 from belvedere.engine.epoch import Engine
 from belvedere.engine.measured import Requests
@@ -251,12 +251,11 @@ class Runner:
         """Go on from the store's last epoch until the end, or until the store cannot be reached."""
         backfill: Backfill | None = None
         while not stopped.is_set():
-            past = past_of(self.catalog, self.store)
-            engine = self._engine(spark, self.catalog, pipeline, past)
+            engine, past = self._opened(spark, pipeline)
             try:
-                if backfill is None or not backfill.has(engine.plan.again & past.spans.keys()):
+                if backfill is None or not engine.needed <= backfill.ids:
                     self._check(spark, pipeline, engine)
-                    backfill = Backfill(spark, self.catalog, self.project, past, engine.plan.again)
+                    backfill = Backfill(spark, self.catalog, self.project, past, engine.needed)
                     running = None if self.once or self.retries or backfill.left <= FEW else self._running(pipeline, engine)
                 else:
                     backfill.go_on(past)
@@ -271,12 +270,21 @@ class Runner:
                 engine.discard()
             self._run_beside(spark, running, backfill, watch, stopped, tell)
 
-    def _engine(self, spark: SparkSession, catalog: Catalog, pipeline: Pipeline, past: Past) -> Engine:
-        """An engine over the store as it is now."""
+    def _opened(self, spark: SparkSession, pipeline: Pipeline) -> tuple[Engine, Past]:
+        """An engine over all of the script, and what can be read again of the inputs that it needs. Raises B7030."""
+        engine = self._engine(spark, self.catalog, pipeline, rereadable_inputs(self.catalog))
+        past = past_of(self.catalog, self.store, engine.needed)
+        if engine.needed <= past.spans.keys():
+            return engine, past
+        engine.discard()
+        return self._engine(spark, self.catalog, pipeline, past.spans.keys()), past
+
+    def _engine(self, spark: SparkSession, catalog: Catalog, pipeline: Pipeline, again: Collection[str]) -> Engine:
+        """An engine over the store as it is now; the rows of inputs in `again` can be read once more."""
         project = self.project
         state = project.state or (None if file_of(self.store_url) else self._beside(".state"))
         settings = (project.sinks, project.driver_memory, state, seconds_of(project.retain), project.state_copies)
-        engine = open_engine(spark, catalog, pipeline, self.store, *settings, again=past.spans.keys())
+        engine = open_engine(spark, catalog, pipeline, self.store, *settings, again=again)
         engine.meter.requests = self.requests
         return engine
 
@@ -307,7 +315,7 @@ class Runner:
     ) -> None:
         """Run the views that wait for nothing, until the rows so far are read again for the others."""
         pipeline = maintain(running.catalog)
-        engine = self._engine(spark, running.catalog, pipeline, Past())
+        engine = self._engine(spark, running.catalog, pipeline, ())
         try:
             beside = Beside(backfill, running.waiting, self.catalog, self.store, self.phase)
             self._loop(spark, running.catalog, pipeline, engine, watch, stopped, tell, beside).run()

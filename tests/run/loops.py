@@ -43,7 +43,7 @@ class Loop:
 
     def once(self, *pushes: tuple[str, bytes], retry: bool = False) -> None:
         """Compile the script and run it until nothing is left; `pushes` are bodies in JSON, `retry` tries rejected rows again."""
-        from belvedere.connectors.again import past_of
+        from belvedere.connectors.again import past_of, rereadable_inputs
         from belvedere.connectors.records import RECORDS, REJECTED, files_read
         from belvedere.rules import maintain
         from belvedere.spark.backfill import Backfill, fill_before
@@ -57,7 +57,7 @@ class Loop:
         project, catalog = compiled.project, compiled.catalog
         store = open_store(self.url)
         store.acquire("test", 60)
-        past = past_of(catalog, store)
+        past = past_of(catalog, store, rereadable_inputs(catalog))
         engine = open_engine(
             self.spark, catalog, maintain(catalog), store, project.sinks, state=project.state, again=past.spans.keys()
         )
