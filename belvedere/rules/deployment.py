@@ -213,7 +213,9 @@ class _Comparison:
             return RelationChange(id_, Change.ADDED, source, seconds=self._seconds(id_))
         if self.before[relation].query:
             return RelationChange(id_, Change.KEPT, f"it is maintained from now on: {source}", seconds=self._seconds(id_))
-        return RelationChange(id_, Change.CHANGED, f"{self._cause(relation)}; {source}", seconds=self._seconds(id_))
+        waits = any(n in self.again for n in self._walk(relation, self._is_there))
+        reason = f"{self._cause(relation)}; {source}{'; not served until then' if waits else ''}"
+        return RelationChange(id_, Change.CHANGED, reason, seconds=self._seconds(id_))
 
     def _cause(self, relation: str) -> str:
         """Its own definition, or what it reads."""

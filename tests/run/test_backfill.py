@@ -192,6 +192,10 @@ def test_plan_and_what_is_not_there_any_more(spark: Any, tmp_path: Path, url: st
     assert (best.change.value, best.reason) == ("added", "filled by reading the sources of _Rides (4 rows) again")
     assert best.seconds > 0
     assert found.again == {"_Rides": 4}
+    other = Loop(spark, tmp_path, loop.script.replace("sum(fare)", "min(fare)"), PROJECT, url)
+    assert next(c for c in planned(other).changes if c.name == "Fares").reason == (
+        "its definition has changed; filled by reading the sources of _Rides (4 rows) again; not served until then"
+    )
 
     def refused(what: str) -> None:
         best = next(c for c in planned(loop).changes if c.name == "Best")
