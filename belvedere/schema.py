@@ -32,6 +32,8 @@ SINCE_EPOCH, UNTIL_EPOCH, SINCE_TIME, UNTIL_TIME = "_since_epoch", "_until_epoch
 """When a version came and when it went: epochs and their clocks; `until` is NULL while it holds."""
 OWN_TABLES = "_belvedere_"
 """What the names of the store's own tables begin with, and those of no relation."""
+KEY_MARK = b"primary_key"
+"""In the metadata of a source's column: it is of the table's key."""
 KEY = "_key"
 WEIGHT = "_weight"
 

@@ -50,11 +50,13 @@ FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files")
 DOTTED = "."
 """Among the keys of a connector: it takes keys with a dot, which are its client's, too."""
 KAFKA_OPTIONS = (DOTTED, "servers", "starting", "max_rows", "timestamp_format", "on_lost", "registry")
+POSTGRES_OPTIONS = ("url", "schema", "publication", "slot")
 SOURCE_OPTIONS = {"files": FILE_OPTIONS, "sensors": SENSOR_OPTIONS}
 SOURCE_KEYS: Mapping[str, tuple[str, ...]] = {
     "files": ("connector", "path", "format", "options", "tables", "new_columns", *FILE_OPTIONS),
     "sensors": ("connector", "options", *SENSOR_OPTIONS),
     "kafka": ("connector", "format", "options", "tables", *KAFKA_OPTIONS),
+    "postgres": ("connector", "options", "tables", *POSTGRES_OPTIONS),
 }
 CONNECTORS = "belvedere.connectors"
 """The group of entry points by which other packages add connectors."""

@@ -54,6 +54,8 @@ class Arrived:
     """The bounds that the source carries, in order; true where there is any."""
     notices: tuple[str, ...] = ()
     """What people should know, once."""
+    is_emptied: bool = False
+    """All rows of the table that were there before go: only for tables with a primary key."""
     producers: tuple[tuple[int, str], ...] = ()
     """Who sent the rows: so many of them, and their producer, in order; empty for the default producer."""
 

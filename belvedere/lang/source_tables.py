@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.lang.names import did_you_mean
+from belvedere.schema import KEY_MARK
 from belvedere.settings import Source, TableFinder
 
 
@@ -53,7 +54,8 @@ def source_table(source: Source, table: str, finder: TableFinder, *, span: Span 
         schema, found = source.stored[name], True
     else:
         schema, found = _told(source, name, finder, span), True
-    key = tuple(str(k) for k in declared.get("primary_key", ()))
+    marked = [f.name for f in schema if f.metadata is not None and KEY_MARK in f.metadata]
+    key = tuple(str(k) for k in declared.get("primary_key", marked))
     missing = next((k for k in key if k not in schema.names), None)
     if missing is not None:
         hint = did_you_mean(missing, schema.names)

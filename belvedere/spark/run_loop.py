@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,6 +22,7 @@ from belvedere.connectors.records import FILES, REJECTED, RejectedRow, record_fi
 from belvedere.engine.epoch import Deliveries
 from belvedere.engine.quarantine import told_failure, told_healing
 from belvedere.engine.spans import Span
+from belvedere.schema import WEIGHT
 from belvedere.spark.sources import EpochInput, Sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store.protocol import EpochRow, Store
@@ -50,6 +52,12 @@ class EpochRunner(Protocol):
     @property
     def exports(self) -> Deliveries:
         """What goes on to sinks."""
+
+    def counts(self) -> Mapping[str, int]:
+        """How many rows each stored relation has."""
+
+    def rows(self, relation: str) -> pa.Table:
+        """All rows of a stored relation."""
 
     def is_due(self, now: datetime) -> bool:
         """Whether an epoch without rows would do something."""
@@ -202,7 +210,7 @@ class RunLoop:
         with TRACES.failing(), TRACES.step("read"):
             batch = self.sources.take(self.spark, new, now)
         report = self.engine.run_epoch(
-            batch.arrivals,
+            batch.arrivals if not batch.emptied else _without_those_before(batch, self.sources.catalog, self.engine),
             now,
             offsets=self.sources.offsets(new) | {CLOCK: self.clock.document()},
             bounds=batch.clocks.as_document(),
@@ -213,6 +221,20 @@ class RunLoop:
         self.last = EpochRow(report.epoch, report.clock)
         self.watch(_progress(report, batch, self.sources.catalog, self.engine.clocks, time.perf_counter() - started))
         return True
+
+
+def _without_those_before(batch: EpochInput, catalog: Catalog, engine: EpochRunner) -> dict[str, Any]:
+    """The arrivals, and before them deletions of all rows that tables had which were emptied."""
+    found: dict[str, Any] = dict(batch.arrivals)
+    for id_ in batch.emptied:
+        if id_ not in engine.counts():  # no view reads it
+            continue
+        rows = engine.rows(id_).select(list(catalog.inputs[id_].primary_key))
+        gone = rows.append_column(WEIGHT, pa.array(np.full(rows.num_rows, -1), pa.int64()))
+        came = found.get(id_)
+        parts = [gone] if came is None else [gone, came if isinstance(came, pa.Table) else came.table]
+        found[id_] = pa.concat_tables(parts, promote_options="default")
+    return found
 
 
 def _records(batch: EpochInput, epoch: int) -> dict[str, pa.Table]:

@@ -81,6 +81,11 @@ class EpochInput:
         return files | {i: len(m) for i, m in self.new.waiting.malformed.items()}
 
     @property
+    def emptied(self) -> tuple[str, ...]:
+        """The inputs whose rows before these all go."""
+        return tuple(i for i, a in self.arrived.items() if a.is_emptied)
+
+    @property
     def notices(self) -> tuple[str, ...]:
         return tuple(n for a in self.arrived.values() for n in a.notices)
 

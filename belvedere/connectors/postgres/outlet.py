@@ -1,4 +1,4 @@
-"""The connector `postgres`, as a sink: a table in another database holds a view, or the events of a subscription. Exactly once.
+"""The sink: a table in another database holds a view, or the events of a subscription. Exactly once.
 
 In: events behind the outlet's mark, in the order of `_seq`. Out: rows of a table. A transaction has the rows and the number of the last
 event in it, so both are there or neither is. A view with a key is upserted and deleted by it; other events are appended, with `_op`,
@@ -156,11 +156,6 @@ class PostgresOutlet:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def open_outlet(outgoing: Outgoing) -> PostgresOutlet:
-    """An export on its way into a table."""
-    return PostgresOutlet(outgoing)
 
 
 def _first(error: Exception) -> str:

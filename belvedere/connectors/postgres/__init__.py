@@ -1,0 +1,44 @@
+"""The connector `postgres`: tables of another database as tables, by its change feed; and as a sink.
+
+In: a source with a `url`, the offset in the epoch's row: a position in the server's log of changes. Out: the rows of a first consistent
+read, then what transactions have inserted, updated and deleted, all tables of a transaction in one epoch. `server` asks the database,
+`wal` reads its log, `values` makes columns of its texts, `slot` cuts epochs for all tables of a source, `feed` is one table's side,
+`outlet` the sink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from belvedere.connectors.connector import Outgoing, Wanted
+from belvedere.connectors.postgres.feed import TableFeed, open_table
+from belvedere.connectors.postgres.outlet import PostgresOutlet
+from belvedere.connectors.postgres.server import Server
+from belvedere.settings import Source
+
+
+def tables(source: Source) -> Sequence[str]:
+    """The tables of the source's schema. Raises B6220, B6222."""
+    with Server(source) as server:
+        return server.tables()
+
+
+def columns(source: Source, table: str) -> pa.Schema:
+    """The columns of a table; those of its key are marked. Raises B6220, B6222."""
+    with Server(source) as server:
+        return server.table(table).schema
+
+
+def open_feed(wanted: Wanted) -> TableFeed:
+    """A table from its offset on."""
+    return open_table(wanted)
+
+
+def open_outlet(outgoing: Outgoing) -> PostgresOutlet:
+    """An export on its way into a table."""
+    return PostgresOutlet(outgoing)
+
+
+__all__ = ["columns", "open_feed", "open_outlet", "tables"]

@@ -1,0 +1,47 @@
+"""Texts of Postgres as columns.
+
+In: values of a column as Postgres writes them (`server.SETTINGS`). Out: an Arrow array, and why values have no place in it (infinite
+times, NaN in a DECIMAL): such rows are rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.functions.types import type_text
+from belvedere.schema import Column
+
+T = pa.types
+Text = str | None
+
+
+def column_of(texts: Sequence[Text], column: Column) -> tuple[pa.Array, dict[int, str]]:
+    """The values, NULL where one has no place; and by place why not."""
+    try:
+        return _cast(texts, column.type), {}
+    except (pa.ArrowException, ValueError):
+        values, misfits = list[Any](), dict[int, str]()
+        for place, text in enumerate(texts):
+            try:
+                values.append(_cast([text], column.type)[0].as_py())
+            except (pa.ArrowException, ValueError):
+                values.append(None)
+                misfits[place] = f'column "{column.name}": {str(text)[:200]} is not of type {type_text(column.type)}'
+        return pa.array(values, column.type), misfits
+
+
+def _cast(texts: Sequence[Text], type_: pa.DataType) -> pa.Array:
+    if T.is_boolean(type_):
+        return pa.array([None if t is None else t in ("t", "true") for t in texts], type_)
+    if T.is_floating(type_):
+        return pa.array([None if t is None else float(t) for t in texts], type_)
+    if T.is_binary(type_):
+        return pa.array([None if t is None else bytes.fromhex(t.removeprefix("\\x")) for t in texts], type_)
+    array = pa.array(texts, pa.string())
+    if T.is_timestamp(type_):
+        array = pc.replace_substring_regex(array, r"(\+00)?$", "Z")
+    return array.cast(type_)

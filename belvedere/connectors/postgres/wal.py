@@ -1,0 +1,133 @@
+"""The messages of Postgres' plugin pgoutput (protocol 1), as transactions with their changes.
+
+In: messages in the order of the log (PostgreSQL, "Logical Replication Message Formats"). Out: transactions as they were committed; those
+that were rolled back never come. Values are bytes of their texts.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Unchanged(Enum):
+    """A large value that an update has left as it was: the log does not have it."""
+
+    VALUE = 0
+
+
+Value = bytes | None | Unchanged
+Row = tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table as the log describes it: names and types of its columns."""
+
+    oid: int
+    schema: str
+    name: str
+    columns: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A row that came (`new`), went (`old`), or both; with neither the table was emptied. `old` may have its key alone."""
+
+    relation: Relation
+    old: Row | None = None
+    new: Row | None = None
+
+
+@dataclass
+class Transaction:
+    """What a transaction has done; `end` is the position behind it."""
+
+    xid: int
+    end: int = 0
+    changes: list[Change] = field(default_factory=list)
+
+
+class _Bytes:
+    def __init__(self, data: bytes):
+        self.data, self.at = data, 1
+
+    def take(self, form: str) -> tuple[int, ...]:
+        found = struct.unpack_from(form, self.data, self.at)
+        self.at += struct.calcsize(form)
+        return found
+
+    def text(self) -> str:
+        end = self.data.index(b"\0", self.at)
+        found = self.data[self.at : end].decode()
+        self.at = end + 1
+        return found
+
+    def row(self) -> Row:
+        (count,) = self.take(">H")
+        return tuple(self.value() for _ in range(count))
+
+    def value(self) -> Value:
+        kind = self.data[self.at : self.at + 1]
+        self.at += 1
+        if kind == b"n":
+            return None
+        if kind == b"u":
+            return Unchanged.VALUE
+        (size,) = self.take(">I")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def kind(self) -> bytes:
+        self.at += 1
+        return self.data[self.at - 1 : self.at]
+
+
+def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
+    """The transactions of messages."""
+    relations: dict[int, Relation] = {}
+    begun = Transaction(0)
+    for data in messages:
+        part = _Bytes(data)
+        match data[:1]:
+            case b"B":
+                _, _, xid = part.take(">QQI")
+                begun = Transaction(xid)
+            case b"C":
+                _, _, begun.end, _ = part.take(">BQQQ")
+                yield begun
+            case b"R":
+                relation = _relation(part)
+                relations[relation.oid] = relation
+            case b"I":
+                (oid,) = part.take(">I")
+                part.kind()
+                begun.changes.append(Change(relations[oid], new=part.row()))
+            case b"U":
+                (oid,) = part.take(">I")
+                old = part.row() if part.kind() in (b"K", b"O") else None
+                if old is not None:
+                    part.kind()
+                begun.changes.append(Change(relations[oid], old, part.row()))
+            case b"D":
+                (oid,) = part.take(">I")
+                part.kind()
+                begun.changes.append(Change(relations[oid], old=part.row()))
+            case b"T":
+                count, _ = part.take(">IB")
+                begun.changes += [Change(relations[oid]) for oid in part.take(f">{count}I")]
+
+
+def _relation(part: _Bytes) -> Relation:
+    (oid,) = part.take(">I")
+    schema, name = part.text(), part.text()
+    _, count = part.take(">BH")
+    columns = []
+    for _ in range(count):
+        part.take(">B")
+        column = part.text()
+        type_, _ = part.take(">Ii")
+        columns.append((column, type_))
+    return Relation(oid, schema, name, tuple(columns))

@@ -1,0 +1,1 @@
+"""The connector `postgres` as a source: change feeds of a real server."""
