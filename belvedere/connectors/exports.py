@@ -207,7 +207,7 @@ def _delivery(export: Export, catalog: Catalog, sinks: Mapping[str, Sink]) -> De
         )
     own = catalog.subscriptions.get(export.relation)
     if own is None:
-        schema = catalog.views[export.relation].schema
+        schema = catalog.schema_of(export.relation)
         key = tuple(schema.key or ())
         shown = key if all(n in schema.names and not schema[n].hidden for n in key) else ()
         return Delivery(export, export.relation + CHANGES, sink, key=shown)

@@ -33,7 +33,7 @@ class Layout:
     @cached_property
     def name(self) -> str:
         """The quoted name of the table; of one without a name, the query that gives its rows."""
-        return identifier(self.table.name) if self.table.name else f"({self.table.query})"
+        return identifier(self.table.name) if self.table.name or not self.table.query else f"({self.table.query})"
 
     @cached_property
     def arrow(self) -> pa.Schema:

@@ -46,7 +46,7 @@ def test_each_subscriber_sees_what_it_asks_for(spark: Any) -> None:
     of_t = events(wb, "allT", "a b")
     assert [{**e, "a": 0} for e in of_t if e["a"] in (2, 3)] == [{**e, "a": 0} for e in events(wb, "byA(least: 2)", "b")]
     assert [e["_seq"] for e in events(wb, "byA(least: 4, most: 4)", "b")] == [e["_seq"] for e in of_t if e["a"] == 4]
-    of_u, of_sums = events(wb, "allU", "id k v _old"), events(wb, "allSums", "k v")
+    of_u, of_sums = events(wb, "allU", "id k v _old { id k v }"), events(wb, "allSums", "k v")
     assert of_u
     assert of_sums
     for n in range(3):
