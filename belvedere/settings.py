@@ -102,6 +102,10 @@ class Source:
     new_columns: str = "ignore"
     """What becomes of a column that later files have: `ignore`, `add` (with the next start), or `reject` the rows that have it."""
 
+    def declared(self, table: str) -> Mapping[str, Any]:
+        """What `[sources.name.tables.T]` says of a table, whatever its case; nothing where there is no such section."""
+        return next((d for n, d in self.tables.items() if n.casefold() == table.casefold()), {})
+
 
 class TableFinder(Protocol):
     """Knows the tables of sources: `belvedere.connectors.registry`."""

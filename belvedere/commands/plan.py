@@ -19,7 +19,7 @@ from rich.table import Table
 from belvedere.catalog import Catalog
 from belvedere.commands.addresses import StoreOption
 from belvedere.commands.output import has_errors, print_json, print_table, read_script, show
-from belvedere.errors import BelvedereError, fail
+from belvedere.errors import fail
 from belvedere.rules.deployment import Change, Deployment, plan_deployment
 from belvedere.settings import ProjectSettings, load_project
 
@@ -178,15 +178,6 @@ def _lines(deployment: Deployment) -> Iterator[str]:
 
 def _is_there(url: str) -> bool:
     """Whether there is a store: opening one to write would make it."""
-    from belvedere.store import file_of, open_reader
+    from belvedere.store import refusal
 
-    file = file_of(url)
-    if file is not None and not file.is_file():
-        return False
-    try:
-        open_reader(url).close()
-    except BelvedereError as error:
-        if error.diagnostics[0].code != "B7014":
-            raise
-        return False
-    return True
+    return refusal(url, "B7014") is None

@@ -11,12 +11,13 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 import pyarrow as pa
 
 from belvedere.catalog import Catalog, Export
+from belvedere.connectors.away import Away
 from belvedere.connectors.connector import Outgoing, Outlet
 from belvedere.connectors.registry import opens_outlets, writing_connector
 from belvedere.errors import BelvedereError, fail
@@ -27,8 +28,6 @@ from belvedere.store.protocol import Store, Transaction
 
 IDENTITY = "identity"
 """The store's document that tells it from others: a sink has what it was sent under this name."""
-PAUSES = (1.0, 2.0, 5.0, 10.0)
-"""A sink that is away is tried again after so many seconds."""
 PATIENCE = 120.0
 """So long the end of a run waits for it."""
 AWAY = ("B6201", "B6220", "B6230")
@@ -59,9 +58,7 @@ class _Line:
 
     outlet: Outlet
     is_sure: bool = False
-    failure: BelvedereError | None = None
-    tries: int = 0
-    again: float = 0.0
+    away: Away = field(default_factory=Away)
 
 
 class Exports:
@@ -100,8 +97,8 @@ class Exports:
     def catch_up(self, wait: bool = False) -> tuple[str, ...]:
         """Try sinks again that were away; `wait`: until they have all. What people should know, once. Raises what the last try says."""
         deadline = time.monotonic() + PATIENCE
-        while late := [n for n in self._lines.values() if n.failure is not None]:
-            if any(time.monotonic() >= n.again for n in late):
+        while late := [n.away for n in self._lines.values() if n.away.failure is not None]:
+            if not all(n.is_pausing for n in late):
                 self.deliver(*self._now)
             elif not wait:
                 break
@@ -115,7 +112,7 @@ class Exports:
 
     def _go_on(self, delivery: Delivery, line: _Line, epoch: int, last: int) -> None:
         """Send what an outlet has not, unless it is away and was asked a moment ago."""
-        if line.failure is not None and time.monotonic() < line.again:
+        if line.away.is_pausing:
             return
         try:
             if not line.is_sure:
@@ -126,14 +123,13 @@ class Exports:
             line.is_sure = False
             if error.diagnostics[0].code not in AWAY:
                 raise
-            if line.failure is None:
+            if line.away.failure is None:
                 self._notices.append(f"{error.diagnostics[0].message}; what is not sent waits in the store")
-            line.failure, line.again = error, time.monotonic() + PAUSES[min(line.tries, len(PAUSES) - 1)]
-            line.tries += 1
+            line.away.failed(error)
             return
-        if line.failure is not None:
+        if line.away.failure is not None:
             self._notices.append(f'sink "{delivery.sink.name}" takes events again')
-        line.failure, line.tries = None, 0
+        line.away.answered()
 
     def _ask(self, delivery: Delivery, line: _Line, last: int) -> None:
         """How far the outlet has come: it may have more than the cursor says, and never more than there is."""

@@ -16,7 +16,7 @@ from belvedere.store.system import FORMAT_OF, WRITTEN_BY
 
 __all__ = [
     "AnsweringReader", "EpochRow", "Lease", "LoopReader", "Reader", "Store", "StoredTable", "Transaction",
-    "discard", "file_of", "located", "migrate_store", "open_reader", "open_served_reader", "open_store",
+    "discard", "file_of", "located", "migrate_store", "open_reader", "open_served_reader", "open_store", "refusal",
 ]  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def migrate_store(url: str) -> tuple[Migration, ...]:
     """
     from belvedere.store.write.database import DatabaseStore
 
-    if not _needs_migration(url):
+    if refusal(url, "B7014", "B7027") != "B7027":
         return ()
     session = dialect_of(url).session(url)
     try:
@@ -54,18 +54,18 @@ def migrate_store(url: str) -> tuple[Migration, ...]:
         session.close()
 
 
-def _needs_migration(url: str) -> bool:
+def refusal(url: str, *codes: str) -> str | None:
+    """Which of these codes says why a store cannot be read: B7014 where none is there; None where it can. Raises what is none of them."""
     file = file_of(url)
     if file is not None and not file.is_file():
-        return False
+        return "B7014"
     try:
         open_reader(url).close()
     except BelvedereError as error:
-        code = error.diagnostics[0].code
-        if code not in ("B7014", "B7027"):
+        if error.diagnostics[0].code not in codes:
             raise
-        return code == "B7027"
-    return False
+        return error.diagnostics[0].code
+    return None
 
 
 def open_reader(url: str, seconds: float | None = None) -> Reader:

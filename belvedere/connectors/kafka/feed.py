@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from belvedere.connectors.away import Away
 from belvedere.connectors.connector import Arrived, OffsetRange, Wanted
 from belvedere.connectors.kafka.client import client_settings
 from belvedere.connectors.kafka.gather import gathered
@@ -25,6 +26,7 @@ from belvedere.engine.rows import fits_parquet
 from belvedere.engine.spans import PastSpan
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
+from belvedere.settings import Source
 from belvedere.time.entries import Act, BoundMark, ProducerAct
 
 if TYPE_CHECKING:
@@ -35,20 +37,16 @@ FEW_MESSAGES = 30_000
 """So many are read in the driver: a job of Spark takes longer."""
 TOPICS_SECONDS = 5.0
 """So often it is asked whether there are more topics or partitions."""
-PAUSES = (1.0, 2.0, 5.0, 10.0)
-"""A cluster that does not answer is asked again after so many seconds."""
 
 
-def topic_of(source: Any, table: str) -> str:
+def topic_of(source: Source, table: str) -> str:
     """The topic of a table, or a pattern between slashes: `topic` of `[sources.name.tables.T]`, else its own name."""
-    declared: Mapping[str, Any] = next((d for n, d in source.tables.items() if n.casefold() == table.casefold()), {})
-    return str(declared.get("topic", table))
+    return str(source.declared(table).get("topic", table))
 
 
-def metadata_of(source: Any, table: str) -> dict[str, str]:
+def metadata_of(source: Source, table: str) -> dict[str, str]:
     """The columns of a table that hold what a message has beside its value. Raises B6206."""
-    declared: Mapping[str, Any] = next((d for n, d in source.tables.items() if n.casefold() == table.casefold()), {})
-    found = {str(n): str(k) for n, k in declared.get("metadata", {}).items()}
+    found = {str(n): str(k) for n, k in source.declared(table).get("metadata", {}).items()}
     for name, kind in found.items():
         if kind not in METADATA:
             listed = ", ".join(f'"{k}"' for k in METADATA)
@@ -58,10 +56,10 @@ def metadata_of(source: Any, table: str) -> dict[str, str]:
     return found
 
 
-def format_options(source: Any, table: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def format_options(source: Source, table: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """What the table's format is told: `timestamp_format`, `registry`, and the text of the file `schema`. Raises B6205."""
     found = {k: v for k, v in options.items() if k in ("timestamp_format", "registry")}
-    declared: Mapping[str, Any] = next((d for n, d in source.tables.items() if n.casefold() == table.casefold()), {})
+    declared = source.declared(table)
     if "schema" in declared:
         try:
             found["schema"] = Path(declared["schema"]).read_text(encoding="utf-8")
@@ -95,20 +93,19 @@ class KafkaFeed:
         self._asked = -TOPICS_SECONDS
         self._last: dict[Place, int] | None = None
         """With `once`: the ends at the first look."""
-        self._failure: tuple[float, int, BelvedereError] | None = None
+        self._away = Away()
         self._notices: list[str] = []
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
         """The offsets that were not read yet, the same number of each partition where there are more than `max_rows`."""
-        if self._failure is not None and time.monotonic() < self._failure[0] and not once:
-            raise self._failure[2]
+        if self._away.failure is not None and self._away.is_pausing and not once:
+            raise self._away.failure
         try:
             found = self._look(once)
         except BelvedereError as error:
-            tries = self._failure[1] + 1 if self._failure is not None else 0
-            self._failure = (time.monotonic() + PAUSES[min(tries, len(PAUSES) - 1)], tries, error)
+            self._away.failed(error)
             raise
-        self._failure = None
+        self._away.answered()
         return found
 
     def _look(self, once: bool) -> OffsetRange | None:
@@ -273,6 +270,3 @@ def shared_out(new: Mapping[Place, int], most: int) -> dict[Place, int]:
         shares[place] = min(new[place], max(1, left // (len(places) - number)))
         left -= shares[place]
     return {p: shares[p] for p in sorted(shares)}
-
-
-__all__ = ["KafkaFeed", "metadata_of", "shared_out", "starting_of", "topic_of"]

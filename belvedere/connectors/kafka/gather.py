@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from belvedere.connectors.kafka.shape import Chunk, Refused, Shape, Undecided
 from belvedere.connectors.reading.formats import MOST_REJECTED
 from belvedere.connectors.reading.reasons import explain_json
-from belvedere.connectors.reading.records import RECORDS
+from belvedere.connectors.reading.records import LINE, RECORDS, decoded
 from belvedere.connectors.reading.rows import NOT_JSON, REASON, collectable, json_rows
 from belvedere.connectors.records import RejectedRow
 from belvedere.engine.rows import Rows
@@ -83,7 +83,7 @@ def gathered(spark: SparkSession, table: str, shape: Shape, chunks: Iterable[Chu
 def _decided(spark: SparkSession, shape: Shape, chunk: Chunk) -> tuple[pa.Table, list[Refused]]:
     """The chunk's rows with those that Spark reads, and the messages that it refuses."""
     frame = spark.createDataFrame(_records(chunk.label, chunk.undecided))
-    found = collectable(json_rows(frame, shape.payload, shape.options)).orderBy(F.col("__line")).toArrow()
+    found = collectable(json_rows(frame, shape.payload, shape.options)).orderBy(F.col(LINE)).toArrow()
     places = np.array([u.place for u in chunk.undecided])
     index = np.arange(chunk.rows.num_rows)
     index[places] = len(index) + np.arange(len(places))
@@ -101,25 +101,13 @@ def _decided(spark: SparkSession, shape: Shape, chunk: Chunk) -> tuple[pa.Table,
 
 
 def _records(label: str, undecided: Sequence[Undecided]) -> pa.Table:
-    texts = [u.text.decode("utf-8", "replace") for u in undecided]
-    bad = [not _is_text(u.text) for u in undecided]
-    size = len(texts)
-    columns = [pa.array([label] * size), pa.array([u.place for u in undecided], pa.int64()), pa.array(texts), pa.array(bad)]
+    found, size = [decoded(u.text) for u in undecided], len(undecided)
+    texts, bad = pa.array([t for t, _ in found]), pa.array([b for _, b in found])
+    columns = [pa.array([label] * size), pa.array([u.place for u in undecided], pa.int64()), texts, bad]
     return pa.table([*columns, *(pa.nulls(size, f.type) for f in list(RECORDS)[4:])], schema=RECORDS)
-
-
-def _is_text(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _refused(message: Undecided, reason: str, shape: Shape) -> Refused:
     text = message.text.decode("utf-8", "backslashreplace")
     said = explain_json(text, shape.payload) if reason == NOT_JSON else reason
     return Refused(message.place, message.offset, text, said)
-
-
-__all__ = ["Gathered", "Gathering", "gathered"]

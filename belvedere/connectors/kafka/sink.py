@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -89,7 +90,8 @@ class KafkaOutlet:
         assert producer is not None
         try:
             with self._told("cannot send"):
-                for some in _parted(self._messages(pieces), MOST_MESSAGES):
+                messages = self._messages(pieces)
+                while some := list(islice(messages, MOST_MESSAGES)):
                     self._send(producer, some)
         except BaseException:
             self._producer = None
@@ -151,14 +153,3 @@ def _keys(rows: pa.Table) -> list[bytes]:
         return [line.encode() for line in lines]
     values = (next(iter(json.loads(line).values())) for line in lines)
     return [(v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)).encode() for v in values]
-
-
-def _parted(messages: Iterator[Sent], size: int) -> Iterator[list[Sent]]:
-    some: list[Sent] = []
-    for message in messages:
-        some.append(message)
-        if len(some) == size:
-            yield some
-            some = []
-    if some:
-        yield some

@@ -113,8 +113,8 @@ def _line_batch(name: str, first: int, lines: pa.Array) -> pa.RecordBatch:
     try:
         texts = lines.cast(pa.string())
     except pa.ArrowInvalid:
-        decoded = [_decode(line) for line in lines.to_pylist()]
-        texts, bad = pa.array([t for t, _ in decoded]), pa.array([b for _, b in decoded])
+        found = [decoded(line) for line in lines.to_pylist()]
+        texts, bad = pa.array([t for t, _ in found]), pa.array([b for _, b in found])
     texts = pc.ascii_trim_whitespace(texts)
     numbers = np.arange(first, first + len(texts))
     return _batch(name, numbers, texts, bad).filter(pc.greater(pc.binary_length(texts), 0))
@@ -235,7 +235,8 @@ class _Bytes(io.RawIOBase):
         return size
 
 
-def _decode(data: bytes) -> tuple[str, bool]:
+def decoded(data: bytes) -> tuple[str, bool]:
+    """The text of bytes, and whether they are no UTF-8: what is none is replaced then."""
     try:
         return data.decode("utf-8"), False
     except UnicodeDecodeError:

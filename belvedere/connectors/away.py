@@ -1,0 +1,37 @@
+"""A source or sink that does not answer: asked again after pauses that grow, not at every trigger.
+
+In: what it said. Out: whether to leave it alone for now.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from belvedere.errors import BelvedereError
+
+PAUSES = (1.0, 2.0, 5.0, 10.0)
+"""Seconds; the last one for all further tries."""
+
+
+@dataclass
+class Away:
+    """What was said last, and when to ask again; nothing where it answers."""
+
+    failure: BelvedereError | None = None
+    _tries: int = 0
+    _again: float = 0.0
+
+    @property
+    def is_pausing(self) -> bool:
+        """Whether it was asked a moment ago."""
+        return self.failure is not None and time.monotonic() < self._again
+
+    def failed(self, error: BelvedereError) -> None:
+        """It did not answer."""
+        self.failure, self._again = error, time.monotonic() + PAUSES[min(self._tries, len(PAUSES) - 1)]
+        self._tries += 1
+
+    def answered(self) -> None:
+        """It did."""
+        self.failure, self._tries = None, 0
