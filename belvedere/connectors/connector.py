@@ -8,7 +8,7 @@ feed is opened with it, and what was read but not committed is read again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -26,6 +26,8 @@ from belvedere.time.entries import BoundMark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+FormerRows: TypeAlias = Callable[[pa.Table], pa.Table]
+"""The stored rows whose primary keys a table has."""
 Offset: TypeAlias = Mapping[str, Any]
 """How far a feed has been read, as JSON data; empty before its first epoch."""
 
@@ -76,6 +78,8 @@ class Wanted:
     """The names of the files that the store has noted for this input."""
     memory: int = 1 << 30
     """So many bytes of an epoch's rows the process holds at most."""
+    former: FormerRows | None = None
+    """How the input's rows as of the last epoch are found; None where nobody stores them."""
 
 
 class Feed(Protocol):

@@ -10,14 +10,20 @@ from dataclasses import replace
 from typing import Any
 
 from belvedere.catalog import Input
-from belvedere.connectors.connector import Feed, Wanted
+from belvedere.connectors.connector import Feed, FormerRows, Wanted
 from belvedere.connectors.registry import reading_connector
 from belvedere.errors import fail
 from belvedere.schema import INGEST_TIME, ROWTIME, UID
 from belvedere.settings import ProjectSettings
 
 
-def open_feed(table: Input, project: ProjectSettings, offset: Mapping[str, Any], files: frozenset[str] = frozenset()) -> Feed:
+def open_feed(
+    table: Input,
+    project: ProjectSettings,
+    offset: Mapping[str, Any],
+    files: frozenset[str] = frozenset(),
+    former: FormerRows | None = None,
+) -> Feed:
     """The feed of an import, which goes on from an offset; `files` are those that it has read. Raises B6020."""
     assert table.source is not None
     source = project.source(table.source.source)
@@ -29,7 +35,7 @@ def open_feed(table: Input, project: ProjectSettings, offset: Mapping[str, Any],
             hint=f"write [sources.{table.source.source}] into belvedere.toml",
         )
     options = {**source.options, **table.source.options}
-    wanted = Wanted(table, source, table.source.table, columns_of(table), options, offset, files, project.driver_memory)
+    wanted = Wanted(table, source, table.source.table, columns_of(table), options, offset, files, project.driver_memory, former)
     return reading_connector(source.connector).open_feed(wanted)
 
 

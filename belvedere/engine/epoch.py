@@ -22,6 +22,7 @@ from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
 from belvedere.engine.expiry import expire, final_results_below
 from belvedere.engine.failed import Failed, failures_document, failures_of, quarantined
+from belvedere.engine.former_rows import rows_of_keys
 from belvedere.engine.healing import Attempt, Healing, Quarantine, Touched
 from belvedere.engine.ingest import StampedRows, ingest, receive, whole_input
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
@@ -426,6 +427,10 @@ class Engine:
         """All rows of an arranged relation, with Arrow types of the catalog."""
         found = self.state.arrangements[relation]
         return pa.Table.from_batches(found.look_up(None, None), found.arranged.schema)
+
+    def rows_of(self, relation: str, keys: pa.Table) -> pa.Table:
+        """The rows of an arranged relation that have these keys; none where it is not arranged."""
+        return rows_of_keys(self.pipeline.relations.get(relation), self.state, self.compute, keys)
 
     def discard(self) -> None:
         """Let go of all files; Spark's process ends by itself."""

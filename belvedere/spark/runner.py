@@ -340,7 +340,7 @@ class Runner:
         finally:
             reader.close()
         last, misfits = self.store.last_epoch(), engine.plan.misfits
-        sources = open_sources(catalog, self.project, last, known, engine.fresh, self.desk, misfits)
+        sources = open_sources(catalog, self.project, last, known, engine.fresh, self.desk, misfits, engine.rows_of)
         for failed in engine.quarantine.failed:
             tell(told_failure(failed))
         run = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)

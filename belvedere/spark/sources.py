@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -205,11 +206,12 @@ def open_sources(
     fresh: Iterable[str] = (),
     desk: Pushes | None = None,
     misfits: Mapping[str, str] | None = None,
+    former: Callable[[str, pa.Table], pa.Table] | None = None,
 ) -> Sources:
     """The sources of a catalog's imports, as far as the store has read them; from their start for inputs in `fresh`.
 
-    `desk` takes what clients push; `misfits` say why rows of changed inputs have no place any more. Raises B7031 where an input that
-    they push to has changed: its rows cannot be read again.
+    `desk` takes what clients push; `misfits` say why rows of changed inputs have no place any more; `former` finds
+    stored rows of an input by their keys. Raises B7031 where an input that they push to has changed: its rows cannot be read again.
     """
     renewed = set(fresh)
     if last is not None:
@@ -219,7 +221,8 @@ def open_sources(
     for id_, table in catalog.inputs.items():
         if table.source is not None:
             known = set() if id_ in renewed else read_files.get(id_, set())
-            feeds[id_] = open_feed(table, project, offsets.get(id_, {}), frozenset(known))
+            found = None if former is None else partial(former, id_)
+            feeds[id_] = open_feed(table, project, offsets.get(id_, {}), frozenset(known), found)
     clocks = Clocks.of_document(last.bounds) if last else Clocks()
     return Sources(catalog, feeds, desk or Unpushed(catalog, clocks), offsets)
 

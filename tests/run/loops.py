@@ -73,7 +73,7 @@ class Loop:
             reader = store.reader()
             known = files_read(reader)
             reader.close()
-            sources = open_sources(catalog, project, store.last_epoch(), known, engine.fresh, desk)
+            sources = open_sources(catalog, project, store.last_epoch(), known, engine.fresh, desk, former=engine.rows_of)
             settings = RunSettings("test", once=True)
             loop = RunLoop(self.spark, engine, store, sources, settings, self.progress.append)
             if retry:

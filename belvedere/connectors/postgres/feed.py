@@ -16,10 +16,10 @@ import pyarrow as pa
 from psycopg import sql
 
 from belvedere.connectors.connector import Arrived, OffsetRange, Wanted
+from belvedere.connectors.postgres.former import FormerValues, Text
 from belvedere.connectors.postgres.server import Server
-from belvedere.connectors.postgres.slot import Batch, Position, SlotReader, column_changed
-from belvedere.connectors.postgres.values import Text, column_of
-from belvedere.connectors.postgres.wal import Row, Unchanged
+from belvedere.connectors.postgres.slot import Batch, Former, Position, SlotReader, column_changed
+from belvedere.connectors.postgres.wal import Value
 from belvedere.connectors.reading.formats import MOST_REJECTED
 from belvedere.connectors.records import RejectedRow
 from belvedere.engine.scratch import Scratch
@@ -47,9 +47,9 @@ class TableFeed:
     """A table, and how far it was read."""
 
     def __init__(self, wanted: Wanted, reader: SlotReader):
-        self.id, self.columns, self.reader = wanted.input.id, wanted.columns, reader
+        self.id, self.columns, self.reader, self.former = wanted.input.id, wanted.columns, reader, wanted.former
         self.table = reader.server.table(wanted.table)
-        if tuple(wanted.input.primary_key) != self.table.key:
+        if set(wanted.input.primary_key) != set(self.table.key):
             hint = f"it is ({', '.join(self.table.key)}): leave `primary_key` out"
             raise fail("B6223", f'table "{self.table.name}" has another primary key', hint=hint)
         there = [f.name for f in self.table.fields]
@@ -67,10 +67,10 @@ class TableFeed:
         batch = cast(Batch, span.content)
         changes = batch.changes[self.table.name]
         taken = _Taken(self)
-        if self.reader.positions[self.table.name] is None:
+        if taken.is_first:
             for rows in self._first_rows():
                 taken.add([(1, r) for r in rows])
-        taken.add([(w, self._texts(row)) for w, row in changes.rows])
+        taken.add([(w, tuple(map(_text, row))) for w, row in changes.rows])
         return Arrived(taken.rows.rows(), tuple(taken.rejected), taken.refused, is_emptied=changes.is_emptied)
 
     def _first_rows(self) -> Iterator[tuple[tuple[Text, ...], ...]]:
@@ -87,16 +87,6 @@ class TableFeed:
                 while some := tuple(islice(found, FIRST_ROWS)):
                     yield some
 
-    def _texts(self, row: Row) -> tuple[Text, ...]:
-        if Unchanged.VALUE in row:
-            column = self.table.fields[row.index(Unchanged.VALUE)].name
-            hint = f'ALTER TABLE "{self.table.name}" REPLICA IDENTITY FULL; then begin with a new store'
-            message = (
-                f'an update of "{self.table.name}" leaves the large value of "{column}" as it was, and the log does not have it'
-            )
-            raise fail("B6227", message, hint=hint)
-        return tuple(v if v is None else cast(bytes, v).decode() for v in row)
-
     def committed(self, span: OffsetRange) -> None:
         """The batch is in the store."""
         self.reader.committed(self.table.name, cast(Batch, span.content))
@@ -106,40 +96,52 @@ class TableFeed:
         self.reader.leave(self.table.name)
 
 
+def _text(value: Value | Former) -> Text | Former:
+    if isinstance(value, Former):
+        return value
+    return value.decode() if isinstance(value, bytes) else None
+
+
 class _Taken:
-    """Rows on their way: those that fit, and those that are rejected."""
+    """Rows on their way: those that fit, and those that are rejected, which do not stay as they were either."""
 
     def __init__(self, feed: TableFeed):
         self.feed = feed
-        known = {c.name: c for c in feed.columns}
-        self.columns = [known.get(f.name) for f in feed.table.fields]
+        self.known = {c.name: c for c in feed.columns}
+        self.columns = [self.known.get(f.name) for f in feed.table.fields]
         fields = [pa.field(c.name, c.type) for c in self.columns if c is not None]
         self.rows = Scratch(pa.schema([*fields, pa.field(WEIGHT, pa.int64())]))
         self.rejected: list[RejectedRow] = []
         self.refused = 0
+        self.is_first = feed.reader.positions[feed.table.name] is None
 
-    def add(self, rows: Sequence[tuple[int, tuple[Text, ...]]]) -> None:
+    def add(self, rows: Sequence[tuple[int, tuple[Text | Former, ...]]]) -> None:
         """Rows with weights; of those that go only the key counts."""
         if not rows:
             return
         misfits: dict[int, str] = {}
         arrays = []
+        former = FormerValues(self.feed.table, self.known, self.feed.former, [values for _, values in rows])
+        keyless = set[int]()
         for place, column in enumerate(self.columns):
             if column is None:
                 continue
-            array, wrong = column_of([values[place] for _, values in rows], column)
+            array, wrong = former.column_of(place, column)
             arrays.append(array)
             misfits |= {n: reason for n, reason in wrong.items() if rows[n][0] > 0}
-        table = pa.table([*arrays, pa.array([w for w, _ in rows], pa.int64())], schema=self.rows.schema)
+            keyless |= wrong.keys() if column.name in self.feed.table.key else set()
+        weights = [-1 if n in misfits else w for n, (w, _) in enumerate(rows)]
+        table = pa.table([*arrays, pa.array(weights, pa.int64())], schema=self.rows.schema)
         if misfits:
-            table = table.filter(pa.array([n not in misfits for n in range(len(rows))]))
             self._reject(rows, misfits)
-        self.rows.add(table)
+        dropped = misfits.keys() if self.is_first else keyless
+        self.rows.add(table.filter(pa.array([n not in dropped for n in range(len(rows))])) if dropped else table)
 
-    def _reject(self, rows: Sequence[tuple[int, tuple[Text, ...]]], misfits: Mapping[int, str]) -> None:
+    def _reject(self, rows: Sequence[tuple[int, tuple[Text | Former, ...]]], misfits: Mapping[int, str]) -> None:
         self.refused += len(misfits)
         table, names = self.feed.table, [f.name for f in self.feed.table.fields]
         for place in sorted(misfits)[: max(0, MOST_REJECTED - len(self.rejected))]:
-            text = json.dumps(dict(zip(names, rows[place][1], strict=True)), ensure_ascii=False)
+            shown = {n: v for n, v in zip(names, rows[place][1], strict=True) if not isinstance(v, Former)}
+            text = json.dumps(shown, ensure_ascii=False)
             where = f"{self.feed.reader.server.schema}.{table.name}"
             self.rejected.append(RejectedRow(self.feed.id, where, None, text, misfits[place]))

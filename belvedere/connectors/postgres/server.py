@@ -69,6 +69,11 @@ class Table:
     types: tuple[int, ...]
     key: tuple[str, ...]
 
+    @cached_property
+    def key_places(self) -> tuple[int, ...]:
+        """The places of the key's columns."""
+        return tuple(n for n, f in enumerate(self.fields) if f.name in self.key)
+
     @property
     def schema(self) -> pa.Schema:
         """The columns; those of the key are marked."""

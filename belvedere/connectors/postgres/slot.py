@@ -7,7 +7,7 @@ advanced once the epoch's row has the position: it is never ahead of the store, 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from belvedere.connectors.postgres.server import Server, Table, lost_slot
-from belvedere.connectors.postgres.wal import Change, Relation, Row, Transaction, Unchanged, transactions
+from belvedere.connectors.postgres.wal import Relation, Row, Transaction, Unchanged, Value, transactions
 from belvedere.errors import BelvedereError, fail
 
 MOST_CHANGES = 100_000
@@ -76,12 +76,61 @@ class Position:
         return cls(int(document["lsn"]), None if told is None else Snapshot.of_text(told["text"], int(told["lsn"])))
 
 
+Key = tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Former:
+    """A value that the store has: that of the same column in the row that had a key before all these changes."""
+
+    key: Key
+
+
+Taken = tuple[Value | Former, ...]
+"""A row of a table. Of one that goes only the key counts."""
+
+
 @dataclass
 class TableChanges:
     """What becomes of a table: rows by weight in their order; `is_emptied`: all rows before them go."""
 
-    rows: list[tuple[int, Row]] = field(default_factory=list)
+    rows: list[tuple[int, Taken]] = field(default_factory=list)
     is_emptied: bool = False
+    last: dict[Key, Taken | None] = field(default_factory=dict)
+    """The last of these rows of each key, None where it has gone: large values that an update leaves as they were are there."""
+
+    def take(self, key: Sequence[int], old: Row | None, new: Row | None) -> None:
+        """A row that came, went, or both; the places of the key's columns."""
+        if old is None and new is None:
+            self.rows.clear()
+            self.last.clear()
+            self.is_emptied = True
+            return
+        before = _key(key, new if old is None else old)
+        known = self.last.get(before)
+        if old is not None and (new is None or before != _key(key, new)):
+            self.rows.append((-1, old))
+            self.last[before] = None
+        if new is None:
+            return
+        row: Taken = new
+        if Unchanged.VALUE in new:
+            row = tuple(_value(n, old, known, place, before) for place, n in enumerate(new))
+        self.rows.append((1, row))
+        self.last[_key(key, new)] = row
+
+
+def _key(places: Sequence[int], row: Row | None) -> Key:
+    assert row is not None
+    return tuple(row[k] for k in places)
+
+
+def _value(new: Value, old: Row | None, known: Taken | None, place: int, key: Key) -> Value | Former:
+    if new is not Unchanged.VALUE:
+        return new
+    if old is not None and old[place] is not Unchanged.VALUE:
+        return old[place]
+    return Former(key) if known is None else known[place]
 
 
 @dataclass(frozen=True)
@@ -137,6 +186,8 @@ class SlotReader:
         is_new = len(known) < len(self.positions)
         found, to = self._transactions(start, once) if known else ([], start)
         snapshot = self._begin_first() if is_new else None
+        if snapshot is not None:
+            found, to = _below_first(found, start, to, snapshot)
         changes = self._by_table(found, snapshot)
         if is_new or any(c.rows or c.is_emptied for c in changes.values()) or to - start >= IDLE_BYTES:
             return Batch(to, changes, snapshot)
@@ -174,8 +225,9 @@ class SlotReader:
                 seen = snapshot if position is None else position.snapshot
                 if (position is not None and transaction.end <= position.lsn) or (seen is not None and seen.saw(transaction)):
                     continue
-                places = self._places(relation)
-                _take(changes[relation.name], self.tables[relation.name], change, places)
+                places, key = self._places(relation), self.tables[relation.name].key_places
+                old, new = (None if r is None else tuple(r[p] for p in places) for r in (change.old, change.new))
+                changes[relation.name].take(key, old, new)
         return changes
 
     def _places(self, relation: Relation) -> list[int]:
@@ -244,16 +296,9 @@ def column_changed(source: str, table: str, column: str, what: str) -> Belvedere
     return fail("B6226", f'column "{column}" of table "{table}" {what} in source "{source}"', hint=hint)
 
 
-def _take(into: TableChanges, table: Table, change: Change, places: list[int]) -> None:
-    if change.old is None and change.new is None:
-        into.rows.clear()
-        into.is_emptied = True
-        return
-    key = [n for n, f in enumerate(table.fields) if f.name in table.key]
-    old, new = (None if row is None else tuple(row[p] for p in places) for row in (change.old, change.new))
-    if new is not None and old is not None:
-        new = tuple(o if n is Unchanged.VALUE else n for n, o in zip(new, old, strict=True))
-    if old is not None and (new is None or [old[k] for k in key] != [new[k] for k in key]):
-        into.rows.append((-1, old))
-    if new is not None:
-        into.rows.append((1, new))
+def _below_first(found: list[Transaction], start: int, to: int, snapshot: Snapshot) -> tuple[list[Transaction], int]:
+    """The transactions before the first that a first read has not seen: the next epoch takes those, over rows that are stored."""
+    for place, transaction in enumerate(found):
+        if not snapshot.saw(transaction):
+            return found[:place], found[place - 1].end if place else start
+    return found, to

@@ -13,7 +13,7 @@ from enum import Enum
 
 
 class Unchanged(Enum):
-    """A large value that an update has left as it was: the log does not have it."""
+    """What the log does not have: a large value that an update has left as it was, what a row was beside its key."""
 
     VALUE = 0
 
@@ -24,12 +24,17 @@ Row = tuple[Value, ...]
 
 @dataclass(frozen=True)
 class Relation:
-    """A table as the log describes it: names and types of its columns."""
+    """A table as the log describes it: names and types of its columns, and which of them identify a row."""
 
     oid: int
     schema: str
     name: str
     columns: tuple[tuple[str, int], ...]
+    keys: tuple[bool, ...] = ()
+
+    def key_of(self, row: Row) -> Row:
+        """A row of which the log has the key alone."""
+        return tuple(v if is_key else Unchanged.VALUE for v, is_key in zip(row, self.keys, strict=True))
 
 
 @dataclass(frozen=True)
@@ -107,14 +112,16 @@ def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
                 begun.changes.append(Change(relations[oid], new=part.row()))
             case b"U":
                 (oid,) = part.take(">I")
-                old = part.row() if part.kind() in (b"K", b"O") else None
-                if old is not None:
+                old, kind = None, part.kind()
+                if kind in (b"K", b"O"):
+                    old = part.row() if kind == b"O" else relations[oid].key_of(part.row())
                     part.kind()
                 begun.changes.append(Change(relations[oid], old, part.row()))
             case b"D":
                 (oid,) = part.take(">I")
-                part.kind()
-                begun.changes.append(Change(relations[oid], old=part.row()))
+                kind = part.kind()
+                row = part.row() if kind == b"O" else relations[oid].key_of(part.row())
+                begun.changes.append(Change(relations[oid], old=row))
             case b"T":
                 count, _ = part.take(">IB")
                 begun.changes += [Change(relations[oid]) for oid in part.take(f">{count}I")]
@@ -124,10 +131,11 @@ def _relation(part: _Bytes) -> Relation:
     (oid,) = part.take(">I")
     schema, name = part.text(), part.text()
     _, count = part.take(">BH")
-    columns = []
+    columns, keys = [], []
     for _ in range(count):
-        part.take(">B")
+        (flags,) = part.take(">B")
+        keys.append(bool(flags & 1))
         column = part.text()
         type_, _ = part.take(">Ii")
         columns.append((column, type_))
-    return Relation(oid, schema, name, tuple(columns))
+    return Relation(oid, schema, name, tuple(columns), tuple(keys))
