@@ -27,6 +27,7 @@ COMMANDS = {
     "explain": "explain a diagnostic's code, or how a script's views are maintained",
     "schema": "print the columns of imported tables, or accept new ones",
     "plan": "say what a start would do to a store",
+    "sources": "print what sources have, how far it was read, what waits for sinks",
     "run": "maintain a script's views and serve them",
     "rejected": "list rejected rows, or try them again",
     "serve": "serve the views of an existing store",

@@ -12,6 +12,8 @@ from belvedere.errors import BelvedereError
 
 PAUSES = (1.0, 2.0, 5.0, 10.0)
 """Seconds; the last one for all further tries."""
+AWAY = ("B6201", "B6220", "B6230")
+"""What a source or sink says that is away."""
 
 
 @dataclass
@@ -35,3 +37,8 @@ class Away:
     def answered(self) -> None:
         """It did."""
         self.failure, self._tries = None, 0
+
+
+def is_away(error: BelvedereError) -> bool:
+    """Whether it says that who was asked is away."""
+    return any(d.code in AWAY for d in error.diagnostics)

@@ -110,10 +110,46 @@ class RereadableFeed(Feed, Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Imported:
+    """An input of a script that is fed by `table` of a source, and how far a store has it."""
+
+    name: str
+    """The input's name in the script."""
+    table: str
+    offset: Offset = field(default_factory=dict)
+    """The offset in the last epoch's row; empty where there is no store, or no epoch yet."""
+    files: frozenset[str] = frozenset()
+    """The names of the files that the store has noted for it."""
+
+
+@dataclass(frozen=True)
+class SourcePart:
+    """A table of a source, or a part of one that is read by itself: what is there, and how far a store has it. For people."""
+
+    table: str
+    part: str = ""
+    imported: str = ""
+    """The name of the input that it feeds."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Counts and states by what they are of: `{"messages": 3, "published": True, "wal_status": "reserved"}`."""
+    first: int | str | None = None
+    end: int | str | None = None
+    taken: int | str | None = None
+    """The offset of the store's last epoch."""
+    behind: int | None = None
+    """How much is there that no epoch has taken."""
+    unit: str = ""
+    """What `behind` counts."""
+    note: str = ""
+    """What is wrong with it."""
+
+
 class Connector(Protocol):
     """A kind of source. One that only writes (`WritingConnector`) has none of these, one that cannot write has no `write`.
 
-    It may have `reads_again = True`: then its feeds are `RereadableFeed`s, and a view that is new can be filled from the source.
+    It may have `parts(source, imports)`: the `SourcePart`s that `belvedere sources` prints. It may have `reads_again = True`: then its
+    feeds are `RereadableFeed`s, and a view that is new can be filled from the source.
     """
 
     def tables(self, source: Source) -> Sequence[str]:

@@ -17,21 +17,19 @@ from itertools import chain
 import pyarrow as pa
 
 from belvedere.catalog import Catalog, Export
-from belvedere.connectors.away import Away
+from belvedere.connectors.away import Away, is_away
 from belvedere.connectors.connector import Outgoing, Outlet
 from belvedere.connectors.registry import opens_outlets, writing_connector
 from belvedere.errors import BelvedereError, fail
 from belvedere.rules.events import CHANGES, SEQUENCE
 from belvedere.schema import is_engine_column
 from belvedere.settings import Sink
-from belvedere.store.protocol import Store, Transaction
+from belvedere.store.protocol import Reader, Store, Transaction
 
 IDENTITY = "identity"
 """The store's document that tells it from others: a sink has what it was sent under this name."""
 PATIENCE = 120.0
 """So long the end of a run waits for it."""
-AWAY = ("B6201", "B6220", "B6230")
-"""What a sink says that is away."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +65,10 @@ class Exports:
     def __init__(self, catalog: Catalog, sinks: Mapping[str, Sink], store: Store):
         self.store = store
         self.deliveries = tuple(_delivery(e, catalog, sinks) for e in catalog.exports) if sinks else ()
-        self.done = {d.cursor: self._cursor(d) for d in self.deliveries}
+        self.done = {d.cursor: _done(store.document(d.cursor)) for d in self.deliveries}
         self._lines = {d.cursor: self._line(d) for d in self.deliveries if opens_outlets(d.sink.connector)}
         self._notices: list[str] = []
         self._now: tuple[int, Mapping[str, int]] = (0, {})
-
-    def _cursor(self, delivery: Delivery) -> int:
-        text = self.store.document(delivery.cursor)
-        return int(json.loads(text)["seq"]) if text else 0
 
     def _line(self, delivery: Delivery) -> _Line:
         identity = self.store.document(IDENTITY)
@@ -121,7 +115,7 @@ class Exports:
                 self._deliver(delivery, epoch, last)
         except BelvedereError as error:
             line.is_sure = False
-            if error.diagnostics[0].code not in AWAY:
+            if not is_away(error):
                 raise
             if line.away.failure is None:
                 self._notices.append(f"{error.diagnostics[0].message}; what is not sent waits in the store")
@@ -190,6 +184,31 @@ def _pending(transaction: Transaction, delivery: Delivery, done: int, last: int)
         )
         if rows.num_rows:
             yield rows.select([n for n in rows.schema.names if n not in delivery.hidden and not is_engine_column(n)])
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """How an export stands: the number of the last event that its sink has, and how many wait for it."""
+
+    export: Export
+    done: int
+    waiting: int
+
+
+def waiting_exports(catalog: Catalog, sinks: Mapping[str, Sink], reader: Reader) -> tuple[Waiting, ...]:
+    """All exports of a script over a store, as its documents say; the sinks are not asked. Raises B6110."""
+    last = reader.last_epoch()
+    sequences: Mapping[str, int] = last.extra.get("sequences", {}) if last is not None else {}
+    found = []
+    for delivery in (_delivery(e, catalog, sinks) for e in catalog.exports):
+        done = _done(reader.document(delivery.cursor))
+        found.append(Waiting(delivery.export, done, max(0, sequences.get(delivery.relation, 1) - 1 - done)))
+    return tuple(found)
+
+
+def _done(document: str | None) -> int:
+    """What a cursor's document says."""
+    return int(json.loads(document)["seq"]) if document else 0
 
 
 def _delivery(export: Export, catalog: Catalog, sinks: Mapping[str, Sink]) -> Delivery:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from belvedere.connectors.connector import Arrived, OffsetRange, Wanted
+from belvedere.connectors.connector import Arrived, Imported, OffsetRange, SourcePart, Wanted
 from belvedere.connectors.listing import Listing
 from belvedere.connectors.reading.columns import unknown_columns
 from belvedere.connectors.reading.formats import format_of
@@ -47,6 +47,25 @@ def tables(source: Source) -> tuple[str, ...]:
 def columns(source: Source, table: str) -> pa.Schema:
     """The columns of a table, from a sample of its rows. Raises B6102 (a file cannot be read), B6103 (no rows)."""
     return schema_of_files(table, table_files(source, table), options_of(source))
+
+
+def parts(source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:
+    """Tables with their files, and those that the store has not read. Raises B6023."""
+    by_table = {i.table: i for i in imports}
+    if source.path is None or not source.path.is_dir():
+        note = f"the folder {source.path} does not exist"
+        yield from (SourcePart(t, imported=i.name, note=note) for t, i in by_table.items())
+        if not imports:
+            yield SourcePart("", note=note)
+        return
+    for table in sorted({*tables(source), *by_table}):
+        found, imported = Listing(str(source.path), table, ()).new_files(must_list=True), by_table.get(table)
+        facts = {"files": len(found), "bytes": sum(f.length for f in found)}
+        if imported is None or not imported.offset:
+            yield SourcePart(table, imported="" if imported is None else imported.name, facts=facts)
+            continue
+        behind = sum(path_text(f.path) not in imported.files for f in found)
+        yield SourcePart(table, imported=imported.name, facts=facts, taken=len(imported.files), behind=behind, unit="files")
 
 
 def open_feed(wanted: Wanted) -> FileFeed:
@@ -201,4 +220,4 @@ def write(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> No
         ) from error
 
 
-__all__ = ["FileFeed", "columns", "open_feed", "tables", "write"]
+__all__ = ["FileFeed", "columns", "open_feed", "parts", "tables", "write"]

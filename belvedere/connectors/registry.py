@@ -8,17 +8,22 @@ In: a name. Out: the connector, or a diagnostic. A package adds one in its `pypr
 
 from __future__ import annotations
 
-from functools import cache
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
-from belvedere.connectors.connector import Connector, WritingConnector
+from belvedere.connectors.away import is_away
+from belvedere.connectors.connector import Connector, Imported, SourcePart, WritingConnector
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.names import did_you_mean
 from belvedere.settings import CONNECTORS, OWN_CONNECTORS, Source
+
+Answer = TypeVar("Answer")
 
 
 def reading_connector(name: str) -> Connector:
@@ -52,15 +57,42 @@ def opens_outlets(name: str) -> bool:
 
 
 class SourceTables:
-    """The tables of sources as their connectors know them."""
+    """The tables of sources as their connectors know them. One that was away is not asked again: each answer is a wait."""
+
+    def __init__(self) -> None:
+        self._away: dict[str, BelvedereError] = {}
 
     def tables(self, source: Source) -> tuple[str, ...]:
         """The tables of a source."""
-        return tuple(reading_connector(source.connector).tables(source))
+        return self._asked(source, lambda c: tuple(c.tables(source)))
 
     def columns(self, source: Source, table: str) -> pa.Schema:
         """The columns of a table."""
-        return reading_connector(source.connector).columns(source, table)
+        return self._asked(source, lambda c: c.columns(source, table))
+
+    def parts(self, source: Source, imports: Sequence[Imported]) -> tuple[SourcePart, ...]:
+        """What a source has, and how far a store has it. Raises what the connector raises."""
+        return self._asked(source, lambda c: tuple(getattr(c, "parts", partial(_parts_of_any, c))(source, imports)))
+
+    def _asked(self, source: Source, question: Callable[[Connector], Answer]) -> Answer:
+        if source.name in self._away:
+            raise self._away[source.name]
+        try:
+            return question(reading_connector(source.connector))
+        except BelvedereError as error:
+            if is_away(error):
+                self._away[source.name] = error
+            raise
+
+
+def _parts_of_any(connector: Connector, source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:
+    """Of a connector that does not tell more: its tables, and offsets as they are."""
+    known = {i.table for i in imports}
+    for name in sorted({*connector.tables(source)} - known):
+        yield SourcePart(name)
+    for found in imports:
+        taken = json.dumps(found.offset, ensure_ascii=False) if found.offset else None
+        yield SourcePart(found.table, imported=found.name, taken=taken)
 
 
 @cache

@@ -2,7 +2,8 @@
 
 In: a source with `servers`, offsets from the epoch's row. Out: exactly the messages of ranges of offsets, as rows. `client` says how a
 cluster is reached, `topics` what it has, `feed` what is new, `ranges` reads, `shape` and `formats` make rows of messages in the driver
-or in Spark's tasks (`tasks`), and `gather` what an epoch takes; `sink` sends exports. No source commits offsets to Kafka.
+or in Spark's tasks (`tasks`), and `gather` what an epoch takes; `parts` tells people of topics, `sink` sends exports. No source commits
+offsets to Kafka.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from belvedere.connectors.connector import Outgoing, Wanted
+from belvedere.connectors.connector import Imported, Outgoing, SourcePart, Wanted
 from belvedere.connectors.kafka.feed import KafkaFeed
+from belvedere.connectors.kafka.parts import topic_parts
 from belvedere.connectors.kafka.sample import sampled_columns, table_names
 from belvedere.connectors.kafka.sink import KafkaOutlet
 from belvedere.settings import Source
@@ -30,6 +32,11 @@ def columns(source: Source, table: str) -> pa.Schema:
     return sampled_columns(source, table)
 
 
+def parts(source: Source, imports: Sequence[Imported]) -> Sequence[SourcePart]:
+    """The partitions of imported topics, and all other topics. Raises B6200, B6201."""
+    return topic_parts(source, imports)
+
+
 def open_feed(wanted: Wanted) -> KafkaFeed:
     """The topics of a table, from its offset on."""
     return KafkaFeed(wanted)
@@ -40,4 +47,4 @@ def open_outlet(outgoing: Outgoing) -> KafkaOutlet:
     return KafkaOutlet(outgoing)
 
 
-__all__ = ["columns", "open_feed", "open_outlet", "tables"]
+__all__ = ["columns", "open_feed", "open_outlet", "parts", "tables"]

@@ -49,9 +49,16 @@ class Cluster:
         """The topic of that name, or all that match `/pattern/`. Raises B6202 where there is none, B6201."""
         is_pattern = len(wanted) > 1 and wanted.startswith("/") and wanted.endswith("/")
         names = [n for n in self.names() if re.fullmatch(wanted[1:-1], n)] if is_pattern else [wanted]
+        return self._described(names, f'{self.name} cannot be asked for the topic "{wanted}"')
+
+    def all_topics(self) -> list[Topic]:
+        """All topics, but those of Kafka itself. Raises B6201."""
+        return self._described(self.names(), f"{self.name} cannot be asked for its topics")
+
+    def _described(self, names: list[str], what: str) -> list[Topic]:
         if not names:
             return []
-        with told(f'{self.name} cannot be asked for the topic "{wanted}"'):
+        with told(what):
             asked = self.admin.describe_topics(TopicCollection(names), request_timeout=SECONDS)
             return [_topic(future.result()) for future in asked.values() if not _is_gone(future)]
 

@@ -3,7 +3,7 @@
 In: a source with a `url`, the offset in the epoch's row: a position in the server's log of changes. Out: the rows of a first consistent
 read, then what transactions have inserted, updated and deleted, all tables of a transaction in one epoch. `server` asks the database,
 `wal` reads its log, `values` makes columns of its texts, `slot` cuts epochs for all tables of a source, `feed` is one table's side,
-`outlet` the sink.
+`parts` tells people of tables and slot, `outlet` is the sink.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from belvedere.connectors.connector import Outgoing, Wanted
+from belvedere.connectors.connector import Imported, Outgoing, SourcePart, Wanted
 from belvedere.connectors.postgres.feed import TableFeed, open_table
 from belvedere.connectors.postgres.outlet import PostgresOutlet
+from belvedere.connectors.postgres.parts import table_parts
 from belvedere.connectors.postgres.server import Server
 from belvedere.settings import Source
 
@@ -31,6 +32,11 @@ def columns(source: Source, table: str) -> pa.Schema:
         return server.table(table).schema
 
 
+def parts(source: Source, imports: Sequence[Imported]) -> Sequence[SourcePart]:
+    """The tables of the source's schema, and its slot. Raises B6220, B6222."""
+    return table_parts(source, imports)
+
+
 def open_feed(wanted: Wanted) -> TableFeed:
     """A table from its offset on."""
     return open_table(wanted)
@@ -41,4 +47,4 @@ def open_outlet(outgoing: Outgoing) -> PostgresOutlet:
     return PostgresOutlet(outgoing)
 
 
-__all__ = ["columns", "open_feed", "open_outlet", "tables"]
+__all__ = ["columns", "open_feed", "open_outlet", "parts", "tables"]

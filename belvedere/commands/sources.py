@@ -1,0 +1,208 @@
+"""`belvedere sources`: what the sources of a project have, how far its store has it, and what waits for its sinks.
+
+In: a script, its project file, its store where there is one. Out: a row for each table, partition, slot and export. A source that does
+not answer has its row, too. It starts no Spark, reads no message, and asks no sink.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from belvedere.commands.addresses import StoreOption
+from belvedere.commands.output import has_errors, print_json, print_table, read_script, show
+from belvedere.connectors.away import is_away
+from belvedere.connectors.connector import Imported, SourcePart
+from belvedere.connectors.registry import SourceTables
+from belvedere.errors import BelvedereError, Diagnostic
+from belvedere.settings import ProjectSettings, load_project
+
+if TYPE_CHECKING:
+    from belvedere.catalog import Catalog
+    from belvedere.connectors.exports import Waiting
+    from belvedere.store.protocol import Reader
+
+
+@dataclass(frozen=True)
+class Told:
+    """A source with what it has, or with why it does not tell."""
+
+    source: str
+    connector: str
+    parts: tuple[SourcePart, ...] = ()
+    failure: Diagnostic | None = None
+
+
+def command(
+    script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
+    store: StoreOption = None,
+    json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+) -> int:
+    """Print what the sources of a project have, how far its store has read it, and what waits for its sinks."""
+    from belvedere.commands.stores import compile_over_store
+
+    text, finder = read_script(script), SourceTables()
+    over = compile_over_store(script, text, store, replace(load_project(script.parent), finder=finder))
+    refused = [d for d in over.diagnostics if not is_away(BelvedereError((d,)))]
+    if has_errors(refused):  # what can be told is told all the same
+        show([d for d in refused if has_errors((d,))], {str(script): text}, stream=sys.stderr)
+    reader = _reader(over.url, must_be=store is not None)
+    try:
+        imports = _imports(over.catalog, reader)
+        told = [_told(name, over.project, finder, imports.get(name, ())) for name in over.project.sources]
+        exports = _exports(over.catalog, over.project, reader)
+    finally:
+        if reader is not None:
+            reader.close()
+    if json:
+        print_json(_as_json(told, over.project, over.catalog, exports))
+    else:
+        _show(told, over.project, over.catalog, exports)
+    nobody_answers = bool(told) and all(t.failure is not None for t in told)
+    return 1 if nobody_answers or has_errors(refused) else 0
+
+
+def _reader(url: str, must_be: bool) -> Reader | None:
+    """The store; None where nobody named it and there is none that can be read."""
+    from belvedere.store import open_reader
+
+    try:
+        return open_reader(url)
+    except BelvedereError:
+        if must_be:
+            raise
+        return None
+
+
+def _imports(catalog: Catalog, reader: Reader | None) -> dict[str, list[Imported]]:
+    """The script's inputs by source, with what the store has of them."""
+    last = None if reader is None else reader.last_epoch()
+    files = {} if reader is None or last is None else _files(reader)
+    found: dict[str, list[Imported]] = {}
+    for id_, table in catalog.inputs.items():
+        if table.source is not None:
+            offset = {} if last is None else last.offsets.get(id_, {})
+            imported = Imported(table.name, table.source.table, offset, frozenset(files.get(id_, ())))
+            found.setdefault(table.source.source, []).append(imported)
+    return found
+
+
+def _files(reader: Reader) -> dict[str, set[str]]:
+    from belvedere.connectors.records import files_read
+
+    try:
+        return files_read(reader)
+    except BelvedereError as error:
+        if error.diagnostics[0].code != "B7014":  # a store that has had no sources
+            raise
+        return {}
+
+
+def _told(name: str, project: ProjectSettings, finder: SourceTables, imports: Sequence[Imported]) -> Told:
+    source = project.sources[name]
+    try:
+        return Told(name, source.connector, finder.parts(source, imports))
+    except BelvedereError as error:
+        return Told(name, source.connector, failure=error.diagnostics[0])
+
+
+def _exports(catalog: Catalog, project: ProjectSettings, reader: Reader | None) -> dict[tuple[str, str], Waiting]:
+    """What waits, by sink and target; nothing where there is no store."""
+    from belvedere.connectors.exports import waiting_exports
+
+    if reader is None:
+        return {}
+    known = [e for e in catalog.exports if project.sink(e.sink) is not None]
+    found = waiting_exports(replace(catalog, exports=tuple(known)), project.sinks, reader)
+    return {(w.export.sink, w.export.target): w for w in found}
+
+
+def _exported(
+    project: ProjectSettings, catalog: Catalog, exports: Mapping[tuple[str, str], Waiting]
+) -> Iterator[dict[str, Any]]:
+    """What is told of each sink and export."""
+    for name, sink in project.sinks.items():
+        told = [e for e in catalog.exports if e.sink.casefold() == name.casefold()]
+        if not told:
+            yield {"sink": name, "connector": sink.connector}
+        for export in told:
+            waiting = exports.get((export.sink, export.target))
+            row = {"sink": name, "connector": sink.connector, "target": export.target, "view": catalog.name_of(export.relation)}
+            yield row if waiting is None else row | {"sent": waiting.done, "waiting": waiting.waiting}
+
+
+def _as_json(
+    told: Sequence[Told], project: ProjectSettings, catalog: Catalog, exports: Mapping[tuple[str, str], Waiting]
+) -> dict[str, Any]:
+    sources: list[dict[str, Any]] = []
+    for source in told:
+        row: dict[str, Any] = {"source": source.source, "connector": source.connector}
+        if source.failure is not None:
+            row["failure"] = {"code": source.failure.code, "message": source.failure.message, "detail": source.failure.detail}
+        else:
+            row["parts"] = [{k: v for k, v in asdict(p).items() if v not in ("", None, {})} for p in source.parts]
+        sources.append(row)
+    return {"sources": sources, "sinks": list(_exported(project, catalog, exports))}
+
+
+def _show(told: Sequence[Told], project: ProjectSettings, catalog: Catalog, exports: Mapping[tuple[str, str], Waiting]) -> None:
+    if not told and not project.sinks:
+        typer.echo("belvedere.toml names no sources and no sinks")
+    if told:
+        print_table(_source_table(told))
+    if project.sinks:
+        typer.echo("")
+        print_table(_sink_table(_exported(project, catalog, exports)))
+
+
+def _source_table(told: Sequence[Told]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("source", "table", "input", "has"):
+        table.add_column(name, overflow="fold")
+    for name in ("first", "end", "taken", "behind"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for source in told:
+        if source.failure is not None:
+            table.add_row(source.source, *[""] * 7, source.failure.message)
+        elif not source.parts:
+            table.add_row(source.source, *[""] * 7, "has no tables")
+        for part in source.parts:
+            name = f"{part.table}[{part.part}]" if part.table and part.part else part.table or part.part
+            behind = "" if part.behind is None else f"{part.behind:,} {part.unit}"
+            numbers = [_number(n) for n in (part.first, part.end, part.taken)]
+            table.add_row(source.source, name, part.imported, _facts(part.facts), *numbers, behind, part.note)
+    return table
+
+
+def _sink_table(rows: Iterator[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("sink", "target", "view"):
+        table.add_column(name, overflow="fold")
+    for name in ("sent", "waiting"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        numbers = [_number(row.get(k)) for k in ("sent", "waiting")]
+        table.add_row(row["sink"], row.get("target", ""), row.get("view", "nothing is exported to it"), *numbers)
+    return table
+
+
+def _facts(facts: Mapping[str, Any]) -> str:
+    """`3 partitions, not published, wal_status reserved`."""
+    return ", ".join(_fact(name, value) for name, value in facts.items())
+
+
+def _fact(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return name if value else f"not {name}"
+    return f"{value:,} {name}" if isinstance(value, int) else f"{name} {value}"
+
+
+def _number(value: int | str | None) -> str:
+    return f"{value:,}" if isinstance(value, int) else value or ""
