@@ -69,6 +69,10 @@ TABLE_VALUES: Mapping[str, tuple[type, str]] = {
     "topic": (str, 'topic = "shop.orders"'),
     "metadata": (dict, 'metadata = { sent = "timestamp" }'),
     "schema": (str, 'schema = "order.avsc"'),
+    "message": (str, 'message = "shop.Order"'),
+    "key_format": (str, 'key_format = "avro"'),
+    "key_schema": (str, 'key_schema = "key.avsc"'),
+    "key_message": (str, 'key_message = "shop.Key"'),
 }
 TABLE_KEYS: Mapping[str, tuple[str, ...]] = {"kafka": tuple(TABLE_VALUES)}
 """What may be declared of a table; columns and their key of those of all other connectors."""
@@ -80,7 +84,7 @@ SINK_KEYS = {
     "http": ("connector", "options", "url", "headers", "secret"),
 }
 FORMATS = ("json", "csv", "parquet")
-SOURCE_FORMATS = {"kafka": ("json", "avro", "text")}
+SOURCE_FORMATS = {"kafka": ("json", "avro", "protobuf", "text")}
 ON_ERROR = ("stop", "null", "quarantine")
 
 
@@ -303,8 +307,9 @@ class _Reader(ApiReader):
             for key, (kind, hint) in TABLE_VALUES.items():
                 if not isinstance(declared.get(key, kind()), kind):
                     self.report("B9104", f"`{key}` of table `{name}` does not fit", self.at(section, key), f"write `{hint}`")
-            if isinstance(declared.get("schema"), str):
-                declared["schema"] = str(self.directory / declared["schema"])
+            for key in ("schema", "key_schema"):
+                if isinstance(declared.get(key), str):
+                    declared[key] = str(self.directory / declared[key])
         return found
 
     def sink(self, name: str, table: Mapping[str, Any]) -> Sink:

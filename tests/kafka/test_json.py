@@ -156,4 +156,6 @@ def test_types_that_arrow_does_not_read_are_left_to_spark() -> None:
 
 def test_a_sample_tells_the_columns() -> None:
     values = [b'{"id": 1, "at": "2020-01-01T00:00:00Z"}', b"no", b'{"id": 1.5, "tags": ["a"]}']
-    assert columns("T", values, {}) == pa.schema([("id", pa.float64()), ("at", TIMESTAMP), ("tags", pa.list_(pa.string()))])
+    assert columns("T", lambda: values, {}) == pa.schema(
+        [("id", pa.float64()), ("at", TIMESTAMP), ("tags", pa.list_(pa.string()))]
+    )

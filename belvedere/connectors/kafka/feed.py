@@ -17,6 +17,7 @@ from belvedere.connectors.away import Away
 from belvedere.connectors.connector import Arrived, OffsetRange, Wanted
 from belvedere.connectors.kafka.client import client_settings
 from belvedere.connectors.kafka.gather import gathered
+from belvedere.connectors.kafka.keys import KeyFormat, key_format
 from belvedere.connectors.kafka.ranges import Range, RangeReader, lost_offsets
 from belvedere.connectors.kafka.shape import METADATA, Shape
 from belvedere.connectors.kafka.tasks import read_by_tasks
@@ -56,16 +57,27 @@ def metadata_of(source: Source, table: str) -> dict[str, str]:
     return found
 
 
-def format_options(source: Source, table: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What the table's format is told: `timestamp_format`, `registry`, and the text of the file `schema`. Raises B6205."""
+def format_options(source: Source, table: str, options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """What the table's format is told, or with `prefix` "key_" that of its keys: `timestamp_format`, `registry`, `message`, and what the
+    file `schema` holds. Raises B6205.
+    """
     found = {k: v for k, v in options.items() if k in ("timestamp_format", "registry")}
     declared = source.declared(table)
-    if "schema" in declared:
+    if f"{prefix}message" in declared:
+        found["message"] = declared[f"{prefix}message"]
+    file = declared.get(f"{prefix}schema")
+    if file is not None:
         try:
-            found["schema"] = Path(declared["schema"]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise fail("B6205", f"the schema {declared['schema']} cannot be read: {error}") from error
+            found["schema"] = Path(file).read_bytes()
+        except OSError as error:
+            raise fail("B6205", f"the schema {file} cannot be read: {error}") from error
     return found
+
+
+def keys_of(source: Source, table: str, options: Mapping[str, Any]) -> KeyFormat:
+    """What the keys of a table's messages are: `key_format` of `[sources.name.tables.T]`. Raises B6205, B6206."""
+    told = format_options(source, table, options, "key_")
+    return key_format(source.name, table, source.declared(table).get("key_format"), told)
 
 
 class KafkaFeed:
@@ -85,6 +97,7 @@ class KafkaFeed:
             metadata_of(source, wanted.table),
             table.primary_key,
             options,
+            keys_of(source, wanted.table, wanted.options),
         )
         self.offset = _Offset.of_document(wanted.offset)
         self.goes_through_files = fits_parquet(self.shape.schema)

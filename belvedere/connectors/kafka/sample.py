@@ -1,14 +1,18 @@
-"""What a topic's newest messages say of its columns.
+"""What a schema or a topic's newest messages say of its columns.
 
-In: a source, a table. Out: names of tables, and an Arrow schema. A sample is read; what does not fit later is rejected message by message.
+In: a source, a table. Out: names of tables, and an Arrow schema. Where no schema tells them, a sample is read; what does not fit later is
+rejected message by message.
 """
 
 from __future__ import annotations
 
+from functools import cache
+
 import pyarrow as pa
+from confluent_kafka import Message
 
 from belvedere.connectors.kafka.client import client_settings
-from belvedere.connectors.kafka.feed import format_options, metadata_of, topic_of
+from belvedere.connectors.kafka.feed import format_options, keys_of, metadata_of, topic_of
 from belvedere.connectors.kafka.formats import format_named
 from belvedere.connectors.kafka.ranges import Range, RangeReader
 from belvedere.connectors.kafka.shape import METADATA
@@ -25,9 +29,27 @@ def table_names(source: Source) -> list[str]:
 
 
 def sampled_columns(source: Source, table: str) -> pa.Schema:
-    """The columns of the newest messages, and those that hold what a message has beside its value."""
+    """The columns of the schema or of the newest messages, and those that hold what a message has beside its value."""
+    metadata = metadata_of(source, table)
+
+    newest = cache(lambda: _newest(source, table))
+
+    def sample() -> list[bytes]:
+        return [v for v in (m.value() for m in newest()) if v is not None]
+
+    def sampled_keys() -> list[bytes]:
+        return [k for k in (m.key() for m in newest()) if k is not None]
+
+    found = format_named(source.format or "json").columns(table, sample, format_options(source, table, source.options))
+    types = {n: METADATA[k][0] for n, k in metadata.items()}
+    types |= keys_of(source, table, source.options).types(table, [n for n, k in metadata.items() if k == "key"], sampled_keys)
+    return pa.schema([*(f for f in found if f.name not in metadata), *(pa.field(n, t) for n, t in types.items())])
+
+
+def _newest(source: Source, table: str) -> list[Message]:
+    """The newest messages of a table's topics."""
     settings = client_settings("source", source.name, source.options)
-    cluster, topic, metadata = Cluster(source.name, settings), topic_of(source, table), metadata_of(source, table)
+    cluster, topic = Cluster(source.name, settings), topic_of(source, table)
     topics = cluster.topics(topic)
     if not topics:
         raise no_topic(source.name, topic)
@@ -37,12 +59,6 @@ def sampled_columns(source: Source, table: str) -> pa.Schema:
     reader = RangeReader(settings)
     try:
         ranges = [Range(*p, max(starts[p], ends[p] - most), ends[p]) for p in places]
-        messages = [m for _, some in reader.read(ranges, SECONDS) for m in some]
+        return [m for _, some in reader.read(ranges, SECONDS) for m in some]
     finally:
         reader.close()
-    values = [v for v in (m.value() for m in messages) if v is not None]
-    told = format_options(source, table, source.options)
-    found = format_named(source.format or "json").columns(table, values, told)
-    return pa.schema(
-        [*(f for f in found if f.name not in metadata), *(pa.field(n, METADATA[k][0]) for n, k in metadata.items())]
-    )

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import Message
 
 from belvedere.connectors.kafka.formats import format_named
-from belvedere.connectors.kafka.formats import json as json_format
-from belvedere.connectors.kafka.formats.decoded import Decoded, nullable
+from belvedere.connectors.kafka.formats.decoded import Decoded, nullable, placed
+from belvedere.connectors.kafka.keys import KeyFormat
 from belvedere.errors import fail
 from belvedere.functions.types import type_text
 from belvedere.schema import TIMESTAMP, WEIGHT, Column
@@ -33,6 +34,7 @@ METADATA: Mapping[str, tuple[pa.DataType, Callable[[Message], Any]]] = {
 """What a message has beside its value: the type of its column, and how it is got."""
 NO_VALUE = "has no value: only a table with a primary key deletes by its key"
 NO_KEY = "has no value, and no key that tells which row goes"
+NO_KEY_AT_ALL = "has no key"
 
 
 def _text(value: bytes | None) -> str | None:
@@ -78,11 +80,13 @@ class Shape:
     """Columns that hold what a message has beside its value: name -> one of `METADATA`."""
     primary_key: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    keys: KeyFormat = field(default_factory=KeyFormat)
+    """What the keys of messages are."""
 
     def __post_init__(self) -> None:
         for name, kind in self.metadata.items():
             found = next((c for c in self.columns if c.name == name), None)
-            if found is not None and found.type != METADATA[kind][0]:
+            if found is not None and found.type != METADATA[kind][0] and name not in self._of_keys:
                 wanted = type_text(METADATA[kind][0])
                 raise fail("B6206", f'column "{name}" is the {kind} of a message', hint=f'declare it so: {name} = "{wanted}"')
 
@@ -97,40 +101,62 @@ class Shape:
         weight = [pa.field(WEIGHT, pa.int64())] if self.primary_key else []
         return pa.schema([*nullable(self.columns), *weight])
 
+    @property
+    def _keys_are_values(self) -> bool:
+        """Whether the key of a message without value is read as its value would be."""
+        return self.format == "json" and self.keys.name is None
+
+    @property
+    def _of_keys(self) -> frozenset[str]:
+        """The columns of all messages that their keys hold."""
+        return frozenset(n for n, k in self.metadata.items() if k == "key" and self.keys.name is not None)
+
     def chunk(self, label: str, messages: Sequence[Message]) -> Chunk:
         """The rows of messages of one partition."""
-        values = [m.value() for m in messages]
-        deleted = [n for n, v in enumerate(values) if v is None]
-        refused: dict[int, str] = {}
-        for place in deleted:
-            told = self._deletion(messages[place].key())
-            values[place] = b"" if told is None else told
-            if told is None:
-                refused[place] = NO_KEY if self.primary_key else NO_VALUE
-        decoded = self._decoded(values, deleted)
-        refused = {**decoded.refused, **refused}
+        gone = [n for n, m in enumerate(messages) if m.value() is None]
+        why = NO_KEY if self.primary_key else NO_VALUE
+        lost = {n: why for n in gone if not self.primary_key or messages[n].key() is None}
+        decoded = self._values(messages, gone)
+        keys = self._keys(messages, gone)
+        refused = {**decoded.refused, **keys.refused, **lost}
         undecided = {n: t for n, t in decoded.undecided.items() if n not in refused}
         return Chunk(
             label,
-            self._whole(decoded.rows, messages, deleted),
+            self._whole(decoded.rows, keys.rows, messages, gone),
             tuple(Undecided(n, messages[n].offset(), t) for n, t in sorted(undecided.items())),
             tuple(Refused(n, messages[n].offset(), _text(messages[n].value()), r) for n, r in sorted(refused.items())),
         )
 
-    def _decoded(self, values: list[bytes], deleted: Sequence[int]) -> Decoded:
-        """The rows by the table's format; those of deletions from their keys, which are JSON here."""
-        found = format_named(self.format).decode(values, self.payload, self.options)
-        if not deleted or self.format == "json":
+    def _values(self, messages: Sequence[Message], gone: Sequence[int]) -> Decoded:
+        """What the values say."""
+        values: list[bytes | None] = [m.value() for m in messages]
+        lost: dict[int, str] = {}
+        if self._keys_are_values:
+            for place in gone:
+                values[place] = self._deletion(messages[place].key())
+                if values[place] is None:
+                    lost[place] = NO_KEY if self.primary_key else NO_VALUE
+        kept = [n for n, v in enumerate(values) if v is not None]
+        found = format_named(self.format).decode([v for v in values if v is not None], self.payload, self.options)
+        if len(kept) == len(values):
             return found
-        keys = json_format.decode([values[n] for n in deleted], self.payload, self.options)
-        index = np.arange(len(values))
-        index[deleted] = len(values) + np.arange(len(deleted))
-        gone = set(deleted)
-        return Decoded(
-            pa.concat_tables([found.rows, keys.rows]).take(index),
-            {n: t for n, t in found.undecided.items() if n not in gone} | {deleted[n]: t for n, t in keys.undecided.items()},
-            {n: r for n, r in found.refused.items() if n not in gone},
-        )
+        undecided = {kept[n]: t for n, t in found.undecided.items()}
+        return Decoded(placed(found.rows, kept, len(values)), undecided, {kept[n]: r for n, r in found.refused.items()} | lost)
+
+    def _keys(self, messages: Sequence[Message], gone: Sequence[int]) -> Decoded:
+        """What the keys say: of all messages where columns are said to be the key's, else of those without value."""
+        of_gone = () if self._keys_are_values else self.primary_key
+        columns = tuple(c for c in self.columns if c.name in of_gone or c.name in self._of_keys)
+        if not columns:
+            return Decoded(pa.table({}))
+        asked = range(len(messages)) if self._of_keys else gone
+        keys = [(n, messages[n].key()) for n in asked]
+        places = [n for n, k in keys if k is not None]
+        found = self.keys.decode([k for _, k in keys if k is not None], columns)
+        refused = {places[n]: r for n, r in found.refused.items()}
+        if any(not c.nullable for c in columns if c.name in self._of_keys):
+            refused |= {n: NO_KEY_AT_ALL for n, k in keys if k is None}
+        return Decoded(placed(found.rows, places, len(messages)), refused=refused)
 
     def _deletion(self, key: bytes | None) -> bytes | None:
         """The key of a message without value as a JSON object of the primary key's columns."""
@@ -149,15 +175,20 @@ class Shape:
         of_text = next(pa.types.is_string(c.type) for c in self.columns if c.name == name)
         return json.dumps({name: text if of_text else found}).encode()
 
-    def _whole(self, rows: pa.Table, messages: Sequence[Message], deleted: Sequence[int]) -> pa.Table:
+    def _whole(self, rows: pa.Table, keys: pa.Table, messages: Sequence[Message], gone: Sequence[int]) -> pa.Table:
         """The rows with what the messages have beside their values."""
         made: dict[str, pa.Array] = {}
         for name, kind in self.metadata.items():
             type_, value = METADATA[kind]
-            made[name] = pa.array([value(m) for m in messages], type_)
+            if name not in self._of_keys:
+                made[name] = pa.array([value(m) for m in messages], type_)
+        weights = np.ones(len(messages), np.int64)
+        weights[gone] = -1
+        for name in keys.schema.names if gone or self._of_keys else ():
+            made[name] = keys[name]
+            if name not in self._of_keys:
+                made[name] = pc.if_else(pa.array(weights < 0), keys[name], rows[name])
         if self.primary_key:
-            weights = np.ones(len(messages), np.int64)
-            weights[deleted] = -1
             made[WEIGHT] = pa.array(weights)
         columns = [made[f.name] if f.name in made else rows[f.name] for f in self.schema]
         return pa.table(columns, schema=self.schema)

@@ -6,26 +6,20 @@ written; its fields go to the columns of their names. Needs fastavro (`pip insta
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
-from urllib.error import URLError
-from urllib.parse import urlsplit, urlunsplit
-from urllib.request import Request, urlopen
 
 import pyarrow as pa
 
-from belvedere.connectors.kafka.formats.decoded import Decoded, nullable
-from belvedere.errors import BelvedereError, fail
-from belvedere.functions.types import type_text
+from belvedere.connectors.kafka.formats.decoded import COLUMN, Decoded, Sample
+from belvedere.connectors.kafka.formats.fitting import Refusal, rows_of
+from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, PREFIX, asked, newest_framed, number_of
+from belvedere.errors import fail
 from belvedere.schema import TIMESTAMP, Column
 
-T = pa.types
-PREFIX = 5
-SECONDS = 10.0
 SIMPLE: Mapping[str, pa.DataType] = {
     "null": pa.string(),
     "boolean": pa.bool_(),
@@ -46,45 +40,20 @@ SIMPLE: Mapping[str, pa.DataType] = {
 }
 
 
-def columns(table: str, values: Sequence[bytes], options: Mapping[str, Any]) -> pa.Schema:
-    """The fields of the schema; with a registry of that of the newest message. Raises B6205."""
-    schema: Any = None
+def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
+    """The fields of the schema, one column where it is no record; with a registry of that of the newest message. Raises B6205."""
     if "registry" in options:
-        framed = [v for v in values if _is_framed(v)]
-        if not framed:
-            hint = f"send some, or declare its columns under [sources.<name>.tables.{table}]"
-            raise fail("B6103", f'table "{table}" has no messages that would name their schema', hint=hint)
-        schema = _of_registry(str(options["registry"]), _number(framed[-1]))
+        schema = _of_registry(str(options["registry"]), number_of(newest_framed(table, sample())) or 0)
     else:
         schema = _parsed(_text_of(options))
     if not isinstance(schema, dict) or schema["type"] != "record":
-        raise fail(
-            "B6205", f'the Avro schema of table "{table}" is no record', hint="a message is a record, its fields are columns"
-        )
+        return pa.schema([pa.field(COLUMN, _arrow(schema, COLUMN))])
     return pa.schema([pa.field(f["name"], _arrow(f["type"], f["name"])) for f in schema["fields"]])
 
 
 def decode(values: Sequence[bytes], columns: Sequence[Column], options: Mapping[str, Any]) -> Decoded:
     """The rows; a message that cannot be read by its schema, or whose values do not fit, is refused."""
-    read, refused = _reader(options), dict[int, str]()
-    found: list[dict[str, Any]] = []
-    for place, value in enumerate(values):
-        record: Any = {}
-        try:
-            record = read(value)
-        except BelvedereError:  # the registry does not answer: nothing is wrong with the message
-            raise
-        except _Refused as error:
-            refused[place] = str(error)
-        except Exception as error:  # whatever the decoder stumbles over
-            refused[place] = f"is not Avro of its schema: {type(error).__name__}: {error}"[:300]
-        found.append(record if isinstance(record, dict) else {})
-    arrays = [_column([r.get(c.name) for r in found], c, refused) for c in columns]
-    return Decoded(pa.table(arrays, schema=nullable(columns)), refused=refused)
-
-
-class _Refused(Exception):
-    """Why a message is no row."""
+    return rows_of(values, _reader(options), columns, "Avro of its schema")
 
 
 def _reader(options: Mapping[str, Any]) -> Callable[[bytes], Any]:
@@ -95,9 +64,10 @@ def _reader(options: Mapping[str, Any]) -> Callable[[bytes], Any]:
     address = str(options["registry"])
 
     def read(value: bytes) -> Any:
-        if not _is_framed(value):
-            raise _Refused("does not begin with the number of a schema")
-        return fastavro.schemaless_reader(io.BytesIO(value[PREFIX:]), _of_registry(address, _number(value)))
+        number = number_of(value)
+        if number is None:
+            raise Refusal(NOT_FRAMED)
+        return fastavro.schemaless_reader(io.BytesIO(value[PREFIX:]), _of_registry(address, number))
 
     return read
 
@@ -110,16 +80,16 @@ def _library() -> Any:
     return fastavro
 
 
-def _text_of(options: Mapping[str, Any]) -> str:
+def _text_of(options: Mapping[str, Any]) -> str | bytes:
     text = options.get("schema")
     if text is None:
         hint = 'write `schema = "order.avsc"` under [sources.NAME.tables.TABLE], or `registry = "http://localhost:8081"` in the source'
         raise fail("B6205", "messages of Avro need a schema", hint=hint)
-    return str(text)
+    return text if isinstance(text, bytes) else str(text)
 
 
 @cache
-def _parsed(text: str) -> Any:
+def _parsed(text: str | bytes) -> Any:
     try:
         return _library().parse_schema(json.loads(text))
     except Exception as error:  # not JSON, or no schema
@@ -129,27 +99,7 @@ def _parsed(text: str) -> Any:
 @cache
 def _of_registry(address: str, number: int) -> Any:
     """A schema of a registry, which never changes. Raises B6205."""
-    parts = urlsplit(address)
-    host = parts.netloc.rpartition("@")[2]
-    url = urlunsplit((parts.scheme, host, f"{parts.path.rstrip('/')}/schemas/ids/{number}", "", ""))
-    headers = {"Accept": "application/vnd.schemaregistry.v1+json"}
-    if parts.username is not None:
-        told = base64.b64encode(f"{parts.username}:{parts.password or ''}".encode()).decode()
-        headers["Authorization"] = f"Basic {told}"
-    try:
-        with urlopen(Request(url, headers=headers), timeout=SECONDS) as answer:
-            return _parsed(json.load(answer)["schema"])
-    except (URLError, OSError, ValueError, KeyError) as error:
-        message = f"the schema registry at {parts.scheme}://{host} does not give schema {number}"
-        raise fail("B6205", message, detail=str(error), hint="see that it runs, and that `registry` names it") from error
-
-
-def _is_framed(value: bytes) -> bool:
-    return len(value) >= PREFIX and value[0] == 0
-
-
-def _number(value: bytes) -> int:
-    return int.from_bytes(value[1:PREFIX], "big")
+    return _parsed(asked(address, f"/schemas/ids/{number}", f"schema {number}")["schema"])
 
 
 def _arrow(schema: Any, name: str) -> pa.DataType:
@@ -176,41 +126,3 @@ def _arrow(schema: Any, name: str) -> pa.DataType:
             return pa.struct([(f["name"], _arrow(f["type"], f["name"])) for f in schema["fields"]])
         case other:
             return _arrow(other, name)
-
-
-def _column(values: list[Any], column: Column, refused: dict[int, str]) -> pa.Array:
-    """The values as the column has them; a row whose value does not fit is refused."""
-    fitted = [_fitted(v, column.type) for v in values]
-    try:
-        made = pa.array(fitted, column.type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        made = pa.array([_alone(v, n, column, refused) for n, v in enumerate(fitted)], column.type)
-    if not column.nullable:
-        for place, value in enumerate(fitted):
-            if value is None:
-                refused.setdefault(place, f'column "{column.name}" is NULL')
-    return made
-
-
-def _alone(value: Any, place: int, column: Column, refused: dict[int, str]) -> Any:
-    try:
-        pa.array([value], column.type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        refused.setdefault(place, f'column "{column.name}": {str(value)[:200]} is not of type {type_text(column.type)}')
-        return None
-    return value
-
-
-def _fitted(value: Any, type_: pa.DataType) -> Any:
-    """What Arrow takes for a type: maps as pairs, UUIDs and other values as text where the column is text."""
-    if value is None:
-        return None
-    if T.is_map(type_) and isinstance(value, dict):
-        return [(k, _fitted(v, type_.item_type)) for k, v in value.items()]
-    if T.is_struct(type_) and isinstance(value, dict):
-        return {f.name: _fitted(value.get(f.name), f.type) for f in type_}
-    if T.is_list(type_) and isinstance(value, list):
-        return [_fitted(v, type_.value_type) for v in value]
-    if T.is_string(type_) and not isinstance(value, str | bytes):
-        return json.dumps(value, default=str) if isinstance(value, dict | list | bool) else str(value)
-    return value

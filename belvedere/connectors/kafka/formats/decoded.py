@@ -5,14 +5,20 @@ Runs in Spark's tasks: nothing here imports PySpark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from belvedere.schema import Column
+
+COLUMN = "value"
+"""The column of messages that are no records."""
+
+Sample: TypeAlias = Callable[[], Sequence[bytes]]
+"""The newest messages: who asks for them reaches the cluster."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +36,8 @@ class Decoded:
 class Format(Protocol):
     """A module of this folder."""
 
-    def columns(self, table: str, values: Sequence[bytes], options: Mapping[str, Any]) -> pa.Schema:
-        """The columns of a sample of messages. Raises B6103 where it tells none."""
+    def columns(self, table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
+        """The columns of a schema, or of a sample of messages where there is none. Raises B6103 where it tells none, B6205."""
 
     def decode(self, values: Sequence[bytes], columns: Sequence[Column], options: Mapping[str, Any]) -> Decoded:
         """The rows of messages."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from belvedere.connectors.kafka.formats.decoded import Decoded, nullable, placed
+from belvedere.connectors.kafka.formats.decoded import Decoded, Sample, nullable, placed
 from belvedere.errors import fail
 from belvedere.lang.types.samples import arrow_type, kind_of_value, merge
 from belvedere.schema import TIMESTAMP, Column
@@ -24,12 +24,12 @@ T = pa.types
 LINE_SPACE = 1 << 10
 
 
-def columns(table: str, values: Sequence[bytes], options: Mapping[str, Any]) -> pa.Schema:
+def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
     """The members of the sample's objects."""
     import json
 
     kinds: dict[str, Any] = {}
-    for value in values:
+    for value in sample():
         try:
             found = json.loads(value)
         except (ValueError, RecursionError):

@@ -7,15 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.connectors.kafka.formats.decoded import Decoded, nullable
+from belvedere.connectors.kafka.formats.decoded import COLUMN, Decoded, Sample, nullable
 from belvedere.errors import fail
 from belvedere.functions.types import type_text
 from belvedere.schema import Column
 
-COLUMN = "value"
 
-
-def columns(table: str, values: Sequence[bytes], options: Mapping[str, Any]) -> pa.Schema:
+def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
     """One column of text."""
     return pa.schema([pa.field(COLUMN, pa.string())])
 

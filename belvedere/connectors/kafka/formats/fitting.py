@@ -1,0 +1,93 @@
+"""Values of decoders as columns: each as its column has it, or a reason why the message is no row.
+
+In: messages and how each is read, columns. Out: rows. Runs in Spark's tasks: nothing here imports PySpark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.connectors.kafka.formats.decoded import Decoded, nullable
+from belvedere.connectors.writing import plain_json
+from belvedere.errors import BelvedereError
+from belvedere.functions.types import type_text
+from belvedere.schema import Column
+
+T = pa.types
+MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+class Refusal(Exception):
+    """Why a message is no row."""
+
+
+def rows_of(values: Sequence[bytes], read: Callable[[bytes], Any], columns: Sequence[Column], what: str) -> Decoded:
+    """The rows of messages, each a mapping by `read`, or the value of the only column.
+
+    A message that is not `what`, or whose values do not fit, is refused.
+    """
+    refused: dict[int, str] = {}
+    found: list[Mapping[str, Any]] = []
+    for place, value in enumerate(values):
+        record: Any = {}
+        try:
+            record = read(value)
+        except BelvedereError:  # the registry does not answer: nothing is wrong with the message
+            raise
+        except Refusal as error:
+            refused[place] = str(error)
+        except Exception as error:  # whatever the decoder stumbles over
+            refused[place] = f"is not {what}: {type(error).__name__}: {error}"[:300]
+        if not isinstance(record, Mapping) and len(columns) == 1:
+            record = {columns[0].name: record}
+        elif not isinstance(record, Mapping):
+            refused[place], record = "is no record", {}
+        found.append(record)
+    arrays = [column_of([r.get(c.name) for r in found], c, refused) for c in columns]
+    return Decoded(pa.table(arrays, schema=nullable(columns)), refused=refused)
+
+
+def column_of(values: Sequence[Any], column: Column, refused: dict[int, str]) -> pa.Array:
+    """The values as the column has them; a row whose value does not fit is refused."""
+    fitted = [_fitted(v, column.type) for v in values]
+    try:
+        made = pa.array(fitted, column.type)
+    except MISFITS:
+        made = pa.array([_alone(v, n, column, refused) for n, v in enumerate(fitted)], column.type)
+    if not column.nullable:
+        for place, value in enumerate(fitted):
+            if value is None:
+                refused.setdefault(place, f'column "{column.name}" is NULL')
+    return made
+
+
+def _alone(value: Any, place: int, column: Column, refused: dict[int, str]) -> Any:
+    try:
+        pa.array([value], column.type)
+    except MISFITS:
+        refused.setdefault(place, f'column "{column.name}": {str(value)[:200]} is not of type {type_text(column.type)}')
+        return None
+    return value
+
+
+def _fitted(value: Any, type_: pa.DataType) -> Any:
+    """What Arrow takes for a type: maps as pairs, UUIDs and other values as text where the column is text."""
+    if value is None:
+        return None
+    if T.is_map(type_) and isinstance(value, Mapping):
+        return [(k, _fitted(v, type_.item_type)) for k, v in value.items()]
+    if T.is_struct(type_) and isinstance(value, Mapping):
+        return {f.name: _fitted(value.get(f.name), f.type) for f in type_}
+    if T.is_list(type_) and isinstance(value, list):
+        return [_fitted(v, type_.value_type) for v in value]
+    if T.is_string(type_) and not isinstance(value, str | bytes):
+        return (
+            json.dumps(plain_json(value), ensure_ascii=False, default=str)
+            if isinstance(value, dict | list | bool)
+            else str(value)
+        )
+    return value
