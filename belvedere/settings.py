@@ -60,7 +60,7 @@ SOURCE_KEYS: Mapping[str, tuple[str, ...]] = {
 }
 CONNECTORS = "belvedere.connectors"
 """The group of entry points by which other packages add connectors."""
-OWN_CONNECTORS = ("files", "sensors", "kafka", "postgres", "http", "console")
+OWN_CONNECTORS = ("files", "sensors", "kafka", "postgres", "http", "delta", "console")
 COMMON_KEYS = ("connector", "path", "format", "options", "tables", "new_columns")
 NEW_COLUMNS = ("ignore", "add", "reject")
 TABLE_VALUES: Mapping[str, tuple[type, str]] = {
@@ -82,6 +82,7 @@ SINK_KEYS = {
     "kafka": ("connector", "options", "servers", "exactly_once", "names", DOTTED),
     "postgres": ("connector", "options", "url", "schema", "names"),
     "http": ("connector", "options", "url", "headers", "secret"),
+    "delta": ("connector", "options", "path", "url", "storage", "names"),
 }
 FORMATS = ("json", "csv", "parquet")
 SOURCE_FORMATS = {"kafka": ("json", "avro", "protobuf", "text")}

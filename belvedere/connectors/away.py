@@ -12,7 +12,7 @@ from belvedere.errors import BelvedereError
 
 PAUSES = (1.0, 2.0, 5.0, 10.0)
 """Seconds; the last one for all further tries."""
-AWAY = ("B6201", "B6220", "B6230")
+AWAY = ("B6201", "B6220", "B6230", "B6240")
 """What a source or sink says that is away."""
 
 

@@ -1,0 +1,141 @@
+"""The sink `delta`: an export is a table of Delta Lake to which events are appended. Exactly once.
+
+In: events behind the outlet's mark, in the order of `_seq`. Out: commits of a table, each with the number of the last event in it as the
+version of an application's transaction (`txn` in Delta's protocol): both are there or neither is. The table is made where it is missing,
+and gets columns that a view has later. Needs deltalake (`pip install 'belvedere[delta]'`), and no Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.connectors.connector import Outgoing
+from belvedere.errors import fail
+from belvedere.intervals import iso_text
+from belvedere.months import with_month_texts
+from belvedere.rules.events import SEQUENCE
+
+MOST_BYTES = 64 << 20
+"""So much is one commit at most."""
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class DeltaOutlet:
+    """One export on its way into a table."""
+
+    def __init__(self, outgoing: Outgoing):
+        sink, options = outgoing.sink, outgoing.sink.options
+        self.sink = sink.name
+        name = str(options.get("names", {}).get(outgoing.target, outgoing.target))
+        base = options.get("url") or (str(sink.path) if sink.path is not None else None)
+        if not isinstance(base, str):
+            hint = 'write `path = "lake"`, or `url = "s3://bucket/lake"` with `storage = { ... }`'
+            raise fail("B6241", f'sink "{sink.name}" has no path and no url', hint=hint)
+        self.address = f"{base.rstrip('/')}/{name}"
+        self.storage = {str(k): str(v) for k, v in options.get("storage", {}).items()}
+        self.application = f"belvedere-{outgoing.store}-{outgoing.target}"
+        self.delta = _library()
+        self.mark: int | None = None
+
+    def reached(self) -> int | None:
+        """The number of the last event in the table; None where there is none. Raises B6240, B6241."""
+        with self._told():
+            table = self._table()
+            self.mark = self._mark(table)
+        return self.mark
+
+    def _mark(self, table: Any) -> int | None:
+        found = None if table is None else table.transaction_version(self.application)
+        return None if found is None else int(found)
+
+    def _table(self) -> Any:
+        """The table as it is now; None where it is not there."""
+        if not self.delta.DeltaTable.is_deltatable(self.address, self.storage or None):
+            return None
+        return self.delta.DeltaTable(self.address, storage_options=self.storage or None)
+
+    def write(self, pieces: Iterable[pa.Table]) -> None:
+        """Append events, in as few commits as their size allows. Raises B6240, B6241."""
+        for events in _gathered(pieces):
+            last = events[SEQUENCE][-1].as_py()
+            with self._told():
+                table = self._table()
+                if self._mark(table) != self.mark:
+                    raise OSError("another process has sent events of this store")
+                mark = self.delta.Transaction(self.application, last)
+                self.delta.write_deltalake(
+                    table or self.address,
+                    _as_delta_has_it(events),
+                    mode="append",
+                    schema_mode="merge",
+                    storage_options=self.storage or None,
+                    commit_properties=self.delta.CommitProperties(app_transactions=[mark]),
+                )
+                self.mark = last
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What the library says within becomes a diagnostic."""
+        from deltalake.exceptions import CommitFailedError
+
+        try:
+            yield
+        except (OSError, CommitFailedError) as error:
+            hint = "see that its storage can be reached, and that nobody else sends for this store"
+            raise fail("B6240", f'the table of sink "{self.sink}" cannot be reached', detail=_said(error), hint=hint) from error
+        except Exception as error:  # the library raises its own kinds, and plain exceptions
+            hint = "the columns that are there keep their types: export to another target, or mend the table"
+            raise fail(
+                "B6241", f'the table of sink "{self.sink}" does not take events', detail=_said(error), hint=hint
+            ) from error
+
+
+def _gathered(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Events of a commit together."""
+    held: list[pa.Table] = []
+    for events in pieces:
+        held.append(events)
+        if sum(t.nbytes for t in held) >= MOST_BYTES:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _as_delta_has_it(events: pa.Table) -> pa.Table:
+    """Lengths of time as text (ISO 8601): Delta has no type for them. Times without a zone are written as such."""
+    events = with_month_texts(events)
+    for place, field in enumerate(events.schema):
+        if pa.types.is_duration(field.type):
+            texts = [None if v is None else iso_text(v) for v in events[field.name].to_pylist()]
+            events = events.set_column(place, field.name, pa.array(texts, pa.string()))
+    return events
+
+
+def _said(error: Exception) -> str:
+    lines = [line.strip() for line in COLOURS.sub("", str(error)).splitlines()]
+    return "; ".join(line for line in lines if line and "<unknown>" not in line)[:500]
+
+
+def _library() -> Any:
+    try:
+        import deltalake
+    except ImportError as error:
+        raise fail("B6241", "exports to Delta need deltalake", hint="pip install 'belvedere[delta]'") from error
+    return deltalake
+
+
+def open_outlet(outgoing: Outgoing) -> DeltaOutlet:
+    """An export on its way into a table."""
+    return DeltaOutlet(outgoing)
+
+
+__all__ = ["open_outlet"]
