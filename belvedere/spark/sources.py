@@ -130,10 +130,10 @@ class Sources:
 
     def _tell(self, id_: str, error: BelvedereError, tell: Callable[[str], None]) -> None:
         """Once, as long as it is the same."""
-        text = error.diagnostics[0].message
+        text, hint = error.diagnostics[0].message, error.diagnostics[0].hint
         if self._told.get(id_) != text:
             self._told[id_] = text
-            tell(f"{text}; trying again")
+            tell(f"{text}; trying again" + (f" ({hint})" if hint else ""))
 
     def take(self, spark: SparkSession, new: New, now: datetime) -> EpochInput:
         """The rows of what is new, judged."""

@@ -99,14 +99,16 @@ def free_port() -> int:
 class Broker:
     """A broker over a folder: it can be ended in any way, and started again on its port."""
 
-    def __init__(self, folder: Path, port: int | None = None):
+    def __init__(self, folder: Path, port: int | None = None, more: str = ""):
+        """`more` settings, which may name `{folder}`, `{port}` and `{controller}`."""
         self.folder, self.port = folder, port or free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.settings = folder / "server.properties"
         self.process: subprocess.Popen[bytes] | None = None
         if not self.settings.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            self.settings.write_text(SETTINGS.format(folder=folder, port=self.port, controller=free_port()))
+            named = {"folder": folder, "port": self.port, "controller": free_port()}
+            self.settings.write_text((SETTINGS + more).format(**named))
             identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "a")
             self._java("kafka.tools.StorageTool", "format", "--standalone", "-t", identity, "-c", str(self.settings)).wait(60)
 

@@ -55,10 +55,10 @@ class Bus:
         assert self.producer.flush(30) == 0
 
 
-def running(folder: Any) -> Broker:
-    """A broker that has started; the test is skipped where its programs cannot be had."""
+def running(folder: Any, more: str = "") -> Broker:
+    """A broker that has started, with `more` settings; the test is skipped where its programs cannot be had."""
     try:
-        return Broker(folder).start()
+        return Broker(folder, more=more).start()
     except NoPrograms as error:
         pytest.skip(str(error))
 

@@ -12,6 +12,7 @@ import pytest
 from belvedere.compiler import compile_script
 from belvedere.connectors.kafka.client import client_settings
 from belvedere.connectors.kafka.ranges import Range, RangeReader
+from belvedere.connectors.kafka.topics import Cluster
 from belvedere.errors import BelvedereError
 from belvedere.settings import load_project
 from belvedere.store import open_reader
@@ -328,7 +329,16 @@ def test_a_view_that_comes_later_reads_the_topic_again(
             bus.send(topic, *values, b"no", partition=partition)
         loop.once()
     loop.script = inputs + "Again := SELECT id, _uid AS number FROM _Orders;\n"
-    loop.once()
+    asked, topics = [0], Cluster.topics
+
+    def counted(self: Cluster, wanted: str) -> Any:
+        asked[0] += 1
+        return topics(self, wanted)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Cluster, "topics", counted)
+        loop.once()
+    assert asked[0] <= 2, "the cluster is asked once for all epochs, not for each"
     numbers = {r["id"]: r["number"] for r in loop.rows("Numbers")}
     assert len(numbers) == 240
     assert {r["id"]: r["number"] for r in loop.rows("Again")} == numbers

@@ -279,6 +279,12 @@ def test_what_changes_within_a_run_is_told(shop: Shop) -> None:
     shop.run("ALTER TABLE orders ALTER amount TYPE bigint", "UPDATE orders SET amount = 11")
     with pytest.raises(BelvedereError, match="B6226"):
         look()
+    shop.run(f"SELECT pg_drop_replication_slot('{shop.slot}')")
+    with pytest.raises(BelvedereError) as caught:
+        look()
+    (told,) = caught.value.diagnostics
+    assert (told.code, told.message) == ("B6225", f'source "crm": the slot "{shop.slot}" is not there any more')
+    assert told.hint == "changes are gone: drop the slot and begin with a new store, which reads the tables anew"
     shop.run("DROP PUBLICATION belvedere", "CREATE PUBLICATION belvedere FOR TABLE orders")
     with pytest.raises(BelvedereError, match="B6225"):
         look()

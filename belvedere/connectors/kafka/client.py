@@ -31,6 +31,31 @@ def client_settings(kind: str, name: str, options: Mapping[str, Any]) -> Setting
     return QUIET | {"bootstrap.servers": servers} | given
 
 
+REFUSALS = (KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED)
+
+
+class Heard:
+    """What a client hears beside its calls: librdkafka tries again where it is refused, and the call only ends by its time."""
+
+    def __init__(self, what: str):
+        self.what = what
+        self._refusal: KafkaError | None = None
+
+    def __call__(self, error: KafkaError) -> None:
+        if error.code() in REFUSALS:
+            self._refusal = error
+
+    def refusal(self) -> BelvedereError | None:
+        """Why the cluster takes no connection, once; None where it was not heard to refuse one."""
+        error, self._refusal = self._refusal, None
+        if error is None:
+            return None
+        hint = "see `sasl.mechanism`, `sasl.username`, `sasl.password`"
+        if error.code() == KafkaError._SSL:
+            hint = "see `security.protocol`, and `ssl.ca.location`: the file with the certificate that signs the servers'"
+        return fail("B6207", f"{self.what} is refused by its servers", detail=error.str(), hint=hint)
+
+
 def _plain(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 

@@ -7,7 +7,7 @@ has, for each topic, its identity and the offsets behind what was read: nothing 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -108,6 +108,8 @@ class KafkaFeed:
         """With `once`: the ends at the first look."""
         self._away = Away()
         self._notices: list[str] = []
+        self._found: tuple[Mapping[str, Topic], Mapping[Place, int]] | None = None
+        self._asked_past = 0.0
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
         """The offsets that were not read yet, the same number of each partition where there are more than `max_rows`."""
@@ -200,13 +202,12 @@ class KafkaFeed:
     def past(self, past: PastSpan, files: Sequence[SourceFile]) -> Iterator[OffsetRange]:
         """The offsets that an epoch took. Raises B7070 where some are gone, or the topic is another one."""
         begin, end = _Offset.of_document(past.span.begin), _Offset.of_document(past.span.end or {})
-        now = {t.name: t for t in self.cluster.topics(self.topic)}
+        now, starts = self._there(end.places)
         for name, id_ in end.topics.items():
             if name not in now or now[name].id != id_:
                 raise not_as_it_was(
                     f'the topic "{name}", which epoch {past.epoch} read, is gone or was made anew', self.input.name
                 )
-        starts = self.cluster.starts(end.places)
         ranges = [Range(*p, begin.places.get(p, end.begun[p]), o) for p, o in sorted(end.places.items())]
         ranges = [r for r in ranges if r.start < r.end]
         for range_ in ranges:
@@ -215,6 +216,16 @@ class KafkaFeed:
                 raise not_as_it_was(what, self.input.name)
         if ranges:
             yield OffsetRange(end.as_document(), tuple(ranges))
+
+    def _there(self, places: Collection[Place]) -> tuple[Mapping[str, Topic], Mapping[Place, int]]:
+        """The topics and the least offsets of places that are there: asked for all epochs at once, as long as it is new."""
+        known = self._found
+        if known is None or time.monotonic() - self._asked_past >= TOPICS_SECONDS or not set(places) <= known[1].keys():
+            topics = {t.name: t for t in self.cluster.topics(self.topic)}
+            there = [(t.name, p) for t in topics.values() for p in t.partitions]
+            known = self._found = topics, dict.fromkeys(places, 0) | self.cluster.starts(there)
+            self._asked_past = time.monotonic()
+        return known
 
     def _openings(self, span: OffsetRange) -> tuple[BoundMark, ...]:
         """Each partition is a producer of its own: the bound is the least over them."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from belvedere.connectors.kafka.client import Settings, told
-from belvedere.errors import fail
+from belvedere.connectors.kafka.client import Heard, Settings, told
+from belvedere.errors import BelvedereError, fail
 
 SECONDS = 5.0
 Place = tuple[str, int]
@@ -36,29 +37,37 @@ class Cluster:
 
     def __init__(self, name: str, settings: Settings, kind: str = "source"):
         self.name = f'{kind} "{name}"'
+        self._heard = Heard(self.name)
         with told(f"{self.name} cannot be opened"):
-            self.admin = AdminClient(settings)
+            self.admin = AdminClient(settings | {"error_cb": self._heard})
 
     def names(self) -> list[str]:
         """The topics, but those of Kafka itself. Raises B6201."""
-        with told(f"{self.name} cannot be asked for its topics"):
+        with self._told("cannot be asked for its topics"):
             found = self.admin.list_topics(timeout=SECONDS).topics
         return sorted(n for n in found if not n.startswith("__"))
+
+    def _told(self, what: str) -> AbstractContextManager[None]:
+        return told(f"{self.name} {what}", other=self._refused)
+
+    def _refused(self, _: KafkaError) -> BelvedereError | None:
+        self.admin.poll(0)  # what was heard meanwhile is told here
+        return self._heard.refusal()
 
     def topics(self, wanted: str) -> list[Topic]:
         """The topic of that name, or all that match `/pattern/`. Raises B6202 where there is none, B6201."""
         is_pattern = len(wanted) > 1 and wanted.startswith("/") and wanted.endswith("/")
         names = [n for n in self.names() if re.fullmatch(wanted[1:-1], n)] if is_pattern else [wanted]
-        return self._described(names, f'{self.name} cannot be asked for the topic "{wanted}"')
+        return self._described(names, f'cannot be asked for the topic "{wanted}"')
 
     def all_topics(self) -> list[Topic]:
         """All topics, but those of Kafka itself. Raises B6201."""
-        return self._described(self.names(), f"{self.name} cannot be asked for its topics")
+        return self._described(self.names(), "cannot be asked for its topics")
 
     def _described(self, names: list[str], what: str) -> list[Topic]:
         if not names:
             return []
-        with told(what):
+        with self._told(what):
             asked = self.admin.describe_topics(TopicCollection(names), request_timeout=SECONDS)
             return [_topic(future.result()) for future in asked.values() if not _is_gone(future)]
 
@@ -81,7 +90,7 @@ class Cluster:
         if not wanted:
             return {}
         asked = {TopicPartition(topic, partition): spec for (topic, partition), spec in wanted.items()}
-        with told(f"{self.name} cannot be asked for its offsets"):
+        with self._told("cannot be asked for its offsets"):
             found = self.admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=SECONDS)
             return {(p.topic, p.partition): int(future.result().offset) for p, future in found.items()}
 
